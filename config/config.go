@@ -1,0 +1,117 @@
+// Package config has an actor's settings: their names, defaults, documentation, loading and validation.
+package config
+
+import "time"
+
+// Config is the whole configuration of an actor, validated, with every default filled in.
+type Config struct {
+	App       App               `key:"app"`
+	Kafka     Kafka             `key:"kafka"`
+	RabbitMQ  RabbitMQ          `key:"rabbitmq"`
+	Server    Server            `key:"server"`
+	DeadSet   DeadSet           `key:"dead_set"`
+	Log       Log               `key:"log"`
+	Defaults  Stream            `key:""`
+	Streams   map[string]Stream `key:"streams"`
+	Shutdown  Shutdown          `key:"shutdown"`
+	Telemetry Telemetry         `key:"telemetry"`
+}
+
+// App names the actor.
+type App struct {
+	Name string `key:"name" doc:"Names the queues and consumer groups. Required, here or in the code; never derived."`
+}
+
+// Kafka says how to reach the cluster.
+type Kafka struct {
+	Brokers        []string      `key:"brokers" doc:"Seed brokers, host:port, separated by commas. Required."`
+	ClientID       string        `key:"client_id" doc:"Client id shown to the brokers. Default: the app's name."`
+	TLS            TLS           `key:"tls"`
+	SASL           SASL          `key:"sasl"`
+	GroupProtocol  string        `key:"group_protocol" default:"classic" doc:"classic (cooperative-sticky) or consumer (KIP-848)."`
+	SessionTimeout time.Duration `key:"session_timeout" default:"10s" doc:"Without a heartbeat for so long a member is out of its group (classic protocol)."`
+}
+
+// TLS is a client's side of TLS.
+type TLS struct {
+	Enabled    bool   `key:"enabled" default:"false" doc:"Use TLS."`
+	CAFile     string `key:"ca_file" doc:"PEM file of certificate authorities; default: the system's."`
+	CertFile   string `key:"cert_file" doc:"PEM file of the client's certificate."`
+	KeyFile    string `key:"key_file" doc:"PEM file of the client's key."`
+	ServerName string `key:"server_name" doc:"Name that the server's certificate must have; default: the host dialled."`
+}
+
+// SASL is how to log in to Kafka.
+type SASL struct {
+	Mechanism string `key:"mechanism" doc:"PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; empty: none."`
+	Username  string `key:"username" doc:"User name."`
+	Password  string `key:"password" secret:"true" doc:"Password."`
+}
+
+// RabbitMQ says how to reach and use the broker of the retry queues.
+type RabbitMQ struct {
+	URL             []string      `key:"url" secret:"url" doc:"amqp:// or amqps:// URLs, separated by commas, tried in turn. Required unless retries are off for every stream."`
+	VHost           string        `key:"vhost" doc:"Virtual host; overrides the URLs'."`
+	Username        string        `key:"username" doc:"User name; overrides the URLs'."`
+	Password        string        `key:"password" secret:"true" doc:"Password; overrides the URLs'."`
+	TLS             TLS           `key:"tls"`
+	ConfirmTimeout  time.Duration `key:"confirm_timeout" default:"60s" doc:"A publisher confirm that takes longer ends the session; what was in flight is published again in the next."`
+	ConsumerTimeout time.Duration `key:"consumer_timeout" default:"30m" doc:"The broker's consumer_timeout. HANDLER_TIMEOUT may be at most half of it."`
+	MaxMessageSize  int           `key:"max_message_size" default:"16MiB" unit:"bytes" doc:"The broker's max_message_size. Larger messages are not sent."`
+	PublishWindow   int           `key:"publish_window" default:"1000" doc:"Publishes of one stream that may wait for their confirm at once."`
+	Declare         string        `key:"declare" default:"create" doc:"create: make the queues that are missing. check: only look, for users without the right to configure."`
+}
+
+// Server is the HTTP server.
+type Server struct {
+	Address   string `key:"address" default:"localhost:8010" doc:"Address to listen on; off: no HTTP at all."`
+	Token     string `key:"token" secret:"true" doc:"Bearer token for /v1. Required there when the address is not loopback."`
+	Insecure  bool   `key:"insecure" default:"false" doc:"Serve /v1 without a token also off loopback."`
+	BodyLimit int    `key:"body_limit" default:"64KiB" unit:"bytes" doc:"Largest request body of /v1."`
+}
+
+// DeadSet bounds the work on dead sets.
+type DeadSet struct {
+	WalkBytes int `key:"walk_bytes" default:"64MiB" unit:"bytes" doc:"Memory that one walk may keep."`
+}
+
+// Log is what the actor's own logger does, where the code gives none.
+type Log struct {
+	Level  string `key:"level" default:"info" doc:"debug, info, warn or error."`
+	Format string `key:"format" default:"text" doc:"text or json."`
+}
+
+// Shutdown is the budget of a stop.
+type Shutdown struct {
+	Timeout time.Duration `key:"timeout" default:"25s" doc:"The whole budget of a stop. Handlers get all but the last 5 s, or four fifths where that is more."`
+}
+
+// Telemetry is what is measured beside the streams.
+type Telemetry struct {
+	DepthInterval time.Duration `key:"depth_interval" default:"15s" doc:"How often queue depths and consumer lag are read for metrics."`
+}
+
+// Stream is one stream's settings. A stream's own value overrides the shared one of the same name.
+type Stream struct {
+	Topics         []string      `key:"topics" stream:"only" doc:"Kafka topics, separated by commas. Required, or a pattern."`
+	TopicPattern   string        `key:"topic_pattern" stream:"only" doc:"Regular expression (Go syntax) that whole topic names must match; topics that appear later are picked up."`
+	Group          string        `key:"group" stream:"only" doc:"Consumer group. Default: <app>.<stream>."`
+	Start          string        `key:"start" default:"earliest" doc:"Where a group without commits starts: earliest, latest or a time (RFC 3339)."`
+	MaxAge         time.Duration `key:"max_age" default:"0s" doc:"Records older than this are skipped and counted; 0: off."`
+	HandlerTimeout time.Duration `key:"handler_timeout" default:"5m" doc:"A handler's context is cancelled after this long."`
+	WindowMessages int           `key:"window_messages" default:"10000" doc:"Messages that may be in flight at once; then fetching stops."`
+	WindowBytes    int           `key:"window_bytes" default:"64MiB" unit:"bytes" doc:"Bytes that may be in flight at once; then fetching stops."`
+	Concurrency    int           `key:"concurrency" default:"16" doc:"Messages of one stream that run at once on retry."`
+	OnFailure      string        `key:"on_failure" default:"retry" doc:"With retries off: retry (again in place, for ever) or drop (counted)."`
+	Retry          Retry         `key:"retry"`
+}
+
+// Retry is a stream's retry policy.
+type Retry struct {
+	Enabled  *bool         `key:"enabled" default:"true" doc:"Whether failures go through RabbitMQ. Without it a failing message is tried again in place."`
+	Count    *int          `key:"count" default:"3" doc:"Tries after the first one; 0 … 1000."`
+	Policy   string        `key:"policy" default:"linear" doc:"linear: the n-th wait is delay + (n-1)·step."`
+	Delay    time.Duration `key:"delay" default:"5s" doc:"The first wait."`
+	Step     time.Duration `key:"step" default:"0s" doc:"What each further wait is longer."`
+	Prefetch int           `key:"prefetch" default:"200" doc:"Most retries that may wait in this process at once."`
+}

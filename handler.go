@@ -1,0 +1,47 @@
+package stepwell
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// Handler does the work for one message. A nil error means the message is done; what another error means is said by [VerdictOf].
+//
+// The context ends when the handler's time is up, or when its result is no longer wanted (shutdown, partition revoked);
+// what a handler returns after the latter is no verdict: the message runs again elsewhere, as if it had not been tried.
+type Handler func(ctx context.Context, m *Message) error
+
+// Middleware wraps a handler.
+type Middleware func(Handler) Handler
+
+// Chain puts the middleware around the handler, the first one outermost.
+func Chain(h Handler, use ...Middleware) Handler {
+	for i := len(use) - 1; i >= 0; i-- {
+		h = use[i](h)
+	}
+	return h
+}
+
+// JSON makes a handler of a function that wants the value decoded. A value that is no such JSON goes to the dead set
+// at once with reason "decode", since trying again cannot help. A tombstone (nil value) calls fn with the zero T.
+func JSON[T any](fn func(ctx context.Context, v T, m *Message) error) Handler {
+	return Decoded(func(data []byte) (v T, err error) {
+		err = json.Unmarshal(data, &v)
+		return v, err
+	}, fn)
+}
+
+// Decoded is [JSON] for any other format.
+func Decoded[T any](decode func([]byte) (T, error), fn func(ctx context.Context, v T, m *Message) error) Handler {
+	return func(ctx context.Context, m *Message) error {
+		var v T
+		if m.Value != nil {
+			var err error
+			if v, err = decode(m.Value); err != nil {
+				return &verdictError{Verdict{Kind: Dead, Reason: ReasonDecode, Err: fmt.Errorf("decode value: %w", err)}}
+			}
+		}
+		return fn(ctx, v, m)
+	}
+}

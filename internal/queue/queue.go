@@ -1,0 +1,164 @@
+// Package queue has the words that the retry queues, the dead set and their brokers (RabbitMQ, or memory) share.
+//
+// The contract of [Broker] is written down once more as a suite of tests, package queuetest, which every broker passes.
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Message is what rests in a queue.
+type Message struct {
+	// ID is the AMQP message-id, at most 255 bytes.
+	ID string
+	// Headers have flat values only: nil, bool, int64, string, []byte, time.Time, and []any of these.
+	Headers map[string]any
+	Body    []byte
+}
+
+// Kind says what a queue is for; it decides the queue's arguments.
+type Kind int
+
+// The kinds of queue (DESIGN of the topology: see docs/ARCHITECTURE.md).
+const (
+	// Instant holds what is to be tried now.
+	Instant Kind = iota + 1
+	// Delay holds what waits; after TTL the broker moves it to Target.
+	Delay
+	// DeadSet holds what has no tries left. It has one active consumer at a time.
+	DeadSet
+)
+
+// Spec describes one queue to declare.
+type Spec struct {
+	Name string
+	Kind Kind
+	// TTL is how long a message waits in a Delay queue.
+	TTL time.Duration
+	// Target is the queue that the broker moves messages to: for Delay the instant queue, for Instant the dead set.
+	Target string
+}
+
+// Delivery is a message that a broker handed out. It stays in its queue until it is acked.
+type Delivery struct {
+	Message
+	Queue string
+	// Redelivered says that the broker handed it out before.
+	Redelivered bool
+	// Returns is how often the broker counted it as handed out before; 0 unless Redelivered.
+	Returns int64
+
+	// Tag and Session are for brokers: they lead an ack to the session that handed the message out.
+	Tag     uint64
+	Session Session
+}
+
+// Session is the life of one consumer on one connection.
+type Session interface {
+	// Ack removes the message; Release gives it back to its queue. Both are dropped when the session is over.
+	Ack(tag uint64)
+	Release(tag uint64)
+}
+
+// Ack removes the message from its queue: call it only when the message is settled. It does not wait, and is dropped
+// when the delivery's session is over, since the broker then hands the message out again. Call Ack or Release once.
+func (d Delivery) Ack() { d.Session.Ack(d.Tag) }
+
+// Release gives the message back to its queue.
+func (d Delivery) Release() { d.Session.Release(d.Tag) }
+
+// Errors of a broker that callers branch on.
+var (
+	// ErrTooLarge: the broker would refuse the message for its size.
+	ErrTooLarge = errors.New("message is larger than the broker takes")
+	// ErrLeased: another walk holds the queue's lease.
+	ErrLeased = errors.New("another walk is under way")
+	// ErrUnavailable: the broker cannot be reached, or takes nothing (alarm).
+	ErrUnavailable = errors.New("queues are not available")
+	// ErrClosed: the broker's Run has ended.
+	ErrClosed = errors.New("queues are closed")
+)
+
+// Broker keeps queues. Its methods may be called from any goroutine, also before Run, and wait for a connection where they need one.
+type Broker interface {
+	// Run owns all connections and goroutines of the broker until ctx ends. It connects again for ever, and returns
+	// early only for what cannot heal by itself (a broker that is too old).
+	Run(ctx context.Context) error
+
+	// Declare makes the queues that are missing, targets before those that point to them, and remembers them: a queue that
+	// vanishes is declared again and reported to the log. It returns when all are there and safe to use, or with an error
+	// that names the queue whose arguments differ.
+	Declare(ctx context.Context, specs []Spec) error
+
+	// Publisher returns a pipelined publisher; callers that must not wait for one another take one each.
+	// name is for the log.
+	Publisher(name string) Publisher
+
+	// Consume hands out the queue's messages until stop ends, through all reconnects; then it hands out nothing more, waits
+	// until all it handed out is acked or released, or work ends, and gives the rest back.
+	Consume(stop, work context.Context, c Consumption) error
+
+	// Lease takes the right to walk the queue, on a connection of its own; ErrLeased when it is taken.
+	Lease(ctx context.Context, queue string) (Lease, error)
+
+	// Depth returns how many messages are ready in the queue.
+	Depth(ctx context.Context, queue string) (int, error)
+
+	// Status tells whether the broker can be used now.
+	Status() Status
+}
+
+// Publisher sends messages with many confirms in flight. What it holds is bounded by its callers, who wait for done.
+type Publisher interface {
+	// Publish takes m over and returns at once. It calls done exactly once, from another goroutine, never holding a lock: nil
+	// when the broker confirmed m in exactly that queue. Nacks, returns, lost connections and alarms are no errors: m is
+	// published again. An error means that m is not known to be stored and will not be tried again: ErrTooLarge, or ctx
+	// ended while m was unsent or its session broke, or ErrClosed.
+	Publish(ctx context.Context, queue string, m Message, done func(error))
+}
+
+// Consumption says what to consume and how.
+type Consumption struct {
+	Queue string
+	// Prefetch is asked when a consumer starts and now and then later; a consumer is opened anew when the answer has
+	// changed by more than a factor of two.
+	Prefetch func() int
+	// Handle takes a delivery over. It may block until ctx ends, which it does with the delivery's session or with stop;
+	// it reports whether it took the delivery.
+	Handle func(ctx context.Context, d Delivery) bool
+	// Paused, when not nil, is asked whether to hold the consumer back: prefetched messages are given back and none are
+	// handed out while it says true. Changed is signalled when the answer may have changed.
+	Paused  func() bool
+	Changed <-chan struct{}
+}
+
+// Lease is the right to walk a queue. It ends with Release, or with its connection.
+type Lease interface {
+	// Window hands out the oldest messages of the queue in order, at most max (1 … 2000) and at most about maxBytes of
+	// bodies and headers (but one message always); fewer only where the queue has no more or the bytes are full. One window at a time.
+	Window(ctx context.Context, max, maxBytes int) (Window, error)
+	// Release gives the lease back.
+	Release()
+}
+
+// Window is the oldest part of a queue, held.
+type Window interface {
+	Deliveries() []Delivery
+	// Depth is how many messages were in the queue when the window was opened.
+	Depth() int
+	// Close sends the acks, gives back what was not acked, in order, and waits until the queue shows what it must. It returns the depth then, and
+	// an error when that is not the depth at the start less the acks plus what arrived.
+	Close(ctx context.Context) (depth int, err error)
+}
+
+// Status is the state of a broker's connections.
+type Status struct {
+	// Up: connected for publishing and for consuming.
+	Up bool
+	// Blocked: the broker takes no publishes now (memory or disk alarm).
+	Blocked bool
+	// Detail says what is wrong, or names the product and version.
+	Detail string
+}

@@ -1,0 +1,66 @@
+// Package stepwell has the words of a stream-processing actor: the message, its handler, and what a handler's error means.
+//
+// A program registers one handler per stream and starts the actor with package actor. Everything here depends on the
+// standard library alone, so handlers and their tests need nothing else.
+package stepwell
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Message is one record on its way through an actor. It belongs to the handler, which may keep it: its memory is never used again.
+type Message struct {
+	// ID is the same through all retries and replays: use it as idempotency key.
+	// It reads topic:partition:offset; above 200 bytes the topic is replaced by its hash.
+	ID     string
+	Stream string
+	// Channel is empty for the stream's own handler.
+	Channel string
+	// Key and Value keep nil and empty apart.
+	Key, Value []byte
+	// Headers are in the order of the record, repeated names included.
+	Headers []Header
+	// Time is the record's timestamp.
+	Time time.Time
+	// Attempt is 1 on the first try.
+	Attempt int
+	// Replays counts how often the message came back from the dead set.
+	Replays int
+	// FirstFailed is zero until the first failure.
+	FirstFailed time.Time
+	Origin      Origin
+}
+
+// Header is one header of a record. A nil value and an empty one are kept apart.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// Origin says where a message was read first.
+type Origin struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+}
+
+// Header returns the value of the last header with that key and whether there is one.
+func (m *Message) Header(key string) ([]byte, bool) {
+	for i := len(m.Headers) - 1; i >= 0; i-- {
+		if m.Headers[i].Key == key {
+			return m.Headers[i].Value, true
+		}
+	}
+	return nil, false
+}
+
+// LogValue shows where the message is from and which try it is, never what is in it.
+func (m *Message) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.String("id", m.ID),
+		slog.String("stream", m.Stream),
+		slog.Int("attempt", m.Attempt),
+		slog.Int("replays", m.Replays),
+	)
+}
