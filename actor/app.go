@@ -1,0 +1,81 @@
+// Package actor puts an actor together and runs it: Kafka readers, retry queues, dead sets, the HTTP server and the user's own functions.
+//
+// A program describes itself as an [App] and calls [Main]; [New] and [Actor.Run] are the form for embedding and tests.
+package actor
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// App describes an actor. Only Streams, and a name here or as APP_NAME, are required.
+type App struct {
+	// Name names the actor's queues and consumer groups; APP_NAME overrides it. It is never derived.
+	Name string
+	// Streams are the actor's streams by stream-id: lower-case letters, digits, - and _, at most 60.
+	Streams Streams
+	// Use is the middleware of all streams, outermost first, around that of each stream.
+	Use []stepwell.Middleware
+	// Start runs before any message. Its error ends the actor.
+	Start func(context.Context, *Env) error
+	// Stop runs after the last message, also when Start failed. Its context ends with the shutdown budget.
+	Stop func(context.Context) error
+	// HTTP serves every path that is not the actor's own.
+	HTTP http.Handler
+	// Brokers replaces the configured Kafka and RabbitMQ, for instance by those of package embedded. Nil: as configured.
+	Brokers Brokers
+	// Logger receives the actor's log. Nil: standard error, as LOG_LEVEL and LOG_FORMAT say.
+	Logger *slog.Logger
+	// Telemetry has the providers of traces and metrics. Zero: no traces, and metrics at /metrics alone.
+	Telemetry Telemetry
+	// EnvPrefix stands before the name of every environment variable, say "SHIPPING_".
+	EnvPrefix string
+	// ConfigFile names a YAML file, below the environment. Empty: as CONFIG_FILE says.
+	ConfigFile string
+}
+
+// Streams are streams by stream-id.
+type Streams map[string]Stream
+
+// Stream is a source of messages and what to do with them.
+type Stream struct {
+	// Handler does the work. Required.
+	Handler stepwell.Handler
+	// Config is the lowest layer of the stream's settings, below file and environment.
+	Config config.Stream
+	// Use is middleware for this stream, outermost first, inside App.Use.
+	Use []stepwell.Middleware
+}
+
+// Env is what the start function sees.
+type Env struct {
+	Config *config.Config
+	Logger *slog.Logger
+}
+
+// Telemetry has the providers to use; a nil one means what App.Telemetry says.
+type Telemetry struct {
+	Tracer trace.TracerProvider
+	Meter  metric.MeterProvider
+}
+
+// Brokers are an actor's Kafka and queues where they are not the configured ones.
+type Brokers interface {
+	// Run runs them until ctx ends.
+	Run(ctx context.Context) error
+	// Kafka waits until Run has Kafka up and tells how a client reaches it.
+	Kafka(ctx context.Context) ([]kgo.Opt, error)
+	// Queues are the queues for retries and dead sets.
+	Queues() queue.Broker
+	// Notice is logged at start: what a user must know about these brokers.
+	Notice() string
+}

@@ -1,0 +1,91 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/rabbit"
+)
+
+// configured are the brokers that the configuration names.
+type configured struct {
+	kafka  []kgo.Opt
+	queues *rabbit.Broker // nil where no stream retries
+}
+
+func newConfigured(cfg *config.Config, retries bool, log *slog.Logger) (*configured, error) {
+	opts, err := kafkaOptions(cfg.Kafka)
+	if err != nil || !retries {
+		return &configured{kafka: opts}, err
+	}
+	tls, err := cfg.RabbitMQ.TLS.Client()
+	if err != nil {
+		return nil, fmt.Errorf("RABBITMQ_TLS: %w", err)
+	}
+	r := cfg.RabbitMQ
+	return &configured{kafka: opts, queues: rabbit.New(rabbit.Config{
+		URLs: r.URL, VHost: r.VHost, Username: r.Username, Password: r.Password, TLS: tls,
+		ConfirmTimeout: r.ConfirmTimeout, ConsumerTimeout: r.ConsumerTimeout,
+		MaxMessageSize: r.MaxMessageSize, PublishWindow: r.PublishWindow,
+		DeclareOnlyCheck: r.Declare == "check",
+		ConnectionName:   cfg.App.Name,
+		Logger:           log,
+	})}, nil
+}
+
+// kafkaOptions are the options that lead a client to the cluster and let it in.
+func kafkaOptions(k config.Kafka) ([]kgo.Opt, error) {
+	opts := []kgo.Opt{kgo.SeedBrokers(k.Brokers...)}
+	tls, err := k.TLS.Client()
+	if err != nil {
+		return nil, fmt.Errorf("KAFKA_TLS: %w", err)
+	}
+	if tls != nil {
+		opts = append(opts, kgo.DialTLSConfig(tls))
+	}
+	var mechanism sasl.Mechanism
+	switch k.SASL.Mechanism {
+	case "":
+		return opts, nil
+	case "PLAIN":
+		mechanism = plain.Auth{User: k.SASL.Username, Pass: k.SASL.Password}.AsMechanism()
+	case "SCRAM-SHA-256":
+		mechanism = scram.Auth{User: k.SASL.Username, Pass: k.SASL.Password}.AsSha256Mechanism()
+	case "SCRAM-SHA-512":
+		mechanism = scram.Auth{User: k.SASL.Username, Pass: k.SASL.Password}.AsSha512Mechanism()
+	default:
+		return nil, fmt.Errorf("KAFKA_SASL_MECHANISM: unknown mechanism %q", k.SASL.Mechanism)
+	}
+	return append(opts, kgo.SASL(mechanism)), nil
+}
+
+// Run owns the connections to RabbitMQ.
+func (c *configured) Run(ctx context.Context) error {
+	if c.queues == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return c.queues.Run(ctx)
+}
+
+// Kafka returns the options at once: each reader connects by itself.
+func (c *configured) Kafka(context.Context) ([]kgo.Opt, error) { return c.kafka, nil }
+
+// Queues returns RabbitMQ, or nil where no stream retries.
+func (c *configured) Queues() queue.Broker {
+	if c.queues == nil {
+		return nil
+	}
+	return c.queues
+}
+
+// Notice is empty.
+func (c *configured) Notice() string { return "" }

@@ -1,0 +1,85 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// stack runs an actor's parts, each of which needs those started before it, and stops them in reverse order.
+// It is owned by one goroutine.
+type stack struct {
+	parts []*part
+	// failed takes the first error of a part that ended by itself.
+	failed chan error
+}
+
+type part struct {
+	name   string
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+}
+
+func newStack() *stack { return &stack{failed: make(chan error, 1)} }
+
+// push starts run. Its context keeps the values of ctx but ends only when the stack unwinds down to it: a part must
+// outlive those above, whatever asked for the stop.
+func (s *stack) push(ctx context.Context, name string, run func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p := &part{name: name, cancel: cancel, done: make(chan struct{})}
+	s.parts = append(s.parts, p)
+	go func() {
+		defer close(p.done)
+		p.err = run(ctx)
+		if ctx.Err() != nil {
+			return // asked to stop
+		}
+		err := p.err
+		if err == nil {
+			err = errors.New("ended by itself")
+		}
+		select {
+		case s.failed <- fmt.Errorf("%s: %w", name, err):
+		default:
+		}
+	}()
+}
+
+// unwind stops the parts, last one first, each when those above are gone. When ctx ends it stops waiting and says which
+// parts still run.
+func (s *stack) unwind(ctx context.Context) error {
+	var errs []error
+	var stuck []string
+	for i := len(s.parts) - 1; i >= 0; i-- {
+		p := s.parts[i]
+		p.cancel()
+		switch {
+		case !p.wait(ctx):
+			stuck = append(stuck, p.name)
+		case p.err != nil && !errors.Is(p.err, context.Canceled):
+			errs = append(errs, fmt.Errorf("stop %s: %w", p.name, p.err))
+		}
+	}
+	s.parts = nil
+	if stuck != nil {
+		errs = append(errs, fmt.Errorf("SHUTDOWN_TIMEOUT is over and these still run: %s", strings.Join(stuck, ", ")))
+	}
+	return errors.Join(errs...)
+}
+
+// wait reports whether the part ended before ctx did.
+func (p *part) wait(ctx context.Context) bool {
+	select {
+	case <-p.done:
+		return true
+	case <-ctx.Done():
+	}
+	select {
+	case <-p.done: // both had ended
+		return true
+	default:
+		return false
+	}
+}

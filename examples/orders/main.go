@@ -1,0 +1,97 @@
+// Command orders is a whole actor that needs nothing but Go: it runs on embedded Kafka and queues and makes its own sample
+// orders, some of which fail once and some always.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/embedded"
+)
+
+// Order is what the sample topic carries.
+type Order struct {
+	ID    int    `json:"id"`
+	Card  string `json:"card"`
+	Cents int    `json:"cents"`
+}
+
+// charge stands for a call of a flaky payment service: most cards work, some at the second try, some never.
+func charge(_ context.Context, o Order, m *stepwell.Message) error {
+	switch {
+	case o.Card == "stolen":
+		return stepwell.DeadLetter(fmt.Errorf("order %d: card was reported stolen", o.ID))
+	case o.Card == "expired" && m.Replays == 0:
+		return fmt.Errorf("order %d: card has expired", o.ID)
+	case o.Card == "slow" && m.Attempt == 1:
+		return errors.New("payment service: time-out")
+	}
+	return nil
+}
+
+func main() {
+	brokers := embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 4}})
+	samples := &producer{brokers: brokers}
+	actor.Main(actor.App{
+		Name:    "shop",
+		Brokers: brokers,
+		Streams: actor.Streams{"orders": {
+			Handler: stepwell.JSON(charge),
+			Config: config.Stream{
+				Topics: []string{"orders.v1"},
+				Retry:  config.Retry{Count: new(2), Delay: time.Second},
+			},
+		}},
+		Start: samples.start,
+		Stop:  samples.stop,
+	})
+}
+
+// producer makes a sample order every 100 ms.
+type producer struct {
+	brokers *embedded.Brokers
+	cancel  context.CancelFunc
+	done    chan struct{}
+}
+
+func (p *producer) start(context.Context, *actor.Env) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel, p.done = cancel, make(chan struct{})
+	go func() {
+		defer close(p.done)
+		p.run(ctx)
+	}()
+	return nil
+}
+
+func (p *producer) stop(context.Context) error {
+	p.cancel()
+	<-p.done
+	return nil
+}
+
+func (p *producer) run(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	cards := []string{"good", "good", "slow", "good", "expired", "good", "good", "stolen"}
+	for id := 1; ; id++ {
+		order := fmt.Sprintf(`{"id":%d,"card":%q,"cents":%d}`, id, cards[id%len(cards)], 100+id)
+		r := &kgo.Record{Topic: "orders.v1", Key: fmt.Appendf(nil, "customer-%d", id%17), Value: []byte(order)}
+		if err := p.brokers.Produce(ctx, r); err != nil && ctx.Err() == nil {
+			fmt.Fprintln(os.Stderr, "produce sample order:", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
