@@ -1,0 +1,117 @@
+package rabbit
+
+import "sync"
+
+// mark is what is known of a delivery tag.
+type mark uint8
+
+const (
+	held     mark = iota + 1 // handed out, not settled
+	acked                    // to be acked
+	released                 // to be given back
+	told                     // the broker was told
+)
+
+// acks gathers the acks and releases of one channel and says how to tell the broker with few frames. Tags begin at one
+// and have no gaps. It knows nothing of the channel: another goroutine asks for the plan and sends it.
+type acks struct {
+	wake  chan struct{} // readable when there is something to tell
+	quiet chan struct{} // readable when nothing is handed out any longer
+
+	mu    sync.Mutex
+	base  uint64 // tag of marks[0]
+	marks []mark
+	open  int
+	dead  bool
+}
+
+func newAcks() *acks {
+	return &acks{base: 1, wake: make(chan struct{}, 1), quiet: make(chan struct{}, 1)}
+}
+
+// take notes that the tag is handed out.
+func (a *acks) take(tag uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.base+uint64(len(a.marks)) <= tag {
+		a.marks = append(a.marks, held)
+	}
+	a.open++
+}
+
+// Ack and Release make acks a queue.Session.
+func (a *acks) Ack(tag uint64)     { a.settle(tag, acked) }
+func (a *acks) Release(tag uint64) { a.settle(tag, released) }
+
+func (a *acks) settle(tag uint64, as mark) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.dead || tag < a.base || tag-a.base >= uint64(len(a.marks)) || a.marks[tag-a.base] != held {
+		return
+	}
+	a.marks[tag-a.base] = as
+	a.open--
+	signal(a.wake)
+	if a.open == 0 {
+		signal(a.quiet)
+	}
+}
+
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// die drops what was not told, and all that comes.
+func (a *acks) die() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.dead, a.marks, a.open = true, nil, 0
+	signal(a.quiet)
+}
+
+// outstanding returns how many are handed out and not settled.
+func (a *acks) outstanding() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.open
+}
+
+// word is one thing to tell the broker.
+type word struct {
+	tag      uint64
+	multiple bool // with all tags before
+	requeue  bool // give back instead of ack
+}
+
+// plan returns what to tell the broker, in order: what is settled without a gap goes in one ack, the rest one by one.
+func (a *acks) plan() []word {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var words []word
+	var last uint64
+	n := 0
+	for ; n < len(a.marks) && a.marks[n] != held; n++ {
+		switch a.marks[n] {
+		case acked:
+			last = a.base + uint64(n)
+		case released:
+			words = append(words, word{tag: a.base + uint64(n), requeue: true})
+		}
+	}
+	if last > 0 {
+		words = append(words, word{tag: last, multiple: true})
+	}
+	a.marks = a.marks[n:]
+	a.base += uint64(n)
+	for i, m := range a.marks {
+		if m != acked && m != released {
+			continue
+		}
+		words = append(words, word{tag: a.base + uint64(i), requeue: m == released})
+		a.marks[i] = told
+	}
+	return words
+}

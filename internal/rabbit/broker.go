@@ -1,0 +1,190 @@
+// Package rabbit keeps queues in RabbitMQ 3.10 or newer.
+//
+// It publishes on one connection and consumes on another, so that an alarm, which stops publishers, does not hold up acks.
+// A connection is never mended: each is a session with channels and delivery tags of its own, and what belongs to an old
+// session cannot reach a new one. The library's own recovery is never used: it would let an old ack settle another message.
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// Broker is a queue.Broker on RabbitMQ.
+type Broker struct {
+	config   Config
+	trouble  *trouble
+	publish  *link
+	consume  *link
+	topology *topology
+
+	started chan struct{} // closed when Run begins
+	over    chan struct{} // closed when Run is about to end
+	targets []target      // set before started is closed
+
+	mu      sync.Mutex
+	ctx     context.Context // Run's; nil before
+	waiting []func(context.Context)
+	closed  bool
+	running sync.WaitGroup
+}
+
+var _ queue.Broker = (*Broker)(nil)
+
+// New makes a broker. It does not connect: Run does.
+func New(config Config) *Broker {
+	config = config.withDefaults()
+	b := &Broker{config: config, started: make(chan struct{}), over: make(chan struct{})}
+	b.trouble = newTrouble(config.Logger)
+	b.publish = newLink("publish", &b.config, b.trouble)
+	b.consume = newLink("consume", &b.config, b.trouble)
+	b.topology = newTopology(b)
+	return b
+}
+
+// Run owns all connections and goroutines until ctx ends; then it returns nil. It connects for ever, and returns an error
+// only for a broker that is too old and for URLs that are none. Run it once.
+func (b *Broker) Run(ctx context.Context) error {
+	targets, err := b.config.targets()
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	if !b.start(ctx, targets) {
+		return errors.New("rabbit: Run was called before")
+	}
+	for _, l := range []*link{b.publish, b.consume} {
+		b.spawn(func(ctx context.Context) {
+			if err := l.run(ctx, targets); err != nil {
+				stop(&fatal{err})
+			}
+		})
+	}
+	b.spawn(b.topology.run)
+	<-ctx.Done()
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	close(b.over)
+	b.running.Wait()
+	var cause *fatal
+	if errors.As(context.Cause(ctx), &cause) {
+		return cause.error
+	}
+	return nil
+}
+
+// fatal is the cause of a Run that ended by itself.
+type fatal struct{ error }
+
+func (b *Broker) start(ctx context.Context, targets []target) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ctx != nil {
+		return false
+	}
+	b.ctx, b.targets = ctx, targets
+	close(b.started)
+	for _, f := range b.waiting {
+		b.running.Go(func() { f(ctx) })
+	}
+	b.waiting = nil
+	return true
+}
+
+// spawn runs f for as long as Run runs, and reports false when Run has ended. Run waits for f.
+func (b *Broker) spawn(f func(context.Context)) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.closed:
+		return false
+	case b.ctx == nil:
+		b.waiting = append(b.waiting, f)
+	default:
+		b.running.Go(func() { f(b.ctx) })
+	}
+	return true
+}
+
+// isOver reports whether Run has ended or is about to.
+func (b *Broker) isOver() bool {
+	select {
+	case <-b.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// session waits for the consuming connection, which alarms do not block.
+func (b *Broker) session(ctx context.Context) (*session, error) {
+	s := b.consume.wait(ctx, b.over)
+	switch {
+	case s != nil:
+		return s, nil
+	case b.isOver():
+		return nil, queue.ErrClosed
+	default:
+		return nil, b.unavailable(ctx.Err())
+	}
+}
+
+// unavailable wraps err, which ended a wait for the broker.
+func (b *Broker) unavailable(err error) error {
+	return fmt.Errorf("%w: %s: %w", queue.ErrUnavailable, b.Status().Detail, err)
+}
+
+// Depth returns how many messages are ready in the queue.
+func (b *Broker) Depth(ctx context.Context, name string) (int, error) {
+	s, err := b.session(ctx)
+	if err != nil {
+		return 0, err
+	}
+	type answer struct {
+		depth int
+		err   error
+	}
+	answers := make(chan answer, 1)
+	asked := b.spawn(func(context.Context) {
+		state, err := s.inspect(name)
+		answers <- answer{state.Messages, err}
+	})
+	if !asked {
+		return 0, queue.ErrClosed
+	}
+	select {
+	case a := <-answers:
+		return a.depth, a.err
+	case <-ctx.Done(): // the connection is shared: it must not be cut for one caller's haste
+		return 0, b.unavailable(ctx.Err())
+	}
+}
+
+// Status tells whether the broker can be used now.
+func (b *Broker) Status() queue.Status {
+	publish, _ := b.publish.current()
+	consume, _ := b.consume.current()
+	status := queue.Status{
+		Up:      publish != nil && consume != nil,
+		Blocked: publish != nil && publish.blocked(),
+		Detail:  b.trouble.text(),
+	}
+	switch {
+	case status.Detail != "":
+	case status.Blocked:
+		status.Detail = "RabbitMQ takes no messages: memory or disk alarm"
+	case status.Up:
+		status.Detail = consume.product
+	case b.isOver():
+		status.Detail = "closed"
+	default:
+		status.Detail = "not connected yet"
+	}
+	return status
+}

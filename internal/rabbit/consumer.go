@@ -1,0 +1,231 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// consumer consumes a queue on one channel, until the channel ends. The goroutine of Consume opens the consumer on the
+// broker and hands deliveries out; the keeper's sends acks and looks after pause, prefetch and loss.
+type consumer struct {
+	b       *Broker
+	c       queue.Consumption
+	session *session
+	ch      *amqp.Channel
+	acks    *acks
+	closed  chan *amqp.Error
+	lost    chan string
+	ctx     context.Context // the life of the channel
+	end     context.CancelCauseFunc
+	again   chan struct{} // readable when the prefetch is to be changed
+	resumed chan struct{} // readable when the pause may be over
+
+	mu       sync.Mutex
+	prefetch int
+	hand     context.CancelFunc // ends the handing out; nil while nothing is handed out
+}
+
+var errConsumerLost = errors.New("the broker ended the consumer: its time-out passed, or the queue is gone")
+
+// Consume hands out the queue's messages until stop ends; see queue.Broker.
+func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error {
+	wait := b.config.backoff()
+	part := "consumer of " + c.Queue
+	defer b.trouble.clear(part)
+	for stop.Err() == nil {
+		s, err := b.session(stop)
+		if errors.Is(err, queue.ErrClosed) {
+			return fmt.Errorf("consume %s: %w", c.Queue, err)
+		}
+		if err != nil {
+			break
+		}
+		since := time.Now()
+		err = b.consumeOn(stop, work, s, c)
+		if stop.Err() != nil {
+			break
+		}
+		if code(err) == amqp.NotFound || errors.Is(err, errConsumerLost) {
+			b.topology.missing()
+		}
+		if s.alive() {
+			b.trouble.set(part, fmt.Sprintf("consume %s: %v", c.Queue, err))
+		}
+		if time.Since(since) > 5*time.Second {
+			wait.reset()
+		}
+		sleep(stop, wait.next())
+	}
+	return nil
+}
+
+// consumeOn consumes on a channel of its own until stop ends or the channel does.
+func (b *Broker) consumeOn(stop, work context.Context, s *session, c queue.Consumption) error {
+	ch, err := s.channel()
+	if err != nil {
+		return err
+	}
+	k := &consumer{
+		b: b, c: c, session: s, ch: ch, acks: newAcks(),
+		closed: ch.NotifyClose(make(chan *amqp.Error, 1)), lost: ch.NotifyCancel(make(chan string, 4)),
+		again: make(chan struct{}, 1), resumed: make(chan struct{}, 1),
+	}
+	k.ctx, k.end = context.WithCancelCause(s.ctx)
+	keep, release := context.WithCancel(context.Background())
+	var keeper sync.WaitGroup
+	keeper.Go(func() { k.keep(keep) })
+	err = k.run(stop)
+	if err == nil && k.ctx.Err() == nil {
+		k.drain(work)
+	}
+	release()
+	keeper.Wait()
+	return k.finish(err)
+}
+
+// finish sends the last acks and closes the channel, which gives back the rest.
+func (k *consumer) finish(err error) error {
+	if cause := context.Cause(k.ctx); cause != nil && err == nil {
+		err = cause
+	}
+	if k.session.alive() && !k.ch.IsClosed() {
+		_ = k.flush()
+		_ = k.session.closeChannel(k.ch)
+	}
+	k.acks.die()
+	k.end(err)
+	return err
+}
+
+// run opens the consumer, and again after each pause and change of the prefetch, until stop or the channel ends.
+func (k *consumer) run(stop context.Context) error {
+	for stop.Err() == nil && k.ctx.Err() == nil {
+		if k.paused() {
+			select {
+			case <-k.resumed:
+			case <-stop.Done():
+			case <-k.ctx.Done():
+			}
+			continue
+		}
+		deliveries, tag, err := k.subscribe()
+		if err != nil {
+			return err
+		}
+		k.b.trouble.clear("consumer of " + k.c.Queue)
+		if err := k.handOut(stop, deliveries, tag); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *consumer) paused() bool { return k.c.Paused != nil && k.c.Paused() }
+
+func (k *consumer) wantedPrefetch() int {
+	if k.c.Prefetch == nil {
+		return 1
+	}
+	return min(max(k.c.Prefetch(), 1), 65535)
+}
+
+func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err error) {
+	n := k.wantedPrefetch()
+	k.mu.Lock()
+	k.prefetch = n
+	k.mu.Unlock()
+	tag = fmt.Sprintf("%s-%d", k.b.config.ConnectionName, time.Now().UnixNano())
+	err = k.session.call("set prefetch", func() error { return k.ch.Qos(n, 0, false) })
+	if err != nil {
+		return nil, "", err
+	}
+	err = k.session.call("consume "+k.c.Queue, func() error {
+		deliveries, err = k.ch.Consume(k.c.Queue, tag, false, false, false, false, nil)
+		return err
+	})
+	return deliveries, tag, err
+}
+
+// handOut hands out deliveries until stop, pause, a new prefetch or the end of the channel. Before it returns, nothing
+// more can come from this consumer.
+func (k *consumer) handOut(stop context.Context, deliveries <-chan amqp.Delivery, tag string) error {
+	ctx, cancel := context.WithCancel(stop)
+	defer cancel()
+	defer context.AfterFunc(k.ctx, cancel)()
+	k.setHand(cancel)
+	defer k.setHand(nil)
+	cancelled := false
+	for {
+		again := k.again
+		if cancelled {
+			again = nil
+		}
+		select {
+		case <-ctx.Done():
+			return k.giveBack(deliveries, tag, cancelled)
+		case <-again: // the deliveries that are here already are handed out still
+			if err := k.unsubscribe(tag); err != nil {
+				return err
+			}
+			cancelled = true
+		case d, ok := <-deliveries:
+			if !ok {
+				return nil
+			}
+			k.acks.take(d.DeliveryTag)
+			if !k.c.Handle(ctx, decode(&d, k.c.Queue, k.acks)) {
+				k.acks.Release(d.DeliveryTag)
+			}
+		}
+	}
+}
+
+func (k *consumer) setHand(cancel context.CancelFunc) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.hand = cancel
+	if cancel != nil && k.paused() {
+		cancel()
+	}
+}
+
+func (k *consumer) unsubscribe(tag string) error {
+	return k.session.call("cancel consumer", func() error { return k.ch.Cancel(tag, false) })
+}
+
+// giveBack cancels the consumer and releases what it had sent ahead.
+func (k *consumer) giveBack(deliveries <-chan amqp.Delivery, tag string, cancelled bool) error {
+	if k.ctx.Err() != nil {
+		return nil
+	}
+	if !cancelled {
+		if err := k.unsubscribe(tag); err != nil {
+			return err
+		}
+	}
+	for d := range deliveries {
+		k.acks.take(d.DeliveryTag)
+		k.acks.Release(d.DeliveryTag)
+	}
+	return nil
+}
+
+// drain waits until all that was handed out is settled, or work or the channel ends.
+func (k *consumer) drain(work context.Context) {
+	for k.acks.outstanding() > 0 {
+		select {
+		case <-k.acks.quiet:
+		case <-work.Done():
+			return
+		case <-k.ctx.Done():
+			return
+		}
+	}
+}

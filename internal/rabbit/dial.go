@@ -1,0 +1,167 @@
+package rabbit
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// handshakeLimit bounds each attempt: TCP, TLS and the AMQP handshake.
+const handshakeLimit = 5 * time.Second
+
+// target is one place to connect to.
+type target struct {
+	uri    amqp.URI
+	addr   string
+	config amqp.Config
+	tls    *tls.Config // nil: plain
+}
+
+// targets reads the URLs. Its errors never repeat a URL, which holds a password.
+func (c *Config) targets() ([]target, error) {
+	if len(c.URLs) == 0 {
+		return nil, errors.New("no RabbitMQ to connect to: RABBITMQ_URL is empty")
+	}
+	var all []target
+	for i, text := range c.URLs {
+		uri, err := amqp.ParseURI(text)
+		if err != nil {
+			var parse *url.Error
+			if errors.As(err, &parse) {
+				err = parse.Err
+			}
+			return nil, fmt.Errorf("URL %d of RABBITMQ_URL is not amqp://user:password@host:port/vhost: %w", i+1, err)
+		}
+		all = append(all, c.target(uri))
+	}
+	return all, nil
+}
+
+func (c *Config) target(uri amqp.URI) target {
+	if c.Username != "" {
+		uri.Username = c.Username
+	}
+	if c.Password != "" {
+		uri.Password = c.Password
+	}
+	if c.VHost != "" {
+		uri.Vhost = c.VHost
+	}
+	t := target{uri: uri, addr: net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port))}
+	t.config = amqp.Config{Vhost: uri.Vhost, Heartbeat: c.Heartbeat, Locale: "en_US", FrameSize: 128 << 10}
+	if uri.Scheme == "amqps" {
+		t.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+		if c.TLS != nil {
+			t.tls = c.TLS.Clone()
+		}
+		if t.tls.ServerName == "" {
+			t.tls.ServerName = uri.Host
+		}
+	}
+	return t
+}
+
+// sasl is made anew for each connection, since the library clears the password of what it used.
+func (t *target) sasl() []amqp.Authentication {
+	for _, mechanism := range t.uri.AuthMechanism {
+		if strings.EqualFold(mechanism, "EXTERNAL") {
+			return []amqp.Authentication{&amqp.ExternalAuth{}}
+		}
+	}
+	return []amqp.Authentication{t.uri.PlainAuth()}
+}
+
+// connect makes one AMQP connection. Its error says which setting to look at.
+func (t *target) connect(ctx context.Context, name string) (*amqp.Connection, *wire, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeLimit)
+	defer cancel()
+	tcp, err := (&net.Dialer{}).DialContext(ctx, "tcp", t.addr)
+	if err != nil {
+		return nil, nil, t.explain(err)
+	}
+	w := newWire(tcp, handshakeLimit)
+	stopWatching := context.AfterFunc(ctx, func() { _ = tcp.Close() })
+	conn, err := t.handshake(ctx, w, name)
+	if !stopWatching() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = tcp.Close()
+		if ctx.Err() != nil {
+			err = fmt.Errorf("no answer within %s", handshakeLimit)
+		}
+		return nil, nil, t.explain(err)
+	}
+	w.quiet.Store(int64(2 * conn.Config.Heartbeat))
+	return conn, w, nil
+}
+
+func (t *target) handshake(ctx context.Context, w *wire, name string) (*amqp.Connection, error) {
+	var conn net.Conn = w
+	if t.tls != nil {
+		client := tls.Client(w, t.tls)
+		if err := client.HandshakeContext(ctx); err != nil {
+			return nil, &tlsError{err}
+		}
+		conn = client
+	}
+	config := t.config
+	config.SASL = t.sasl()
+	config.Properties = amqp.NewConnectionProperties()
+	config.Properties.SetClientConnectionName(name)
+	return amqp.Open(conn, config)
+}
+
+// tlsError marks an error of the TLS handshake.
+type tlsError struct{ error }
+
+func (e *tlsError) Unwrap() error { return e.error }
+
+// explain says which setting an error of connecting is about.
+func (t *target) explain(err error) error {
+	var secure *tlsError
+	var record tls.RecordHeaderError
+	var refused *amqp.Error
+	switch {
+	case errors.As(err, &record):
+		return fmt.Errorf("%s does not speak TLS: RABBITMQ_URL says amqps://: %w", t.addr, err)
+	case errors.As(err, &secure):
+		return fmt.Errorf("TLS with %s (RABBITMQ_TLS_CA_FILE, RABBITMQ_TLS_CERT_FILE): %w", t.addr, err)
+	case errors.As(err, &refused) && refused.Code == amqp.AccessRefused && !strings.Contains(refused.Reason, "vhost"):
+		return fmt.Errorf("%s refuses user %q: is the user and password in RABBITMQ_URL right? %w", t.addr, t.uri.Username, err)
+	case errors.As(err, &refused) && (refused.Code == amqp.NotAllowed || refused.Code == amqp.AccessRefused):
+		return fmt.Errorf("%s refuses vhost %q to user %q (RABBITMQ_URL, RABBITMQ_VHOST): %w", t.addr, t.uri.Vhost, t.uri.Username, err)
+	case errors.As(err, &refused):
+		return fmt.Errorf("%s ended the AMQP handshake (RABBITMQ_URL: is it an AMQP port, and is TLS, amqps://, expected there?): %w", t.addr, err)
+	default:
+		return fmt.Errorf("cannot reach %s (RABBITMQ_URL): %w", t.addr, err)
+	}
+}
+
+// errTooOld marks a broker that cannot be used whatever happens.
+var errTooOld = errors.New("RabbitMQ 3.10 or newer is needed")
+
+// product returns what the broker calls itself, or errTooOld.
+func product(properties amqp.Table) (string, error) {
+	name, _ := properties["product"].(string)
+	version, _ := properties["version"].(string)
+	text := strings.TrimSpace(name + " " + version)
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 || name != "RabbitMQ" {
+		return text, fmt.Errorf("connected to %q: %w", text, errTooOld)
+	}
+	major, errMajor := strconv.Atoi(parts[0])
+	minor, errMinor := strconv.Atoi(parts[1])
+	if errMajor != nil || errMinor != nil || major < 3 || major == 3 && minor < 10 {
+		return text, fmt.Errorf("connected to %q: %w", text, errTooOld)
+	}
+	return text, nil
+}

@@ -1,0 +1,367 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// lane sends the messages of one publisher and tells what became of them. One goroutine owns it.
+//
+// A message is in one place: pending (to be sent, in order), held (to be sent later), or flight (sent, no confirm yet).
+type lane struct {
+	p       *publisher
+	part    string
+	pending []*outgoing
+	held    []*outgoing
+	flight  []*outgoing
+	open    *opened // nil: no channel
+	limit   int     // how many may be in flight now: a session begins with one, so that an alarm is met by one message
+	retry   time.Time
+	wait    backoff
+	holding backoff
+}
+
+// opened is a channel in confirm mode.
+type opened struct {
+	session *session
+	ch      *amqp.Channel
+	returns chan amqp.Return
+	closed  chan *amqp.Error
+}
+
+var (
+	errConfirmLate = errors.New("no confirm in time")
+	errCannotSend  = errors.New("channel closed")
+)
+
+func newLane(p *publisher) *lane {
+	return &lane{
+		p: p, part: "publisher " + p.name, wait: p.b.config.backoff(), holding: p.b.config.backoff(),
+	}
+}
+
+// run sends until ctx ends. What is left then ends with queue.ErrClosed.
+func (l *lane) run(ctx context.Context) {
+	const tick = 50 * time.Millisecond
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		l.collect()
+		session, changed := l.p.b.publish.current()
+		more := l.step(session)
+		if more {
+			continue
+		}
+		var ticks <-chan time.Time
+		if l.busy() {
+			ticks = ticker.C
+		}
+		select {
+		case <-ctx.Done():
+		case <-l.p.wake:
+		case <-changed:
+		case <-l.confirmed():
+		case r, ok := <-l.returned():
+			l.note(r, ok)
+		case err := <-l.broken():
+			l.settle()
+			l.end(closeCause(l.open, err))
+		case <-ticks:
+			l.sweep(time.Now())
+		}
+	}
+	l.abandon()
+}
+
+// collect takes over what was published, but for what cannot be sent at all.
+func (l *lane) collect() {
+	for _, o := range l.p.take() {
+		if o.err != nil {
+			o.done(o.err)
+			continue
+		}
+		l.pending = append(l.pending, o)
+	}
+}
+
+// step does what can be done at once, and reports whether there is more of it.
+func (l *lane) step(session *session) (more bool) {
+	now := time.Now()
+	if l.open == nil && len(l.pending) > 0 && session != nil && !session.blocked() && !now.Before(l.retry) {
+		l.openChannel(session)
+	}
+	if l.open == nil {
+		return false
+	}
+	l.settle()
+	more, err := l.send(now)
+	if err != nil {
+		l.settle()
+		l.end(err)
+	}
+	return more
+}
+
+func (l *lane) busy() bool { return len(l.pending)+len(l.held)+len(l.flight) > 0 }
+
+// confirmed is readable when the oldest message in flight has its confirm.
+func (l *lane) confirmed() <-chan struct{} {
+	if len(l.flight) == 0 {
+		return nil
+	}
+	return l.flight[0].confirm.Done()
+}
+
+func (l *lane) returned() <-chan amqp.Return {
+	if l.open == nil {
+		return nil
+	}
+	return l.open.returns
+}
+
+func (l *lane) broken() <-chan *amqp.Error {
+	if l.open == nil {
+		return nil
+	}
+	return l.open.closed
+}
+
+func (l *lane) openChannel(s *session) {
+	ch, err := s.channel()
+	if err == nil {
+		err = s.call("ask for confirms", func() error { return ch.Confirm(false) })
+	}
+	if err != nil {
+		l.retry = time.Now().Add(l.wait.next())
+		l.p.b.trouble.set(l.part, err.Error())
+		return
+	}
+	l.open = &opened{
+		session: s,
+		ch:      ch,
+		// The library skips a listener that is full for five seconds, and a return that is lost is a message that is lost:
+		// there is room for every message in flight.
+		returns: ch.NotifyReturn(make(chan amqp.Return, l.p.b.config.PublishWindow+1)),
+		closed:  ch.NotifyClose(make(chan *amqp.Error, 1)),
+	}
+	l.limit = 1
+}
+
+// send sends what may be sent now, up to a batch, and reports whether there is more.
+func (l *lane) send(now time.Time) (more bool, err error) {
+	const batch = 32
+	for range batch {
+		if len(l.pending) == 0 || len(l.flight) >= l.limit || l.open.session.blocked() {
+			return false, nil
+		}
+		o := l.pending[0]
+		if len(l.flight) > 0 && (o.alone() || l.flight[0].alone()) {
+			return false, nil
+		}
+		l.pending[0] = nil
+		l.pending = l.pending[1:]
+		switch {
+		case o.ctx.Err() != nil:
+			o.done(o.ctx.Err())
+		case !l.p.b.topology.ripe(o.queue):
+			o.due = now.Add(100 * time.Millisecond)
+			l.held = append(l.held, o)
+		default:
+			if err := l.sendOne(o); err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+func (l *lane) sendOne(o *outgoing) error {
+	o.returned, o.sent = false, time.Now()
+	confirm, err := l.open.ch.PublishWithDeferredConfirm("", o.queue, true, false, o.msg)
+	if err == nil {
+		o.confirm = confirm
+		l.flight = append(l.flight, o)
+		return nil
+	}
+	if !errors.Is(err, amqp.ErrClosed) {
+		o.breaks++ // it may have gone out in part
+	}
+	l.pending = slices.Insert(l.pending, 0, o)
+	return fmt.Errorf("%w: %w", errCannotSend, err)
+}
+
+// settle looks at the oldest messages in flight as far as their confirms came.
+func (l *lane) settle() {
+	n := 0
+	for n < len(l.flight) && isDone(l.flight[n]) {
+		n++
+	}
+	if n == 0 || l.open.ch.IsClosed() { // a channel that closes makes every confirm look like a refusal: see end
+		return
+	}
+	l.drainReturns()
+	for _, o := range l.flight[:n] {
+		l.judge(o)
+	}
+	clear(l.flight[:n])
+	l.flight = l.flight[n:]
+}
+
+func isDone(o *outgoing) bool {
+	select {
+	case <-o.confirm.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// judge tells what a confirm means. The returns that came before it are noted already.
+//
+// It asks the message's own confirmation: the library's ordered stream of confirms (NotifyPublish) calls a refused message
+// confirmed when a later "all up to here" arrives before the ones ahead of it.
+func (l *lane) judge(o *outgoing) {
+	switch {
+	case o.returned:
+		l.p.b.trouble.set("queue "+o.queue, "queue "+o.queue+" is missing: what is published to it is held back")
+		l.p.b.topology.missing()
+		l.hold(o)
+	case !o.confirm.Acked():
+		l.hold(o)
+	default:
+		if o.tries > 0 {
+			l.p.b.trouble.clear("queue " + o.queue)
+		}
+		if l.limit == 1 {
+			l.wait.reset()
+			l.p.b.trouble.clear(l.part)
+		}
+		l.limit = min(2*l.limit, l.p.b.config.PublishWindow)
+		o.done(nil)
+	}
+}
+
+// hold keeps the message back for a while.
+func (l *lane) hold(o *outgoing) {
+	o.due = time.Now().Add(l.holding.after(o.tries))
+	o.tries++
+	l.held = append(l.held, o)
+}
+
+// drainReturns notes all returns that are there. A return is there before its confirm is.
+func (l *lane) drainReturns() {
+	for {
+		select {
+		case r, ok := <-l.open.returns:
+			if !ok {
+				return
+			}
+			l.note(r, true)
+		default:
+			return
+		}
+	}
+}
+
+// note marks what came back. A return does not say which publish it answers, so all that look alike are marked: at worst
+// one is published twice.
+func (l *lane) note(r amqp.Return, ok bool) {
+	if !ok {
+		l.open.returns = nil
+		return
+	}
+	for _, o := range l.flight {
+		if o.queue == r.RoutingKey && o.msg.MessageId == r.MessageId {
+			o.returned = true
+		}
+	}
+}
+
+// sweep looks at everything that waits: contexts that ended, messages that are due, confirms that came out of order, and
+// one that does not come.
+func (l *lane) sweep(now time.Time) {
+	l.pending = slices.DeleteFunc(l.pending, ended)
+	l.held = slices.DeleteFunc(l.held, ended)
+	var due []*outgoing
+	l.held = slices.DeleteFunc(l.held, func(o *outgoing) bool {
+		if now.Before(o.due) {
+			return false
+		}
+		due = append(due, o)
+		return true
+	})
+	l.pending = slices.Insert(l.pending, 0, due...)
+	if l.open == nil || len(l.flight) == 0 || l.open.ch.IsClosed() {
+		return
+	}
+	l.settleOutOfOrder()
+	l.checkTime(now)
+}
+
+func ended(o *outgoing) bool {
+	if o.ctx.Err() == nil {
+		return false
+	}
+	o.done(o.ctx.Err())
+	return true
+}
+
+func (l *lane) settleOutOfOrder() {
+	var confirmed []*outgoing
+	l.flight = slices.DeleteFunc(l.flight, func(o *outgoing) bool {
+		if !isDone(o) {
+			return false
+		}
+		confirmed = append(confirmed, o)
+		return true
+	})
+	if l.open.ch.IsClosed() {
+		l.flight = append(confirmed, l.flight...)
+		return
+	}
+	l.drainReturnsFor(confirmed)
+	for _, o := range confirmed {
+		l.judge(o)
+	}
+}
+
+// drainReturnsFor is drainReturns for messages that were taken out of flight.
+func (l *lane) drainReturnsFor(confirmed []*outgoing) {
+	rest := l.flight
+	l.flight = append(slices.Clone(confirmed), rest...)
+	l.drainReturns()
+	l.flight = rest
+}
+
+// checkTime ends the session when the oldest confirm is late. Time under an alarm does not count.
+func (l *lane) checkTime(now time.Time) {
+	s := l.open.session
+	if len(l.flight) == 0 || s.blocked() {
+		return
+	}
+	since := l.flight[0].sent
+	if unblocked := time.Unix(0, s.unblockedAt.Load()); unblocked.After(since) {
+		since = unblocked
+	}
+	if now.Sub(since) < l.p.b.config.ConfirmTimeout {
+		return
+	}
+	_ = s.closeChannel(l.open.ch)
+	l.end(fmt.Errorf("%w (RABBITMQ_CONFIRM_TIMEOUT %s)", errConfirmLate, l.p.b.config.ConfirmTimeout))
+}
+
+// closeCause says why a channel is gone.
+func closeCause(o *opened, err *amqp.Error) error {
+	if err != nil {
+		return err
+	}
+	if cause := context.Cause(o.session.ctx); cause != nil {
+		return cause
+	}
+	return errCannotSend
+}

@@ -1,0 +1,89 @@
+package rabbit
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// end gives up the channel. What was in flight without a confirm is unknown, and is published again in a next session:
+// twice stored at worst, never lost.
+func (l *lane) end(cause error) {
+	o := l.open
+	if !o.ch.IsClosed() {
+		_ = o.session.closeChannel(o.ch)
+	}
+	if err := closeReason(o); err != nil {
+		cause = err
+	}
+	l.drainReturns()
+	unknown := slices.DeleteFunc(slices.Clone(l.flight), func(o *outgoing) bool { return l.known(o) })
+	l.flight, l.open = nil, nil
+	l.retry = time.Now().Add(l.wait.next())
+	if o.session.alive() {
+		l.p.b.trouble.set(l.part, cause.Error())
+	}
+	if len(unknown) == 1 && refusedAsTooLarge(o, cause) {
+		unknown[0].done(fmt.Errorf("%w: %w", queue.ErrTooLarge, cause))
+		return
+	}
+	var again []*outgoing
+	for _, o := range unknown {
+		switch o.breaks++; {
+		case ended(o):
+		case o.alone():
+			l.hold(o)
+		default:
+			again = append(again, o)
+		}
+	}
+	l.pending = append(again, l.pending...)
+}
+
+// known handles a message whose fate was told before the channel closed.
+func (l *lane) known(o *outgoing) bool {
+	if !o.returned && !o.confirm.Acked() {
+		return false // refused, or nothing was said: a closed channel makes these look alike
+	}
+	l.judge(o)
+	return true
+}
+
+// closeReason returns what the broker said when it closed the channel, where that was not read yet.
+func closeReason(o *opened) error {
+	select {
+	case err := <-o.closed:
+		if err != nil {
+			return err
+		}
+	default:
+	}
+	return nil
+}
+
+// refusedAsTooLarge tells whether the broker closed this channel, not the connection, over the one message in flight.
+func refusedAsTooLarge(o *opened, cause error) bool {
+	return o.session.alive() && code(cause) == amqp.PreconditionFailed && !errors.Is(cause, errConfirmLate)
+}
+
+// abandon ends everything with queue.ErrClosed but what is confirmed.
+func (l *lane) abandon() {
+	if l.open != nil {
+		l.drainReturns()
+	}
+	for _, o := range l.flight {
+		if !o.returned && o.confirm.Acked() {
+			o.done(nil)
+		} else {
+			o.done(queue.ErrClosed)
+		}
+	}
+	for _, o := range slices.Concat(l.pending, l.held, l.p.shut()) {
+		o.done(queue.ErrClosed)
+	}
+}

@@ -1,0 +1,146 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// leaseLimit is how long a lease waits for a broker that cannot be reached or takes nothing.
+const leaseLimit = 10 * time.Second
+
+// lease is held by an exclusive queue on a connection of its own, so that the broker frees it when the process dies.
+type lease struct {
+	b       *Broker
+	queue   string
+	session *session
+	ended   chan struct{} // closed when the connection is closed
+
+	mu   sync.Mutex
+	open bool // a window is open
+}
+
+// Lease takes the right to walk the queue; see queue.Broker.
+func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
+	limited, cancel := context.WithTimeout(ctx, leaseLimit)
+	defer cancel()
+	select {
+	case <-b.started:
+	case <-limited.Done():
+		return nil, b.unavailable(limited.Err())
+	}
+	if err := b.takesMessages(limited); err != nil {
+		return nil, err
+	}
+	s, err := b.leaseSession(limited)
+	if err != nil {
+		return nil, err
+	}
+	l := &lease{b: b, queue: name, session: s, ended: make(chan struct{})}
+	kept := b.spawn(func(ctx context.Context) {
+		defer close(l.ended)
+		select {
+		case <-ctx.Done():
+		case <-s.ctx.Done():
+		}
+		s.close()
+	})
+	if !kept {
+		s.close()
+		return nil, queue.ErrClosed
+	}
+	if err := l.lock(); err != nil {
+		l.Release()
+		return nil, err
+	}
+	return l, nil
+}
+
+// takesMessages waits until no alarm is on.
+func (b *Broker) takesMessages(ctx context.Context) error {
+	for {
+		s, _ := b.publish.current()
+		if s == nil || !s.blocked() {
+			return nil
+		}
+		if !sleep(ctx, 50*time.Millisecond) {
+			return b.unavailable(ctx.Err())
+		}
+	}
+}
+
+// leaseSession connects, again and again until ctx ends.
+func (b *Broker) leaseSession(ctx context.Context) (*session, error) {
+	wait := b.config.backoff()
+	for {
+		s, err := connect(ctx, b.targets, b.config.ConnectionName+" lease")
+		if err == nil {
+			return s, nil
+		}
+		if b.isOver() {
+			return nil, queue.ErrClosed
+		}
+		if errors.Is(err, errTooOld) || !sleep(ctx, wait.next()) {
+			return nil, fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
+		}
+	}
+}
+
+func (l *lease) lock() error {
+	ch, err := l.session.channel()
+	if err == nil {
+		err = l.session.call("take lease of "+l.queue, func() error {
+			_, err := ch.QueueDeclare(l.queue+".lease", false, false, true, false, amqp.Table{"x-queue-type": "classic"})
+			return err
+		})
+	}
+	switch {
+	case err == nil:
+		return nil
+	case code(err) == amqp.ResourceLocked:
+		return fmt.Errorf("%w: %w", queue.ErrLeased, err)
+	case !l.session.alive():
+		return fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
+	default:
+		return err
+	}
+}
+
+// Release gives the lease back by closing its connection.
+func (l *lease) Release() {
+	l.session.end(errSessionOver)
+	<-l.ended
+}
+
+// settled waits until no consumer holds messages of the queue, so that its depth is all it has, and returns the depth.
+func (l *lease) settled(ctx context.Context) (int, error) {
+	limit := time.Now().Add(leaseLimit)
+	for {
+		state, err := l.session.inspect(l.queue)
+		switch {
+		case err != nil:
+			return 0, l.failed(err)
+		case state.Consumers == 0:
+			return state.Messages, nil
+		case time.Now().After(limit):
+			return 0, fmt.Errorf("%w: %d consumers of %s", queue.ErrLeased, state.Consumers, l.queue)
+		}
+		if !sleep(ctx, 20*time.Millisecond) {
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// failed wraps what went wrong on the lease's connection.
+func (l *lease) failed(err error) error {
+	if !l.session.alive() {
+		return fmt.Errorf("%w: walk of %s: %w", queue.ErrUnavailable, l.queue, err)
+	}
+	return fmt.Errorf("walk of %s: %w", l.queue, err)
+}

@@ -1,0 +1,94 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// link keeps one connection: when a session ends, it makes the next, for ever.
+type link struct {
+	name    string
+	config  *Config
+	trouble *trouble
+
+	mu      sync.Mutex
+	session *session
+	changed chan struct{} // closed and replaced when session changes
+}
+
+func newLink(name string, config *Config, trouble *trouble) *link {
+	return &link{name: name, config: config, trouble: trouble, changed: make(chan struct{})}
+}
+
+// run connects again and again until ctx ends; its error is one that cannot heal.
+func (l *link) run(ctx context.Context, targets []target) error {
+	wait := l.config.backoff()
+	for ctx.Err() == nil {
+		s, err := connect(ctx, targets, l.config.ConnectionName+" "+l.name)
+		switch {
+		case errors.Is(err, errTooOld):
+			return err
+		case err != nil && ctx.Err() == nil:
+			l.trouble.set(l.name, err.Error())
+		case err == nil:
+			l.config.Logger.Info("connected to RabbitMQ", "connection", l.name, "product", s.product)
+			if l.live(ctx, s) > 5*time.Second {
+				wait.reset()
+			}
+		}
+		sleep(ctx, wait.next())
+	}
+	return nil
+}
+
+// live offers the session to all who wait for one until it ends, and tells how long that took.
+func (l *link) live(ctx context.Context, s *session) time.Duration {
+	since := time.Now()
+	l.trouble.clear(l.name)
+	l.set(s)
+	select {
+	case <-s.ctx.Done():
+		l.trouble.set(l.name, context.Cause(s.ctx).Error())
+	case <-ctx.Done():
+	}
+	l.set(nil)
+	s.close()
+	return time.Since(since)
+}
+
+func (l *link) set(s *session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.session = s
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// current returns the session, or nil, and what is closed when that changes.
+func (l *link) current() (*session, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session != nil && !l.session.alive() {
+		return nil, l.changed
+	}
+	return l.session, l.changed
+}
+
+// wait returns a session that is alive as far as anybody knows, or nil when a context ends first.
+func (l *link) wait(ctx context.Context, over <-chan struct{}) *session {
+	for {
+		s, changed := l.current()
+		if s != nil {
+			return s
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		case <-over:
+			return nil
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+const (
+	// callLimit is how long the broker may take to answer one AMQP method.
+	callLimit = 10 * time.Second
+	// farewell is how long a connection may take to close in good order.
+	farewell = 500 * time.Millisecond
+)
+
+// errSessionOver is the cause of a session that we ended ourselves.
+var errSessionOver = errors.New("connection closed")
+
+// session is one AMQP connection from its handshake to its end. It is never mended: after it comes another session,
+// with new channels and new delivery tags, so that nothing of an old one can reach a new one.
+type session struct {
+	conn    *amqp.Connection
+	wire    *wire
+	product string
+	// ctx ends with the connection; its cause says why.
+	ctx context.Context
+	end context.CancelCauseFunc
+	// unblockedAt is when the last alarm ended, in nanoseconds.
+	unblockedAt atomic.Int64
+	watcher     sync.WaitGroup
+}
+
+// connect tries the targets in turn.
+func connect(ctx context.Context, targets []target, name string) (*session, error) {
+	var all []error
+	for i := range targets {
+		conn, w, err := targets[i].connect(ctx, name)
+		if err != nil {
+			all = append(all, err)
+			continue
+		}
+		s := newSession(conn, w)
+		if s.product, err = product(conn.Properties); err != nil {
+			s.close()
+			return nil, err
+		}
+		return s, nil
+	}
+	return nil, errors.Join(all...)
+}
+
+func newSession(conn *amqp.Connection, w *wire) *session {
+	s := &session{conn: conn, wire: w}
+	s.ctx, s.end = context.WithCancelCause(context.Background())
+	closed := conn.NotifyClose(make(chan *amqp.Error, 1))
+	blocked := conn.NotifyBlocked(make(chan amqp.Blocking, 8))
+	s.watcher.Go(func() { s.watch(closed, blocked) })
+	return s
+}
+
+func (s *session) watch(closed <-chan *amqp.Error, blocked <-chan amqp.Blocking) {
+	for {
+		select {
+		case b, ok := <-blocked:
+			if !ok {
+				blocked = nil
+				continue
+			}
+			if !b.Active {
+				s.unblockedAt.Store(time.Now().UnixNano())
+			}
+			s.wire.blocked.Store(b.Active)
+		case err := <-closed:
+			if err == nil {
+				s.end(errSessionOver)
+			} else {
+				s.end(fmt.Errorf("connection lost: %w", err))
+			}
+			return
+		}
+	}
+}
+
+func (s *session) alive() bool   { return s.ctx.Err() == nil }
+func (s *session) blocked() bool { return s.wire.blocked.Load() }
+
+// cut ends the connection at once, whatever is under way on it.
+func (s *session) cut(why error) {
+	s.end(why)
+	_ = s.wire.Close()
+}
+
+// close ends the connection in good order where the broker answers quickly, and cuts it where not.
+func (s *session) close() {
+	if s.blocked() {
+		s.cut(errSessionOver)
+	}
+	timer := time.AfterFunc(farewell, func() { s.cut(errSessionOver) })
+	_ = s.conn.Close()
+	timer.Stop()
+	s.cut(errSessionOver)
+	s.watcher.Wait()
+}
+
+// call runs f, which waits for an answer of the broker, and cuts the connection when none comes. An alarm is no reason to
+// cut: the answer comes when it ends, and a broker that dies meanwhile is noticed by its silence.
+func (s *session) call(what string, f func() error) error {
+	timer := time.AfterFunc(callLimit, func() {
+		if !s.blocked() {
+			s.cut(fmt.Errorf("%s: no answer within %s", what, callLimit))
+		}
+	})
+	err := f()
+	timer.Stop()
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(s.ctx); cause != nil && errors.Is(err, amqp.ErrClosed) {
+		err = cause
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// channel opens a channel.
+func (s *session) channel() (ch *amqp.Channel, err error) {
+	err = s.call("open channel", func() error {
+		ch, err = s.conn.Channel()
+		return err
+	})
+	return ch, err
+}
+
+// closeChannel gives back what the channel holds, in order.
+func (s *session) closeChannel(ch *amqp.Channel) error { return s.call("close channel", ch.Close) }
+
+// inspect asks for the state of a queue, on a channel of its own since a missing queue closes it.
+func (s *session) inspect(queue string) (state amqp.Queue, err error) {
+	ch, err := s.channel()
+	if err != nil {
+		return state, err
+	}
+	err = s.call("look at queue "+queue, func() error {
+		state, err = ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		return err
+	})
+	if err != nil {
+		return state, err
+	}
+	return state, s.closeChannel(ch)
+}
+
+// code returns the reply code of an error that the broker sent, or 0.
+func code(err error) int {
+	var e *amqp.Error
+	if errors.As(err, &e) && e.Server {
+		return e.Code
+	}
+	return 0
+}

@@ -1,0 +1,245 @@
+package rabbit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// settleTime is how long a queue is left alone after it was created: a node that is killed forgets a quorum queue younger
+// than about a second with all that was confirmed in it.
+const settleTime = 2 * time.Second
+
+// topology knows the queues that were declared, and declares again what vanished.
+type topology struct {
+	b      *Broker
+	turn   chan struct{} // held while queues are declared, so that two do not create the same one
+	repair chan struct{}
+	young  atomic.Int32 // how many entries until has, so that publishers look without a lock
+
+	mu    sync.Mutex
+	specs []queue.Spec // targets first
+	until map[string]time.Time
+}
+
+func newTopology(b *Broker) *topology {
+	return &topology{
+		b: b, turn: make(chan struct{}, 1), repair: make(chan struct{}, 1), until: map[string]time.Time{},
+	}
+}
+
+// Declare makes the queues that are missing and remembers all of them; see queue.Broker.
+func (b *Broker) Declare(ctx context.Context, specs []queue.Spec) error {
+	ordered := slices.Clone(specs)
+	slices.SortStableFunc(ordered, func(x, y queue.Spec) int { return cmp.Compare(rank(x.Kind), rank(y.Kind)) })
+	for {
+		s, err := b.session(ctx)
+		if err != nil {
+			return fmt.Errorf("declare queues: %w", err)
+		}
+		created, err := b.topology.ensure(ctx, s, ordered)
+		if err != nil && !s.alive() && ctx.Err() == nil {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("declare queues: %w", err)
+		}
+		b.topology.remember(ordered)
+		if len(created) > 0 && !sleep(ctx, settleTime) {
+			return fmt.Errorf("declare queues: wait after creating: %w", ctx.Err())
+		}
+		return nil
+	}
+}
+
+// rank orders targets before those that point to them.
+func rank(k queue.Kind) int {
+	switch k {
+	case queue.DeadSet:
+		return 0
+	case queue.Instant:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// arguments are layout 1 of the topology and never change: a queue that exists with others is refused by the broker.
+func arguments(spec queue.Spec) (amqp.Table, error) {
+	args := amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(1_000_000)}
+	switch spec.Kind {
+	case queue.DeadSet:
+		args["x-single-active-consumer"] = true
+		return args, nil
+	case queue.Instant:
+	case queue.Delay:
+		args["x-message-ttl"] = spec.TTL.Milliseconds()
+	default:
+		return nil, fmt.Errorf("queue %s: unknown kind %d", spec.Name, spec.Kind)
+	}
+	if spec.Target == "" {
+		return nil, fmt.Errorf("queue %s: no target", spec.Name)
+	}
+	args["x-dead-letter-exchange"] = ""
+	args["x-dead-letter-routing-key"] = spec.Target
+	args["x-dead-letter-strategy"] = "at-least-once" // takes effect with reject-publish only
+	args["x-overflow"] = "reject-publish"
+	return args, nil
+}
+
+// ensure declares the queues one after another, and returns the names of those it created.
+func (t *topology) ensure(ctx context.Context, s *session, specs []queue.Spec) (created []string, err error) {
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	for _, spec := range specs {
+		if ctx.Err() != nil {
+			return created, ctx.Err()
+		}
+		made, err := t.declare(s, spec)
+		if made {
+			created = append(created, spec.Name)
+		}
+		if err != nil {
+			return created, err
+		}
+	}
+	return created, nil
+}
+
+func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
+	args, err := arguments(spec)
+	if err != nil {
+		return false, err
+	}
+	_, err = s.inspect(spec.Name)
+	missing := code(err) == amqp.NotFound
+	switch {
+	case missing && t.b.config.DeclareOnlyCheck:
+		return false, fmt.Errorf("queue %s is missing, and RABBITMQ_DECLARE=check forbids to create it: %w", spec.Name, err)
+	case err != nil && !missing, t.b.config.DeclareOnlyCheck:
+		return false, err
+	}
+	if missing {
+		t.hold(spec.Name, time.Hour)
+		defer func() { t.hold(spec.Name, settleTime) }()
+	}
+	ch, err := s.channel()
+	if err != nil {
+		return false, err
+	}
+	err = s.call("declare queue "+spec.Name, func() error {
+		_, err := ch.QueueDeclare(spec.Name, true, false, false, false, args)
+		return err
+	})
+	switch code(err) {
+	case amqp.PreconditionFailed:
+		return false, fmt.Errorf("queue %s exists with other arguments: restore the policy that it had, or, "+
+			"once it is empty, delete it, or give the app another name: %w", spec.Name, err)
+	case amqp.AccessRefused:
+		return false, fmt.Errorf("the RabbitMQ user may not declare queue %s: grant it, or create the queues and set "+
+			"RABBITMQ_DECLARE=check: %w", spec.Name, err)
+	}
+	if err != nil {
+		return false, err
+	}
+	return missing, s.closeChannel(ch)
+}
+
+func (t *topology) remember(specs []queue.Spec) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, spec := range specs {
+		if !slices.ContainsFunc(t.specs, func(known queue.Spec) bool { return known.Name == spec.Name }) {
+			t.specs = append(t.specs, spec)
+		}
+	}
+	slices.SortStableFunc(t.specs, func(x, y queue.Spec) int { return cmp.Compare(rank(x.Kind), rank(y.Kind)) })
+}
+
+// hold keeps publishers away from a queue that is being created.
+func (t *topology) hold(name string, howLong time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.until[name] = time.Now().Add(howLong)
+	t.young.Store(int32(len(t.until)))
+}
+
+// ripe tells whether the queue may be published to.
+func (t *topology) ripe(name string) bool {
+	if t.young.Load() == 0 {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	until, held := t.until[name]
+	if held && time.Now().Before(until) {
+		return false
+	}
+	delete(t.until, name)
+	t.young.Store(int32(len(t.until)))
+	return true
+}
+
+// missing says that a queue was found missing. It does not wait.
+func (t *topology) missing() {
+	select {
+	case t.repair <- struct{}{}:
+	default:
+	}
+}
+
+// run looks at all queues when a session begins and when one was found missing.
+func (t *topology) run(ctx context.Context) {
+	var seen *session
+	wait := t.b.config.backoff()
+	for {
+		s, changed := t.b.consume.current()
+		if s == nil || s == seen {
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+				continue
+			case <-t.repair:
+				seen = nil
+				continue
+			}
+		}
+		err := t.heal(ctx, s)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && s.alive() {
+			t.b.trouble.set("topology", err.Error())
+			sleep(ctx, wait.next())
+			continue
+		}
+		seen = s
+		wait.reset()
+		t.b.trouble.clear("topology")
+	}
+}
+
+// heal declares again what is missing.
+func (t *topology) heal(ctx context.Context, s *session) error {
+	t.mu.Lock()
+	specs := slices.Clone(t.specs)
+	t.mu.Unlock()
+	created, err := t.ensure(ctx, s, specs)
+	for _, name := range created {
+		t.b.config.Logger.Warn("queue was missing and has been declared again", "queue", name)
+	}
+	return err
+}
