@@ -66,7 +66,7 @@ func (r *Rabbit) Start() { r.t.Helper(); check(r.t, r.node.Start(r.t.Context()))
 func (r *Rabbit) Restart() { r.t.Helper(); r.Stop(); r.Start() }
 
 // Freeze stops the node from running; connections to it stay open.
-func (r *Rabbit) Freeze() { r.t.Helper(); check(r.t, r.node.Freeze()) }
+func (r *Rabbit) Freeze() { r.t.Helper(); check(r.t, r.node.Freeze(r.t.Context())) }
 
 // Thaw lets a frozen node go on.
 func (r *Rabbit) Thaw() { r.t.Helper(); check(r.t, r.node.Thaw()) }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -98,6 +99,43 @@ func (p *process) stop() error {
 	case <-time.After(stopTimeout):
 		return p.kill()
 	}
+}
+
+// freeze stops all threads of the child and waits until they have stopped.
+func (p *process) freeze(ctx context.Context) error {
+	if err := p.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	for threadsRun(p.cmd.Process.Pid) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("freeze %s: %w", p.cmd.Path, ctx.Err())
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// threadsRun says whether a thread of the process is not stopped yet. Where
+// there is no /proc to tell, none is.
+func threadsRun(pid int) bool {
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil {
+		return false
+	}
+	for _, file := range stats {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue // this thread is gone
+		}
+		// The state comes after the name, which is in parentheses.
+		if state := stat[bytes.LastIndexByte(stat, ')')+1:]; !bytes.HasPrefix(state, []byte(" T")) {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *process) tail() string {

@@ -97,7 +97,7 @@ func (r *Rabbit) Kill() error { return r.node.kill() }
 func (r *Rabbit) Stop() error { return r.node.stop() }
 
 // Freeze stops the node from running, its connections stay open.
-func (r *Rabbit) Freeze() error { return r.node.signal(syscall.SIGSTOP) }
+func (r *Rabbit) Freeze(ctx context.Context) error { return r.node.freeze(ctx) }
 
 // Thaw lets a frozen node go on.
 func (r *Rabbit) Thaw() error { return r.node.signal(syscall.SIGCONT) }
