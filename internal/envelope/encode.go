@@ -1,0 +1,162 @@
+package envelope
+
+import (
+	"bytes"
+	"compress/gzip"
+	"maps"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// Encode lays the envelope out. Its headers are at most [MaxHeaders]: where they would be more, the record's own key and headers
+// move into the body if they and the error alone are too many; then the history is cut, then the stack, then the error, then Extra.
+func (e *Envelope) Encode() queue.Message {
+	m := &e.Message
+	h := e.base()
+	own := ownHeaders(m)
+	failure := e.failure()
+	framed := sizeOf(h)+sizeOf(own)+fieldSize(hError, failure[hError]) > MaxHeaders
+	if !framed {
+		maps.Copy(h, own)
+	}
+	var body []byte
+	switch {
+	case e.Pointer: // key and headers that do not fit are left out too: they rest with the value
+		h[hPointer], h[hSize] = true, e.Size
+	case framed:
+		h[hLayout], body = layoutFramed, frame(m)
+	default:
+		body = m.Value
+	}
+	if m.Value == nil {
+		h[hNilValue] = true
+	}
+	if e.Compressed && !e.Pointer && len(body) <= maxInflated {
+		h[hEncoding], body = encodingGzip, deflate(body)
+	}
+	extra := extras(e.Extra)
+	maps.Copy(h, extra)
+	maps.Copy(h, failure)
+	e.shrink(h)
+	fit(h, MaxHeaders, extra)
+	return queue.Message{ID: e.id(), Headers: h, Body: body}
+}
+
+// base are the headers whose size has a small bound.
+func (e *Envelope) base() map[string]any {
+	m := &e.Message
+	h := map[string]any{
+		hVersion:       version,
+		hTopic:         m.Origin.Topic,
+		hPartition:     int64(m.Origin.Partition),
+		hOffset:        m.Origin.Offset,
+		hAttempt:       int64(m.Attempt),
+		hReplays:       int64(m.Replays),
+		hAttemptsTotal: int64(e.AttemptsTotal),
+	}
+	texts := []struct {
+		name, text string
+		max        int
+	}{
+		{hApp, e.App, maxShort}, {hStream, m.Stream, maxShort}, {hChannel, m.Channel, maxShort},
+		{hReason, e.Failure.Reason, maxShort}, {hErrorType, e.Failure.ErrorType, maxShort},
+		{hTraceParent, e.TraceParent, maxShort},
+	}
+	for _, t := range texts {
+		if t.text != "" {
+			h[t.name] = clean(t.text, t.max)
+		}
+	}
+	if e.TraceState != "" && len(e.TraceState) <= maxState { // a part of it would be worth nothing
+		h[hTraceState] = e.TraceState
+	}
+	times := map[string]time.Time{hTimestamp: m.Time, hFirstFailed: m.FirstFailed, hFailedAt: e.Failure.At, hDiedAt: e.DiedAt}
+	for name, t := range times {
+		if !t.IsZero() {
+			h[name] = timeValue(t)
+		}
+	}
+	return h
+}
+
+// ownHeaders are the record's key and headers.
+func ownHeaders(m *stepwell.Message) map[string]any {
+	h := map[string]any{}
+	if m.Key != nil {
+		h[hKey] = m.Key
+	}
+	if len(m.Headers) == 0 {
+		return h
+	}
+	flat := make([]any, 0, 2*len(m.Headers))
+	for _, header := range m.Headers {
+		if header.Value == nil {
+			flat = append(flat, header.Key, nil)
+			continue
+		}
+		flat = append(flat, header.Key, header.Value)
+	}
+	h[hHeaders] = flat
+	return h
+}
+
+// failure are the headers that may be cut.
+func (e *Envelope) failure() map[string]any {
+	h := map[string]any{}
+	if e.Failure.Error != "" {
+		h[hError] = clean(e.Failure.Error, maxError)
+	}
+	if e.Failure.Stack != "" {
+		h[hStack] = cleanLines(e.Failure.Stack, maxStack)
+	}
+	if history := e.History; len(history) > 0 {
+		history = history[max(0, len(history)-MaxHistory):]
+		flat := make([]any, 0, 3*len(history))
+		for _, t := range history {
+			flat = append(flat, int64(t.Attempt), timeValue(t.At), clean(t.Error, maxShort))
+		}
+		h[hHistory] = flat
+	}
+	return h
+}
+
+// shrink cuts what explains the failure until the headers fit: the oldest tries, then the stack, then the error.
+func (e *Envelope) shrink(h map[string]any) {
+	for sizeOf(h) > MaxHeaders {
+		history, _ := h[hHistory].([]any)
+		if len(history) <= 3 {
+			delete(h, hHistory)
+			break
+		}
+		h[hHistory] = history[3:]
+	}
+	for _, name := range []string{hStack, hError} {
+		over := sizeOf(h) - MaxHeaders
+		text, _ := h[name].(string)
+		if over <= 0 || text == "" {
+			continue
+		}
+		if h[name] = cut(text, max(0, len(text)-over)); h[name] == "" {
+			delete(h, name)
+		}
+	}
+}
+
+// id is the AMQP message-id.
+func (e *Envelope) id() string {
+	if id := e.Message.ID; id != "" && len(id) <= maxName {
+		return id
+	}
+	o := e.Message.Origin
+	return ID(o.Topic, o.Partition, o.Offset)
+}
+
+func deflate(body []byte) []byte {
+	var b bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is valid
+	_, _ = w.Write(body)                            // a buffer takes everything
+	_ = w.Close()
+	return b.Bytes()
+}

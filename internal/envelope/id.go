@@ -1,0 +1,31 @@
+package envelope
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+)
+
+const maxID = 200
+
+// ID is the identity of a record, topic:partition:offset. Where that is longer than 200 bytes, the topic is replaced by the
+// first half of its SHA-256 in hex.
+func ID(topic string, partition int32, offset int64) string {
+	return string(AppendID(make([]byte, 0, len(topic)+32), topic, partition, offset))
+}
+
+// AppendID appends the [ID] to dst.
+func AppendID(dst []byte, topic string, partition int32, offset int64) []byte {
+	start := len(dst)
+	dst = appendPosition(append(dst, topic...), partition, offset)
+	if len(dst)-start <= maxID {
+		return dst
+	}
+	sum := sha256.Sum256([]byte(topic))
+	return appendPosition(hex.AppendEncode(dst[:start], sum[:len(sum)/2]), partition, offset)
+}
+
+func appendPosition(dst []byte, partition int32, offset int64) []byte {
+	dst = strconv.AppendInt(append(dst, ':'), int64(partition), 10)
+	return strconv.AppendInt(append(dst, ':'), offset, 10)
+}

@@ -1,0 +1,242 @@
+package envelope
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+func drawBytes(t *rapid.T, name string) []byte {
+	switch rapid.IntRange(0, 3).Draw(t, name+" kind") {
+	case 0:
+		return nil
+	case 1:
+		return []byte{}
+	}
+	return rapid.SliceOfN(rapid.Byte(), 1, 200).Draw(t, name)
+}
+
+func drawTime(t *rapid.T, name string) time.Time {
+	if rapid.Bool().Draw(t, name+" is zero") {
+		return time.Time{}
+	}
+	return time.Unix(rapid.Int64Range(-1<<40, 1<<40).Draw(t, name), 0).Truncate(time.Millisecond)
+}
+
+func drawEnvelope(t *rapid.T) *Envelope {
+	text := rapid.StringN(0, 20, 60)
+	e := &Envelope{
+		Message: stepwell.Message{
+			Stream: "orders", Channel: rapid.SampledFrom([]string{"", "slow"}).Draw(t, "channel"),
+			Key: drawBytes(t, "key"), Value: drawBytes(t, "value"), Time: drawTime(t, "time"), FirstFailed: drawTime(t, "first failed"),
+			Attempt: rapid.IntRange(1, 100).Draw(t, "attempt"), Replays: rapid.IntRange(0, 9).Draw(t, "replays"),
+			Origin: stepwell.Origin{Topic: "orders.v1", Partition: rapid.Int32().Draw(t, "partition"), Offset: rapid.Int64().Draw(t, "offset")},
+		},
+		App:           "shipping",
+		Failure:       Failure{Reason: "exhausted", Error: clean(text.Draw(t, "error"), maxError), ErrorType: "*errors.errorString", At: drawTime(t, "at")},
+		AttemptsTotal: rapid.IntRange(0, 1000).Draw(t, "total"),
+		DiedAt:        drawTime(t, "died"),
+		TraceParent:   "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+		TraceState:    "a=b",
+		Compressed:    rapid.Bool().Draw(t, "compressed"),
+	}
+	o := e.Message.Origin
+	e.Message.ID = ID(o.Topic, o.Partition, o.Offset)
+	for i := range rapid.IntRange(0, 6).Draw(t, "headers") {
+		name := string(rapid.SliceOf(rapid.Byte()).Draw(t, "name"))
+		e.Message.Headers = append(e.Message.Headers, stepwell.Header{Key: name, Value: drawBytes(t, fmt.Sprint("header ", i))})
+	}
+	big := rapid.SampledFrom([]int{0, 0, 0, 60 << 10, 200 << 10}).Draw(t, "big key")
+	if big > 0 {
+		e.Message.Key = bytes.Repeat([]byte{0xff}, big)
+	}
+	for i := range rapid.IntRange(0, MaxHistory).Draw(t, "history") {
+		e.History = append(e.History, Try{Attempt: i + 1, At: time.Unix(int64(i), 5), Error: "no"})
+	}
+	return e
+}
+
+func sameRecord(a, b *stepwell.Message) bool {
+	x, y := *a, *b
+	same := x.Time.Equal(y.Time) && x.FirstFailed.Equal(y.FirstFailed)
+	x.Time, x.FirstFailed, y.Time, y.FirstFailed = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	return same && reflect.DeepEqual(x, y)
+}
+
+func TestEveryByteOfARecordSurvivesManyTrips(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := drawEnvelope(t)
+		e := want
+		for range 3 {
+			q := e.Encode()
+			if n := sizeOf(q.Headers); n > MaxHeaders {
+				t.Fatalf("%d bytes of headers", n)
+			}
+			var err error
+			if e, err = Decode(q); err != nil {
+				t.Fatal(err)
+			}
+			if !sameRecord(&want.Message, &e.Message) {
+				t.Fatalf("record was %+v, is %+v", want.Message, e.Message)
+			}
+		}
+		if e.App != want.App || e.AttemptsTotal != want.AttemptsTotal || !e.DiedAt.Equal(want.DiedAt) || e.TraceParent != want.TraceParent ||
+			e.TraceState != want.TraceState || e.Compressed != want.Compressed || e.Failure.Error != want.Failure.Error || !e.Failure.At.Equal(want.Failure.At) {
+			t.Fatalf("envelope was %+v, is %+v", want, e)
+		}
+	})
+}
+
+// hand makes an envelope with just what it needs.
+func hand() *Envelope {
+	return &Envelope{Message: stepwell.Message{
+		ID: "orders:1:7", Stream: "orders", Attempt: 2, Value: []byte("v"),
+		Origin: stepwell.Origin{Topic: "orders", Partition: 1, Offset: 7},
+	}}
+}
+
+func trip(t *testing.T, e *Envelope) (queue.Message, *Envelope) {
+	t.Helper()
+	q := e.Encode()
+	back, err := Decode(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := sizeOf(q.Headers); n > MaxHeaders {
+		t.Errorf("%d bytes of headers", n)
+	}
+	return q, back
+}
+
+func TestTheBodyIsTheValueUntouched(t *testing.T) {
+	e := hand()
+	e.Message.Value = []byte(`{"id":1}`)
+	if q, _ := trip(t, e); string(q.Body) != `{"id":1}` || q.ID != "orders:1:7" {
+		t.Errorf("message %s with body %q", q.ID, q.Body)
+	}
+}
+
+func TestAHugeKeyAndHugeHeadersTravelInTheBodyAndTheErrorStays(t *testing.T) {
+	e := hand()
+	e.Message.Key = bytes.Repeat([]byte("k"), 200<<10)
+	e.Message.Headers = []stepwell.Header{{Key: "h", Value: bytes.Repeat([]byte{0}, 1<<20)}, {Key: "h"}, {Key: "h", Value: []byte{}}}
+	e.Message.Value = nil
+	e.Failure = Failure{Error: "no such card", Stack: "main.go:1"}
+	e.History = []Try{{Attempt: 1, Error: "no such card"}}
+	q, back := trip(t, e)
+	if !sameRecord(&e.Message, &back.Message) {
+		t.Error("the record changed")
+	}
+	if back.Failure.Error != "no such card" || back.Failure.Stack == "" || len(back.History) != 1 {
+		t.Errorf("failure lost: %+v %v", back.Failure, back.History)
+	}
+	if q.Headers[hLayout] != layoutFramed {
+		t.Error("not framed")
+	}
+}
+
+func TestHistoryThenStackThenErrorAreCutBeforeTheRecordMoves(t *testing.T) {
+	full := func(key int) *Envelope {
+		e := hand()
+		e.Message.Key = make([]byte, key)
+		e.Failure = Failure{Error: strings.Repeat("e", 500), Stack: strings.Repeat("s", 10<<10)}
+		for i := range 20 {
+			e.History = append(e.History, Try{Attempt: i + 1, At: time.Unix(1, 0), Error: strings.Repeat("h", 200)})
+		}
+		return e
+	}
+	tests := []struct {
+		name                string
+		key                 int
+		tries               [2]int // fewest, most
+		stackCut, keyFramed bool
+	}{
+		{"all fits, the last ten tries are kept", 40 << 10, [2]int{10, 10}, false, false},
+		{"some history goes", 52 << 10, [2]int{1, 9}, false, false},
+		{"then the stack", 60 << 10, [2]int{0, 0}, true, false},
+		{"then the key travels in the body", 64 << 10, [2]int{10, 10}, false, true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			q, back := trip(t, full(test.key))
+			n, stack := len(back.History), len(back.Failure.Stack)
+			if n < test.tries[0] || n > test.tries[1] || (stack < 10<<10) != test.stackCut || (q.Headers[hLayout] != nil) != test.keyFramed {
+				t.Errorf("%d tries, stack of %d, layout %v", n, stack, q.Headers[hLayout])
+			}
+			if len(back.Failure.Error) != 500 || len(back.Message.Key) != test.key {
+				t.Errorf("error of %d, key of %d bytes", len(back.Failure.Error), len(back.Message.Key))
+			}
+			if n > 0 && back.History[n-1].Attempt != 20 {
+				t.Error("the newest try was cut before older ones")
+			}
+		})
+	}
+}
+
+func TestAPointerSaysWhereTheRecordIs(t *testing.T) {
+	e := hand()
+	e.Message.Key = make([]byte, 1<<20)
+	e.Pointer, e.Size, e.Compressed = true, 99<<20, true
+	q, back := trip(t, e)
+	if len(q.Body) != 0 || !back.Pointer || back.Size != 99<<20 || back.Message.Origin != e.Message.Origin || back.Message.Value != nil {
+		t.Errorf("pointer %+v with %d bytes", back, len(q.Body))
+	}
+}
+
+func TestErrorTextIsOneCleanLineOfAtMostAKiB(t *testing.T) {
+	tests := []struct{ name, text, want string }{
+		{"line breaks and escapes", "a\r\nb\x1b[31m\x00c\u2028d\u202e", "a  b [31m c d "},
+		{"invalid UTF-8", "a\xffb", "a\ufffdb"},
+		{"cut at a rune", strings.Repeat("a", 1023) + "é", strings.Repeat("a", 1023)},
+		{"long", strings.Repeat("é", 5000), strings.Repeat("é", 512)},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			e := hand()
+			e.Failure.Error = test.text
+			if _, back := trip(t, e); back.Failure.Error != test.want {
+				t.Errorf("error %q", back.Failure.Error)
+			}
+		})
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	long := strings.Repeat("t", 249)
+	tests := []struct {
+		name, topic, want string
+	}{
+		{"readable", "orders", "orders:3:42"},
+		{"a long topic is hashed", long, ID(long, 3, 42)},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := string(AppendID([]byte("x/"), test.topic, 3, 42))
+			if got != "x/"+test.want || len(got) > 202 || !strings.HasSuffix(got, ":3:42") {
+				t.Errorf("id %q", got)
+			}
+		})
+	}
+	if ID(long, 3, 42) == ID(long+"t", 3, 42) {
+		t.Error("two topics, one id")
+	}
+}
+
+func TestANewerMajorVersionIsToldApartAndANewerMinorOneIsRead(t *testing.T) {
+	for v, want := range map[any]error{"2.0": ErrVersion, int32(3): ErrVersion, "1.9": nil, int64(1): nil, "x": ErrUndecodable, "0.1": ErrUndecodable, nil: ErrUndecodable, 1.5: ErrUndecodable} {
+		q := hand().Encode()
+		q.Headers[hVersion] = v
+		if _, err := Decode(q); !errors.Is(err, want) {
+			t.Errorf("version %v: %v, want %v", v, err, want)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package envelope
+
+import (
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// clean makes one line of valid UTF-8 without control characters of s, cut at a rune to at most max bytes: error texts come from
+// anywhere and end up in logs, headers and terminals.
+func clean(s string, max int) string { return cleanKeeping(s, max, "") }
+
+// cleanLines is clean for text of several lines.
+func cleanLines(s string, max int) string { return cleanKeeping(s, max, "\n\t") }
+
+func cleanKeeping(s string, max int, keep string) string {
+	s = cut(s, max+utf8.UTFMax) // what follows is never looked at
+	s = strings.ToValidUTF8(s, string(utf8.RuneError))
+	s = strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && !strings.ContainsRune(keep, r) {
+			return ' '
+		}
+		return r
+	}, s)
+	return cut(s, max)
+}
+
+// cut shortens s to at most max bytes and does not end inside a rune.
+func cut(s string, max int) string {
+	if len(s) <= max {
+		return s
+	}
+	for i := max; i > max-utf8.UTFMax && i > 0; i-- {
+		if utf8.RuneStart(s[i]) {
+			return s[:i]
+		}
+	}
+	return s[:max]
+}
+
+// timeValue is RFC 3339 with all nanoseconds, in UTC; AMQP's own timestamps have seconds only. Times that RFC 3339 cannot say are
+// milliseconds since 1970, as Kafka has them.
+func timeValue(t time.Time) any {
+	t = t.UTC()
+	if t.Year() < 1 || t.Year() > 9999 {
+		return t.UnixMilli()
+	}
+	return t.Format(time.RFC3339Nano)
+}
