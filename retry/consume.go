@@ -1,0 +1,156 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// Outcome says what a [Handle] did with a message. One that was forgotten counts as Abandoned.
+type Outcome int
+
+const (
+	// Settled: the message is done; it leaves its queue.
+	Settled Outcome = iota + 1
+	// Pending: the ticket's Settle or Fail was called, or will be.
+	Pending
+	// Abandoned: there is no verdict. The message goes back to its queue as if it had not been tried.
+	Abandoned
+)
+
+// Handle works on one message. Its context lives through a stop, for the drain, and through lost connections to the broker: the result
+// is then remembered for when the message is handed out again.
+type Handle func(ctx context.Context, m *stepwell.Message, t Ticket) Outcome
+
+// Run declares the queues and calls handle for each message that comes to the instant queue, until stop ends; it returns when
+// all calls have, and is nil for a stop that was asked for. When work ends, calls are cancelled and what is not settled goes back.
+func (r *Retrier) Run(stop, work context.Context, handle Handle) error {
+	if err := r.Declare(stop); err != nil {
+		return asked(stop, err)
+	}
+	jobs := make(chan queue.Delivery)
+	var workers sync.WaitGroup
+	for range r.cfg.Workers {
+		workers.Go(func() {
+			for d := range jobs {
+				r.pick(work, d, handle)
+			}
+		})
+	}
+	err := r.cfg.Broker.Consume(stop, work, queue.Consumption{
+		Queue: r.topology.Instant,
+		Prefetch: func() int {
+			return prefetch(r.cfg.Workers, r.cfg.Prefetch, r.cfg.ConsumerTimeout, r.slow.now())
+		},
+		Handle:  func(ctx context.Context, d queue.Delivery) bool { return r.offer(ctx, jobs, d) },
+		Paused:  r.paused.Load,
+		Changed: r.changed,
+	})
+	close(jobs)
+	workers.Wait()
+	if err != nil {
+		return asked(stop, fmt.Errorf("consume %s: %w", r.topology.Instant, err))
+	}
+	return nil
+}
+
+// asked drops the error of a stop that was asked for.
+func asked(stop context.Context, err error) error {
+	if stop.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// offer waits for a worker. A delivery that no worker took is the broker's to give back.
+func (r *Retrier) offer(ctx context.Context, jobs chan<- queue.Delivery, d queue.Delivery) bool {
+	if ctx.Err() != nil || r.paused.Load() {
+		return false
+	}
+	select {
+	case jobs <- d:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// pick runs one delivery.
+func (r *Retrier) pick(work context.Context, d queue.Delivery, handle Handle) {
+	r.inFlight.Add(1)
+	if work.Err() != nil {
+		r.release(d)
+		return
+	}
+	e, err := envelope.Decode(d.Message)
+	if err != nil {
+		r.unreadable(work, d, err)
+		return
+	}
+	e.Message.Stream = r.cfg.Stream
+	o := e.Message.Origin
+	j := &job{retrier: r, work: work, delivery: d, envelope: e, try: tryOf(&e.Message), place: placeOf(o.Topic, o.Partition)}
+	if !r.memory.begin(j.try, func(settled bool) { r.repeated(d, settled) }) {
+		return
+	}
+	if e.Pointer {
+		r.returnPointer(j)
+		return
+	}
+	m := e.Message // the handler's own
+	began := time.Now()
+	outcome := handle(work, &m, Ticket{j})
+	r.slow.saw(time.Since(began))
+	if outcome != Pending {
+		j.end(outcome == Settled)
+	}
+}
+
+// repeated is a delivery whose try runs or ran already.
+func (r *Retrier) repeated(d queue.Delivery, settled bool) {
+	if !settled {
+		r.release(d) // it is handed out again, and then runs
+		return
+	}
+	r.cfg.Telemetry.Duplicate()
+	r.ack(d)
+}
+
+// returnPointer puts a pointer that was replayed back into the dead set: its record cannot be handled here, since nothing reads
+// it from Kafka yet.
+func (r *Retrier) returnPointer(j *job) {
+	e := j.envelope
+	e.Failure.At, e.Failure.Error = time.Now(), "the record was too large to be parked: it is only in Kafka"
+	p := &parcel{envelope: e, made: e.Message.Attempt}
+	p.bury(stepwell.ReasonTooLarge, r.topology)
+	r.post(j.work, p, j.parked)
+}
+
+func (r *Retrier) ack(d queue.Delivery) {
+	d.Ack()
+	r.inFlight.Add(-1)
+}
+
+func (r *Retrier) release(d queue.Delivery) {
+	d.Release()
+	r.inFlight.Add(-1)
+}
+
+// pauseAfterTrouble is how long a message rests that the broker does not take back, before it is tried again.
+const pauseAfterTrouble = time.Minute
+
+// later calls release, at once when err comes from a stop, else after a pause: an error that stays must not make a busy loop.
+func (r *Retrier) later(work context.Context, d queue.Delivery, err error, release func()) {
+	if work.Err() != nil || errors.Is(err, queue.ErrClosed) {
+		release()
+		return
+	}
+	r.cfg.Logger.Error("a message cannot be parked and stays where it is", "queue", d.Queue, "id", d.ID, "error", err)
+	time.AfterFunc(pauseAfterTrouble, release)
+}

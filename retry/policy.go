@@ -1,0 +1,83 @@
+package retry
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// Budget is what a policy yields: the wait before each further try. Its length is how often a message is tried again.
+//
+// A policy is a pure function that returns a Budget; here is [Linear]. Others need no change elsewhere.
+type Budget []time.Duration
+
+// Linear waits delay before the first retry and step longer before each further one: the n-th wait is delay + (n-1)·step.
+// A step of 0 makes all waits the same.
+func Linear(delay, step time.Duration, count int) Budget {
+	waits := make(Budget, max(0, count))
+	for i := range waits {
+		waits[i] = delay
+		delay = add(delay, step)
+	}
+	return waits
+}
+
+// Wait returns the wait after the attempt failed; false when that was the last one.
+func (b Budget) Wait(attempt int) (time.Duration, bool) {
+	if attempt < 1 || attempt > len(b) {
+		return 0, false
+	}
+	return b[attempt-1], true
+}
+
+// Total is the sum of all waits.
+func (b Budget) Total() (sum time.Duration) {
+	for _, wait := range b {
+		sum = add(sum, wait)
+	}
+	return sum
+}
+
+// String says every wait and the total, as in "5s, 10s, 15s: 30s in all, then the dead set". More than three equal waits in a
+// row are one item.
+func (b Budget) String() string {
+	if len(b) == 0 {
+		return "no retries: the first failure goes to the dead set"
+	}
+	var items []string
+	for i := 0; i < len(b); {
+		run := 1
+		for i+run < len(b) && b[i+run] == b[i] {
+			run++
+		}
+		if run > 3 {
+			items = append(items, fmt.Sprintf("%d × %s", run, short(b[i])))
+			i += run
+			continue
+		}
+		items = append(items, short(b[i]))
+		i++
+	}
+	return fmt.Sprintf("%s: %s in all, then the dead set", strings.Join(items, ", "), short(b.Total()))
+}
+
+// add stops at the largest duration.
+func add(a, b time.Duration) time.Duration {
+	if b > 0 && a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// short is a duration without units that are zero: 5m, not 5m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

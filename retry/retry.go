@@ -1,0 +1,139 @@
+// Package retry brings failed messages back: it parks them in the queue of their next delay, picks them up when the broker has
+// moved them to the instant queue, and puts those without a try left into the dead set.
+//
+// What decides is pure (policy, topology, prefetch); a [Retrier] acts on it for one stream.
+package retry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// Config describes the retries of one stream. App, Stream and Broker are required.
+type Config struct {
+	App, Stream string
+	// Delays are the waits before each further try. Empty: the first failure goes to the dead set.
+	Delays []time.Duration
+	// Broker keeps the queues.
+	Broker queue.Broker
+	// Workers is how many messages run at once. Default 16.
+	Workers int
+	// Prefetch is the most messages to hold at once. Default 200; never less than one more than Workers.
+	Prefetch int
+	// HandlerTimeout is the longest a call takes. Default 5 minutes.
+	HandlerTimeout time.Duration
+	// ConsumerTimeout is how long the broker waits for an ack. Default 30 minutes, as RabbitMQ's.
+	ConsumerTimeout time.Duration
+	// Remember is how many settled tries are remembered, so that a repeat is not called. Default [DefaultRemember].
+	Remember int
+	// Telemetry counts what happens. Nil: nobody does.
+	Telemetry Telemetry
+	// Logger receives what no caller can be told. Nil: slog's default.
+	Logger *slog.Logger
+}
+
+// Telemetry counts what becomes of failed messages.
+type Telemetry interface {
+	// Retried: the message is stored and waits for this attempt.
+	Retried(attempt int)
+	// Died: the message is in the dead set for this reason.
+	Died(reason string)
+	// Duplicate: a message that was settled already was removed without a call.
+	Duplicate()
+}
+
+// Retrier runs the retries of one stream.
+type Retrier struct {
+	cfg       Config
+	topology  Topology
+	publisher queue.Publisher
+	memory    *memory
+	slow      slowest
+
+	paused   atomic.Bool
+	changed  chan struct{}
+	inFlight atomic.Int64
+}
+
+// Status is what a Retrier does now.
+type Status struct {
+	Paused bool
+	// InFlight counts messages that were picked up and are not settled.
+	InFlight int
+}
+
+// New makes a Retrier. It connects nowhere.
+func New(cfg Config) (*Retrier, error) {
+	cfg.Workers = cmp.Or(cfg.Workers, 16)
+	cfg.Prefetch = cmp.Or(cfg.Prefetch, 200)
+	cfg.HandlerTimeout = cmp.Or(cfg.HandlerTimeout, 5*time.Minute)
+	cfg.ConsumerTimeout = cmp.Or(cfg.ConsumerTimeout, 30*time.Minute)
+	cfg.Remember = cmp.Or(cfg.Remember, DefaultRemember)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	if cfg.Telemetry == nil {
+		cfg.Telemetry = uncounted{}
+	}
+	topology, err := NewTopology(cfg.App, cfg.Stream, cfg.Delays)
+	if cfg.HandlerTimeout > cfg.ConsumerTimeout/2 {
+		err = errors.Join(err, fmt.Errorf("handler time-out %s of stream %s is more than half of the broker's consumer time-out %s",
+			cfg.HandlerTimeout, cfg.Stream, cfg.ConsumerTimeout))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Retrier{
+		cfg:       cfg,
+		topology:  topology,
+		publisher: cfg.Broker.Publisher(cfg.App + "." + cfg.Stream),
+		memory:    newMemory(cfg.Remember),
+		slow:      slowest{time: cfg.HandlerTimeout},
+		changed:   make(chan struct{}, 1),
+	}, nil
+}
+
+// Topology is the stream's queues.
+func (r *Retrier) Topology() Topology { return r.topology }
+
+// Declare makes the queues that are missing and returns when they are safe to use.
+func (r *Retrier) Declare(ctx context.Context) error {
+	if err := r.cfg.Broker.Declare(ctx, r.topology.Specs()); err != nil {
+		return fmt.Errorf("declare the queues of stream %s: %w", r.cfg.Stream, err)
+	}
+	return nil
+}
+
+// Pause stops picking messages up; those that were not started go back to their queue. Failures are still parked.
+func (r *Retrier) Pause() { r.setPaused(true) }
+
+// Resume ends a pause.
+func (r *Retrier) Resume() { r.setPaused(false) }
+
+func (r *Retrier) setPaused(paused bool) {
+	r.paused.Store(paused)
+	select {
+	case r.changed <- struct{}{}:
+	default: // a signal waits already
+	}
+}
+
+// Status tells what is going on.
+func (r *Retrier) Status() Status {
+	return Status{Paused: r.paused.Load(), InFlight: int(r.inFlight.Load())}
+}
+
+// Forget drops what is remembered of a partition: call it when its log was cut, its topic made anew, or an operator rewound it, since
+// the same offset is then another message, or is wanted again.
+func (r *Retrier) Forget(topic string, partition int32) { r.memory.forget(placeOf(topic, partition)) }
+
+type uncounted struct{}
+
+func (uncounted) Retried(int) {}
+func (uncounted) Died(string) {}
+func (uncounted) Duplicate()  {}

@@ -1,0 +1,135 @@
+package retry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// Failure is a try that failed.
+type Failure struct {
+	// Err is what the handler said; it may be nil.
+	Err error
+	// Reason is empty for an ordinary failure, which is tried again while tries are left. Any other sends the message to the dead
+	// set now: one of stepwell's Reason constants.
+	Reason string
+	// Stack is where the handler panicked.
+	Stack string
+	// At is when the try ended. Zero: now.
+	At time.Time
+	// TraceParent and TraceState are the try's W3C trace context. That of the first try is kept through all retries.
+	TraceParent, TraceState string
+}
+
+// Fail parks a message whose first try failed: in the delay queue of its next try, or in the dead set. It does not wait, and calls
+// done once, from another goroutine: done(nil) means that m is safe there. An error means that it is not, and will not be tried
+// again: ctx ended, or the broker was closed.
+//
+// A message too large for the broker is compressed; if that is not enough, the dead set gets a pointer to it, with reason too_large.
+func (r *Retrier) Fail(ctx context.Context, m *stepwell.Message, f Failure, done func(error)) {
+	e := &envelope.Envelope{Message: *m, App: r.cfg.App}
+	e.Message.Stream = r.cfg.Stream
+	r.send(ctx, e, f, done)
+}
+
+func (r *Retrier) send(ctx context.Context, e *envelope.Envelope, f Failure, done func(error)) {
+	f.At = cmp.Or(f.At, time.Now())
+	p := &parcel{envelope: e, made: max(1, e.Message.Attempt)}
+	p.fail(f, r.topology)
+	r.post(ctx, p, done)
+}
+
+// post publishes the parcel, made smaller where the broker does not take it.
+func (r *Retrier) post(ctx context.Context, p *parcel, done func(error)) {
+	r.publisher.Publish(ctx, p.queue, p.envelope.Encode(), func(err error) {
+		switch {
+		case err == nil:
+			r.count(p)
+			done(nil)
+		case errors.Is(err, queue.ErrTooLarge) && p.shrink(r.topology):
+			r.post(ctx, p, done)
+		default:
+			done(fmt.Errorf("park message %s in %s: %w", p.envelope.Message.ID, p.queue, err))
+		}
+	})
+}
+
+func (r *Retrier) count(p *parcel) {
+	if p.dead() {
+		r.cfg.Telemetry.Died(p.envelope.Failure.Reason)
+		return
+	}
+	r.cfg.Telemetry.Retried(p.envelope.Message.Attempt)
+}
+
+// parcel is an envelope on its way to a queue.
+type parcel struct {
+	envelope *envelope.Envelope
+	made     int // the attempt that failed
+	queue    string
+}
+
+func (p *parcel) dead() bool { return !p.envelope.DiedAt.IsZero() }
+
+// fail writes the failure down and decides where the message goes.
+func (p *parcel) fail(f Failure, t Topology) {
+	e := p.envelope
+	e.Failure = envelope.Failure{Reason: f.Reason, Stack: f.Stack, At: f.At}
+	if f.Err != nil {
+		e.Failure.Error, e.Failure.ErrorType = fmt.Sprint(f.Err), errorType(f.Err) // Sprint survives an Error method that panics
+	}
+	e.AttemptsTotal++
+	e.History = append(slices.Clip(e.History), envelope.Try{Attempt: p.made, At: f.At, Error: e.Failure.Error})
+	e.Message.FirstFailed = cmp.Or(e.Message.FirstFailed, f.At)
+	if e.TraceParent == "" {
+		e.TraceParent, e.TraceState = f.TraceParent, f.TraceState
+	}
+	if name, left := t.Delay(p.made); left && f.Reason == "" {
+		e.Message.Attempt, p.queue = p.made+1, name
+		return
+	}
+	p.bury(cmp.Or(f.Reason, stepwell.ReasonExhausted), t)
+}
+
+func (p *parcel) bury(reason string, t Topology) {
+	e := p.envelope
+	e.Message.Attempt, e.Failure.Reason, e.DiedAt, p.queue = p.made, reason, e.Failure.At, t.DeadSet
+}
+
+// shrink makes less of the parcel; false when it is as small as can be.
+func (p *parcel) shrink(t Topology) bool {
+	e := p.envelope
+	switch {
+	case e.Pointer:
+		return false
+	case e.Compressed:
+		e.Pointer, e.Size, e.Message.Value = true, int64(len(e.Message.Value)), nil
+		p.bury(stepwell.ReasonTooLarge, t)
+	default:
+		e.Compressed = true
+	}
+	return true
+}
+
+// errorType is the type of the error that package fmt may have wrapped.
+func errorType(err error) string {
+	for {
+		name := fmt.Sprintf("%T", err)
+		inner := error(nil)
+		if strings.HasPrefix(name, "*fmt.") {
+			inner = errors.Unwrap(err)
+		}
+		if inner == nil {
+			return name
+		}
+		err = inner
+	}
+}
