@@ -54,14 +54,15 @@ func (l *lane) known(o *outgoing) bool {
 	return true
 }
 
-// closeReason returns what the broker said when it closed the channel, where that was not read yet.
+// closeReason returns what the broker said when it closed the channel. The channel is closed, or about to be: the library
+// marks it before it tells why.
 func closeReason(o *opened) error {
 	select {
 	case err := <-o.closed:
 		if err != nil {
 			return err
 		}
-	default:
+	case <-time.After(time.Second):
 	}
 	return nil
 }

@@ -1,0 +1,100 @@
+package rabbit
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestAcksWithoutAGapGoTogether(t *testing.T) {
+	a := newAcks()
+	for tag := uint64(1); tag <= 6; tag++ {
+		a.take(tag)
+	}
+	a.Ack(1)
+	a.Ack(2)
+	a.Release(3)
+	a.Ack(4)
+	a.Ack(6)
+	want := []word{{tag: 3, requeue: true}, {tag: 4, multiple: true}, {tag: 6}}
+	if got := a.plan(); !slices.Equal(got, want) {
+		t.Errorf("plan: %v, not %v", got, want)
+	}
+	a.Ack(5)
+	if got, want := a.plan(), []word{{tag: 5, multiple: true}}; !slices.Equal(got, want) {
+		t.Errorf("plan: %v, not %v", got, want)
+	}
+}
+
+// The model is a broker that knows which tags it waits for, and refuses a word about any other.
+func TestBrokerIsToldOfEveryTagOnceAndOfNoOther(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := newAcks()
+		next := uint64(1)
+		waits := map[uint64]bool{} // what the broker waits for
+		said := map[uint64]mark{}  // what was said to acks
+		heard := map[uint64]mark{} // what the broker heard
+		hear := func(tag uint64, as mark) {
+			if !waits[tag] {
+				t.Fatalf("the broker does not wait for tag %d", tag)
+			}
+			delete(waits, tag)
+			heard[tag] = as
+		}
+		flush := func() {
+			for _, w := range a.plan() {
+				switch {
+				case w.requeue:
+					hear(w.tag, released)
+				case w.multiple:
+					for tag := uint64(1); tag < w.tag; tag++ {
+						if waits[tag] {
+							hear(tag, acked)
+						}
+					}
+					hear(w.tag, acked)
+				default:
+					hear(w.tag, acked)
+				}
+			}
+		}
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0:
+				a.take(next)
+				waits[next] = true
+				next++
+			case 1, 2:
+				tag := rapid.Uint64Range(0, next+2).Draw(t, "tag")
+				as := rapid.SampledFrom([]mark{acked, released}).Draw(t, "as")
+				a.settle(tag, as)
+				if _, before := said[tag]; !before && tag > 0 && tag < next {
+					said[tag] = as
+				}
+			case 3:
+				flush()
+			}
+		}
+		flush()
+		if len(said) != len(heard) || a.outstanding() != int(next-1)-len(said) {
+			t.Fatalf("said %d, heard %d, outstanding %d of %d", len(said), len(heard), a.outstanding(), next-1)
+		}
+		for tag, as := range said {
+			if heard[tag] != as {
+				t.Fatalf("tag %d: said %d, heard %d", tag, as, heard[tag])
+			}
+		}
+	})
+}
+
+func TestDeadAcksDropEverything(t *testing.T) {
+	a := newAcks()
+	a.take(1)
+	a.Ack(1)
+	a.die()
+	a.Ack(1)
+	if got := a.plan(); got != nil || a.outstanding() != 0 {
+		t.Errorf("plan %v, outstanding %d", got, a.outstanding())
+	}
+}

@@ -1,0 +1,320 @@
+package rabbit
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/testbroker"
+)
+
+// consume runs Consume until the returned function is called or the test ends.
+func consume(t *testing.T, b *Broker, c queue.Consumption) (stop func()) {
+	t.Helper()
+	if c.Prefetch == nil {
+		c.Prefetch = func() int { return 50 }
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := b.Consume(ctx, t.Context(), c); err != nil && t.Context().Err() == nil {
+			t.Errorf("Consume: %v", err)
+		}
+	})
+	stop = func() { cancel(); running.Wait() }
+	t.Cleanup(stop)
+	return stop
+}
+
+// inbox takes deliveries over and keeps them.
+type inbox struct {
+	mu  sync.Mutex
+	all []queue.Delivery
+}
+
+func (i *inbox) add(_ context.Context, d queue.Delivery) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.all = append(i.all, d)
+	return true
+}
+
+func (i *inbox) deliveries() []queue.Delivery {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.all[:len(i.all):len(i.all)]
+}
+
+func (i *inbox) has(n int) func() bool {
+	return func() bool { return len(i.deliveries()) >= n }
+}
+
+func ackAll(count *atomic.Int64) func(context.Context, queue.Delivery) bool {
+	return func(_ context.Context, d queue.Delivery) bool {
+		count.Add(1)
+		d.Ack()
+		return true
+	}
+}
+
+func TestAckOfADeadSessionSettlesNobody(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		proxy := newProxy(t, url)
+		b, _ := run(t, Config{URLs: []string{proxy.url}})
+		declare(t, b, n.specs())
+		publish(t, b, n.instant, 0, 10)
+		var in inbox
+		stop := consume(t, b, queue.Consumption{Queue: n.instant, Handle: in.add})
+		eventually(t, 10*time.Second, "10 deliveries", in.has(10))
+		proxy.cut()
+		eventually(t, 20*time.Second, "10 deliveries again", in.has(20))
+		all := in.deliveries()
+		for _, d := range all[:10] {
+			d.Ack() // in the new session these tags are other messages'
+		}
+		all[15].Ack()
+		for i, d := range all[10:20] {
+			if i != 5 {
+				d.Release()
+			}
+			if !d.Redelivered {
+				t.Errorf("%s came again, not marked as such", d.ID)
+			}
+		}
+		stop()
+		depthIs(t, b, n.instant, 9)
+		if seen := ids(t, url, n.instant); seen[all[15].ID] != 0 {
+			t.Errorf("%s was acked and is there: %v", all[15].ID, seen)
+		}
+	})
+}
+
+func TestEveryMessageIsHandledThroughCuts(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		proxy := newProxy(t, url)
+		b, _ := run(t, Config{URLs: []string{proxy.url}, BackoffMin: 10 * time.Millisecond, BackoffMax: 100 * time.Millisecond})
+		declare(t, b, n.specs())
+		const count = 5000
+		publish(t, b, n.instant, 0, count)
+		var seen sync.Map
+		var handlers sync.WaitGroup
+		slots := make(chan struct{}, 20)
+		stop := consume(t, b, queue.Consumption{Queue: n.instant, Handle: func(ctx context.Context, d queue.Delivery) bool {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return false
+			}
+			handlers.Go(func() {
+				sleep(t.Context(), time.Millisecond)
+				seen.Store(d.ID, true)
+				d.Ack()
+				<-slots
+			})
+			return true
+		}})
+		for range 5 {
+			sleep(t.Context(), 60*time.Millisecond)
+			proxy.cut()
+		}
+		depthIs(t, b, n.instant, 0)
+		stop()
+		handlers.Wait()
+		depthIs(t, b, n.instant, 0)
+		for i := range count {
+			if _, ok := seen.Load(numbered(i).ID); !ok {
+				t.Fatalf("message %d was never handled", i)
+			}
+		}
+	})
+}
+
+func TestConsumerComesBackAfterItsQueueWasDeleted(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}})
+		declare(t, b, n.specs())
+		var count atomic.Int64
+		consume(t, b, queue.Consumption{Queue: n.instant, Handle: ackAll(&count)})
+		publish(t, b, n.instant, 0, 5)
+		eventually(t, 10*time.Second, "5 deliveries", func() bool { return count.Load() == 5 })
+		deleteQueue(t, url, n.instant)
+		publish(t, b, n.instant, 5, 10)
+		eventually(t, 20*time.Second, "deliveries from the new queue", func() bool { return count.Load() == 10 })
+	})
+}
+
+func TestBrokersConsumerTimeoutDoesNotEndConsuming(t *testing.T) {
+	o := testbroker.RabbitOptions{Conf: []string{"consumer_timeout = 2000"}}
+	onOwn(t, o, func(t *testing.T, node *testbroker.Rabbit) {
+		node.Ctl("eval", "application:set_env(rabbit, channel_tick_interval, 1000).") // it looks each minute
+		n := newNames(t, "")
+		b, _ := run(t, Config{URLs: []string{node.URL}})
+		declare(t, b, n.specs())
+		publish(t, b, n.instant, 0, 3)
+		var in inbox
+		stop := consume(t, b, queue.Consumption{Queue: n.instant, Handle: in.add})
+		eventually(t, 30*time.Second, "the same again, after the time-out", in.has(6))
+		all := in.deliveries()
+		for _, d := range all {
+			d.Ack() // the first three are stale
+		}
+		stop()
+		depthIs(t, b, n.instant, 0)
+	})
+}
+
+func TestStopWaitsForWhatWasHandedOutAndGivesTheRestBack(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}})
+		declare(t, b, n.specs())
+		publish(t, b, n.instant, 0, 100)
+		var in inbox
+		stop := consume(t, b, queue.Consumption{Queue: n.instant, Handle: func(ctx context.Context, d queue.Delivery) bool {
+			if len(in.deliveries()) == 10 {
+				<-ctx.Done()
+				return false
+			}
+			return in.add(ctx, d)
+		}})
+		eventually(t, 10*time.Second, "10 deliveries", in.has(10))
+		stopped := make(chan struct{})
+		var stopping sync.WaitGroup
+		stopping.Go(func() { stop(); close(stopped) })
+		depthIs(t, b, n.instant, 90)
+		for _, d := range in.deliveries() {
+			select {
+			case <-stopped:
+				t.Fatal("Consume returned before all was settled")
+			default:
+			}
+			d.Ack()
+		}
+		stopping.Wait()
+		depthIs(t, b, n.instant, 90)
+		if seen := ids(t, url, n.instant); len(seen) != 90 {
+			t.Errorf("%d messages left", len(seen))
+		}
+	})
+}
+
+func TestPauseGivesPrefetchedMessagesBackAndKeepsRunningOnes(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}})
+		declare(t, b, n.specs())
+		publish(t, b, n.instant, 0, 100)
+		var in inbox
+		var paused atomic.Bool
+		changed := make(chan struct{}, 1)
+		consume(t, b, queue.Consumption{
+			Queue: n.instant, Paused: paused.Load, Changed: changed,
+			Handle: func(ctx context.Context, d queue.Delivery) bool {
+				if len(in.deliveries()) == 10 {
+					<-ctx.Done()
+					return false
+				}
+				return in.add(ctx, d)
+			},
+		})
+		eventually(t, 10*time.Second, "10 deliveries", in.has(10))
+		paused.Store(true)
+		changed <- struct{}{}
+		depthIs(t, b, n.instant, 90)
+		for _, d := range in.deliveries() {
+			d.Ack()
+		}
+		paused.Store(false)
+		in.mu.Lock()
+		in.all = nil
+		in.mu.Unlock()
+		changed <- struct{}{}
+		eventually(t, 10*time.Second, "deliveries after the pause", in.has(10))
+		paused.Store(true)
+		changed <- struct{}{}
+		depthIs(t, b, n.instant, 80) // the first ten were acked, ten are held
+	})
+}
+
+func TestPrefetchFollowsWhatIsAskedForAndLosesNoAck(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}})
+		declare(t, b, n.specs())
+		publish(t, b, n.instant, 0, 500)
+		var prefetch atomic.Int64
+		prefetch.Store(5)
+		var in inbox
+		stop := consume(t, b, queue.Consumption{
+			Queue: n.instant, Handle: in.add, Prefetch: func() int { return int(prefetch.Load()) },
+		})
+		eventually(t, 10*time.Second, "as many deliveries as the prefetch", in.has(5))
+		prefetch.Store(200)
+		eventually(t, 20*time.Second, "more deliveries with a larger prefetch", in.has(205))
+		for _, d := range in.deliveries() {
+			d.Ack()
+		}
+		eventually(t, 10*time.Second, "the next", in.has(405))
+		for _, d := range in.deliveries()[205:] {
+			d.Release()
+		}
+		eventually(t, 10*time.Second, "some again", in.has(450))
+		for _, d := range in.deliveries()[405:] {
+			d.Release()
+		}
+		go stop()
+		eventually(t, 10*time.Second, "all that was not acked to be back", func() bool {
+			for _, d := range in.deliveries()[205:] {
+				d.Release()
+			}
+			depth, err := b.Depth(t.Context(), n.instant)
+			return err == nil && depth == 295
+		})
+	})
+}
+
+func TestDeliveryHasWhatWasPublished(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}})
+		declare(t, b, n.specs())
+		headers := map[string]any{
+			"nil": nil, "true": true, "int": int64(1 << 40), "text": "tëxt", "bytes": []byte{0, 255},
+			"time": time.Unix(1_700_000_000, 0), "list": []any{int64(1), "two", []byte("three"), nil},
+		}
+		c := newTally(1)
+		b.Publisher("test").Publish(t.Context(), n.delay, queue.Message{ID: "id", Headers: headers, Body: []byte("body")}, c.done)
+		c.wait(t, 10*time.Second)
+		var in inbox
+		consume(t, b, queue.Consumption{Queue: n.instant, Handle: in.add})
+		eventually(t, 10*time.Second, "the message after its delay", in.has(1))
+		d := in.deliveries()[0]
+		if got, want := fmt.Sprint(d.Headers), fmt.Sprint(headers); got != want {
+			t.Errorf("headers:\n got %s\nwant %s", got, want)
+		}
+		if d.ID != "id" || string(d.Body) != "body" || d.Redelivered || d.Returns != 0 {
+			t.Errorf("delivery: %+v", d)
+		}
+		d.Ack()
+	})
+}
+
+func TestForgedDeliveryCountIsNotBelieved(t *testing.T) {
+	d := amqp.Delivery{Headers: amqp.Table{"x-delivery-count": int64(7)}}
+	if got := decode(&d, "q", newAcks()); got.Returns != 0 || got.Headers["x-delivery-count"] != nil {
+		t.Errorf("first delivery: %+v", got)
+	}
+	d.Redelivered = true
+	if got := decode(&d, "q", newAcks()); got.Returns != 7 {
+		t.Errorf("redelivery: %+v", got)
+	}
+}

@@ -1,0 +1,236 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/testbroker"
+)
+
+func alarm(node *testbroker.Rabbit, on bool) {
+	if on {
+		node.Ctl("set_vm_memory_high_watermark", "absolute", "1MB")
+	} else {
+		node.Ctl("set_vm_memory_high_watermark", "0.9")
+	}
+}
+
+func TestAlarmStopsPublishersOnlyAndIsNoReasonToPublishTwice(t *testing.T) {
+	onOwn(t, testbroker.RabbitOptions{}, func(t *testing.T, node *testbroker.Rabbit) {
+		n := newNames(t, "")
+		b, _ := run(t, Config{URLs: []string{node.URL}, ConfirmTimeout: 2 * time.Second, Heartbeat: 2 * time.Second})
+		declare(t, b, n.specs())
+		publish(t, b, n.instant, 0, 100)
+		alarm(node, true)
+		c := newTally(2000)
+		p := b.Publisher("test")
+		for i := range 2000 {
+			m := numbered(1000 + i)
+			m.Body = make([]byte, 10_000)
+			p.Publish(t.Context(), n.dead, m, c.done)
+		}
+		eventually(t, 10*time.Second, "the alarm in the status", func() bool { return b.Status().Blocked })
+		var count atomic.Int64
+		consume(t, b, queue.Consumption{Queue: n.instant, Handle: ackAll(&count)})
+		eventually(t, 5*time.Second, "consuming under an alarm", func() bool { return count.Load() == 100 })
+		if _, err := b.Lease(within(t, time.Second), n.dead); !errors.Is(err, queue.ErrUnavailable) {
+			t.Errorf("lease under an alarm: %v", err)
+		}
+		sleep(t.Context(), 6*time.Second) // three times what a confirm may take, and the heartbeats' patience
+		if s := b.Status(); !s.Blocked || !s.Up {
+			t.Errorf("status after a while: %+v", s)
+		}
+		alarm(node, false)
+		c.wait(t, 30*time.Second)
+		depthIs(t, b, n.dead, 2000)
+	})
+}
+
+func TestStopUnderAnAlarmTakesLessThanASecond(t *testing.T) {
+	onOwn(t, testbroker.RabbitOptions{}, func(t *testing.T, node *testbroker.Rabbit) {
+		n := newNames(t, "")
+		b, stop := run(t, Config{URLs: []string{node.URL}})
+		declare(t, b, n.specs())
+		alarm(node, true)
+		const count = 5000
+		c := newTally(count)
+		p := b.Publisher("test")
+		for range count {
+			p.Publish(t.Context(), n.dead, queue.Message{Body: make([]byte, 100_000)}, c.done)
+		}
+		eventually(t, 10*time.Second, "the alarm in the status", func() bool { return b.Status().Blocked })
+		since := time.Now()
+		stop()
+		if took := time.Since(since); took > time.Second {
+			t.Errorf("stop took %s", took)
+		}
+		if got := c.told(); got != count {
+			t.Errorf("%d of %d publishes were told that it is over", got, count)
+		}
+	})
+}
+
+func TestKilledNodeHasAllThatWasConfirmedAndEverythingGoesOn(t *testing.T) {
+	onOwn(t, testbroker.RabbitOptions{}, func(t *testing.T, node *testbroker.Rabbit) {
+		n := newNames(t, "")
+		b, _ := run(t, Config{URLs: []string{node.URL}})
+		declare(t, b, n.specs())
+		const count = 60_000
+		c := newTally(count)
+		p := b.Publisher("test")
+		for i := range count {
+			p.Publish(t.Context(), n.instant, numbered(i), c.done)
+		}
+		eventually(t, 10*time.Second, "some confirms", func() bool { return c.told() > 3000 })
+		node.Kill()
+		if told := c.told(); told == count {
+			t.Fatal("all was confirmed before the kill: publish more")
+		}
+		eventually(t, 10*time.Second, "the outage in the status", func() bool {
+			s := b.Status()
+			return !s.Up && strings.Contains(s.Detail, "RABBITMQ_URL")
+		})
+		node.Start()
+		c.wait(t, time.Minute)
+		seen := ids(t, node.URL, n.instant)
+		for i := range count {
+			if seen[numbered(i).ID] == 0 {
+				t.Fatalf("message %d was confirmed and is lost", i)
+			}
+		}
+		var handled atomic.Int64
+		consume(t, b, queue.Consumption{Queue: n.instant, Handle: ackAll(&handled)})
+		publish(t, b, n.instant, 0, 10)
+		eventually(t, 10*time.Second, "consuming after the kill", func() bool { return handled.Load() >= 10 })
+	})
+}
+
+func TestSilentConnectionIsGivenUp(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		proxy := newProxy(t, url)
+		b, _ := run(t, Config{URLs: []string{proxy.url, url}, Heartbeat: time.Second})
+		declare(t, b, n.specs())
+		var handled atomic.Int64
+		consume(t, b, queue.Consumption{Queue: n.instant, Handle: ackAll(&handled)})
+		publish(t, b, n.instant, 0, 10)
+		proxy.hold() // the second URL does not pass there
+		publish(t, b, n.instant, 10, 20)
+		eventually(t, 20*time.Second, "all handled", func() bool { return handled.Load() >= 20 })
+	})
+}
+
+func TestLateConfirmEndsTheSession(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		proxy := newProxy(t, url)
+		b, _ := run(t, Config{URLs: []string{proxy.url}, ConfirmTimeout: time.Second, Heartbeat: 30 * time.Second})
+		declare(t, b, n.specs())
+		publish(t, b, n.instant, 0, 10)
+		proxy.hold()
+		c := newTally(10)
+		p := b.Publisher("test")
+		for i := range 10 {
+			p.Publish(t.Context(), n.instant, numbered(10+i), c.done)
+		}
+		eventually(t, 20*time.Second, "the session to end", func() bool {
+			return strings.Contains(b.Status().Detail, "RABBITMQ_CONFIRM_TIMEOUT") || !b.Status().Up
+		})
+		proxy.pass()
+		c.wait(t, 30*time.Second)
+	})
+}
+
+func TestStopEndsEverythingWhileTheBrokerHangs(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		proxy := newProxy(t, url)
+		b, stop := run(t, Config{URLs: []string{proxy.url}})
+		declare(t, b, n.specs())
+		lease, err := b.Lease(t.Context(), n.dead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := make(chan error, 1)
+		proxy.hold()
+		b.Publisher("test").Publish(t.Context(), n.instant, numbered(1), func(err error) { told <- err })
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := b.Depth(ctx, n.dead); !errors.Is(err, queue.ErrUnavailable) {
+			t.Errorf("depth: %v", err)
+		}
+		since := time.Now()
+		stop()
+		if took := time.Since(since); took > 2*time.Second {
+			t.Errorf("stop took %s", took)
+		}
+		if err := <-told; !errors.Is(err, queue.ErrClosed) {
+			t.Errorf("publish: %v", err)
+		}
+		lease.Release()
+	})
+}
+
+func TestErrorsNameTheSettingAndNoPassword(t *testing.T) {
+	for _, node := range testbroker.RabbitMQs(t) {
+		host := strings.TrimSuffix(strings.SplitN(node.URL, "@", 2)[1], "/")
+		for what, c := range map[string]struct {
+			config Config
+			says   []string
+		}{
+			"wrong password":  {Config{URLs: []string{"amqp://guest:hunter2@" + host}}, []string{"refuses user \"guest\"", "RABBITMQ_URL"}},
+			"own password":    {Config{URLs: []string{"amqp://guest:guest@" + host}, Password: "hunter2"}, []string{"refuses user \"guest\""}},
+			"unknown vhost":   {Config{URLs: []string{"amqp://guest:guest@" + host + "/none"}}, []string{"vhost \"none\"", "RABBITMQ_VHOST"}},
+			"nobody there":    {Config{URLs: []string{"amqp://guest:hunter2@127.0.0.1:1"}}, []string{"127.0.0.1:1", "RABBITMQ_URL", "refused"}},
+			"no TLS there":    {Config{URLs: []string{"amqps://guest:hunter2@" + host}}, []string{"TLS", "amqps"}},
+			"all of several":  {Config{URLs: []string{"amqp://u:hunter2@127.0.0.1:1", "amqp://u:hunter2@127.0.0.1:2"}}, []string{"127.0.0.1:1", "127.0.0.1:2"}},
+			"name of no host": {Config{URLs: []string{"amqp://u:hunter2@nowhere.invalid"}}, []string{"nowhere.invalid"}},
+		} {
+			t.Run(node.Version+" "+what, func(t *testing.T) {
+				b, _ := run(t, c.config)
+				says := func() bool {
+					for _, part := range c.says {
+						if !strings.Contains(b.Status().Detail, part) {
+							return false
+						}
+					}
+					return true
+				}
+				eventually(t, 15*time.Second, strings.Join(c.says, ", ")+" in the detail", says)
+				if d := b.Status().Detail; strings.Contains(d, "hunter2") {
+					t.Errorf("the detail has the password: %s", d)
+				} else {
+					t.Log(d)
+				}
+			})
+		}
+	}
+}
+
+func TestURLThatIsNoneEndsRunWithoutItsPassword(t *testing.T) {
+	for _, url := range []string{"http://u:hunter2@h", "amqp://u:hunter2@h:port/", "amqp://u:hunter2 @h", "amqp://u:hun%ter2@h", ""} {
+		err := New(Config{URLs: []string{url}}).Run(t.Context())
+		if err == nil || strings.Contains(err.Error(), "ter2") || !strings.Contains(err.Error(), "RABBITMQ_URL") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
+
+func TestOnlyRabbitMQOf310OrNewerIsTaken(t *testing.T) {
+	for version, taken := range map[string]bool{
+		"3.10.8": true, "3.10.0-rc.1": true, "4.3.6": true, "10.0": true, "3.9.99": false, "2.11.1": false, "": false, "junk": false,
+	} {
+		_, err := product(map[string]any{"product": "RabbitMQ", "version": version})
+		if (err == nil) != taken || err != nil && !errors.Is(err, errTooOld) {
+			t.Errorf("version %q: %v", version, err)
+		}
+	}
+	if _, err := product(map[string]any{"product": "Other", "version": "4.0"}); !errors.Is(err, errTooOld) {
+		t.Errorf("another product: %v", err)
+	}
+}
