@@ -1,0 +1,127 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+// body reads the request's body, which is JSON or empty.
+func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	tooLarge := &problem{
+		status: http.StatusRequestEntityTooLarge,
+		detail: fmt.Sprintf("the body is larger than %d bytes", s.cfg.BodyLimit),
+	}
+	if r.ContentLength > s.cfg.BodyLimit {
+		return nil, tooLarge
+	}
+	// The deadline is taken back after the read: net/http watches the connection while a handler runs, and would cancel a long walk
+	// when the deadline passes.
+	deadline := http.NewResponseController(w)
+	_ = deadline.SetReadDeadline(time.Now().Add(s.cfg.ReadTimeout)) // what has no deadlines is no connection
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.cfg.BodyLimit))
+	_ = deadline.SetReadDeadline(time.Time{})
+	switch _, large := errors.AsType[*http.MaxBytesError](err); {
+	case large:
+		return nil, tooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &problem{status: http.StatusRequestTimeout, detail: "the body did not come in time"}
+	case err != nil:
+		return nil, mistake("the body could not be read to its end")
+	case len(body) == 0:
+		return nil, nil
+	}
+	return body, isJSON(r.Header)
+}
+
+// isJSON returns an error unless the header of a request with a body says that it is JSON.
+func isJSON(h http.Header) error {
+	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	plain := h.Get("Content-Encoding") == "" || strings.EqualFold(h.Get("Content-Encoding"), "identity")
+	if err != nil || !plain || kind != "application/json" && !strings.HasSuffix(kind, "+json") {
+		return &problem{
+			status: http.StatusUnsupportedMediaType,
+			detail: fmt.Sprintf("the body must be JSON, not compressed, with content-type: application/json, not %q", clip(h.Get("Content-Type"))),
+		}
+	}
+	return nil
+}
+
+// addJSON takes the members of the JSON object in body; an empty body has none.
+func (a arguments) addJSON(body []byte) error {
+	if len(body) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if err := a.addObject(d); err != nil {
+		if p, ok := errors.AsType[*problem](err); ok {
+			return p
+		}
+		return mistake("the body is not JSON: %s", clip(err.Error()))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return mistake("the body is not JSON: something follows its object")
+	}
+	return nil
+}
+
+func (a arguments) addObject(d *json.Decoder) error {
+	start, err := d.Token()
+	if err != nil {
+		return noEOF(err)
+	}
+	if start != json.Delim('{') {
+		return mistake("the body must be a JSON object such as {\"count\":10,\"stream\":\"orders\"}")
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return noEOF(err)
+		}
+		var value any
+		if err := d.Decode(&value); err != nil {
+			return noEOF(err)
+		}
+		if err := a.addValue(fmt.Sprint(name), value); err != nil {
+			return err
+		}
+	}
+	_, err = d.Token()
+	return noEOF(err)
+}
+
+func (a arguments) addValue(name string, value any) error {
+	switch v := value.(type) {
+	case nil:
+		return a.add(name, "")
+	case string:
+		return a.add(name, v)
+	case json.Number:
+		if aliases[name] == "count" || aliases[name] == "" {
+			return a.add(name, v.String())
+		}
+	}
+	if aliases[name] == "count" {
+		return mistake("count must be a number")
+	}
+	if aliases[name] == "" {
+		return a.add(name, "")
+	}
+	return mistake("%s must be a text", name)
+}
+
+// noEOF says it in words when the input ends too early.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

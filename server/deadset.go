@@ -1,0 +1,121 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// result is a [Result] on the wire.
+type result struct {
+	Message   string `json:"message"`
+	Requested int    `json:"requested"`
+	Done      int    `json:"done"`
+	Left      int    `json:"left"`
+	Stopped   string `json:"stopped"`
+}
+
+// peek shows the oldest dead messages.
+func (s *Server) peek(w http.ResponseWriter, r *http.Request) error {
+	p, err := s.params(w, r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.WriteTimeout)
+	defer cancel()
+	page, err := s.patientPeek(ctx, p)
+	if err != nil {
+		return err
+	}
+	if page == nil {
+		page = Page{}
+	}
+	s.writeWithin(w, s.cfg.WriteTimeout) // anew: the walk may have used up the first
+	return writeJSON(w, http.StatusOK, jsonType, map[string]Page{"messages": page})
+}
+
+// patientPeek waits for a walk that is under way, up to PeekWait.
+func (s *Server) patientPeek(ctx context.Context, p params) (Page, error) {
+	const again = 100 * time.Millisecond
+	began := time.Now()
+	for {
+		page, err := p.set.Peek(ctx, p.count)
+		if !errors.Is(err, ErrBusy) || time.Since(began)+again > s.cfg.PeekWait {
+			return page, err
+		}
+		select {
+		case <-time.After(again):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// replay gives the oldest dead messages a new budget.
+func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
+	return s.act(w, r, "replay", "replayed", DeadSet.Replay)
+}
+
+// remove deletes the oldest dead messages.
+func (s *Server) remove(w http.ResponseWriter, r *http.Request) error {
+	return s.act(w, r, "delete", "deleted", DeadSet.Delete)
+}
+
+// act does what a person asked for to the oldest messages, and leaves an audit line whatever came of it.
+func (s *Server) act(w http.ResponseWriter, r *http.Request, action, done string, do func(DeadSet, context.Context, int) (Result, error)) error {
+	p, err := s.params(w, r)
+	if err != nil {
+		return err
+	}
+	res, err := do(p.set, r.Context(), p.count)
+	s.audit(r, action, p, res, err)
+	if err != nil && res.Done == 0 {
+		return err
+	}
+	answer := result{
+		Message:   fmt.Sprintf("%s %d of %d messages of %s", done, res.Done, p.count, p.name()),
+		Requested: p.count, Done: res.Done, Left: res.Left, Stopped: res.Stopped,
+	}
+	if err != nil && answer.Stopped == "" {
+		answer.Stopped = err.Error()
+	}
+	if answer.Stopped == "" {
+		return writeJSON(w, http.StatusOK, jsonType, answer)
+	}
+	return &problem{
+		status: http.StatusServiceUnavailable, retryAfter: 5, result: &answer,
+		detail: answer.Message + ", then stopped: " + answer.Stopped,
+	}
+}
+
+// audit writes who did what to how many. Nothing in it is free text of the request: stream and channel are known names by now.
+func (s *Server) audit(r *http.Request, action string, p params, res Result, err error) {
+	from, _, splitErr := net.SplitHostPort(r.RemoteAddr)
+	if splitErr != nil {
+		from = r.RemoteAddr
+	}
+	attrs := []slog.Attr{
+		slog.String("action", action), slog.String("by", who(r)), slog.String("address", from),
+		slog.String("stream", p.stream), slog.String("channel", p.channel),
+		slog.Int("requested", p.count), slog.Int("done", res.Done), slog.Int("left", res.Left),
+	}
+	if res.Stopped != "" {
+		attrs = append(attrs, slog.String("stopped", res.Stopped))
+	}
+	if err != nil {
+		attrs = append(attrs, slog.Any("error", err))
+	}
+	s.cfg.Logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelInfo, "audit: dead set", attrs...)
+}
+
+// name is the dead set's name for people.
+func (p params) name() string {
+	if p.channel == "" {
+		return p.stream
+	}
+	return p.stream + ", channel " + p.channel
+}

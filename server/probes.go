@@ -1,0 +1,87 @@
+package server
+
+import (
+	"context"
+	_ "embed" // for the API's description
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	jsonType = "application/json"
+	textType = "text/plain; charset=utf-8"
+)
+
+// healthTimeout bounds one look at the health.
+const healthTimeout = 5 * time.Second
+
+//go:embed openapi.json
+var openAPI []byte
+
+func ping(w http.ResponseWriter, _ *http.Request) error {
+	return write(w, http.StatusOK, textType, []byte("pong\n"))
+}
+
+func live(w http.ResponseWriter, _ *http.Request) error {
+	return write(w, http.StatusOK, textType, []byte("alive\n"))
+}
+
+// ready says whether the actor can do its work. What is missing is always named; ?verbose names what is well too.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
+	defer cancel()
+	checks := s.cfg.Health(ctx)
+	switch s.gate.is() {
+	case starting:
+		checks = append([]Check{{Name: "actor", Detail: "is starting"}}, checks...)
+	case closed:
+		checks = append([]Check{{Name: "actor", Detail: "is stopping"}}, checks...)
+	}
+	status, text := readiness(checks, r.URL.Query().Has("verbose"))
+	return write(w, status, textType, []byte(text))
+}
+
+// readiness is the answer for these checks: one line each, "+" well, "-" missing, "!" stuck.
+func readiness(checks []Check, verbose bool) (status int, text string) {
+	var lines strings.Builder
+	status = http.StatusOK
+	for _, c := range checks {
+		mark := "[+] "
+		switch {
+		case !c.Ready:
+			mark, status = "[-] ", http.StatusServiceUnavailable
+		case !verbose:
+			continue
+		case c.Stuck:
+			mark = "[!] "
+		}
+		lines.WriteString(mark + oneLine(c.Name))
+		if c.Detail != "" {
+			lines.WriteString(": " + oneLine(c.Detail))
+		}
+		lines.WriteByte('\n')
+	}
+	if status == http.StatusOK {
+		return status, lines.String() + "ready\n"
+	}
+	return status, lines.String() + "not ready\n"
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// metrics serves what the actor measures.
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
+	if s.cfg.Metrics == nil {
+		return &problem{status: http.StatusNotFound, detail: "this actor has no metrics"}
+	}
+	if err := s.guard.local(r); err != nil {
+		return err
+	}
+	s.cfg.Metrics.ServeHTTP(w, r)
+	return nil
+}
+
+func description(w http.ResponseWriter, _ *http.Request) error {
+	return write(w, http.StatusOK, jsonType, openAPI)
+}

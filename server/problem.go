@@ -1,0 +1,88 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+)
+
+// problem is an answer that is an error: RFC 9457, with the text once more as "error" for scripts that look there.
+type problem struct {
+	status     int
+	detail     string
+	retryAfter int     // seconds; 0: no such header
+	result     *result // of a walk that stopped half way
+}
+
+// Error is what the client reads.
+func (p *problem) Error() string { return p.detail }
+
+// somethingWrong is all that a client is told of what is our own fault.
+const somethingWrong = "something went wrong inside; the log says what"
+
+// problemJSON is the form of a problem on the wire.
+type problemJSON struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Error  string `json:"error"`
+	*result
+}
+
+// problemOf says what the client is told about err. What is no fault of the client and not expected is logged, and told only as such.
+func (s *Server) problemOf(r *http.Request, err error) *problem {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return p
+	}
+	switch {
+	case errors.Is(err, ErrBusy):
+		return &problem{status: http.StatusConflict, detail: err.Error(), retryAfter: 1}
+	case errors.Is(err, ErrUnavailable):
+		return &problem{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 5}
+	case errors.Is(err, ErrRetryOff):
+		return &problem{status: http.StatusNotFound, detail: err.Error()}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &problem{status: http.StatusServiceUnavailable, detail: "the request was cancelled or took too long", retryAfter: 5}
+	}
+	s.cfg.Logger.Error("HTTP request went wrong", "method", r.Method, "path", r.URL.Path, "error", err)
+	return &problem{status: http.StatusInternalServerError, detail: somethingWrong}
+}
+
+func (p *problem) write(w http.ResponseWriter) error {
+	if p.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(p.retryAfter))
+	}
+	if p.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="stepwell"`)
+	}
+	return writeJSON(w, p.status, "application/problem+json", problemJSON{
+		Type: "about:blank", Title: http.StatusText(p.status), Status: p.status, Detail: p.detail, Error: p.detail, result: p.result,
+	})
+}
+
+// writeJSON writes nothing when v cannot be encoded.
+func writeJSON(w http.ResponseWriter, status int, contentType string, v any) error {
+	var body bytes.Buffer
+	e := json.NewEncoder(&body)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	return write(w, status, contentType, body.Bytes())
+}
+
+func write(w http.ResponseWriter, status int, contentType string, body []byte) error {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // an error means that the client is gone
+	return nil
+}

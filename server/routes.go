@@ -1,0 +1,129 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// This file is the only one that knows echo.
+
+// endpoint answers a request, or returns the error to answer with.
+type endpoint func(w http.ResponseWriter, r *http.Request) error
+
+type route struct {
+	method, path string
+	serve        endpoint
+}
+
+// routes are all of the server's own. A GET answers HEAD too.
+func (s *Server) routes() []route {
+	api := func(e endpoint) endpoint { return s.gated(s.guarded(s.timely(e))) }
+	long := func(e endpoint) endpoint { return s.gated(s.guarded(e)) }
+	return []route{
+		{http.MethodGet, "/ping", s.timely(ping)},
+		{http.MethodGet, "/livez", s.timely(live)},
+		{http.MethodGet, "/readyz", s.timely(s.ready)},
+		{http.MethodGet, "/metrics", s.timely(s.metrics)},
+		{http.MethodGet, "/openapi.json", s.gated(s.timely(description))},
+		{http.MethodGet, "/v1/dead_set", api(s.peek)},
+		{http.MethodPost, "/v1/dead_set/replay", long(s.replay)},
+		{http.MethodDelete, "/v1/dead_set", long(s.remove)},
+		{http.MethodGet, "/v1/streams", api(s.listStreams)},
+		{http.MethodPost, "/v1/streams/:id/pause", api(s.pause)},
+		{http.MethodPost, "/v1/streams/:id/resume", api(s.resume)},
+	}
+}
+
+// timely bounds the time for the answer.
+func (s *Server) timely(next endpoint) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		s.writeWithin(w, s.cfg.WriteTimeout)
+		return next(w, r)
+	}
+}
+
+func (s *Server) writeWithin(w http.ResponseWriter, d time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d)) // what has no deadlines is no connection
+}
+
+func (s *Server) router() http.Handler {
+	e := echo.New()
+	e.IPExtractor = echo.ExtractIPDirect() // headers such as X-Forwarded-For are for anyone to write
+	e.HTTPErrorHandler = s.answerError
+	e.Use(s.recovered, s.others)
+	for _, r := range s.routes() {
+		e.Add(r.method, r.path, adapt(r.serve))
+		if r.method == http.MethodGet {
+			e.Add(http.MethodHead, r.path, adapt(r.serve))
+		}
+	}
+	return e
+}
+
+// adapt makes an endpoint a handler of echo.
+func adapt(serve endpoint) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		for _, name := range c.ParamNames() {
+			r.SetPathValue(name, c.Param(name))
+		}
+		return serve(c.Response(), r)
+	}
+}
+
+// others gives what matches no path of ours to the user's handler.
+func (s *Server) others(next echo.HandlerFunc) echo.HandlerFunc {
+	user := s.gated(func(w http.ResponseWriter, r *http.Request) error {
+		if s.cfg.User == nil {
+			return echo.ErrNotFound
+		}
+		s.cfg.User.ServeHTTP(w, r)
+		return nil
+	})
+	return func(c echo.Context) error {
+		if err := http.NewResponseController(c.Response()).SetWriteDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return fmt.Errorf("take back the last request's deadline: %w", err)
+		}
+		if c.Path() != "" {
+			return next(c)
+		}
+		return user(c.Response(), c.Request())
+	}
+}
+
+// answerError answers with what a handler returned instead of an answer.
+func (s *Server) answerError(err error, c echo.Context) {
+	if c.Response().Committed {
+		return
+	}
+	if he, ok := errors.AsType[*echo.HTTPError](err); ok {
+		err = &problem{status: he.Code, detail: fmt.Sprintf("%s %s: %s", c.Request().Method, clip(c.Request().URL.Path), http.StatusText(he.Code))}
+	}
+	if err := s.problemOf(c.Request(), err).write(c.Response()); err != nil {
+		s.cfg.Logger.Error("HTTP answer could not be encoded", "error", err)
+	}
+}
+
+// recovered makes an error of a panic, and keeps its stack in the log. It is our own, since echo's package of middleware brings modules along
+// that nothing here needs.
+func (s *Server) recovered(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		defer func() {
+			switch p := recover(); p {
+			case nil:
+			case http.ErrAbortHandler:
+				panic(p) // the handler asks to cut the connection
+			default:
+				s.cfg.Logger.Error("HTTP handler panicked", "method", c.Request().Method, "path", c.Request().URL.Path,
+					"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				err = &problem{status: http.StatusInternalServerError, detail: somethingWrong}
+			}
+		}()
+		return next(c)
+	}
+}

@@ -1,0 +1,52 @@
+package server
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+)
+
+// streamJSON is a stream on the wire.
+type streamJSON struct {
+	ID string `json:"id"`
+	Status
+}
+
+// listStreams shows what runs and how it is doing.
+func (s *Server) listStreams(w http.ResponseWriter, r *http.Request) error {
+	all := make([]streamJSON, 0, len(s.cfg.Streams))
+	for _, id := range slices.Sorted(maps.Keys(s.cfg.Streams)) {
+		all = append(all, streamJSON{id, s.cfg.Streams[id].Control.Status(r.Context())})
+	}
+	return writeJSON(w, http.StatusOK, jsonType, map[string][]streamJSON{"streams": all})
+}
+
+// pause holds a stream of this process back; resume lets it go on. Both are fine twice.
+func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
+	return s.hold(w, r, "paused", true, Control.Pause)
+}
+
+func (s *Server) resume(w http.ResponseWriter, r *http.Request) error {
+	return s.hold(w, r, "resumed", false, Control.Resume)
+}
+
+// pauseJSON is the answer to both. Scope says how far it reaches: this process alone.
+type pauseJSON struct {
+	Message string `json:"message"`
+	Stream  string `json:"stream"`
+	Paused  bool   `json:"paused"`
+	Scope   string `json:"scope"`
+}
+
+func (s *Server) hold(w http.ResponseWriter, r *http.Request, done string, paused bool, do func(Control)) error {
+	id := r.PathValue("id")
+	stream, known := s.cfg.Streams[id]
+	if !known {
+		return &problem{status: http.StatusNotFound, detail: s.unknownStream(id)}
+	}
+	do(stream.Control)
+	s.cfg.Logger.Info("audit: stream "+done, "by", who(r), "address", r.RemoteAddr, "stream", id)
+	return writeJSON(w, http.StatusOK, jsonType, pauseJSON{
+		Message: id + " is " + done + " on this instance", Stream: id, Paused: paused, Scope: "instance",
+	})
+}

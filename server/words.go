@@ -1,0 +1,89 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Errors that a [DeadSet] returns, or wraps, for the server to tell them apart. What is none of these is answered with 500 and logged.
+var (
+	// ErrBusy: another walk of that dead set is under way (409).
+	ErrBusy = errors.New("another replay, delete or peek of this dead set is under way")
+	// ErrUnavailable: the queues cannot be reached, or take nothing now (503).
+	ErrUnavailable = errors.New("the queues are not available")
+	// ErrRetryOff: the stream has no dead set, since its retries are off (404).
+	ErrRetryOff = errors.New("retries are off for this stream: it has no dead set")
+)
+
+// Page is the dead messages a peek found, oldest first, each in the form in which it becomes JSON.
+type Page []any
+
+// Result is what a replay or a delete did.
+type Result struct {
+	// Requested is the count that was asked for, Done how many messages it was done to, Left how many are in the dead set now.
+	Requested, Done, Left int
+	// Stopped says why it stopped half way; empty: it did not.
+	Stopped string
+}
+
+// DeadSet is the dead set of one stream or channel. Counts are 1 … [MaxCount]; all act on the oldest messages.
+type DeadSet interface {
+	// Peek returns the oldest messages and changes nothing.
+	Peek(ctx context.Context, count int) (Page, error)
+	// Replay gives the oldest messages a new budget of tries. The result counts also beside an error.
+	Replay(ctx context.Context, count int) (Result, error)
+	// Delete removes the oldest messages for good. The result counts also beside an error.
+	Delete(ctx context.Context, count int) (Result, error)
+}
+
+// Control looks at a stream of this process and holds it back.
+type Control interface {
+	Status(ctx context.Context) Status
+	// Pause and Resume may be called twice.
+	Pause()
+	Resume()
+}
+
+// Stream is what the server serves of one stream.
+type Stream struct {
+	Control Control
+	// DeadSet is nil where retries are off.
+	DeadSet DeadSet
+	// Channels are the dead sets of the stream's channels, by name.
+	Channels map[string]DeadSet
+}
+
+// Status is how a stream of this process is doing.
+type Status struct {
+	Paused bool `json:"paused"`
+	// Joined says that it is a member of its consumer group, also one without partitions.
+	Joined     bool `json:"joined"`
+	Partitions int  `json:"partitions"`
+	// Lag is how many records of its partitions were not settled yet.
+	Lag int64 `json:"lag"`
+	// InFlight and InFlightBytes are what the stream's window holds.
+	InFlight      int `json:"in_flight"`
+	InFlightBytes int `json:"in_flight_bytes"`
+	// LastProgress is when a record was settled last; zero: none yet.
+	LastProgress time.Time `json:"last_progress,omitzero"`
+	// Stuck: there is lag but no progress, or a handler runs far past its time-out.
+	Stuck bool `json:"stuck"`
+	// Retry says whether failures go through retry queues.
+	Retry bool `json:"retry"`
+	// Queues are the messages ready in each queue of the stream, by the queue's name; nil where they could not be read.
+	Queues map[string]int `json:"queues,omitempty"`
+	// Error says what is wrong now; empty: nothing.
+	Error string `json:"error,omitempty"`
+}
+
+// Check is one thing that must be well before the actor is ready.
+type Check struct {
+	// Name says what was looked at, say "rabbitmq" or "stream orders".
+	Name  string
+	Ready bool
+	// Stuck is shown, but does not make the actor unready.
+	Stuck bool
+	// Detail says how it is, in a line.
+	Detail string
+}
