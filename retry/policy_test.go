@@ -1,0 +1,169 @@
+package retry
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+const s = time.Second
+
+func TestLinearWaitsTheDelayAndAStepLongerEachTime(t *testing.T) {
+	tests := []struct {
+		name        string
+		delay, step time.Duration
+		count       int
+		want        Budget
+		text        string
+	}{
+		{"constant", 5 * s, 0, 3, Budget{5 * s, 5 * s, 5 * s}, "5s, 5s, 5s: 15s in all, then the dead set"},
+		{"growing by a step", 5 * s, 5 * s, 3, Budget{5 * s, 10 * s, 15 * s}, "5s, 10s, 15s: 30s in all, then the dead set"},
+		{"a step of its own", 1 * s, 10 * s, 2, Budget{1 * s, 11 * s}, "1s, 11s: 12s in all, then the dead set"},
+		{"none", 5 * s, 0, 0, Budget{}, "no retries: the first failure goes to the dead set"},
+		{"less than none", 5 * s, 0, -1, Budget{}, "no retries: the first failure goes to the dead set"},
+		{"many", 60 * s, 0, 4, Budget{60 * s, 60 * s, 60 * s, 60 * s}, "4 × 1m: 4m in all, then the dead set"},
+		{"hours", 3600 * s, 1800 * s, 2, Budget{3600 * s, 5400 * s}, "1h, 1h30m: 2h30m in all, then the dead set"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			b := Linear(test.delay, test.step, test.count)
+			if !slices.Equal(b, test.want) || b.String() != test.text {
+				t.Errorf("%v: %s", []time.Duration(b), b)
+			}
+		})
+	}
+}
+
+func TestWaitsThatAreTooLongNeverTurnNegative(t *testing.T) {
+	b := Linear(math.MaxInt64/2, math.MaxInt64/2, 5)
+	if slices.Min(b) < 0 || b.Total() != math.MaxInt64 {
+		t.Errorf("waits %v", []time.Duration(b))
+	}
+}
+
+func TestEachAttemptHasItsWaitAndTheOneAfterTheLastHasNone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		delay, step := rapid.Int64Range(0, 1e12).Draw(t, "delay"), rapid.Int64Range(0, 1e12).Draw(t, "step")
+		count := rapid.IntRange(0, 100).Draw(t, "count")
+		b := Linear(time.Duration(delay), time.Duration(step), count)
+		for n := 1; n <= count; n++ {
+			if wait, ok := b.Wait(n); !ok || int64(wait) != delay+int64(n-1)*step {
+				t.Fatalf("wait %d is %v %v", n, wait, ok)
+			}
+		}
+		for _, n := range []int{-1, 0, count + 1} {
+			if _, ok := b.Wait(n); ok {
+				t.Fatalf("attempt %d has a wait", n)
+			}
+		}
+	})
+}
+
+func TestEachDifferentDelayIsAQueueAndTargetsComeFirst(t *testing.T) {
+	top, err := NewTopology("shipping", "orders", Budget{5 * s, time.Millisecond / 2, 10 * s, 5 * s, 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []queue.Spec{
+		{Name: "shipping.orders.dead_set", Kind: queue.DeadSet},
+		{Name: "shipping.orders.instant", Kind: queue.Instant, Target: "shipping.orders.dead_set"},
+		{Name: "shipping.orders.delay.1", Kind: queue.Delay, TTL: time.Millisecond, Target: "shipping.orders.instant"},
+		{Name: "shipping.orders.delay.5000", Kind: queue.Delay, TTL: 5 * s, Target: "shipping.orders.instant"},
+		{Name: "shipping.orders.delay.10000", Kind: queue.Delay, TTL: 10 * s, Target: "shipping.orders.instant"},
+	}
+	if got := top.Specs(); !slices.Equal(got, want) {
+		t.Errorf("specs %+v", got)
+	}
+	if name, ok := top.Delay(3); !ok || name != "shipping.orders.delay.10000" {
+		t.Errorf("after attempt 3: %s %v", name, ok)
+	}
+	if _, ok := top.Delay(6); ok {
+		t.Error("five retries, yet attempt 6 is tried again")
+	}
+	if name, ok := top.Shortest(); !ok || name != "shipping.orders.delay.1" {
+		t.Errorf("shortest is %s %v", name, ok)
+	}
+}
+
+func TestDelaysThatCannotBeQueuesAreRefused(t *testing.T) {
+	tests := []struct {
+		name   string
+		delays Budget
+		want   string // "" is no error
+	}{
+		{"24 different ones", Linear(s, s, 24), ""},
+		{"25 different ones", Linear(s, s, 25), "25 different delays"},
+		{"100 equal ones", Linear(s, 0, 100), ""},
+		{"the longest", Budget{maxDelay}, ""},
+		{"longer than RabbitMQ's longest", Budget{s, maxDelay + 1}, "retry 2"},
+		{"negative", Budget{-1}, "retry 1"},
+		{"none", nil, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := NewTopology("a", "b", test.delays)
+			if (err != nil) != (test.want != "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+func TestPrefetchKeepsWellUnderTheConsumerTimeout(t *testing.T) {
+	const half = 30 * time.Minute
+	tests := []struct {
+		name           string
+		workers, limit int
+		slow           time.Duration
+		want           int
+	}{
+		{"fast handlers take the limit", 16, 200, 10 * time.Millisecond, 200},
+		{"nothing known: as if all ran into their time-out", 16, 200, 5 * time.Minute, 24},
+		{"very slow handlers have one to go on with", 16, 200, 15 * time.Minute, 17},
+		{"one worker", 1, 200, 5 * time.Minute, 2},
+		{"more workers than the limit", 300, 200, s, 301},
+		{"a call that takes no time", 16, 200, 0, 200},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if got := prefetch(test.workers, test.limit, half, test.slow); got != test.want {
+				t.Errorf("prefetch %d, want %d", got, test.want)
+			}
+		})
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		workers, limit := rapid.IntRange(1, 500).Draw(t, "workers"), rapid.IntRange(1, 2000).Draw(t, "limit")
+		slow := time.Duration(rapid.Int64Range(0, int64(half/2)).Draw(t, "slow"))
+		n := prefetch(workers, limit, half, slow)
+		if n <= workers || (n > limit && n != workers+1) {
+			t.Fatalf("prefetch %d", n)
+		}
+		if n > workers+1 && float64(n)/float64(workers)*float64(slow) > float64(half/4)+1 {
+			t.Fatalf("prefetch %d takes longer than a quarter of the time-out", n)
+		}
+	})
+}
+
+func TestTheSlowTimeStartsHighFallsSlowlyAndRisesAtOnce(t *testing.T) {
+	slow := slowest{time: 5 * time.Minute}
+	slow.saw(s)
+	if got := slow.now(); got < 4*time.Minute {
+		t.Errorf("%v after one fast call", got)
+	}
+	for range 1000 {
+		slow.saw(s)
+	}
+	if got := slow.now(); got != s {
+		t.Errorf("%v after a thousand calls of a second", got)
+	}
+	slow.saw(time.Minute)
+	if got := slow.now(); got != time.Minute {
+		t.Errorf("%v after a call of a minute", got)
+	}
+}
