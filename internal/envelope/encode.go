@@ -17,7 +17,7 @@ func (e *Envelope) Encode() queue.Message {
 	h := e.base()
 	own := ownHeaders(m)
 	failure := e.failure()
-	framed := len(m.Headers) > maxFlat || sizeOf(h)+sizeOf(own)+fieldSize(hError, failure[hError]) > MaxHeaders
+	framed := sizeOf(h)+sizeOf(own)+fieldSize(hError, failure[hError]) > MaxHeaders
 	if !framed {
 		maps.Copy(h, own)
 	}

@@ -82,7 +82,6 @@ const (
 	maxShort     = 256
 	maxStack     = 16 << 10
 	maxState     = 4 << 10
-	maxFlat      = 1000    // headers of the record; more travel in the body, since brokers may count some bytes for each
 	maxTopic     = 1 << 10 // Kafka allows 249
 	maxName      = 255     // of a header, and of a message-id
 	maxInflated  = 128 << 20

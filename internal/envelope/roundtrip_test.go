@@ -144,6 +144,14 @@ func TestAHugeKeyAndHugeHeadersTravelInTheBodyAndTheErrorStays(t *testing.T) {
 	}
 }
 
+func TestManySmallHeadersTravelInTheBodyToo(t *testing.T) {
+	e := hand()
+	e.Message.Headers = make([]stepwell.Header, 5000)
+	if q, back := trip(t, e); q.Headers[hLayout] != layoutFramed || len(back.Message.Headers) != 5000 {
+		t.Errorf("layout %v with %d headers", q.Headers[hLayout], len(back.Message.Headers))
+	}
+}
+
 func TestHistoryThenStackThenErrorAreCutBeforeTheRecordMoves(t *testing.T) {
 	full := func(key int) *Envelope {
 		e := hand()
