@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 )
@@ -34,6 +35,12 @@ func CacheDir() string {
 func releaseRoot() string { return filepath.Join(CacheDir(), "rabbitmq-"+release) }
 
 func kafkaLibs() string { return filepath.Join(CacheDir(), "kafka-"+KafkaVersion) }
+
+// CanFetchRabbit says whether we may unpack another system and run in it.
+func CanFetchRabbit() bool { return runtime.GOOS == "linux" && os.Geteuid() == 0 }
+
+// HaveFetchedRabbit says whether the newest RabbitMQ is in the cache.
+func HaveFetchedRabbit() bool { return exists(filepath.Join(releaseRoot(), readyFile)) }
 
 // FetchRabbit unpacks the newest RabbitMQ into the cache, once. It needs root,
 // debootstrap and a mirror of Debian.

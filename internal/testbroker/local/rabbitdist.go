@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 )
 
@@ -62,14 +61,11 @@ func systemDist() (RabbitDist, bool) {
 }
 
 func cachedDist() (RabbitDist, bool) {
-	root := releaseRoot()
-	if !canChangeRoot() || !exists(filepath.Join(root, readyFile)) {
+	if !CanFetchRabbit() || !HaveFetchedRabbit() {
 		return RabbitDist{}, false
 	}
-	return distAt(root, debianBin)
+	return distAt(releaseRoot(), debianBin)
 }
-
-func canChangeRoot() bool { return runtime.GOOS == "linux" && os.Geteuid() == 0 }
 
 func distAt(root, bin string) (RabbitDist, bool) {
 	if !exists(filepath.Join(root, bin, "rabbitmq-server")) {

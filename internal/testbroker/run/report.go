@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stepwell/stepwell/internal/testbroker"
+)
+
+// event is one line of `go test -json`.
+type event struct {
+	Action, Package, ImportPath, Test, Output string
+	Elapsed                                   float64
+}
+
+type testID struct{ pkg, name string }
+
+type timed struct {
+	testID
+	seconds float64
+}
+
+// report turns the events of a run into lines for people, and counts.
+type report struct {
+	out io.Writer
+
+	passed, failed, skipped int
+
+	notRun  map[string]int     // reason: tests
+	slow    []timed            // tests without subtests
+	outputs map[testID]string  // of what still runs; a package's own has no name
+	running map[testID]bool    // tests that began and did not end
+	counts  map[string]int     // by package: tests that ended
+}
+
+func newReport(out io.Writer) *report {
+	return &report{out: out, notRun: map[string]int{}, outputs: map[testID]string{}, running: map[testID]bool{}, counts: map[string]int{}}
+}
+
+// read takes all events of a run. Lines that are none are passed on.
+func (r *report) read(in io.Reader) error {
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadString('\n')
+		if line != "" {
+			var e event
+			if json.Unmarshal([]byte(line), &e) == nil {
+				r.take(e)
+			} else {
+				r.printf("%s", line)
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read what go test says: %w", err)
+		}
+	}
+}
+
+func (r *report) take(e event) {
+	id := testID{e.Package, e.Test}
+	switch e.Action {
+	case "build-output":
+		r.printf("%s", e.Output)
+	case "run":
+		r.running[id] = true
+	case "output":
+		r.outputs[id] += e.Output
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			r.endPackage(e)
+		} else {
+			r.endTest(e)
+		}
+		delete(r.outputs, id)
+	}
+}
+
+func (r *report) endTest(e event) {
+	id := testID{e.Package, e.Test}
+	delete(r.running, id)
+	r.counts[e.Package]++
+	switch e.Action {
+	case "pass":
+		r.passed++
+	case "skip":
+		r.skipped++
+		if _, why, ok := strings.Cut(r.outputs[id], testbroker.NotRun); ok {
+			why, _, _ = strings.Cut(why, "\n")
+			r.notRun[why]++
+		}
+	case "fail":
+		r.failed++
+		r.printf("\n%s %s\n%s\n", e.Package, e.Test, r.outputs[id])
+	}
+	r.slow = append(r.slow, timed{id, e.Elapsed})
+}
+
+func (r *report) endPackage(e event) {
+	if e.Action == "fail" {
+		r.endOfBroken(e.Package)
+	}
+	switch {
+	case e.Action == "fail":
+		r.printf("FAIL  %6.1fs  %s\n", e.Elapsed, e.Package)
+	case r.counts[e.Package] > 0:
+		r.printf("ok    %6.1fs  %s  %d tests\n", e.Elapsed, e.Package, r.counts[e.Package])
+	}
+}
+
+// endOfBroken counts what a package left behind that failed: tests that never
+// ended, or itself if no test of it failed.
+func (r *report) endOfBroken(pkg string) {
+	left := 0
+	for id := range r.running {
+		if id.pkg == pkg {
+			r.printf("\n%s %s did not end\n%s\n", pkg, id.name, r.outputs[id])
+			delete(r.running, id)
+			left++
+		}
+	}
+	if own := r.outputs[testID{pkg: pkg}]; strings.TrimSpace(own) != "FAIL" {
+		r.printf("%s", own)
+	}
+	if left == 0 && r.counts[pkg] == 0 {
+		left = 1 // it does not build, or died before its first test
+	}
+	r.failed += left
+}
+
+// missed has a line for each reason why tests did not run.
+func (r *report) missed() []string {
+	var lines []string
+	for _, why := range slices.Sorted(maps.Keys(r.notRun)) {
+		lines = append(lines, fmt.Sprintf("%d tests: %s", r.notRun[why], why))
+	}
+	return lines
+}
+
+// missing is how many tests did not run for want of a broker.
+func (r *report) missing() int {
+	sum := 0
+	for n := range maps.Values(r.notRun) {
+		sum += n
+	}
+	return sum
+}
+
+// slowest prints the count tests that took the most time, subtests within them left out.
+func (r *report) slowest(count int) {
+	top := slices.DeleteFunc(slices.Clone(r.slow), func(t timed) bool { return strings.Contains(t.name, "/") || t.seconds < 1 })
+	slices.SortFunc(top, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
+	for _, t := range top[:min(count, len(top))] {
+		r.printf("slow  %6.1fs  %s %s\n", t.seconds, t.pkg, t.name)
+	}
+}
+
+func (r *report) printf(format string, args ...any) {
+	_, _ = fmt.Fprintf(r.out, format, args...) // a closed terminal does not change what the tests found
+}
