@@ -1,2 +1,86 @@
-// Package telemetry has the actor's metrics and spans. All methods work on nil, which measures nothing.
+// Package telemetry has the actor's metrics and spans. Its methods work on nil, which measures nothing.
+//
+// Names follow OpenTelemetry's semantic conventions for messaging where those have one. Labels are bounded: streams, verdicts, reasons
+// and queues, never keys, offsets or ids.
 package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+const scope = "github.com/stepwell/stepwell"
+
+// Options say where measurements go.
+type Options struct {
+	App string
+	// TracerProvider takes spans. Nil: there are none, at no cost.
+	TracerProvider trace.TracerProvider
+	// MeterProvider takes metrics. Nil: they are at Handler alone.
+	MeterProvider metric.MeterProvider
+}
+
+// Telemetry makes what streams measure with.
+type Telemetry struct {
+	tracer      trace.Tracer // nil: no spans
+	instruments instruments
+	handler     http.Handler
+	shutdown    func(context.Context) error
+	observation metric.Registration
+}
+
+// New makes the instruments.
+func New(o Options) (*Telemetry, error) {
+	t := &Telemetry{shutdown: func(context.Context) error { return nil }}
+	if o.TracerProvider != nil {
+		t.tracer = o.TracerProvider.Tracer(scope)
+	}
+	provider := o.MeterProvider
+	if provider == nil {
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
+		if err != nil {
+			return nil, fmt.Errorf("prometheus exporter: %w", err)
+		}
+		sdk := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
+		provider, t.shutdown = sdk, sdk.Shutdown
+		t.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	}
+	var err error
+	t.instruments, err = newInstruments(provider.Meter(scope))
+	if err != nil {
+		return nil, fmt.Errorf("instruments: %w", err)
+	}
+	return t, nil
+}
+
+// Handler serves the metrics to Prometheus; nil where the user's own provider takes them.
+func (t *Telemetry) Handler() http.Handler {
+	if t == nil {
+		return nil
+	}
+	return t.handler
+}
+
+// Shutdown ends what New began.
+func (t *Telemetry) Shutdown(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	var err error
+	if t.observation != nil {
+		err = t.observation.Unregister()
+	}
+	return errors.Join(err, t.shutdown(ctx))
+}

@@ -1,0 +1,100 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// Snapshot is what the gauges show.
+type Snapshot struct {
+	// RabbitMQ says whether there is one to speak of.
+	RabbitMQ, RabbitMQUp bool
+	Streams              map[string]StreamSnapshot
+}
+
+// StreamSnapshot is what the gauges show of one stream.
+type StreamSnapshot struct {
+	Lag, Inflight, WindowMessages, WindowBytes int64
+	Stuck                                      bool
+	// Queues are depths by queue name; a depth that is not known is not in it.
+	Queues  map[string]int
+	DeadSet int
+}
+
+type gauges struct {
+	up, lag, inflight, messages, bytes, stuck, queues, deadSet metric.Int64ObservableGauge
+}
+
+// Observe asks look at each collection.
+func (t *Telemetry) Observe(look func() Snapshot) error {
+	if t == nil {
+		return nil
+	}
+	g, all, err := newGauges(t.instruments.meter)
+	if err != nil {
+		return fmt.Errorf("gauges: %w", err)
+	}
+	t.observation, err = t.instruments.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		g.observe(o, look())
+		return nil
+	}, all...)
+	if err != nil {
+		return fmt.Errorf("gauges: %w", err)
+	}
+	return nil
+}
+
+func newGauges(m metric.Meter) (g gauges, all []metric.Observable, err error) {
+	var errs []error
+	for _, d := range []struct {
+		to               *metric.Int64ObservableGauge
+		name, unit, what string
+	}{
+		{&g.up, "stepwell.rabbitmq.up", "1", "1 when RabbitMQ can be used."},
+		{&g.lag, "stepwell.consumer.lag", "{message}", "Records of this member's partitions that are not settled."},
+		{&g.inflight, "stepwell.handler.inflight", "{message}", "Handler calls under way."},
+		{&g.messages, "stepwell.window.messages", "{message}", "Messages that were handed out and are not settled."},
+		{&g.bytes, "stepwell.window.bytes", "By", "Bytes of these messages."},
+		{&g.stuck, "stepwell.stuck", "1", "1 when the stream has lag and makes no progress, or a handler runs far past its time-out."},
+		{&g.queues, "stepwell.queue.messages", "{message}", "Messages ready in a queue."},
+		{&g.deadSet, "stepwell.dead_set.messages", "{message}", "Messages in the dead set."},
+	} {
+		*d.to, err = m.Int64ObservableGauge(d.name, metric.WithUnit(d.unit), metric.WithDescription(d.what))
+		errs = append(errs, err)
+		all = append(all, *d.to)
+	}
+	return g, all, errors.Join(errs...)
+}
+
+func (g *gauges) observe(o metric.Observer, shot Snapshot) {
+	if shot.RabbitMQ {
+		o.ObserveInt64(g.up, number(shot.RabbitMQUp))
+	}
+	for id, s := range shot.Streams {
+		stream := attribute.String("stepwell.stream", id)
+		of := metric.WithAttributes(stream)
+		o.ObserveInt64(g.lag, s.Lag, of)
+		o.ObserveInt64(g.inflight, s.Inflight, of)
+		o.ObserveInt64(g.messages, s.WindowMessages, of)
+		o.ObserveInt64(g.bytes, s.WindowBytes, of)
+		o.ObserveInt64(g.stuck, number(s.Stuck), of)
+		if s.Queues == nil {
+			continue
+		}
+		o.ObserveInt64(g.deadSet, int64(s.DeadSet), of)
+		for queue, depth := range s.Queues {
+			o.ObserveInt64(g.queues, int64(depth), metric.WithAttributes(stream, attribute.String("stepwell.queue", queue)))
+		}
+	}
+}
+
+func number(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,60 @@
+package telemetry
+
+import (
+	"errors"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/semconv/v1.43.0/messagingconv"
+)
+
+type instruments struct {
+	meter     metric.Meter
+	process   metric.Float64Histogram
+	consumed  metric.Int64Counter
+	sent      metric.Int64Counter
+	retries   metric.Int64Counter
+	died      metric.Int64Counter
+	duplicate metric.Int64Counter
+	lost      metric.Int64Counter
+	expired   metric.Int64Counter
+	dropped   metric.Int64Counter
+	skipped   metric.Int64Counter
+	replayed  metric.Int64Counter
+	deleted   metric.Int64Counter
+}
+
+// boundaries of handler durations in seconds: from what a function in memory takes to what a slow service does.
+var boundaries = []float64{0.00001, 0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300}
+
+func newInstruments(m metric.Meter) (i instruments, err error) {
+	i.meter = m
+	var errs []error
+	note := func(err error) { errs = append(errs, err) }
+	process, err := messagingconv.NewProcessDuration(m, metric.WithExplicitBucketBoundaries(boundaries...))
+	note(err)
+	i.process = process.Inst()
+	consumed, err := messagingconv.NewClientConsumedMessages(m)
+	note(err)
+	i.consumed = consumed.Inst()
+	sent, err := messagingconv.NewClientSentMessages(m)
+	note(err)
+	i.sent = sent.Inst()
+	for _, c := range []struct {
+		to         *metric.Int64Counter
+		name, what string
+	}{
+		{&i.retries, "stepwell.retries", "Failed messages that were stored to be tried again."},
+		{&i.died, "stepwell.dead_set.died", "Messages that came to the dead set."},
+		{&i.duplicate, "stepwell.duplicates", "Messages that were settled already and removed without a call."},
+		{&i.lost, "stepwell.records.lost", "Records that Kafka deleted before they were read."},
+		{&i.expired, "stepwell.records.expired", "Records skipped because they were older than MAX_AGE."},
+		{&i.dropped, "stepwell.messages.dropped", "Failed messages dropped because ON_FAILURE says so."},
+		{&i.skipped, "stepwell.messages.skipped", "Messages that a handler skipped on purpose."},
+		{&i.replayed, "stepwell.dead_set.replayed", "Messages replayed from the dead set."},
+		{&i.deleted, "stepwell.dead_set.deleted", "Messages deleted from the dead set."},
+	} {
+		*c.to, err = m.Int64Counter(c.name, metric.WithDescription(c.what), metric.WithUnit("{message}"))
+		note(err)
+	}
+	return i, errors.Join(errs...)
+}

@@ -1,0 +1,108 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Stream measures one stream. Its attribute sets are made once, so that a call costs no allocation.
+type Stream struct {
+	id       string
+	i        instruments
+	tracer   trace.Tracer
+	verdicts [stepwell.Skipped + 1][]metric.RecordOption
+	add      []metric.AddOption
+	sets     attribute.Set
+}
+
+// Stream returns what measures the stream.
+func (t *Telemetry) Stream(id string) *Stream {
+	if t == nil {
+		return nil
+	}
+	s := &Stream{id: id, i: t.instruments, tracer: t.tracer}
+	base := []attribute.KeyValue{
+		attribute.String("stepwell.stream", id),
+		attribute.String("messaging.system", "kafka"),
+		attribute.String("messaging.operation.name", "process"),
+	}
+	for k := stepwell.Done; k <= stepwell.Skipped; k++ {
+		set := attribute.NewSet(append(base, attribute.String("stepwell.verdict", k.String()))...)
+		s.verdicts[k] = []metric.RecordOption{metric.WithAttributeSet(set)}
+	}
+	s.sets = attribute.NewSet(base[0])
+	s.add = []metric.AddOption{metric.WithAttributeSet(s.sets)}
+	return s
+}
+
+// Handled counts a call of the handler with its duration and verdict.
+func (s *Stream) Handled(ctx context.Context, d time.Duration, verdict stepwell.Kind) {
+	if s == nil {
+		return
+	}
+	s.i.process.Record(ctx, d.Seconds(), s.verdicts[verdict]...)
+	if verdict == stepwell.Skipped {
+		s.i.skipped.Add(ctx, 1, s.add...)
+	}
+}
+
+// Consumed counts records read from Kafka.
+func (s *Stream) Consumed(n int64) {
+	s.count(n, func(i *instruments) metric.Int64Counter { return i.consumed })
+}
+
+// Retried counts a failure that was stored to be tried again.
+func (s *Stream) Retried(int) {
+	s.count(1, func(i *instruments) metric.Int64Counter { return i.retries })
+	s.count(1, func(i *instruments) metric.Int64Counter { return i.sent })
+}
+
+// Died counts a message that came to the dead set.
+func (s *Stream) Died(reason string) {
+	if s == nil {
+		return
+	}
+	s.i.died.Add(context.Background(), 1, metric.WithAttributes(attribute.String("stepwell.stream", s.id), attribute.String("stepwell.reason", reason)))
+	s.count(1, func(i *instruments) metric.Int64Counter { return i.sent })
+}
+
+// Duplicate counts a message that was settled already.
+func (s *Stream) Duplicate() {
+	s.count(1, func(i *instruments) metric.Int64Counter { return i.duplicate })
+}
+
+// Lost counts records that Kafka deleted before they were read.
+func (s *Stream) Lost(n int64) {
+	s.count(n, func(i *instruments) metric.Int64Counter { return i.lost })
+}
+
+// Expired counts records older than MAX_AGE.
+func (s *Stream) Expired(n int64) {
+	s.count(n, func(i *instruments) metric.Int64Counter { return i.expired })
+}
+
+// Dropped counts a failed message that ON_FAILURE=drop dropped.
+func (s *Stream) Dropped() { s.count(1, func(i *instruments) metric.Int64Counter { return i.dropped }) }
+
+// Replayed counts messages replayed from the dead set.
+func (s *Stream) Replayed(n int64) {
+	s.count(n, func(i *instruments) metric.Int64Counter { return i.replayed })
+}
+
+// Deleted counts messages deleted from the dead set.
+func (s *Stream) Deleted(n int64) {
+	s.count(n, func(i *instruments) metric.Int64Counter { return i.deleted })
+}
+
+func (s *Stream) count(n int64, of func(*instruments) metric.Int64Counter) {
+	if s == nil || n == 0 {
+		return
+	}
+	of(&s.i).Add(context.Background(), n, s.add...)
+}
