@@ -1,0 +1,220 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Causes with which the context of a handler ends before its work is done.
+var (
+	// ErrRevoked: the partition goes to another member of the group.
+	ErrRevoked = errors.New("partition revoked")
+	// ErrLost: the partition was lost without notice, or its log was cut.
+	ErrLost = errors.New("partition lost")
+	// ErrShutdown: the reader stops.
+	ErrShutdown = errors.New("shutdown")
+)
+
+const (
+	// handlerGrace is how long a cancelled handler may take to return before it is left behind.
+	handlerGrace = time.Second
+	// pendingGrace is how long tickets may take at least, once the handlers have returned.
+	pendingGrace = time.Second
+)
+
+// onAssigned gives each partition a window and a worker. It runs before the client asks where to begin.
+func (r *Reader) onAssigned(_ context.Context, _ *kgo.Client, assigned map[string][]int32) {
+	r.status.joined()
+	if len(assigned) == 0 {
+		return
+	}
+	r.gate.change(func() {
+		for topic, ids := range assigned {
+			for _, id := range ids {
+				r.assign(topicPartition{topic, id}, nil)
+			}
+		}
+	})
+}
+
+// assign makes tp ours, anew if it is already. Only within gate.change or gate.poll. A predecessor that is given is what the new worker waits
+// for; else what is remembered of tp is.
+func (r *Reader) assign(tp topicPartition, predecessor *partition) *partition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing {
+		return nil
+	}
+	if old := r.owned[tp]; old != nil && predecessor == nil {
+		r.dropLocked(old, ErrLost)
+	}
+	p := newPartition(r, tp)
+	p.replaced = predecessor
+	if predecessor == nil {
+		predecessor = r.memory.take(tp)
+	}
+	p.before = predecessor
+	r.owned[tp] = p
+	w := &worker{p: p, handle: r.handle, slab: slab{stream: r.cfg.Stream}, maxAge: r.cfg.MaxAge}
+	r.workers.Go(w.run)
+	return p
+}
+
+// onRevoked lets the running calls end, commits what is settled and gives the partitions up. The group goes on meanwhile; it
+// waits for us at most the rebalance time-out.
+func (r *Reader) onRevoked(_ context.Context, _ *kgo.Client, revoked map[string][]int32) {
+	parts := r.pick(revoked)
+	if len(parts) == 0 {
+		return
+	}
+	limit, cancel := context.WithTimeout(r.life, r.cfg.RevokeTimeout)
+	defer cancel()
+	r.drain(limit, parts, ErrRevoked)
+	limit, cancel = context.WithTimeout(r.life, commitTimeout)
+	defer cancel()
+	r.commits.commit(limit, parts)
+	r.drop(parts, ErrRevoked)
+}
+
+// onLost gives the partitions up at once: they may have another owner already.
+func (r *Reader) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+	r.status.left()
+	r.drop(r.pick(lost), ErrLost)
+}
+
+// drain stops handing out, waits for the calls that run while limit lives, then cancels them with cause, and waits for their
+// tickets.
+func (r *Reader) drain(limit context.Context, parts []*partition, cause error) {
+	for _, p := range parts {
+		p.stop()
+	}
+	if !awaitAll(limit, parts) {
+		for _, p := range parts {
+			p.cancel(cause)
+		}
+		grace, cancel := context.WithTimeout(r.life, handlerGrace)
+		defer cancel()
+		awaitAll(grace, parts)
+	}
+	grace, cancel := context.WithTimeout(r.life, pendingGrace)
+	defer cancel()
+	either, stop := whileAny(limit, grace)
+	defer stop()
+	r.awaitTickets(either, parts)
+}
+
+func awaitAll(ctx context.Context, parts []*partition) bool {
+	for _, p := range parts {
+		select {
+		case <-p.done:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// awaitTickets waits for what is pending, but only while there is hope: a publisher without a connection does not confirm.
+func (r *Reader) awaitTickets(ctx context.Context, parts []*partition) {
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for _, p := range parts {
+		quiet := p.quieted()
+		for waiting := true; waiting; {
+			select {
+			case <-quiet:
+				waiting = false
+			case <-ctx.Done():
+				return
+			case <-look.C:
+				if r.cfg.ConfirmsHealthy != nil && !r.cfg.ConfirmsHealthy() {
+					return
+				}
+			}
+		}
+	}
+}
+
+// whileAny returns a context that lives as long as one of a and b.
+func whileAny(a, b context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(a))
+	var mu sync.Mutex
+	left := 2
+	gone := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if left--; left == 0 {
+			cancel()
+		}
+	}
+	stopA, stopB := context.AfterFunc(a, gone), context.AfterFunc(b, gone)
+	return ctx, func() { stopA(); stopB(); cancel() }
+}
+
+// drop forgets that the partitions are ours, once nothing polls.
+func (r *Reader) drop(parts []*partition, cause error) {
+	if len(parts) == 0 {
+		return
+	}
+	r.gate.change(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, p := range parts {
+			r.dropLocked(p, cause)
+		}
+	})
+}
+
+func (r *Reader) dropLocked(p *partition, cause error) {
+	if r.owned[p.topicPartition] != p {
+		return
+	}
+	delete(r.owned, p.topicPartition)
+	p.stop()
+	p.cancel(cause)
+	p.release(cause)
+	r.memory.keep(p)
+}
+
+// pick returns those of the partitions that are ours.
+func (r *Reader) pick(named map[string][]int32) []*partition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var parts []*partition
+	for topic, ids := range named {
+		for _, id := range ids {
+			if p := r.owned[topicPartition{topic, id}]; p != nil {
+				parts = append(parts, p)
+			}
+		}
+	}
+	return parts
+}
+
+// all returns what is ours.
+func (r *Reader) all() []*partition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	parts := make([]*partition, 0, len(r.owned))
+	for _, p := range r.owned {
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// isOurs says whether p is the present assignment of its partition.
+func (r *Reader) isOurs(p *partition) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.owned[p.topicPartition] == p
+}
+
+func (r *Reader) lookup(tp topicPartition) *partition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.owned[tp]
+}

@@ -1,0 +1,158 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	commitInterval = 200 * time.Millisecond
+	// commitTimeout bounds the last commit of a partition. A broker that hangs answers after several request time-outs.
+	commitTimeout = 15 * time.Second
+)
+
+// errNothing ends a commit all of whose partitions were lost before it was sent.
+var errNothing = errors.New("nothing to commit")
+
+// committer sends commits, one at a time: when a revoke has its turn, no older commit of its partitions is under way.
+type committer struct {
+	r    *Reader
+	turn chan struct{}
+}
+
+func newCommitter(r *Reader) *committer { return &committer{r: r, turn: make(chan struct{}, 1)} }
+
+// run commits what is dirty until ctx ends. Never the poll loop: a commit may hang for half a minute.
+func (c *committer) run(ctx context.Context) {
+	tick := time.NewTicker(commitInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		c.commit(ctx, c.r.all())
+	}
+}
+
+// commit sends the settled prefix of the partitions. What goes wrong is told in the status: the next commit has it again.
+func (c *committer) commit(ctx context.Context, parts []*partition) {
+	select {
+	case c.turn <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	defer func() { <-c.turn }()
+	sent := make(map[topicPartition]commitOf, len(parts))
+	offsets := make(map[string]map[int32]kgo.EpochOffset)
+	for _, p := range parts {
+		at, dirty := p.dirty()
+		if !dirty || !c.r.isOurs(p) {
+			continue
+		}
+		sent[p.topicPartition] = commitOf{p, at}
+		put(offsets, p.topicPartition, at)
+	}
+	if len(sent) == 0 {
+		return
+	}
+	err := c.send(ctx, offsets, func(tp topicPartition) bool { return c.r.isOurs(sent[tp].p) }, func(tp topicPartition) {
+		if s, ok := sent[tp]; ok {
+			s.p.stored(s.at)
+		}
+	})
+	if ctx.Err() == nil {
+		c.r.status.committed(err)
+	}
+}
+
+type commitOf struct {
+	p  *partition
+	at position
+}
+
+func put(offsets map[string]map[int32]kgo.EpochOffset, tp topicPartition, at position) {
+	if offsets[tp.topic] == nil {
+		offsets[tp.topic] = make(map[int32]kgo.EpochOffset)
+	}
+	offsets[tp.topic][tp.partition] = kgo.EpochOffset{Epoch: at.epoch, Offset: at.offset}
+}
+
+// send commits. still is asked just before the request leaves, which may be a whole rebalance later than now; what is not ours
+// by then is left out. stored is called for each partition that the broker has committed.
+func (c *committer) send(ctx context.Context, offsets map[string]map[int32]kgo.EpochOffset, still func(topicPartition) bool, stored func(topicPartition)) error {
+	before := func(req *kmsg.OffsetCommitRequest) error { return prepare(req, still) }
+	var failed error
+	c.r.client.CommitOffsetsSync(kgo.PreCommitFnContext(ctx, before), offsets,
+		func(_ *kgo.Client, req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+			if err != nil || resp == nil {
+				failed = err
+				return
+			}
+			failed = eachCommitted(req, resp, stored)
+		})
+	if failed == nil || errors.Is(failed, errNothing) || isSuperseded(failed) {
+		return nil
+	}
+	return fmt.Errorf("commit offsets: %w", failed)
+}
+
+// prepare removes what is not to be sent, and is the place to write metadata into what is.
+func prepare(req *kmsg.OffsetCommitRequest, still func(topicPartition) bool) error {
+	topics := req.Topics[:0]
+	empty := ""
+	for _, t := range req.Topics {
+		parts := t.Partitions[:0]
+		for _, p := range t.Partitions {
+			if still(topicPartition{t.Topic, p.Partition}) {
+				p.Metadata = &empty
+				parts = append(parts, p)
+			}
+		}
+		if t.Partitions = parts; len(parts) > 0 {
+			topics = append(topics, t)
+		}
+	}
+	if req.Topics = topics; len(topics) == 0 {
+		return errNothing
+	}
+	return nil
+}
+
+// eachCommitted reports the partitions that are committed and returns the first error among the others. Newer brokers answer with the
+// topic's id alone.
+func eachCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, stored func(topicPartition)) error {
+	var none [16]byte
+	names := make(map[[16]byte]string, len(req.Topics))
+	for _, t := range req.Topics {
+		names[t.TopicID] = t.Topic
+	}
+	var failed error
+	for _, t := range resp.Topics {
+		topic := t.Topic
+		if topic == "" && t.TopicID != none {
+			topic = names[t.TopicID]
+		}
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err == nil {
+				stored(topicPartition{topic, p.Partition})
+			} else if failed == nil || isSuperseded(failed) {
+				failed = fmt.Errorf("topic %s partition %d: %w", topic, p.Partition, err)
+			}
+		}
+	}
+	return failed
+}
+
+// isSuperseded says that the assignment which the commit was for is over, or about to be: it is told to us by a callback.
+func isSuperseded(err error) bool {
+	return errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.IllegalGeneration) ||
+		errors.Is(err, kerr.RebalanceInProgress) || errors.Is(err, kerr.StaleMemberEpoch) || errors.Is(err, kerr.UnknownTopicID)
+}

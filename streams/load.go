@@ -1,0 +1,83 @@
+package streams
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// load counts what is in flight in all partitions of a reader, and lets the poll loop wait for room.
+type load struct {
+	maxRecords, maxBytes int64
+	records, bytes       atomic.Int64
+	waiting              atomic.Bool
+	room                 chan struct{}
+	progress             atomic.Int64 // unix nanoseconds of the last record settled
+}
+
+func newLoad(maxRecords, maxBytes int) *load {
+	return &load{maxRecords: int64(maxRecords), maxBytes: int64(maxBytes), room: make(chan struct{}, 1)}
+}
+
+func (l *load) add(records, bytes int) {
+	l.records.Add(int64(records))
+	l.bytes.Add(int64(bytes))
+}
+
+func (l *load) remove(records, bytes int) {
+	l.records.Add(-int64(records))
+	l.bytes.Add(-int64(bytes))
+	if records > 0 {
+		l.progress.Store(time.Now().UnixNano())
+	}
+	if l.waiting.Load() {
+		select {
+		case l.room <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// free is how many more records may be read; averageSize is what one is expected to hold.
+func (l *load) free(averageSize int64) int64 {
+	room := l.maxBytes - l.bytes.Load()
+	if room <= 0 {
+		return 0
+	}
+	return min(l.maxRecords-l.records.Load(), room/max(1, averageSize)+1)
+}
+
+// await returns how many records may be read, at least one. It prefers to wait a little for an eighth of the window, since
+// polls for a few records each cost more than the wait. refresh brings the counts up to date. Zero means that ctx ended.
+func (l *load) await(ctx context.Context, averageSize int64, refresh func()) int {
+	want := max(1, l.maxRecords/8)
+	if n := l.free(averageSize); n >= want {
+		return int(n)
+	}
+	l.waiting.Store(true)
+	defer l.waiting.Store(false)
+	tick := time.NewTicker(roomInterval)
+	defer tick.Stop()
+	for {
+		n := l.free(averageSize)
+		if n >= want {
+			return int(n)
+		}
+		select {
+		case <-ctx.Done():
+			return 0
+		case <-l.room:
+		case <-tick.C:
+			refresh()
+			if n := l.free(averageSize); n > 0 {
+				return int(n)
+			}
+			tick.Reset(roomIntervalFull)
+		}
+	}
+}
+
+const (
+	roomInterval     = 5 * time.Millisecond
+	roomIntervalFull = 50 * time.Millisecond
+)

@@ -1,0 +1,63 @@
+package streams
+
+import (
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
+)
+
+// slabSize is how many messages are allocated at once. A handler that keeps one message keeps its neighbours' structs too,
+// though not their values.
+const slabSize = 64
+
+// slab makes messages of records. Only the messages themselves leave it.
+type slab struct {
+	stream string
+	ids    []byte
+	ends   [slabSize]int
+}
+
+// messages makes messages of at most slabSize records. What it returns belongs to the handlers; nothing is used again.
+func (s *slab) messages(records []*kgo.Record) []stepwell.Message {
+	headers := 0
+	s.ids = s.ids[:0]
+	for i, r := range records {
+		s.ids = envelope.AppendID(s.ids, r.Topic, r.Partition, r.Offset)
+		s.ends[i] = len(s.ids)
+		headers += len(r.Headers)
+	}
+	ids := string(s.ids)
+	var all []stepwell.Header
+	if headers > 0 {
+		all = make([]stepwell.Header, 0, headers)
+	}
+	messages := make([]stepwell.Message, len(records))
+	from := 0
+	for i, r := range records {
+		m := &messages[i]
+		m.ID, from = ids[from:s.ends[i]], s.ends[i]
+		m.Stream = s.stream
+		m.Key, m.Value = r.Key, r.Value
+		m.Time = r.Timestamp
+		m.Attempt = 1
+		m.Origin = stepwell.Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
+		if len(r.Headers) > 0 {
+			start := len(all)
+			for _, h := range r.Headers {
+				all = append(all, stepwell.Header{Key: h.Key, Value: h.Value})
+			}
+			m.Headers = all[start:len(all):len(all)] // appending to one message's headers leaves the next one's alone
+		}
+	}
+	return messages
+}
+
+// sizeOf is what a record holds: key, value and headers.
+func sizeOf(r *kgo.Record) int {
+	n := len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
+}

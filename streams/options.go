@@ -1,0 +1,62 @@
+package streams
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// options are those of the client. They are chosen for a fast fail-over and bounded memory:
+// a coordinator that dies is found in seconds, one hung broker costs one short time-out after another, new topics and partitions are
+// seen within ten seconds.
+func (r *Reader) options(life context.Context) []kgo.Opt {
+	c := r.cfg
+	size := newFetchSize(c.WindowBytes, func(whole, partition int32) { r.client.UpdateFetchMaxBytes(whole, partition) })
+	opts := []kgo.Opt{
+		kgo.DialTimeout(3 * time.Second),
+		kgo.RequestTimeoutOverhead(2 * time.Second),
+		kgo.MetadataMinAge(time.Second),
+		kgo.MetadataMaxAge(10 * time.Second),
+		kgo.RetryBackoffFn(backoff),
+	}
+	opts = append(opts, c.Kafka...)
+	opts = append(opts,
+		kgo.WithContext(life),
+		kgo.WithHooks(size),
+		kgo.FetchMaxWait(500*time.Millisecond),
+		kgo.FetchMaxBytes(firstFetch),
+		kgo.FetchMaxPartitionBytes(firstFetch),
+		kgo.ConsumerGroup(c.Group),
+		kgo.SessionTimeout(c.SessionTimeout),
+		kgo.HeartbeatInterval(c.HeartbeatInterval),
+		kgo.RebalanceTimeout(c.RebalanceTimeout),
+		kgo.DisableAutoCommit(),
+		kgo.OnPartitionsAssigned(r.onAssigned),
+		kgo.OnPartitionsRevoked(r.onRevoked),
+		kgo.OnPartitionsLost(r.onLost),
+		kgo.AdjustFetchOffsetsFn(r.adjust),
+		// No commit: see adjust. An expired one: the earliest record left, never the end, which would skip everything silently.
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	)
+	if c.Pattern != "" {
+		opts = append(opts, kgo.ConsumeRegex(), kgo.ConsumeTopics(c.wholeName()))
+	} else {
+		opts = append(opts, kgo.ConsumeTopics(c.Topics...))
+	}
+	if c.GroupProtocol == "consumer" {
+		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
+	} else {
+		opts = append(opts, kgo.Balancers(kgo.CooperativeStickyBalancer()))
+	}
+	if c.ClientID != "" {
+		opts = append(opts, kgo.ClientID(c.ClientID))
+	}
+	return opts
+}
+
+// backoff is 100 ms, doubled with each failure, at most a second.
+func backoff(failures int) time.Duration {
+	return min(time.Second, 50*time.Millisecond<<min(failures, 5))
+}

@@ -1,0 +1,191 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// poll reads until ctx ends (nil) or the group refuses us for good.
+func (r *Reader) poll(ctx context.Context) error {
+	average := averageSize{}
+	failures := 0
+	for r.pause.await(ctx) {
+		room := r.load.await(ctx, average.value(), r.flushAll)
+		if room == 0 {
+			return nil
+		}
+		var got polled
+		r.gate.poll(ctx, func(ctx context.Context) {
+			if r.pause.on.Load() {
+				return
+			}
+			got = r.distribute(r.client.PollRecords(ctx, room))
+		})
+		average.add(got.records, got.bytes)
+		switch {
+		case got.fatal != nil && ctx.Err() == nil:
+			return &fatalError{got.fatal}
+		case got.records > 0:
+			failures = 0
+			r.status.polled()
+		case got.failed: // the client returns some errors at once, again and again
+			failures++
+			if !sleep(ctx, backoff(failures)) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// polled is what came of one poll.
+type polled struct {
+	records, bytes int
+	failed         bool
+	fatal          error
+}
+
+// distribute hands what was polled to the partitions' workers.
+func (r *Reader) distribute(fetches kgo.Fetches) (got polled) {
+	for i := range fetches {
+		for j := range fetches[i].Topics {
+			t := &fetches[i].Topics[j]
+			for k := range t.Partitions {
+				f := &t.Partitions[k]
+				if f.Err != nil {
+					got.failed = true
+					if err := r.trouble(topicPartition{t.Topic, f.Partition}, f.Err); err != nil {
+						got.fatal = err
+					}
+				}
+				if len(f.Records) == 0 {
+					continue
+				}
+				records, bytes := r.receive(topicPartition{t.Topic, f.Partition}, f, t.TopicID)
+				got.records += records
+				got.bytes += bytes
+			}
+		}
+	}
+	return got
+}
+
+// receive gives records to their partition. Those of a partition that is not ours are dropped: the client may hold some for a
+// moment after it lost the partition, and the next owner reads them.
+func (r *Reader) receive(tp topicPartition, f *kgo.FetchPartition, topicID [16]byte) (records, bytes int) {
+	p := r.lookup(tp)
+	if p == nil {
+		return 0, 0
+	}
+	first, expected := f.Records[0].Offset, p.position()
+	if expected >= 0 && first < expected {
+		p = r.rewound(p, position{first, -1})
+		if p == nil {
+			return 0, 0
+		}
+	}
+	// A gap alone is no loss: compaction and transactions leave some. What lies before the log's start is.
+	if lost := min(first, f.LogStartOffset) - expected; expected >= 0 && lost > 0 {
+		r.lost(tp, expected, lost)
+	}
+	records, bytes = p.append(f, topicID)
+	r.load.add(records, bytes)
+	return records, bytes
+}
+
+// lost counts records that Kafka deleted before we read them.
+func (r *Reader) lost(tp topicPartition, from, n int64) {
+	r.count.Lost(n)
+	r.log.Error("records were deleted by Kafka before they were read: the topic's retention is too short for this lag",
+		"stream", r.cfg.Stream, "topic", tp.topic, "partition", tp.partition, "from_offset", from, "records", n)
+}
+
+// rewound starts a partition over where its log was cut and grows again: the same offset is another record now. What was
+// handed out before is finished, without effect on commits, before the new records are.
+func (r *Reader) rewound(p *partition, at position) *partition {
+	r.log.Error("the log of a partition was cut: what is read from here replaces records that were read before",
+		"stream", r.cfg.Stream, "topic", p.topic, "partition", p.partition, "read_to", p.position(), "goes_on_at", at.offset)
+	p.finish()
+	fresh := r.assign(p.topicPartition, p)
+	if fresh != nil {
+		fresh.begin(at, true)
+		fresh.forget()
+	}
+	return fresh
+}
+
+// trouble looks at an error of a poll. It returns those that end the reader.
+func (r *Reader) trouble(tp topicPartition, err error) error {
+	var cut *kgo.ErrDataLoss
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return nil
+	case errors.Is(err, kgo.ErrClientClosed):
+		return err
+	case errors.As(err, &cut):
+		r.cut(tp, cut)
+		return nil
+	case errors.Is(err, kerr.UnknownTopicID), tp.topic != "" && !kerr.IsRetriable(err):
+		// The first is a topic that was deleted and made anew. With the others the client has given the partition up.
+		select {
+		case r.heal <- tp.topic:
+		default:
+		}
+	}
+	r.status.trouble(tp, err)
+	if errors.Is(err, kerr.InvalidSessionTimeout) || errors.Is(err, kerr.FencedInstanceID) {
+		return r.status.explain(tp, err)
+	}
+	return nil
+}
+
+// cut handles a log that is not what it was when we read it.
+func (r *Reader) cut(tp topicPartition, e *kgo.ErrDataLoss) {
+	p := r.lookup(tp)
+	if p == nil {
+		return
+	}
+	expected := p.position()
+	p.forget()
+	switch {
+	case e.ResetTo > expected && expected >= 0:
+		r.lost(tp, expected, e.ResetTo-expected)
+		p.jump(e.ResetTo)
+	case e.ResetTo < expected:
+		r.rewound(p, position{e.ResetTo, e.ResetToEpoch})
+	}
+}
+
+func (r *Reader) flushAll() {
+	for _, p := range r.all() {
+		p.flush()
+	}
+}
+
+// averageSize is a moving average of what records hold.
+type averageSize struct{ size float64 }
+
+func (a *averageSize) value() int64 { return int64(a.size) }
+
+func (a *averageSize) add(records, bytes int) {
+	if records > 0 {
+		now := float64(bytes) / float64(records)
+		a.size += (now - a.size) * 0.3
+	}
+}
+
+// sleep reports false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,160 @@
+// Package streams reads Kafka: one group consumer per stream, a window and a worker per partition. What is committed is always
+// a settled prefix of a partition that is ours.
+package streams
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Config says what to read and how.
+type Config struct {
+	// Stream is the stream-id, Group the consumer group. Both are required.
+	Stream, Group string
+	// ClientID is shown to the brokers. Default: the client library's.
+	ClientID string
+	// Topics to read, or Pattern: a regular expression that whole topic names must match.
+	Topics  []string
+	Pattern string
+	// Start is where a group without commits begins: earliest (the default), latest, or a time as RFC 3339.
+	Start string
+	// MaxAge: records older than this are settled without a call, and counted. 0: off.
+	MaxAge time.Duration
+	// WindowMessages and WindowBytes bound what is in flight; then polling stops, the group stays. Defaults: 10,000, 64 MiB. One poll
+	// may exceed the bytes, since the size of a record is known only once it is read.
+	WindowMessages, WindowBytes int
+	// SessionTimeout, HeartbeatInterval and RebalanceTimeout are those of the group. Defaults: 10 s, 3 s (but at most a third
+	// of the session), 60 s.
+	SessionTimeout, HeartbeatInterval, RebalanceTimeout time.Duration
+	// RevokeTimeout is how long running handlers may take to finish when their partition is revoked. Default: half the
+	// rebalance time-out, and it must be below that.
+	RevokeTimeout time.Duration
+	// GroupProtocol is classic (the default: cooperative-sticky) or consumer (KIP-848).
+	GroupProtocol string
+	// Kafka is how to reach the cluster.
+	Kafka []kgo.Opt
+	// ConfirmsHealthy says whether it is worth waiting for pending messages when a partition has to be given up. Nil: always.
+	ConfirmsHealthy func() bool
+	// Logger is for what happens while the reader runs. Nil: nothing is logged.
+	Logger *slog.Logger
+	// Telemetry counts what is settled without a call. Nil: nothing is counted.
+	Telemetry Counter
+}
+
+// Counter counts what became of records without a handler call.
+type Counter interface {
+	// Lost: Kafka deleted n records before they were read.
+	Lost(n int64)
+	// Expired: n records were older than MaxAge.
+	Expired(n int64)
+	// Duplicate: a record was settled already.
+	Duplicate()
+}
+
+type uncounted struct{}
+
+func (uncounted) Lost(int64)    {}
+func (uncounted) Expired(int64) {}
+func (uncounted) Duplicate()    {}
+
+// Reader reads one stream.
+type Reader struct {
+	cfg     Config
+	handle  Handle
+	begin   startAt
+	log     *slog.Logger
+	count   Counter
+	gate    *gate
+	pause   *pause
+	load    *load
+	status  *status
+	commits *committer
+
+	// set by Run
+	client *kgo.Client
+	life   context.Context // ends when everything else has
+	heal   chan string
+
+	workers sync.WaitGroup
+	mu      sync.Mutex
+	owned   map[topicPartition]*partition
+	memory  *memory
+	closing bool
+	started bool
+}
+
+// New checks the configuration. It does not dial.
+func New(cfg Config, handle Handle) (*Reader, error) {
+	if handle == nil {
+		return nil, errors.New("streams: no handle")
+	}
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", cfg.Stream, err)
+	}
+	begin, err := parseStart(cfg.Start)
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", cfg.Stream, err)
+	}
+	r := &Reader{
+		cfg: cfg, handle: handle, begin: begin, log: cfg.Logger, count: cfg.Telemetry,
+		gate: newGate(), pause: newPause(), load: newLoad(cfg.WindowMessages, cfg.WindowBytes),
+		owned: map[topicPartition]*partition{}, memory: newMemory(), heal: make(chan string, 1),
+	}
+	r.status = newStatus(cfg)
+	r.commits = newCommitter(r)
+	if err := kgo.ValidateOpts(r.options(context.Background())...); err != nil {
+		return nil, fmt.Errorf("stream %s: kafka options: %w", cfg.Stream, err)
+	}
+	return r, nil
+}
+
+func (c Config) withDefaults() (Config, error) {
+	c.WindowMessages = cmp.Or(c.WindowMessages, 10_000)
+	c.WindowBytes = cmp.Or(c.WindowBytes, 64<<20)
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, 10*time.Second)
+	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, min(3*time.Second, c.SessionTimeout/3))
+	c.RebalanceTimeout = cmp.Or(c.RebalanceTimeout, 60*time.Second)
+	c.RevokeTimeout = cmp.Or(c.RevokeTimeout, c.RebalanceTimeout/2)
+	c.GroupProtocol = cmp.Or(c.GroupProtocol, "classic")
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Telemetry == nil {
+		c.Telemetry = uncounted{}
+	}
+	var errs []error
+	complain := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	complain(c.Stream == "", "no stream-id")
+	complain(c.Group == "", "no group")
+	complain(len(c.Topics) == 0 && c.Pattern == "", "no topics and no topic pattern")
+	complain(len(c.Topics) > 0 && c.Pattern != "", "topics and a topic pattern: want one of them")
+	complain(c.WindowMessages < 0 || c.WindowBytes < 0, "a window cannot be negative")
+	complain(c.RevokeTimeout >= c.RebalanceTimeout, "revoke time-out %v is not below the rebalance time-out %v", c.RevokeTimeout, c.RebalanceTimeout)
+	complain(c.GroupProtocol != "classic" && c.GroupProtocol != "consumer", "group protocol %q: want classic or consumer", c.GroupProtocol)
+	if _, err := regexp.Compile(c.wholeName()); err != nil {
+		errs = append(errs, fmt.Errorf("topic pattern: %w", err))
+	}
+	return c, errors.Join(errs...)
+}
+
+// wholeName is the pattern made to match whole names only.
+func (c Config) wholeName() string { return "^(?:" + c.Pattern + ")$" }
+
+// Pause stops the handing out of messages; a call that runs is not disturbed. The reader stays in its group.
+func (r *Reader) Pause() { r.pause.set(true) }
+
+// Resume ends a pause.
+func (r *Reader) Resume() { r.pause.set(false) }

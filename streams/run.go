@@ -1,0 +1,148 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	// lastCommitTimeout and leaveTimeout bound what is done when the work context is over.
+	lastCommitTimeout = 2 * time.Second
+	leaveTimeout      = time.Second
+)
+
+// Run reads until stop ends. Then it fetches no more, waits for the calls that run and for what is pending while work lives, commits,
+// leaves the group and returns nil. When work ends, running calls are cancelled with its cause, and what is settled by then is
+// still committed; that takes a few seconds at most. An error means that the group refuses us for good, or that a handler did
+// not return though it was cancelled. A reader runs once.
+func (r *Reader) Run(stop, work context.Context) error {
+	r.mu.Lock()
+	if r.started {
+		r.mu.Unlock()
+		return errors.New("streams: the reader has run already")
+	}
+	r.started = true
+	r.mu.Unlock()
+
+	life, end := context.WithCancel(context.WithoutCancel(work))
+	defer end()
+	r.life = life
+	client, err := kgo.NewClient(r.options(life)...)
+	if err != nil {
+		return fmt.Errorf("stream %s: kafka client: %w", r.cfg.Stream, err)
+	}
+	r.client = client
+
+	reading, stopReading := context.WithCancelCause(life)
+	defer stopReading(nil)
+	defer context.AfterFunc(stop, func() { stopReading(nil) })()
+	defer context.AfterFunc(work, func() {
+		stopReading(nil)
+		r.cancelAll(shutdownCause(work))
+	})()
+	committing, stopCommitting := context.WithCancel(life)
+	defer stopCommitting()
+
+	var reader, rest sync.WaitGroup
+	reader.Go(func() { stopReading(r.poll(reading)) })
+	rest.Go(func() { r.commits.run(committing) })
+	rest.Go(func() { r.supervise(reading) })
+	<-reading.Done()
+	reader.Wait()
+	r.gate.end()
+	cause := context.Cause(reading)
+
+	err = r.wind(work)
+	stopCommitting()
+	rest.Wait()
+	err = errors.Join(err, r.leave(work))
+	if fatal := new(fatalError); errors.As(cause, &fatal) {
+		err = errors.Join(fatal, err)
+	}
+	return err
+}
+
+// wind lets what runs come to its end.
+func (r *Reader) wind(work context.Context) error {
+	r.mu.Lock()
+	r.closing = true
+	r.mu.Unlock()
+	r.drain(work, r.all(), shutdownCause(work))
+	for _, p := range r.all() {
+		if !p.isDone() {
+			return fmt.Errorf("stream %s: a handler of %s/%d did not return though it was cancelled", r.cfg.Stream, p.topic, p.partition)
+		}
+	}
+	return nil
+}
+
+// leave commits a last time, gives everything up and leaves the group.
+func (r *Reader) leave(work context.Context) error {
+	limit, cancel := lastingAfter(r.life, work, lastCommitTimeout)
+	r.commits.commit(limit, r.all())
+	cancel()
+	r.drop(r.all(), shutdownCause(work))
+	limit, cancel = lastingAfter(r.life, work, leaveTimeout)
+	defer cancel()
+	_ = r.client.LeaveGroupContext(limit) // a member that cannot leave is out after its session
+	r.client.Close()
+	for _, p := range r.left() {
+		if !p.isDone() {
+			return nil // told by wind; it cannot be waited for
+		}
+	}
+	r.workers.Wait()
+	return nil
+}
+
+// left returns the partitions that were given up.
+func (r *Reader) left() []*partition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var parts []*partition
+	for _, p := range r.memory.gone {
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// cancelAll ends the context of every handler.
+func (r *Reader) cancelAll(cause error) {
+	for _, p := range append(r.all(), r.left()...) {
+		p.cancel(cause)
+	}
+}
+
+// shutdownCause is the cause with which work ended, ErrShutdown where it tells none.
+func shutdownCause(work context.Context) error {
+	if cause := context.Cause(work); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return ErrShutdown
+}
+
+// lastingAfter returns a context that ends when work has been over for so long, but not before it has had that time.
+func lastingAfter(life, work context.Context, rest time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(life)
+	stop := context.AfterFunc(work, func() {
+		timer := time.NewTimer(rest)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() { stop(); cancel() }
+}
+
+// fatalError ends Run: trying again cannot help.
+type fatalError struct{ err error }
+
+func (e *fatalError) Error() string { return e.err.Error() }
+func (e *fatalError) Unwrap() error { return e.err }

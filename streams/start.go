@@ -1,0 +1,189 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// startAt is where a group without commits begins. The zero time and latest false: at the earliest record.
+type startAt struct {
+	latest bool
+	after  time.Time
+}
+
+func parseStart(s string) (startAt, error) {
+	switch s {
+	case "", "earliest":
+		return startAt{}, nil
+	case "latest":
+		return startAt{latest: true}, nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return startAt{}, fmt.Errorf("start %q: want earliest, latest or a time as 2006-01-02T15:04:05Z", s)
+	}
+	return startAt{after: t}, nil
+}
+
+func (s startAt) earliest() bool { return !s.latest && s.after.IsZero() }
+
+// startTimeout bounds the questions that are asked before the first fetch.
+const startTimeout = 20 * time.Second
+
+// adjust is asked where to begin with newly assigned partitions, after their commits were read. A negative offset means that
+// there is none.
+//
+// A group that begins at the end, or at a time, is given commits there for all partitions of the topic before the first record is
+// read: else a restart before the first commit would begin at a later end, and skip what came between. A partition
+// without a commit in a topic that has others is new, and begins at its start.
+func (r *Reader) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	var missing []string
+	for topic, parts := range offsets {
+		for _, o := range parts {
+			if o.EpochOffset().Offset < 0 {
+				missing = append(missing, topic)
+				break
+			}
+		}
+	}
+	var first map[topicPartition]position
+	if len(missing) > 0 && !r.begin.earliest() {
+		var err error
+		if first, err = r.firstStart(ctx, missing); err != nil {
+			return nil, err
+		}
+	}
+	for topic, parts := range offsets {
+		for id, o := range parts {
+			tp := topicPartition{topic, id}
+			at := position{o.EpochOffset().Offset, o.EpochOffset().Epoch}
+			if f, ok := first[tp]; ok && at.offset < 0 {
+				at = f
+				parts[id] = kgo.NewOffset().At(at.offset)
+			}
+			if p := r.lookup(tp); p != nil && at.offset >= 0 {
+				_, fresh := first[tp]
+				p.begin(at, fresh)
+			}
+		}
+	}
+	return offsets, nil
+}
+
+// firstStart returns where partitions without commits begin, if not at their start, once that is committed.
+func (r *Reader) firstStart(ctx context.Context, missing []string) (map[topicPartition]position, error) {
+	admin := kadm.NewClient(r.client)
+	commits, err := r.commitsOfGroup(ctx, admin)
+	if err != nil {
+		return nil, err
+	}
+	topics, err := r.freshTopics(ctx, admin, commits, missing)
+	if err != nil {
+		return nil, err
+	}
+	first := make(map[topicPartition]position)
+	if len(topics) > 0 {
+		if err := r.commitStart(ctx, admin, topics, first); err != nil {
+			return nil, err
+		}
+	}
+	for topic, parts := range commits { // of another member, since we asked
+		for id, o := range parts {
+			first[topicPartition{topic, id}] = position{o.At, o.LeaderEpoch}
+		}
+	}
+	return first, nil
+}
+
+func (r *Reader) commitsOfGroup(ctx context.Context, admin *kadm.Client) (kadm.OffsetResponses, error) {
+	commits, err := admin.FetchOffsets(ctx, r.cfg.Group)
+	if err == nil {
+		err = commits.Error()
+	}
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		return nil, fmt.Errorf("read the commits of group %s: %w", r.cfg.Group, err)
+	}
+	return commits, nil
+}
+
+// freshTopics are those that the group has never read. With a pattern a topic that turns up while the group has commits of
+// others is a new one, which begins at its start.
+func (r *Reader) freshTopics(ctx context.Context, admin *kadm.Client, commits kadm.OffsetResponses, missing []string) ([]string, error) {
+	var topics []string
+	if r.cfg.Pattern == "" {
+		for _, topic := range missing {
+			if len(commits[topic]) == 0 {
+				topics = append(topics, topic)
+			}
+		}
+		return topics, nil
+	}
+	if len(commits) > 0 {
+		return nil, nil
+	}
+	all, err := admin.ListTopics(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	pattern := regexp.MustCompile(r.cfg.wholeName()) // New has compiled it
+	for topic := range all {
+		if pattern.MatchString(topic) {
+			topics = append(topics, topic)
+		}
+	}
+	return topics, nil
+}
+
+// commitStart finds the start of all partitions of the topics and commits it where there is no commit yet. Another member may do the
+// same; it may even overwrite ours with a later end, which is why partition.begin has ours committed again.
+func (r *Reader) commitStart(ctx context.Context, admin *kadm.Client, topics []string, first map[topicPartition]position) error {
+	list := admin.ListEndOffsets
+	if !r.begin.latest {
+		list = func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
+			return admin.ListOffsetsAfterMilli(ctx, r.begin.after.UnixMilli(), topics...)
+		}
+	}
+	listed, err := list(ctx, topics...)
+	if err == nil {
+		err = listed.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("list where to begin: %w", err)
+	}
+	commits, err := r.commitsOfGroup(ctx, admin)
+	if err != nil {
+		return err
+	}
+	offsets := make(map[string]map[int32]kgo.EpochOffset)
+	missing := 0
+	listed.Each(func(o kadm.ListedOffset) {
+		tp, at := topicPartition{o.Topic, o.Partition}, position{o.Offset, -1}
+		if c, ok := commits.Lookup(o.Topic, o.Partition); ok {
+			first[tp] = position{c.At, c.LeaderEpoch}
+			return
+		}
+		first[tp] = at
+		put(offsets, tp, at)
+		missing++
+	})
+	if missing == 0 {
+		return nil
+	}
+	err = r.commits.send(ctx, offsets, func(topicPartition) bool { return true }, func(topicPartition) { missing-- })
+	if err == nil && missing > 0 {
+		err = fmt.Errorf("%d partitions were not committed", missing)
+	}
+	if err != nil {
+		return fmt.Errorf("commit where to begin: %w", err)
+	}
+	return nil
+}

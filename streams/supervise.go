@@ -1,0 +1,121 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+const (
+	lookInterval = 2 * time.Second
+	lookTimeout  = 5 * time.Second
+	// idleAfter is how long nothing may have been read until the cluster is asked how it is.
+	idleAfter = 5 * time.Second
+	// healInterval is the least time between two attempts to make the client read a topic again.
+	healInterval = 30 * time.Second
+)
+
+// supervise looks after what polling does not tell: it is silent about a wrong password, an unreachable broker, a missing topic.
+func (r *Reader) supervise(ctx context.Context) {
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	healed := map[string]time.Time{}
+	r.look(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case topic := <-r.heal:
+			if time.Since(healed[topic]) > healInterval {
+				healed[topic] = time.Now()
+				r.healTopic(topic)
+			}
+		case <-tick.C:
+			if r.status.sincePoll() > idleAfter {
+				r.look(ctx)
+			}
+		}
+	}
+}
+
+// look asks the cluster how it is, and where the logs end.
+func (r *Reader) look(ctx context.Context) {
+	limit, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	err := r.reach(limit)
+	if ctx.Err() != nil {
+		return
+	}
+	r.status.reached(err)
+	if err == nil {
+		r.seeEnds(limit)
+	}
+}
+
+func (r *Reader) reach(ctx context.Context) error {
+	if err := r.client.Ping(ctx); err != nil {
+		if e := r.status.explain(topicPartition{}, err); e.Error() != err.Error() {
+			return e
+		}
+		return fmt.Errorf("kafka cannot be reached, see KAFKA_BROKERS: %w", err)
+	}
+	if r.cfg.Pattern != "" {
+		return nil
+	}
+	found, err := kadm.NewClient(r.client).ListTopicsWithInternal(ctx, r.cfg.Topics...)
+	if err != nil {
+		return fmt.Errorf("ask kafka for the topics: %w", err)
+	}
+	var errs []error
+	for _, topic := range r.cfg.Topics {
+		t, ok := found[topic]
+		if err := t.Err; !ok || err != nil {
+			if err == nil {
+				err = kerr.UnknownTopicOrPartition
+			}
+			errs = append(errs, r.status.explain(topicPartition{topic: topic}, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// seeEnds brings the lag up to date while nothing is read. What cannot be had now is had later.
+func (r *Reader) seeEnds(ctx context.Context) {
+	parts := r.all()
+	seen := map[string]bool{}
+	var topics []string
+	for _, p := range parts {
+		if !seen[p.topic] {
+			seen[p.topic] = true
+			topics = append(topics, p.topic)
+		}
+	}
+	if len(topics) == 0 {
+		return
+	}
+	ends, _ := kadm.NewClient(r.client).ListEndOffsets(ctx, topics...)
+	for _, p := range parts {
+		if end, ok := ends.Lookup(p.topic, p.partition); ok && end.Err == nil {
+			p.sawEnd(end.Offset)
+		}
+	}
+}
+
+// healTopic makes the client forget a topic and find it again. It is how a topic that was deleted and made anew is read: the client
+// holds on to the old one for ever. Ours is dropped first, lest old offsets are committed for the new topic.
+func (r *Reader) healTopic(topic string) {
+	r.log.Warn("a topic cannot be read, perhaps it was made anew: looking for it again", "stream", r.cfg.Stream, "topic", topic)
+	var parts []*partition
+	for _, p := range r.all() {
+		if p.topic == topic {
+			parts = append(parts, p)
+		}
+	}
+	r.drop(parts, ErrLost)
+	r.client.PurgeTopicsFromConsuming(topic)
+	r.client.AddConsumeTopics(topic)
+}

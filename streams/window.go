@@ -1,0 +1,137 @@
+package streams
+
+import "math/bits"
+
+// window knows which offsets of a partition are settled and how far it may be committed: only the contiguous prefix.
+// It has no lock and no clock. Offsets are added in ascending order; gaps (compaction, control records) are no records and
+// hold nothing up.
+type window struct {
+	ring  []slot // the length is a power of two
+	head  int    // the oldest slot; it is unsettled, or there is none
+	count int
+	bytes int
+	next  position
+}
+
+// slot is one record of the window. Its bytes are -1 once it is settled.
+type slot struct {
+	offset int64
+	epoch  int32
+	bytes  int32
+}
+
+// position is an offset with the leader epoch of the record before it, as a commit has them.
+type position struct {
+	offset int64
+	epoch  int32
+}
+
+const settledSlot = -1
+
+// newWindow returns an empty window that may be committed up to next. A negative offset says that nothing may be
+// committed yet.
+func newWindow(next position) window { return window{next: next} }
+
+// Len is how many records lie between the first unsettled one and the last, both counted.
+func (w *window) Len() int { return w.count }
+
+// Bytes is what the unsettled records hold.
+func (w *window) Bytes() int { return w.bytes }
+
+// Committable returns the offset after the settled prefix, if there is one.
+func (w *window) Committable() (position, bool) { return w.next, w.next.offset >= 0 }
+
+// First is the lowest unsettled offset, if there is one.
+func (w *window) First() (int64, bool) {
+	if w.count == 0 {
+		return 0, false
+	}
+	return w.at(0).offset, true
+}
+
+// Add appends a record that is not settled. Its offset must be above all before it.
+func (w *window) Add(offset int64, epoch int32, bytes int) {
+	if w.count == len(w.ring) {
+		w.grow()
+	}
+	w.count++
+	*w.at(w.count - 1) = slot{offset: offset, epoch: epoch, bytes: int32(bytes)}
+	w.bytes += bytes
+}
+
+// Settle marks one offset and returns by how much Len and Bytes fell. An offset that is not in the window, or is settled
+// already, changes nothing.
+func (w *window) Settle(offset int64) (records, bytes int) { return w.SettleRange(offset, offset) }
+
+// SettleRange is Settle for all offsets from first to last.
+func (w *window) SettleRange(first, last int64) (records, bytes int) {
+	for i := w.search(first); i < w.count; i++ {
+		s := w.at(i)
+		if s.offset > last {
+			break
+		}
+		if s.bytes != settledSlot {
+			bytes += int(s.bytes)
+			s.bytes = settledSlot
+		}
+	}
+	w.bytes -= bytes
+	return w.advance(), bytes
+}
+
+// Settled says whether that offset was added and settled. Below the committable offset everything counts as such.
+func (w *window) Settled(offset int64) bool {
+	if w.next.offset >= 0 && offset < w.next.offset {
+		return true
+	}
+	i := w.search(offset)
+	return i < w.count && w.at(i).offset == offset && w.at(i).bytes == settledSlot
+}
+
+func (w *window) at(i int) *slot { return &w.ring[(w.head+i)&(len(w.ring)-1)] }
+
+// advance removes the settled prefix.
+func (w *window) advance() (removed int) {
+	for w.count > 0 {
+		s := w.at(0)
+		if s.bytes != settledSlot {
+			break
+		}
+		w.next = position{s.offset + 1, s.epoch}
+		w.head = (w.head + 1) & (len(w.ring) - 1)
+		w.count--
+		removed++
+	}
+	return removed
+}
+
+// search returns the index of the first slot whose offset is not below offset. Without gaps that is one subtraction.
+func (w *window) search(offset int64) int {
+	if w.count == 0 || offset <= w.at(0).offset {
+		return 0
+	}
+	low, high := 1, w.count // offsets are distinct, so the slot at i is at least i above the first
+	if d := offset - w.at(0).offset; d < int64(high) {
+		high = int(d)
+		if w.at(high).offset == offset {
+			return high
+		}
+	}
+	for low < high {
+		middle := int(uint(low+high) >> 1)
+		if w.at(middle).offset < offset {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+func (w *window) grow() {
+	ring := make([]slot, max(64, 1<<bits.Len(uint(len(w.ring)))))
+	for i := range w.count {
+		ring[i] = *w.at(i)
+	}
+	w.ring, w.head = ring, 0
+}
