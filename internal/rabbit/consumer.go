@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -24,6 +25,11 @@ type consumer struct {
 	lost    chan string
 	ctx     context.Context // the life of the channel
 	end     context.CancelCauseFunc
+	queue   int           // which of the queues of that name, see topology.creations
+	came    atomic.Int64  // how many deliveries
+	busy    atomic.Bool   // a delivery is being taken over
+	seen    int64         // how many deliveries the keeper saw
+	starved int           // how often the keeper saw messages that did not come
 	again   chan struct{} // readable when the prefetch is to be changed
 	resumed chan struct{} // readable when the pause may be over
 
@@ -32,7 +38,10 @@ type consumer struct {
 	hand     context.CancelFunc // ends the handing out; nil while nothing is handed out
 }
 
-var errConsumerLost = errors.New("the broker ended the consumer: its time-out passed, or the queue is gone")
+var (
+	errConsumerLost   = errors.New("the broker ended the consumer: its time-out passed, or the queue is gone")
+	errConsumerForgot = errors.New("the queue was declared anew, and the broker forgot its consumer")
+)
 
 // Consume hands out the queue's messages until stop ends; see queue.Broker.
 func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error {
@@ -52,7 +61,7 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 		if stop.Err() != nil {
 			break
 		}
-		if code(err) == amqp.NotFound || errors.Is(err, errConsumerLost) {
+		if code(err) == amqp.NotFound || errors.Is(err, errConsumerLost) || errors.Is(err, errConsumerForgot) {
 			b.topology.missing()
 		}
 		if s.alive() {
@@ -75,6 +84,7 @@ func (b *Broker) consumeOn(stop, work context.Context, s *session, c queue.Consu
 	k := &consumer{
 		b: b, c: c, session: s, ch: ch, acks: newAcks(),
 		closed: ch.NotifyClose(make(chan *amqp.Error, 1)), lost: ch.NotifyCancel(make(chan string, 4)),
+		queue: b.topology.creations(c.Queue),
 		again: make(chan struct{}, 1), resumed: make(chan struct{}, 1),
 	}
 	k.ctx, k.end = context.WithCancelCause(s.ctx)
@@ -179,11 +189,18 @@ func (k *consumer) handOut(stop context.Context, deliveries <-chan amqp.Delivery
 			if !ok {
 				return nil
 			}
-			k.acks.take(d.DeliveryTag)
-			if !k.c.Handle(ctx, decode(&d, k.c.Queue, k.acks)) {
-				k.acks.Release(d.DeliveryTag)
-			}
+			k.take(ctx, &d)
 		}
+	}
+}
+
+func (k *consumer) take(ctx context.Context, d *amqp.Delivery) {
+	k.acks.take(d.DeliveryTag)
+	k.came.Add(1)
+	k.busy.Store(true)
+	defer k.busy.Store(false)
+	if !k.c.Handle(ctx, decode(d, k.c.Queue, k.acks)) {
+		k.acks.Release(d.DeliveryTag)
 	}
 }
 

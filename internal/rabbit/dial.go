@@ -100,7 +100,7 @@ func (t *target) connect(ctx context.Context, name string) (*amqp.Connection, *w
 		}
 		return nil, nil, t.explain(err)
 	}
-	w.quiet.Store(int64(2 * conn.Config.Heartbeat))
+	w.setQuiet(2 * conn.Config.Heartbeat)
 	return conn, w, nil
 }
 

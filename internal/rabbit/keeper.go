@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 const (
@@ -50,8 +52,11 @@ func (k *consumer) keep(ctx context.Context) {
 			k.lookAtPause()
 		case <-pause.C:
 			k.lookAtPause()
+			if k.b.topology.creations(k.c.Queue) != k.queue {
+				k.end(errConsumerForgot)
+			}
 		case <-prefetch.C:
-			k.lookAtPrefetch()
+			k.lookAfter()
 		}
 	}
 }
@@ -95,13 +100,39 @@ func (k *consumer) lookAtPause() {
 	}
 }
 
-// lookAtPrefetch asks for a new consumer when the prefetch is off by more than a factor of two.
-func (k *consumer) lookAtPrefetch() {
+// lookForLoss looks whether the broker still knows the consumer, when nothing came for a while though it could have. A queue
+// that is deleted and declared again at once may not tell its consumers.
+func (k *consumer) lookForLoss(prefetch int) {
+	came := k.came.Load()
+	idle := came == k.seen && !k.busy.Load() && !k.paused() && k.acks.outstanding() < prefetch
+	k.seen = came
+	if !idle {
+		k.starved = 0
+		return
+	}
+	state, err := k.session.inspect(k.c.Queue)
+	switch {
+	case code(err) == amqp.NotFound:
+		k.end(errConsumerForgot)
+	case err != nil || k.came.Load() != came:
+	case state.Consumers == 0:
+		k.end(errConsumerForgot)
+	case state.Messages > 0: // it may be on its way: believe it the second time
+		if k.starved++; k.starved > 1 {
+			k.end(errConsumerForgot)
+		}
+	}
+}
+
+// lookAfter asks for a new consumer when the prefetch is off by more than a factor of two, and else looks for loss.
+func (k *consumer) lookAfter() {
 	want := k.wantedPrefetch()
 	k.mu.Lock()
 	have := k.prefetch
 	k.mu.Unlock()
 	if want > 2*have || have > 2*want {
 		signal(k.again)
+		return
 	}
+	k.lookForLoss(have)
 }

@@ -138,7 +138,9 @@ func (l *lane) openChannel(s *session) {
 	}
 	if err != nil {
 		l.retry = time.Now().Add(l.wait.next())
-		l.p.b.trouble.set(l.part, err.Error())
+		if s.alive() {
+			l.p.b.trouble.set(l.part, err.Error())
+		}
 		return
 	}
 	l.open = &opened{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,7 +38,7 @@ type session struct {
 
 // connect tries the targets in turn.
 func connect(ctx context.Context, targets []target, name string) (*session, error) {
-	var all []error
+	var all several
 	for i := range targets {
 		conn, w, err := targets[i].connect(ctx, name)
 		if err != nil {
@@ -51,8 +52,22 @@ func connect(ctx context.Context, targets []target, name string) (*session, erro
 		}
 		return s, nil
 	}
-	return nil, errors.Join(all...)
+	return nil, all
 }
+
+// several is one error for each target, in one line.
+type several []error
+
+func (e several) Error() string {
+	var all []string
+	for _, err := range e {
+		all = append(all, err.Error())
+	}
+	return strings.Join(all, "; ")
+}
+
+// Unwrap gives errors.Is and errors.As all of them.
+func (e several) Unwrap() []error { return e }
 
 func newSession(conn *amqp.Connection, w *wire) *session {
 	s := &session{conn: conn, wire: w}
@@ -76,10 +91,13 @@ func (s *session) watch(closed <-chan *amqp.Error, blocked <-chan amqp.Blocking)
 			}
 			s.wire.blocked.Store(b.Active)
 		case err := <-closed:
-			if err == nil {
+			switch {
+			case err == nil:
 				s.end(errSessionOver)
-			} else {
-				s.end(fmt.Errorf("connection lost: %w", err))
+			case err.Server:
+				s.end(fmt.Errorf("connection closed by the broker: %w", err))
+			default: // the library makes everything an AMQP exception
+				s.end(errors.New("connection lost: " + err.Reason))
 			}
 			return
 		}
@@ -120,7 +138,7 @@ func (s *session) call(what string, f func() error) error {
 	if err == nil {
 		return nil
 	}
-	if cause := context.Cause(s.ctx); cause != nil && errors.Is(err, amqp.ErrClosed) {
+	if cause := context.Cause(s.ctx); cause != nil && code(err) == 0 {
 		err = cause
 	}
 	return fmt.Errorf("%s: %w", what, err)

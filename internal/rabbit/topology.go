@@ -26,13 +26,15 @@ type topology struct {
 	young  atomic.Int32 // how many entries until has, so that publishers look without a lock
 
 	mu    sync.Mutex
-	specs []queue.Spec // targets first
+	specs []queue.Spec   // targets first
+	made  map[string]int // how often a queue was created
 	until map[string]time.Time
 }
 
 func newTopology(b *Broker) *topology {
 	return &topology{
 		b: b, turn: make(chan struct{}, 1), repair: make(chan struct{}, 1), until: map[string]time.Time{},
+		made: map[string]int{},
 	}
 }
 
@@ -154,7 +156,19 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if missing {
+		t.mu.Lock()
+		t.made[spec.Name]++
+		t.mu.Unlock()
+	}
 	return missing, s.closeChannel(ch)
+}
+
+// creations returns how often the queue was created here. A consumer of an earlier one may never be told that it is gone.
+func (t *topology) creations(name string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.made[name]
 }
 
 func (t *topology) remember(specs []queue.Spec) {

@@ -26,6 +26,12 @@ func newWire(conn net.Conn, quiet time.Duration) *wire {
 	return w
 }
 
+// setQuiet changes the limit, also for a read that waits already.
+func (w *wire) setQuiet(d time.Duration) {
+	w.quiet.Store(int64(d))
+	_ = w.Conn.SetReadDeadline(time.Now().Add(d))
+}
+
 func (w *wire) limit() time.Duration { return time.Duration(w.quiet.Load()) }
 
 // Read fails when nothing arrives for the limit; the broker's heartbeats arrive far more often.

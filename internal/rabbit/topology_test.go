@@ -1,0 +1,145 @@
+package rabbit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+func TestQueueWithOtherArgumentsIsNamed(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		raw(t, url, func(ch *amqp.Channel) error {
+			_, err := ch.QueueDeclare(n.instant, true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
+			return err
+		})
+		b, _ := run(t, Config{URLs: []string{url}})
+		err := b.Declare(t.Context(), n.specs())
+		if err == nil || !strings.Contains(err.Error(), n.instant) || !strings.Contains(err.Error(), "inequivalent") {
+			t.Fatalf("Declare: %v", err)
+		}
+		t.Log(err)
+	})
+}
+
+func TestNewQueuesAreLeftAloneUntilAKillCannotUndoThem(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}})
+		since := time.Now()
+		declare(t, b, n.specs())
+		if took := time.Since(since); took < settleTime {
+			t.Errorf("new queues were said to be ready after %s", took)
+		}
+		since = time.Now()
+		declare(t, b, n.specs())
+		if took := time.Since(since); took >= settleTime {
+			t.Errorf("queues that were there took %s", took)
+		}
+	})
+}
+
+func TestCheckingCreatesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}, DeclareOnlyCheck: true})
+		err := b.Declare(t.Context(), n.specs())
+		if err == nil || !strings.Contains(err.Error(), "RABBITMQ_DECLARE") || !strings.Contains(err.Error(), n.dead) {
+			t.Errorf("Declare: %v", err)
+		}
+		if _, err := b.Depth(t.Context(), n.dead); code(err) != amqp.NotFound {
+			t.Errorf("the queue afterwards: %v", err)
+		}
+		creator, _ := run(t, Config{URLs: []string{url}})
+		declare(t, creator, n.specs())
+		declare(t, b, n.specs())
+	})
+}
+
+func TestDeclareOfASpecThatCannotBeIsRefused(t *testing.T) {
+	for _, spec := range []queue.Spec{{Name: "q"}, {Name: "q", Kind: queue.Delay}, {Name: "q", Kind: queue.Instant}} {
+		if _, err := arguments(spec); err == nil || !strings.Contains(err.Error(), "q") {
+			t.Errorf("%+v: %v", spec, err)
+		}
+	}
+}
+
+// text is a buffer for logs.
+type text struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (w *text) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all.Write(p)
+}
+
+func (w *text) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all.String()
+}
+
+func TestQueueThatVanishedIsDeclaredAgainAndReported(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		var log text
+		proxy := newProxy(t, url)
+		b, _ := run(t, Config{URLs: []string{proxy.url}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		declare(t, b, n.specs())
+		deleteQueue(t, url, n.delay)
+		proxy.cut() // the next session looks at all of them
+		eventually(t, 10*time.Second, "the queue to be back", func() bool {
+			_, err := b.Depth(t.Context(), n.delay)
+			return err == nil
+		})
+		eventually(t, time.Second, "a line in the log", func() bool {
+			return strings.Contains(log.String(), "queue was missing and has been declared again") && strings.Contains(log.String(), n.delay)
+		})
+	})
+}
+
+func TestOutageIsLoggedOnceNotWithEachAttempt(t *testing.T) {
+	var log text
+	b, stop := run(t, Config{
+		URLs: []string{"amqp://127.0.0.1:1"}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		BackoffMin: time.Millisecond, BackoffMax: 2 * time.Millisecond,
+	})
+	eventually(t, 5*time.Second, "a reason", func() bool { return strings.Contains(b.Status().Detail, "refused") })
+	sleep(t.Context(), 100*time.Millisecond)
+	stop()
+	if lines := strings.Count(log.String(), "\n"); lines != 1 {
+		t.Errorf("%d lines:\n%s", lines, log.String())
+	}
+}
+
+func TestEverythingEndsWithRun(t *testing.T) {
+	b, stop := run(t, Config{URLs: []string{"amqp://127.0.0.1:1"}})
+	stop()
+	if err := b.Declare(t.Context(), nil); !errors.Is(err, queue.ErrClosed) {
+		t.Errorf("Declare: %v", err)
+	}
+	if err := b.Consume(t.Context(), t.Context(), queue.Consumption{Queue: "q"}); !errors.Is(err, queue.ErrClosed) {
+		t.Errorf("Consume: %v", err)
+	}
+	if _, err := b.Depth(t.Context(), "q"); !errors.Is(err, queue.ErrClosed) {
+		t.Errorf("Depth: %v", err)
+	}
+	if _, err := b.Lease(t.Context(), "q"); !errors.Is(err, queue.ErrClosed) {
+		t.Errorf("Lease: %v", err)
+	}
+	if err := b.Run(context.Background()); err == nil {
+		t.Error("Run twice: no error")
+	}
+}

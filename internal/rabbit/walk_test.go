@@ -1,0 +1,236 @@
+package rabbit
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// walkOf returns a running broker with count messages in a dead set, and its name.
+func walkOf(t *testing.T, url string, count int) (*Broker, names) {
+	t.Helper()
+	n := newNames(t, url)
+	b, _ := run(t, Config{URLs: []string{url}})
+	declare(t, b, n.specs())
+	if count > 0 {
+		publish(t, b, n.dead, 0, count)
+	}
+	depthIs(t, b, n.dead, count)
+	return b, n
+}
+
+func leaseOf(t *testing.T, b *Broker, name string) queue.Lease {
+	t.Helper()
+	var l queue.Lease
+	eventually(t, 10*time.Second, "the lease to be free", func() bool {
+		var err error
+		l, err = b.Lease(t.Context(), name)
+		if err != nil && !errors.Is(err, queue.ErrLeased) {
+			t.Fatalf("Lease: %v", err)
+		}
+		return err == nil
+	})
+	t.Cleanup(l.Release)
+	return l
+}
+
+func windowOf(t *testing.T, l queue.Lease, most int) queue.Window {
+	t.Helper()
+	w, err := l.Window(within(t, 20*time.Second), most, 64<<20)
+	if err != nil {
+		t.Fatalf("Window: %v", err)
+	}
+	return w
+}
+
+func closeWindow(t *testing.T, w queue.Window, want int) {
+	t.Helper()
+	depth, err := w.Close(within(t, 20*time.Second))
+	if err != nil || depth != want {
+		t.Fatalf("Close: depth %d, not %d, error %v", depth, want, err)
+	}
+}
+
+func isFrom(t *testing.T, w queue.Window, first, count int) {
+	t.Helper()
+	if got := len(w.Deliveries()); got != count {
+		t.Fatalf("%d messages in the window, not %d", got, count)
+	}
+	for i, d := range w.Deliveries() {
+		if want := numbered(first + i).ID; d.ID != want {
+			t.Fatalf("message %d of the window is %s, not %s", i, d.ID, want)
+		}
+	}
+}
+
+func TestOrderIsTheSameAfterThirtyWalksOfManySizes(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		b, n := walkOf(t, url, 3000)
+		l := leaseOf(t, b, n.dead)
+		for i := range 30 {
+			most := []int{10, 500, 2000, 1, 37}[i%5]
+			w := windowOf(t, l, most)
+			isFrom(t, w, 0, most)
+			closeWindow(t, w, 3000)
+		}
+	})
+}
+
+func TestAckedMessagesLeaveAndTheRestStaysInOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		b, n := walkOf(t, url, 100)
+		l := leaseOf(t, b, n.dead)
+		w := windowOf(t, l, 8)
+		for _, d := range w.Deliveries() {
+			d.Ack()
+		}
+		closeWindow(t, w, 92)
+		w = windowOf(t, l, 10)
+		isFrom(t, w, 8, 10)
+		w.Deliveries()[3].Ack()
+		w.Deliveries()[4].Release()
+		closeWindow(t, w, 91)
+		w = windowOf(t, l, 2000)
+		if got := w.Deliveries()[3].ID; len(w.Deliveries()) != 91 || got != numbered(12).ID {
+			t.Errorf("%d left, the fourth is %s", len(w.Deliveries()), got)
+		}
+		closeWindow(t, w, 91)
+		publish(t, b, n.dead, 200, 210)
+		w = windowOf(t, l, 2000)
+		if len(w.Deliveries()) != 101 || w.Depth() != 101 || w.Deliveries()[100].ID != numbered(209).ID {
+			t.Errorf("%d messages, depth %d", len(w.Deliveries()), w.Depth())
+		}
+		for _, d := range w.Deliveries() {
+			d.Ack()
+		}
+		closeWindow(t, w, 0)
+		w = windowOf(t, l, 10)
+		isFrom(t, w, 0, 0)
+		closeWindow(t, w, 0)
+	})
+}
+
+func TestMessagesThatArriveDuringAWalkAreKept(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		b, n := walkOf(t, url, 20)
+		w := windowOf(t, leaseOf(t, b, n.dead), 20)
+		publish(t, b, n.dead, 20, 50)
+		for _, d := range w.Deliveries()[:5] {
+			d.Ack()
+		}
+		if depth, err := w.Close(t.Context()); err != nil || depth < 15 || depth > 45 {
+			t.Errorf("Close: %d, %v", depth, err)
+		}
+		depthIs(t, b, n.dead, 45)
+	})
+}
+
+func TestSecondWalkerIsToldThatThereIsOne(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		b, n := walkOf(t, url, 1)
+		other, _ := run(t, Config{URLs: []string{url}})
+		first := leaseOf(t, b, n.dead)
+		for _, who := range []*Broker{b, other} {
+			if _, err := who.Lease(t.Context(), n.dead); !errors.Is(err, queue.ErrLeased) {
+				t.Errorf("while another has it: %v", err)
+			}
+		}
+		first.Release()
+		first.Release()
+		leaseOf(t, other, n.dead)
+	})
+}
+
+func TestWalkerThatDiesLeavesLeaseAndMessages(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		proxy := newProxy(t, url)
+		b, _ := run(t, Config{URLs: []string{url}})
+		dies, _ := run(t, Config{URLs: []string{proxy.url}})
+		declare(t, b, n.specs())
+		publish(t, b, n.dead, 0, 100)
+		w := windowOf(t, leaseOf(t, dies, n.dead), 10)
+		proxy.cut()
+		if _, err := w.Close(t.Context()); !errors.Is(err, queue.ErrUnavailable) {
+			t.Errorf("Close after the connection is gone: %v", err)
+		}
+		w = windowOf(t, leaseOf(t, b, n.dead), 10)
+		isFrom(t, w, 0, 10)
+		closeWindow(t, w, 100)
+	})
+}
+
+func TestWindowHoldsNoMoreThanItsBytes(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		b, n := walkOf(t, url, 0)
+		const count, each = 2000, 100_000
+		c := newTally(count)
+		p := b.Publisher("test")
+		for i := range count {
+			m := numbered(i)
+			m.Body = make([]byte, each)
+			p.Publish(t.Context(), n.dead, m, c.done)
+		}
+		c.wait(t, 2*time.Minute)
+		l := leaseOf(t, b, n.dead)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		w, err := l.Window(t.Context(), 2000, 10*each+each/2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		isFrom(t, w, 0, 10)
+		eventually(t, 20*time.Second, "the rest to have come and gone", func() bool {
+			depth, err := b.Depth(t.Context(), n.dead)
+			return err == nil && depth == 0
+		})
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 20<<20 {
+			t.Errorf("the walk holds %d bytes", grown)
+		}
+		since := time.Now()
+		closeWindow(t, w, count)
+		t.Logf("200 MB back after %s", time.Since(since))
+		w, err = l.Window(t.Context(), 10, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		isFrom(t, w, 0, 1)
+		closeWindow(t, w, count)
+	})
+}
+
+func TestWindowOutOfRangeOrBesideAnotherIsRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		b, n := walkOf(t, url, 1)
+		l := leaseOf(t, b, n.dead)
+		for _, most := range []int{-1, 0, 2001} {
+			if _, err := l.Window(t.Context(), most, 1); err == nil {
+				t.Errorf("a window of %d", most)
+			}
+		}
+		w := windowOf(t, l, 1)
+		if _, err := l.Window(t.Context(), 1, 1); err == nil {
+			t.Error("a window beside another")
+		}
+		closeWindow(t, w, 1)
+	})
+}
+
+func TestLeaseOfABrokerThatIsAwayIsUnavailable(t *testing.T) {
+	b, _ := run(t, Config{URLs: []string{"amqp://127.0.0.1:1"}})
+	_, err := b.Lease(within(t, time.Second), "q")
+	if !errors.Is(err, queue.ErrUnavailable) {
+		t.Errorf("Lease: %v", err)
+	}
+	if _, err := b.Depth(within(t, 100*time.Millisecond), "q"); !errors.Is(err, queue.ErrUnavailable) {
+		t.Errorf("Depth: %v", err)
+	}
+	t.Log(fmt.Sprint(err))
+}
