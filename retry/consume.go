@@ -36,10 +36,10 @@ func (r *Retrier) Run(stop, work context.Context, handle Handle) error {
 	}
 	jobs := make(chan queue.Delivery)
 	var workers sync.WaitGroup
-	for range r.cfg.Workers {
+	for worker := range r.cfg.Workers {
 		workers.Go(func() {
 			for d := range jobs {
-				r.pick(work, d, handle)
+				r.pick(work, worker, d, handle)
 			}
 		})
 	}
@@ -81,8 +81,8 @@ func (r *Retrier) offer(ctx context.Context, jobs chan<- queue.Delivery, d queue
 	}
 }
 
-// pick runs one delivery.
-func (r *Retrier) pick(work context.Context, d queue.Delivery, handle Handle) {
+// pick is a worker's turn with one delivery.
+func (r *Retrier) pick(work context.Context, worker int, d queue.Delivery, handle Handle) {
 	r.inFlight.Add(1)
 	if work.Err() != nil {
 		r.release(d)
@@ -104,9 +104,9 @@ func (r *Retrier) pick(work context.Context, d queue.Delivery, handle Handle) {
 		return
 	}
 	m := e.Message // the handler's own
-	began := time.Now()
+	r.slow.begin(worker)
 	outcome := handle(work, &m, Ticket{j})
-	r.slow.saw(time.Since(began))
+	r.slow.end(worker)
 	if outcome != Pending {
 		j.end(outcome == Settled)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -151,19 +152,32 @@ func TestPrefetchKeepsWellUnderTheConsumerTimeout(t *testing.T) {
 }
 
 func TestTheSlowTimeStartsHighFallsSlowlyAndRisesAtOnce(t *testing.T) {
-	slow := slowest{time: 5 * time.Minute}
-	slow.saw(s)
-	if got := slow.now(); got < 4*time.Minute {
-		t.Errorf("%v after one fast call", got)
-	}
-	for range 1000 {
-		slow.saw(s)
-	}
-	if got := slow.now(); got != s {
-		t.Errorf("%v after a thousand calls of a second", got)
-	}
-	slow.saw(time.Minute)
-	if got := slow.now(); got != time.Minute {
-		t.Errorf("%v after a call of a minute", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		slow := newSlowest(2, 5*time.Minute)
+		call := func(d time.Duration) {
+			slow.begin(0)
+			time.Sleep(d)
+			slow.end(0)
+		}
+		call(s)
+		if got := slow.now(); got < 4*time.Minute {
+			t.Errorf("%v after one fast call", got)
+		}
+		for range 1000 {
+			call(s)
+		}
+		if got := slow.now(); got != s {
+			t.Errorf("%v after a thousand calls of a second", got)
+		}
+		slow.begin(1)
+		call(s)
+		time.Sleep(time.Minute)
+		if got := slow.now(); got != 61*s {
+			t.Errorf("%v while a call runs since 61 s", got)
+		}
+		slow.end(1)
+		if got := slow.now(); got != 61*s {
+			t.Errorf("%v after a call of 61 s", got)
+		}
+	})
 }

@@ -18,20 +18,38 @@ func prefetch(workers, limit int, timeout, slow time.Duration) int {
 }
 
 // slowest estimates how long a slow call of the handler takes now: the maximum of the calls so far, where each further call
-// takes two percent off. It starts with the worst, so that nothing is fetched in vain before anything is known.
+// takes two percent off, and of those that still run. It starts with the worst, so that nothing is fetched in vain before anything is known.
 type slowest struct {
-	mu   sync.Mutex
-	time time.Duration
+	mu      sync.Mutex
+	time    time.Duration
+	running []time.Time // by worker; zero: idle
 }
 
-func (s *slowest) saw(d time.Duration) {
+func newSlowest(workers int, worst time.Duration) *slowest {
+	return &slowest{time: worst, running: make([]time.Time, workers)}
+}
+
+func (s *slowest) begin(worker int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.time = max(d, s.time-s.time/50)
+	s.running[worker] = time.Now()
+}
+
+func (s *slowest) end(worker int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.time = max(time.Since(s.running[worker]), s.time-s.time/50)
+	s.running[worker] = time.Time{}
 }
 
 func (s *slowest) now() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.time
+	slow := s.time
+	for _, began := range s.running {
+		if !began.IsZero() {
+			slow = max(slow, time.Since(began))
+		}
+	}
+	return slow
 }

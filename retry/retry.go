@@ -55,7 +55,7 @@ type Retrier struct {
 	topology  Topology
 	publisher queue.Publisher
 	memory    *memory
-	slow      slowest
+	slow      *slowest
 
 	paused   atomic.Bool
 	changed  chan struct{}
@@ -93,7 +93,7 @@ func New(cfg Config) (*Retrier, error) {
 		topology:  topology,
 		publisher: cfg.Broker.Publisher(cfg.App + "." + cfg.Stream),
 		memory:    newMemory(cfg.Remember),
-		slow:      slowest{time: cfg.HandlerTimeout},
+		slow:      newSlowest(cfg.Workers, cfg.HandlerTimeout),
 		changed:   make(chan struct{}, 1),
 	}, nil
 }
