@@ -1,7 +1,14 @@
 // Package config has an actor's settings: their names, defaults, documentation, loading and validation.
 package config
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"github.com/knadh/koanf/v2"
+)
+
+//go:generate go test -run TestDocumentationIsUpToDate -update .
 
 // Config is the whole configuration of an actor, validated, with every default filled in.
 type Config struct {
@@ -15,6 +22,28 @@ type Config struct {
 	Streams   map[string]Stream `key:"streams"`
 	Shutdown  Shutdown          `key:"shutdown"`
 	Telemetry Telemetry         `key:"telemetry"`
+
+	settings []setting // each with its origin, for Print
+	user     *koanf.Koanf
+	warnings []string
+}
+
+// Stream returns the settings of a stream with every default filled in; zero for an id that is not known.
+func (c *Config) Stream(id string) Stream { return c.Streams[id] }
+
+// Warnings are about variables that look like ours and are not.
+func (c *Config) Warnings() []string { return c.warnings }
+
+// Unmarshal decodes the user's own settings, everything below "app" but the name, into v, a pointer to a struct with koanf tags: path "db" is app.db in the
+// file and APP_DB_… in the environment, whose names are lower-cased and split at each underscore; an empty path is all of it.
+func (c *Config) Unmarshal(path string, v any) error {
+	if path != "" {
+		path = "." + path
+	}
+	if err := c.user.Unmarshal("app"+path, v); err != nil {
+		return fmt.Errorf("settings below app%s: %w", path, err)
+	}
+	return nil
 }
 
 // App names the actor.

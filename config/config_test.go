@@ -1,0 +1,218 @@
+package config_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell/config"
+)
+
+var update = flag.Bool("update", false, "write docs/CONFIGURATION.md")
+
+func TestDocumentationIsUpToDate(t *testing.T) {
+	const path = "../docs/CONFIGURATION.md"
+	var want bytes.Buffer
+	if err := config.Document(&want); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(path, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want.Bytes()) {
+		t.Error("docs/CONFIGURATION.md is stale: go generate ./config")
+	}
+}
+
+// source is a configuration without mistakes; more are further variables.
+func source(more ...string) config.Source {
+	return config.Source{
+		AppName: "shop",
+		Streams: map[string]config.Stream{"orders": {Topics: []string{"orders.v1"}}},
+		Environ: append([]string{"KAFKA_BROKERS=a:9092,b:9092", "RABBITMQ_URL=amqp://u:p4ss@h/"}, more...),
+	}
+}
+
+func load(t *testing.T, s config.Source) *config.Config {
+	t.Helper()
+	cfg, err := config.Load(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func TestDefaultsAreWhatTheDocumentationSays(t *testing.T) {
+	cfg := load(t, source())
+	s := cfg.Stream("orders")
+	switch {
+	case *s.Retry.Count != 3, !*s.Retry.Enabled, s.Retry.Delay != 5*time.Second, s.Retry.Step != 0:
+		t.Errorf("retry: %+v", s.Retry)
+	case s.Group != "shop.orders", s.Start != "earliest", s.WindowMessages != 10000, s.WindowBytes != 64<<20, s.HandlerTimeout != 5*time.Minute:
+		t.Errorf("stream: %+v", s)
+	case cfg.Server.Address != "localhost:8010", cfg.Shutdown.Timeout != 25*time.Second, cfg.RabbitMQ.ConfirmTimeout != time.Minute:
+		t.Errorf("actor: %+v", cfg)
+	case !slices.Equal(cfg.Kafka.Brokers, []string{"a:9092", "b:9092"}):
+		t.Errorf("brokers: %v", cfg.Kafka.Brokers)
+	}
+}
+
+func TestTheNearerLayerWins(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	write(t, file, "retry:\n  count: 7\n  delay: 7s\nstreams:\n  orders:\n    retry:\n      delay: 8s\n")
+	tests := []struct {
+		name  string
+		code  config.Retry
+		file  string
+		env   []string
+		count int
+		delay time.Duration
+	}{
+		{"code over the default", config.Retry{Count: new(0), Delay: time.Second}, "", nil, 0, time.Second},
+		{"the file over the code, a stream's own over the shared", config.Retry{Count: new(0), Delay: time.Second}, file, nil, 7, 8 * time.Second},
+		{"a shared variable under a stream's own in the file", config.Retry{}, file, []string{"RETRY_COUNT=9", "RETRY_DELAY=9s"}, 9, 8 * time.Second},
+		{"a stream's own variable over all", config.Retry{}, file, []string{"RETRY_DELAY=9s", "STREAMS_ORDERS_RETRY_DELAY=10s"}, 7, 10 * time.Second},
+		{"an empty variable is not set", config.Retry{}, "", []string{"RETRY_COUNT="}, 3, 5 * time.Second},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := source(test.env...)
+			s.File = test.file
+			s.Streams = map[string]config.Stream{"orders": {Topics: []string{"t"}, Retry: test.code}}
+			r := load(t, s).Stream("orders").Retry
+			if *r.Count != test.count || r.Delay != test.delay {
+				t.Errorf("count %d, delay %v", *r.Count, r.Delay)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
+	tests := []struct{ name, variable, says string }{
+		{"no number", "RETRY_COUNT=many", `RETRY_COUNT: "many" is no whole number`},
+		{"no duration", "STREAMS_ORDERS_RETRY_DELAY=5", `STREAMS_ORDERS_RETRY_DELAY: "5" is no duration`},
+		{"no size", "WINDOW_BYTES=64MB", `WINDOW_BYTES: "64MB" is no size`},
+		{"no boolean", "RETRY_ENABLED=perhaps", `RETRY_ENABLED: "perhaps" is no true or false`},
+		{"unknown policy", "RETRY_POLICY=exponential", "STREAMS_ORDERS_RETRY_POLICY"},
+		{"a wait beyond RabbitMQ's limit", "RETRY_DELAY=1200h", "2^32-1"},
+		{"too many queues", "RETRY_STEP=1s RETRY_COUNT=25", "24 are the limit"},
+		{"handlers longer than the consumer time-out allows", "HANDLER_TIMEOUT=16m", "RABBITMQ_CONSUMER_TIMEOUT"},
+		{"a misspelt stream", "STREAMS_ORDRES_TOPICS=t", "did you mean STREAMS_ORDERS_TOPICS"},
+		{"a start that is no time", "START=yesterday", "STREAMS_ORDERS_START"},
+		{"a broker without port", "KAFKA_BROKERS=localhost", "is not host:port"},
+		{"a URL of another kind", "RABBITMQ_URL=http://h/", "amqp://"},
+		{"dropping beside retries", "ON_FAILURE=drop", "nothing is dropped"},
+		{"a secret twice", "SERVER_TOKEN=a SERVER_TOKEN_FILE=/dev/null", "both set"},
+		{"TLS files without TLS", "KAFKA_TLS_CA_FILE=/x", "KAFKA_TLS_ENABLED"},
+		{"a CA that is not there", "KAFKA_TLS_ENABLED=true KAFKA_TLS_CA_FILE=/nowhere", "KAFKA_TLS_CA_FILE"},
+		{"a user without a mechanism", "KAFKA_SASL_USERNAME=u", "KAFKA_SASL_MECHANISM"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := config.Load(source(strings.Fields(test.variable)...))
+			if err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %v, want something about %s", err, test.says)
+			}
+			var all config.Errors
+			if !errors.As(err, &all) || len(all) > 2 {
+				t.Errorf("one mistake is reported %d times: %v", len(all), err)
+			}
+		})
+	}
+}
+
+func TestStreamsWhoseVariablesWouldBeTheSameAreAMistake(t *testing.T) {
+	s := source()
+	s.Streams = map[string]config.Stream{"a-b": {Topics: []string{"t"}}, "a_b": {Topics: []string{"t"}}}
+	if _, err := config.Load(s); err == nil || !strings.Contains(err.Error(), "rename a stream") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnUnknownKeyOfTheFileIsAMistakeWithTheNearestName(t *testing.T) {
+	s := source()
+	s.File = filepath.Join(t.TempDir(), "c.yaml")
+	write(t, s.File, "retry:\n  cuont: 7\nstreams:\n  ordres:\n    topics: [t]\napp:\n  anything: goes\n")
+	_, err := config.Load(s)
+	if err == nil || !strings.Contains(err.Error(), "did you mean retry.count?") || !strings.Contains(err.Error(), `no code registers stream "ordres"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWhatKubernetesInjectsIsNeitherReadNorWarnedOf(t *testing.T) {
+	cfg := load(t, source("KAFKA_PORT=tcp://10.0.0.1:9092", "KAFKA_SERVICE_HOST=10.0.0.1", "RABBITMQ_PORT_5672_TCP_ADDR=10.0.0.2", "KAFKA_BROKRES=x"))
+	if w := cfg.Warnings(); len(w) != 1 || !strings.Contains(w[0], "KAFKA_BROKERS") {
+		t.Errorf("warnings: %v", w)
+	}
+}
+
+func TestSecretsAreNowhereInPrintAndErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	write(t, file, "t0ps3cret\n")
+	cfg := load(t, source("SERVER_TOKEN_FILE="+file))
+	if cfg.Server.Token != "t0ps3cret" {
+		t.Fatalf("token %q", cfg.Server.Token)
+	}
+	var out bytes.Buffer
+	if err := cfg.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	if s := out.String(); strings.Contains(s, "t0ps3cret") || strings.Contains(s, "p4ss") || !strings.Contains(s, "SERVER_TOKEN") {
+		t.Errorf("printed:\n%s", s)
+	}
+	_, err := config.Load(source("RABBITMQ_URL=http://u:p4ss@h/ ::%p4ss", "SERVER_TOKEN=p4ss", "RETRY_COUNT=x"))
+	if err == nil || strings.Contains(err.Error(), "p4ss") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheUsersOwnSettingsAreTheirs(t *testing.T) {
+	s := source("APP_DB_URL=postgres://db")
+	s.File = filepath.Join(t.TempDir(), "c.yaml")
+	write(t, s.File, "app:\n  db:\n    pool: 4\n")
+	var db struct {
+		URL  string `koanf:"url"`
+		Pool int    `koanf:"pool"`
+	}
+	if err := load(t, s).Unmarshal("db", &db); err != nil || db.URL != "postgres://db" || db.Pool != 4 {
+		t.Errorf("%+v, %v", db, err)
+	}
+}
+
+func FuzzNoEnvironmentPanicsOrShowsASecret(f *testing.F) {
+	f.Add("RETRY_COUNT", "x")
+	f.Add("RABBITMQ_URL", "amqp://u:p4ssw0rd@h/")
+	f.Add("SERVER_TOKEN_FILE", "/")
+	f.Fuzz(func(t *testing.T, name, value string) {
+		s := source("KAFKA_SASL_PASSWORD=p4ssw0rd", name+"="+value)
+		cfg, err := config.Load(s)
+		if err != nil {
+			if strings.Contains(strings.ReplaceAll(err.Error(), value, ""), "p4ssw0rd") {
+				t.Errorf("a secret in %v", err)
+			}
+			return
+		}
+		if err := cfg.Print(&bytes.Buffer{}); err != nil {
+			t.Error(err)
+		}
+	})
+}

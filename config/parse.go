@@ -1,0 +1,134 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// assign parses raw, a text or what YAML made of it, into the setting.
+func assign(f field, raw any) error {
+	target := f.value
+	if target.Kind() == reflect.Pointer {
+		fresh := reflect.New(target.Type().Elem())
+		if err := assign(field{f.path, fresh.Elem(), f.tag}, raw); err != nil {
+			return err
+		}
+		target.Set(fresh)
+		return nil
+	}
+	if v := reflect.ValueOf(raw); v.IsValid() && v.Type() == target.Type() {
+		target.Set(v)
+		return nil
+	}
+	if target.Kind() == reflect.Slice {
+		list, err := texts(raw)
+		target.Set(reflect.ValueOf(list))
+		return err
+	}
+	text, err := text(raw)
+	if err != nil {
+		return err
+	}
+	v, err := parse(target.Interface(), f.tag.Get("unit"), text)
+	if err != nil {
+		return err
+	}
+	target.Set(reflect.ValueOf(v))
+	return nil
+}
+
+// parse makes a value of the type of like.
+func parse(like any, unit, text string) (any, error) {
+	switch like.(type) {
+	case string:
+		return text, nil
+	case bool:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return nil, errors.New("is no true or false")
+		}
+		return b, nil
+	case time.Duration:
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return nil, errors.New("is no duration such as 500ms, 5s or 1h30m")
+		}
+		return d, nil
+	case int:
+		if unit == "bytes" {
+			return bytes(text)
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, errors.New("is no whole number")
+		}
+		return n, nil
+	}
+	return nil, fmt.Errorf("has the type %T, which nobody taught this package", like)
+}
+
+var units = []struct {
+	name string
+	size int
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"B", 1}, {"", 1}}
+
+func bytes(text string) (int, error) {
+	for _, u := range units {
+		number, found := strings.CutSuffix(text, u.name)
+		if !found {
+			continue
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(number))
+		if err != nil || n > math.MaxInt/u.size || n < 0 {
+			break
+		}
+		return n * u.size, nil
+	}
+	return 0, errors.New("is no size such as 65536, 64KiB or 16MiB")
+}
+
+// text is a scalar as a person wrote it.
+func text(raw any) (string, error) {
+	switch raw := raw.(type) {
+	case string:
+		return strings.TrimSpace(raw), nil
+	case int, int64, uint64, float64, bool:
+		return fmt.Sprint(raw), nil
+	case time.Time:
+		return raw.Format(time.RFC3339), nil
+	}
+	return "", errors.New("must be a single value")
+}
+
+// texts is a list, in YAML or with commas.
+func texts(raw any) ([]string, error) {
+	var list []string
+	switch raw := raw.(type) {
+	case []any:
+		for _, r := range raw {
+			s, err := text(r)
+			if err != nil {
+				return nil, errors.New("must be a list of single values")
+			}
+			list = append(list, s)
+		}
+	case []string:
+		list = raw
+	default:
+		s, err := text(raw)
+		if err != nil {
+			return nil, errors.New("must be a list")
+		}
+		for part := range strings.SplitSeq(s, ",") {
+			if part = strings.TrimSpace(part); part != "" {
+				list = append(list, part)
+			}
+		}
+	}
+	return list, nil
+}
