@@ -31,6 +31,7 @@ func (r *Reader) poll(ctx context.Context) error {
 			return &fatalError{got.fatal}
 		case got.records > 0:
 			failures = 0
+			r.count.Consumed(int64(got.records))
 			r.status.polled()
 		case got.failed: // the client returns some errors at once, again and again
 			failures++

@@ -45,12 +45,14 @@ type Config struct {
 	ConfirmsHealthy func() bool
 	// Logger is for what happens while the reader runs. Nil: nothing is logged.
 	Logger *slog.Logger
-	// Telemetry counts what is settled without a call. Nil: nothing is counted.
+	// Telemetry counts what is read and what is settled without a call. Nil: nothing is counted.
 	Telemetry Counter
 }
 
-// Counter counts what became of records without a handler call.
+// Counter counts records, and what became of them without a handler call.
 type Counter interface {
+	// Consumed: n records were read.
+	Consumed(n int64)
 	// Lost: Kafka deleted n records before they were read.
 	Lost(n int64)
 	// Expired: n records were older than MaxAge.
@@ -61,9 +63,10 @@ type Counter interface {
 
 type uncounted struct{}
 
-func (uncounted) Lost(int64)    {}
-func (uncounted) Expired(int64) {}
-func (uncounted) Duplicate()    {}
+func (uncounted) Consumed(int64) {}
+func (uncounted) Lost(int64)     {}
+func (uncounted) Expired(int64)  {}
+func (uncounted) Duplicate()     {}
 
 // Reader reads one stream.
 type Reader struct {

@@ -1,0 +1,256 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/testbroker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a cluster with a topic and a group of the test's own, and a client that produces and looks.
+type world struct {
+	t            testing.TB
+	topic, group string
+	seeds        []string
+	fake         *kfake.Cluster // nil on a real cluster
+	client       *kgo.Client
+	admin        *kadm.Client
+}
+
+var names atomic.Int64
+
+func newWorld(t testing.TB, partitions int32, seeds []string) *world {
+	t.Helper()
+	name := fmt.Sprintf("streams-%d-%d", time.Now().UnixNano(), names.Add(1))
+	w := &world{t: t, topic: name, group: name, seeds: seeds}
+	var err error
+	w.client, err = kgo.NewClient(kgo.SeedBrokers(seeds...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(100*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.client.Close)
+	w.admin = kadm.NewClient(w.client)
+	w.create(w.topic, partitions)
+	return w
+}
+
+// fakeWorld is on an in-process cluster.
+func fakeWorld(t testing.TB, partitions int32, opts ...kfake.Opt) *world {
+	t.Helper()
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.BrokerConfigs(map[string]string{
+		"group.initial.rebalance.delay.ms": "0",
+	})}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	w := newWorld(t, partitions, c.ListenAddrs())
+	w.fake = c
+	return w
+}
+
+// realWorld is on Apache Kafka.
+func realWorld(t testing.TB, partitions int32) *world {
+	t.Helper()
+	w := newWorld(t, partitions, []string{testbroker.Kafka(t)})
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_, _ = w.admin.DeleteTopics(ctx, w.topic)
+	})
+	return w
+}
+
+func (w *world) create(topic string, partitions int32) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := w.admin.CreateTopic(ctx, partitions, 1, nil, topic); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// produce appends n records to a partition of the topic; key and value say their number.
+func (w *world) produce(partition int32, n int) {
+	w.t.Helper()
+	records := make([]*kgo.Record, n)
+	for i := range records {
+		records[i] = &kgo.Record{Topic: w.topic, Partition: partition, Key: fmt.Appendf(nil, "key-%d", i), Value: fmt.Appendf(nil, "value-%d", i)}
+	}
+	w.send(records...)
+}
+
+func (w *world) send(records ...*kgo.Record) {
+	w.t.Helper()
+	for _, r := range records {
+		if r.Topic == "" {
+			r.Topic = w.topic
+		}
+	}
+	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	defer cancel()
+	if err := w.client.ProduceSync(ctx, records...).FirstErr(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// committed returns the group's commits of the topic, by partition.
+func (w *world) committed() map[int32]int64 {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	all, err := w.admin.FetchOffsets(ctx, w.group)
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		w.t.Fatal(err)
+	}
+	offsets := map[int32]int64{}
+	for id, o := range all[w.topic] {
+		offsets[id] = o.At
+	}
+	return offsets
+}
+
+// config is that of a reader of this world.
+func (w *world) config() Config {
+	return Config{
+		Stream: "orders", Group: w.group, Topics: []string{w.topic},
+		Kafka: []kgo.Opt{kgo.SeedBrokers(w.seeds...)},
+	}
+}
+
+// running is a reader that runs.
+type running struct {
+	*Reader
+	t    testing.TB
+	stop context.CancelFunc
+	kill context.CancelCauseFunc
+	done chan struct{}
+	err  error
+}
+
+// run starts a reader; the end of the test stops it.
+func (w *world) run(cfg Config, handle Handle) *running {
+	w.t.Helper()
+	reader, err := New(cfg, handle)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	stop, cancelStop := context.WithCancel(context.Background())
+	work, cancelWork := context.WithCancelCause(context.Background())
+	r := &running{Reader: reader, t: w.t, stop: cancelStop, kill: cancelWork, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		r.err = reader.Run(stop, work)
+	}()
+	w.t.Cleanup(func() {
+		cancelStop()
+		cancelWork(nil)
+		<-r.done
+	})
+	return r
+}
+
+// end stops the reader and returns what Run said.
+func (r *running) end() error {
+	r.t.Helper()
+	r.stop()
+	select {
+	case <-r.done:
+	case <-time.After(60 * time.Second):
+		r.t.Fatal("the reader does not stop")
+	}
+	return r.err
+}
+
+// journal notes which offsets were handed out, per partition, in order.
+type journal struct {
+	mu    sync.Mutex
+	calls map[int32][]int64
+	total int
+}
+
+func newJournal() *journal { return &journal{calls: map[int32][]int64{}} }
+
+func (j *journal) note(m *stepwell.Message) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.calls[m.Origin.Partition] = append(j.calls[m.Origin.Partition], m.Origin.Offset)
+	j.total++
+}
+
+func (j *journal) count() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.total
+}
+
+func (j *journal) of(partition int32) []int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.calls[partition])
+}
+
+// distinct is how many different records were handed out.
+func (j *journal) distinct() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := 0
+	for offsets := range maps.Values(j.calls) {
+		seen := map[int64]bool{}
+		for _, o := range offsets {
+			seen[o] = true
+		}
+		n += len(seen)
+	}
+	return n
+}
+
+// settleAll is a handle that notes and settles.
+func (j *journal) settleAll(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	j.note(m)
+	return Settled
+}
+
+// eventually waits for what must become true.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	within(t, 40*time.Second, what, ok)
+}
+
+func within(t testing.TB, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	timeout := time.After(limit)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-timeout:
+			t.Fatalf("not within %v: %s", limit, what)
+		case <-tick.C:
+		}
+	}
+}
+
+// counter notes what was counted.
+type counter struct{ consumed, lost, expired, duplicates atomic.Int64 }
+
+func (c *counter) Consumed(n int64) { c.consumed.Add(n) }
+func (c *counter) Lost(n int64)     { c.lost.Add(n) }
+func (c *counter) Expired(n int64)  { c.expired.Add(n) }
+func (c *counter) Duplicate()       { c.duplicates.Add(1) }
