@@ -1,0 +1,88 @@
+package memory
+
+import (
+	"slices"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// session is the life of a consumer or a window. Its broker's lock guards all but changed.
+type session struct {
+	list    *list
+	out     map[uint64]*item // handed out and not settled, by tag
+	last    uint64
+	over    bool
+	acked   int
+	changed chan struct{}
+}
+
+// open begins a session; nil when the queue is missing or the broker is down. The lock must be held.
+func (b *Broker) open(name string) *session {
+	l := b.queues[name]
+	if l == nil || b.down {
+		return nil
+	}
+	s := &session{list: l, out: map[uint64]*item{}, changed: make(chan struct{}, 1)}
+	l.sessions = append(l.sessions, s)
+	return s
+}
+
+func (s *session) poke() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// take hands the oldest item out. The lock must be held.
+func (s *session) take() queue.Delivery {
+	i := s.list.ready[0]
+	s.list.ready[0] = nil
+	s.list.ready = s.list.ready[1:]
+	s.last++
+	s.out[s.last] = i
+	return queue.Delivery{
+		Message: i.m, Queue: s.list.spec.Name, Redelivered: i.returns > 0, Returns: i.returns, Tag: s.last, Session: s,
+	}
+}
+
+// Ack removes the message.
+func (s *session) Ack(tag uint64) { s.settle(tag, false) }
+
+// Release gives the message back to its place.
+func (s *session) Release(tag uint64) { s.settle(tag, true) }
+
+func (s *session) settle(tag uint64, back bool) {
+	s.list.b.mu.Lock()
+	defer s.list.b.mu.Unlock()
+	i := s.out[tag]
+	if i == nil || s.over {
+		return
+	}
+	delete(s.out, tag)
+	if back {
+		s.back(i)
+	} else {
+		s.acked++
+	}
+	s.poke()
+}
+
+func (s *session) back(i *item) {
+	i.returns++
+	s.list.add(i)
+}
+
+// end gives everything back that was not settled. The lock must be held.
+func (s *session) end() {
+	if s.over {
+		return
+	}
+	s.over = true
+	s.list.sessions = slices.DeleteFunc(s.list.sessions, func(o *session) bool { return o == s })
+	for _, i := range s.out {
+		s.back(i)
+	}
+	clear(s.out)
+	s.poke()
+}
