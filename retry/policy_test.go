@@ -92,6 +92,21 @@ func TestEachDifferentDelayIsAQueueAndTargetsComeFirst(t *testing.T) {
 	}
 }
 
+func TestPeopleReadWaitsAndQueues(t *testing.T) {
+	top, err := NewTopology("shipping", "orders", Linear(5*s, 5*s, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `5s, 10s: 15s in all, then the dead set
+  shipping.orders.delay.5000
+  shipping.orders.delay.10000
+  shipping.orders.instant
+  shipping.orders.dead_set`
+	if top.String() != want || !strings.HasPrefix(want, top.Waits()) {
+		t.Errorf("topology reads:\n%s", top)
+	}
+}
+
 func TestDelaysThatCannotBeQueuesAreRefused(t *testing.T) {
 	tests := []struct {
 		name   string
