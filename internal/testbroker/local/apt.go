@@ -47,7 +47,7 @@ func Installable(sudo bool) error {
 	switch {
 	case !have("apt-get"):
 		return fmt.Errorf("no apt-get here: %w", ErrMissing)
-	case os.Geteuid() != 0 && !(sudo && have("sudo")):
+	case os.Geteuid() != 0 && (!sudo || !have("sudo")):
 		return ErrRoot
 	default:
 		return nil

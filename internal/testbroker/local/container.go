@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
+// What runs where the brokers cannot be had otherwise.
 const (
-	// RabbitImage and KafkaImage are what runs where the brokers cannot be had otherwise.
 	RabbitImage = "rabbitmq:4.3"
 	KafkaImage  = "apache/kafka:" + KafkaVersion
 )

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -35,6 +37,8 @@ func startBrokers(ctx context.Context, dir string) (*brokers, error) {
 	all.Go(func() { b.startRabbits(ctx, dir, rabbitErr) })
 	all.Go(func() { b.startKafka(ctx, dir, kafkaErr) })
 	all.Wait()
+	slices.SortFunc(b.rabbits, byVersion)
+	slices.Sort(b.tested) // side by side they came in any order
 	if err := ctx.Err(); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -132,6 +136,20 @@ func (b *brokers) startKafka(ctx context.Context, dir string, installed error) {
 		return
 	}
 	b.setKafka(c.Addr(), "Kafka "+local.KafkaVersion+" (container "+local.KafkaImage+")", c)
+}
+
+// byVersion puts the oldest first.
+func byVersion(x, y testbroker.Node) int {
+	return slices.Compare(numbers(x.Version), numbers(y.Version))
+}
+
+func numbers(version string) []int {
+	var all []int
+	for part := range strings.SplitSeq(version, ".") {
+		n, _ := strconv.Atoi(part) // what is no number comes first
+		all = append(all, n)
+	}
+	return all
 }
 
 const fix = "make brokers"

@@ -18,7 +18,7 @@ import (
 type options struct {
 	quick   bool
 	timeout time.Duration
-	args    []string // for go test; empty: everything
+	args    []string // packages; empty: everything
 }
 
 func main() {
@@ -68,9 +68,12 @@ func test(ctx context.Context, o options) (err error) {
 func runTests(ctx context.Context, o options, temp string, b *brokers) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the tests took longer than %s", o.timeout))
 	defer cancel()
-	dirs, err := modules(".")
-	if err != nil {
-		return err
+	dirs := []string{"."}
+	if len(o.args) == 0 {
+		var err error
+		if dirs, err = modules("."); err != nil {
+			return err
+		}
 	}
 	testTemp := filepath.Join(temp, "tmp")
 	if err := os.Mkdir(testTemp, 0o700); err != nil {
@@ -89,24 +92,26 @@ func runTests(ctx context.Context, o options, temp string, b *brokers) error {
 	return closing(o, b, r, errors.Join(broken...))
 }
 
+// module vets and tests one module; what vet finds does not keep the tests from running.
 func module(ctx context.Context, o options, dir, temp string, b *brokers, r *report) error {
+	packages := o.args
+	if len(packages) == 0 {
+		packages = []string{"./..."}
+	}
 	args := []string{"test", "-json", "-p", "2"}
+	var vetted error
 	if o.quick {
 		args = append(args, "-short")
 	} else {
-		vet := goCommand(ctx, dir, temp, nil, "vet", "./...")
+		args = append(args, "-race", "-timeout", o.timeout.String())
+		vet := goCommand(ctx, dir, temp, nil, append([]string{"vet"}, packages...)...)
 		vet.Stdout = os.Stdout
 		if err := vet.Run(); err != nil {
-			return fmt.Errorf("go vet: %w", err)
+			vetted = fmt.Errorf("go vet: %w", err)
 		}
-		args = append(args, "-race", "-timeout", o.timeout.String())
 	}
-	if len(o.args) > 0 {
-		args = append(args, o.args...)
-	} else {
-		args = append(args, "./...")
-	}
-	return goTest(goCommand(ctx, dir, temp, b.env(), args...), r)
+	tested := goTest(goCommand(ctx, dir, temp, b.env(), append(args, packages...)...), r)
+	return errors.Join(vetted, tested)
 }
 
 // closing prints what was tested and what not, and says how it ended. The

@@ -32,11 +32,11 @@ type report struct {
 
 	passed, failed, skipped int
 
-	notRun  map[string]int     // reason: tests
-	slow    []timed            // tests without subtests
-	outputs map[testID]string  // of what still runs; a package's own has no name
-	running map[testID]bool    // tests that began and did not end
-	counts  map[string]int     // by package: tests that ended
+	notRun  map[string]int    // reason: tests
+	slow    []timed           // tests without subtests
+	outputs map[testID]string // of what still runs; a package's own has no name
+	running map[testID]bool   // tests that began and did not end
+	counts  map[string]int    // by package: tests that ended
 }
 
 func newReport(out io.Writer) *report {

@@ -1,0 +1,32 @@
+# What people and CI run. `make` alone explains.
+.PHONY: help run test quick lint generate bench brokers
+.DEFAULT_GOAL := help
+
+RUNNER := go run ./internal/testbroker/run
+TOOL   := go tool -modfile=tools/go.mod
+
+help: ## explain the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## the example actor on embedded brokers, with orders of its own
+	go run ./examples/orders
+
+test: ## vet and all tests with the race detector, on real brokers it starts itself
+	$(RUNNER)
+
+quick: ## only the tests that need no broker
+	$(RUNNER) -quick
+
+lint: ## gofmt, golangci-lint, govulncheck
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w $$unformatted"; exit 1; }
+	$(TOOL) golangci-lint run
+	@tools/vulncheck
+
+generate: ## files that are made from code, like docs/CONFIGURATION.md
+	go generate ./...
+
+bench: ## benchmarks beside the same work done by other means
+	cd bench && go run .
+
+brokers: ## install what `make test` needs, with sudo if need be
+	$(RUNNER) -install
