@@ -93,14 +93,17 @@ func TestAMessageWithoutIdentityIsNamedByItsPosition(t *testing.T) {
 	}
 }
 
-var ofTheBroker = map[string]any{
-	"x-death": []any{map[string]any{"count": int64(1)}}, "x-first-death-queue": "q", "x-last-death-reason": "expired",
-	"x-delivery-count": int64(9), "x-acquired-count": int64(9), "CC": []any{"other"}, "BCC": []any{"other"},
+// ofTheBroker are headers that a broker adds.
+func ofTheBroker() map[string]any {
+	return map[string]any{
+		"x-death": []any{map[string]any{"count": int64(1)}}, "x-first-death-queue": "q", "x-last-death-reason": "expired",
+		"x-delivery-count": int64(9), "x-acquired-count": int64(9), "CC": []any{"other"}, "BCC": []any{"other"},
+	}
 }
 
 func TestUnknownHeadersAreKeptAndThoseOfTheBrokerAreNot(t *testing.T) {
 	q := hand().Encode()
-	maps.Copy(q.Headers, ofTheBroker)
+	maps.Copy(q.Headers, ofTheBroker())
 	mine := map[string]any{"x-stepwell-of-1.7": "new", "tenant": []byte("a"), "n": int64(3), "list": []any{nil, true}}
 	maps.Copy(q.Headers, mine)
 	q.Headers["nested"] = map[string]any{"a": 1}
@@ -114,7 +117,7 @@ func TestUnknownHeadersAreKeptAndThoseOfTheBrokerAreNot(t *testing.T) {
 			t.Errorf("%s is lost", name)
 		}
 	}
-	for name := range ofTheBroker {
+	for name := range ofTheBroker() {
 		if again.Headers[name] != nil {
 			t.Errorf("%s is published again", name)
 		}
@@ -135,7 +138,7 @@ func TestUnknownHeadersThatDoNotFitGoLargestFirst(t *testing.T) {
 
 func TestABrokenMessageIsBuriedAsItIsWithItsReason(t *testing.T) {
 	m := queue.Message{ID: "x", Body: []byte{0xff}, Headers: map[string]any{"junk": map[string]any{"a": 1}, hAttempt: "x", hReason: "old", "huge": make([]byte, 100<<10)}}
-	maps.Copy(m.Headers, ofTheBroker)
+	maps.Copy(m.Headers, ofTheBroker())
 	at := time.Unix(1, 5)
 	b := Broken(m, Failure{Reason: "undecodable", Error: "header\nx", At: at})
 	if b.ID != "x" || !bytes.Equal(b.Body, m.Body) || b.Headers["junk"] == nil || b.Headers[hAttempt] != "x" || b.Headers["x-death"] != nil {
