@@ -1,0 +1,268 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell"
+)
+
+func TestPartitionsMoveToANewMemberWithoutARepeatWhenHandlersFinish(t *testing.T) {
+	for _, protocol := range []string{"classic", "consumer"} {
+		t.Run(protocol, func(t *testing.T) {
+			w := realWorld(t, 4)
+			l := newLedger()
+			defer l.watch(t, w)()
+			handle := func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+				l.call(m)
+				time.Sleep(time.Millisecond) // a handler that works
+				l.settle(m)
+				return Settled
+			}
+			cfg := w.config()
+			cfg.GroupProtocol, cfg.HeartbeatInterval = protocol, 500*time.Millisecond
+			first := w.run(cfg, handle)
+			for p := range int32(4) {
+				w.produce(p, 2000)
+			}
+			eventually(t, "the first works", func() bool { return l.count() > 100 })
+			second := w.run(cfg, handle)
+			eventually(t, "both have two", func() bool { return first.Status().Partitions == 2 && second.Status().Partitions == 2 })
+			if err := first.end(); err != nil {
+				t.Error(err)
+			}
+			eventually(t, "the second has all", func() bool { return second.Status().Partitions == 4 })
+			eventually(t, "all is settled", func() bool { return l.count() == 8000 })
+			if err := second.end(); err != nil {
+				t.Error(err)
+			}
+			if l.repeats > 0 {
+				t.Errorf("%d repeats", l.repeats)
+			}
+		})
+	}
+}
+
+func TestAMemberThatDiesIsReplacedWithinItsSessionAndNothingIsSkipped(t *testing.T) {
+	w := realWorld(t, 2)
+	l := newLedger()
+	defer l.watch(t, w)()
+	var dead atomic.Bool
+	var mu sync.Mutex
+	var conns []net.Conn
+	cfg := w.config()
+	cfg.SessionTimeout, cfg.HeartbeatInterval = 6*time.Second, time.Second
+	mortal := cfg
+	mortal.Kafka = append(mortal.Kafka, kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dead.Load() {
+			return nil, errors.New("dead")
+		}
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		mu.Lock()
+		defer mu.Unlock()
+		conns = append(conns, c)
+		return c, err
+	}))
+	victim := w.run(mortal, func(ctx context.Context, m *stepwell.Message, _ Ticket) Outcome {
+		l.call(m)
+		if m.Origin.Offset == 50 {
+			<-ctx.Done()
+			return Abandoned
+		}
+		l.settle(m)
+		return Settled
+	})
+	w.produce(0, 100)
+	w.produce(1, 100)
+	eventually(t, "the victim has come half way", func() bool { c := w.committed(); return c[0] == 50 && c[1] == 50 })
+	dead.Store(true)
+	mu.Lock()
+	for _, c := range conns {
+		_ = c.Close()
+	}
+	mu.Unlock()
+	began := time.Now()
+	heir := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+		l.call(m)
+		l.settle(m)
+		return Settled
+	})
+	within(t, 15*time.Second, "the heir has done the rest", func() bool { return l.count() == 200 })
+	t.Log("taken over after", time.Since(began))
+	if err := heir.end(); err != nil {
+		t.Error(err)
+	}
+	if s := victim.Status(); s.Err == "" {
+		t.Error("the cut-off member says that all is well")
+	}
+	victim.kill(nil)
+	<-victim.done
+}
+
+func TestARevokeCancelsASlowHandlerWithItsCauseAndTheNextOwnerRunsItsMessage(t *testing.T) {
+	w := fakeWorld(t, 2)
+	w.produce(0, 3)
+	w.produce(1, 3)
+	cfg := w.config()
+	cfg.RevokeTimeout, cfg.HeartbeatInterval = 500*time.Millisecond, 200*time.Millisecond
+	causes := make(chan error, 2)
+	var published atomic.Value
+	first := w.run(cfg, func(ctx context.Context, m *stepwell.Message, tk Ticket) Outcome {
+		if m.Origin.Offset != 1 {
+			return Settled
+		}
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		published.Store(tk.Context())
+		return Abandoned
+	})
+	eventually(t, "the first is stuck in both", func() bool { c := w.committed(); return c[0] == 1 && c[1] == 1 })
+	j := newJournal()
+	w.run(cfg, j.settleAll)
+	if err := <-causes; !errors.Is(err, ErrRevoked) {
+		t.Fatalf("cause %v", err)
+	}
+	eventually(t, "the second has run what the first gave up", func() bool { return j.count() == 2 })
+	eventually(t, "nothing of the lost partition may be published", func() bool {
+		return errors.Is(context.Cause(published.Load().(context.Context)), ErrRevoked)
+	})
+	if s := first.Status(); s.Partitions != 1 {
+		t.Fatalf("status %+v", s)
+	}
+}
+
+// lone is a reader with a partition, without a cluster's help: its callbacks are called by the test.
+func lone(t *testing.T, handle Handle) (*Reader, topicPartition) {
+	t.Helper()
+	r, err := New(Config{Stream: "orders", Group: "g", Topics: []string{"t"}}, handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var end context.CancelFunc
+	r.life, end = context.WithCancel(context.Background())
+	t.Cleanup(func() {
+		r.drop(r.all(), ErrShutdown)
+		end()
+		r.workers.Wait()
+	})
+	return r, topicPartition{"t", 0}
+}
+
+func records(from, to int64) *kgo.FetchPartition {
+	f := &kgo.FetchPartition{HighWatermark: to}
+	for o := from; o < to; o++ {
+		f.Records = append(f.Records, &kgo.Record{Topic: "t", Offset: o, Value: []byte("0123456789")})
+	}
+	return f
+}
+
+func TestANewWorkerWaitsForTheOldOneOfTheSamePartition(t *testing.T) {
+	var running, most atomic.Int64
+	inside, release := make(chan struct{}, 10), make(chan struct{})
+	r, tp := lone(t, func(context.Context, *stepwell.Message, Ticket) Outcome {
+		most.Store(max(most.Load(), running.Add(1)))
+		defer running.Add(-1)
+		inside <- struct{}{}
+		<-release // deaf to its context
+		return Settled
+	})
+	ours := map[string][]int32{tp.topic: {tp.partition}}
+	for range 3 {
+		r.onAssigned(t.Context(), nil, ours)
+		r.receive(tp, records(0, 2), [16]byte{1})
+		if len(inside) == 0 {
+			eventually(t, "the first worker works", func() bool { return len(inside) > 0 })
+		}
+		r.onLost(t.Context(), nil, ours)
+	}
+	r.onAssigned(t.Context(), nil, ours)
+	r.receive(tp, records(0, 2), [16]byte{1})
+	close(release)
+	eventually(t, "the last worker is through", func() bool { r.flushAll(); return r.load.records.Load() == 0 })
+	if most.Load() != 1 {
+		t.Fatalf("%d at once", most.Load())
+	}
+}
+
+func TestWhatWasSettledBeyondTheCommitIsNotRunAgainWhenThePartitionComesBack(t *testing.T) {
+	j := newJournal()
+	c := &counter{}
+	r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+		j.note(m)
+		if m.Origin.Offset == 2 {
+			return Pending // never settled
+		}
+		return Settled
+	})
+	r.count = c
+	ours := map[string][]int32{tp.topic: {tp.partition}}
+	round := func(start, end int64, id byte) {
+		r.onAssigned(t.Context(), nil, ours)
+		r.lookup(tp).begin(position{start, 0}, false)
+		before := j.count() + int(c.duplicates.Load())
+		r.receive(tp, records(start, end), [16]byte{id})
+		eventually(t, "all is handed out", func() bool { return j.count()+int(c.duplicates.Load()) == before+int(end-start) })
+		eventually(t, "all is flushed", func() bool { r.flushAll(); return r.load.records.Load() == end-2 })
+		if at, ok := r.lookup(tp).dirty(); ok {
+			r.lookup(tp).stored(at)
+		}
+		r.onLost(t.Context(), nil, ours)
+	}
+	round(0, 10, 1)
+	round(2, 10, 1)
+	if got := j.of(0); len(got) != 11 || got[10] != 2 || c.duplicates.Load() != 7 {
+		t.Fatalf("calls %v, %d duplicates", got, c.duplicates.Load())
+	}
+	round(2, 12, 1)
+	if got := j.of(0); len(got) != 14 {
+		t.Fatalf("calls %v", got)
+	}
+	round(1, 10, 1) // an operator went back: all is wanted again
+	if got := j.of(0); len(got) != 23 {
+		t.Fatalf("calls after a rewind %v", got)
+	}
+	round(2, 10, 2) // another topic of the same name
+	if got := j.of(0); len(got) != 31 {
+		t.Fatalf("calls of a new topic %v", got)
+	}
+}
+
+func TestRecordsOfAPartitionThatIsNotOursAreDropped(t *testing.T) {
+	j := newJournal()
+	r, tp := lone(t, j.settleAll)
+	r.receive(tp, records(0, 5), [16]byte{})
+	if r.load.records.Load() != 0 || j.count() != 0 {
+		t.Fatal("they were taken")
+	}
+}
+
+func TestALostPartitionFreesItsPartOfTheWindowOnceAndItsTicketsChangeNothing(t *testing.T) {
+	tickets := make(chan Ticket, 10)
+	r, tp := lone(t, func(_ context.Context, _ *stepwell.Message, tk Ticket) Outcome {
+		tickets <- tk
+		return Pending
+	})
+	ours := map[string][]int32{tp.topic: {tp.partition}}
+	r.onAssigned(t.Context(), nil, ours)
+	r.receive(tp, records(0, 10), [16]byte{})
+	eventually(t, "all is handed out", func() bool { return len(tickets) == 10 })
+	(<-tickets).Settle()
+	r.onLost(t.Context(), nil, ours)
+	for len(tickets) > 0 {
+		tk := <-tickets
+		if !errors.Is(context.Cause(tk.Context()), ErrLost) {
+			t.Fatalf("the ticket's context ended with %v", context.Cause(tk.Context()))
+		}
+		tk.Settle()
+	}
+	if n, b := r.load.records.Load(), r.load.bytes.Load(); n != 0 || b != 0 {
+		t.Fatalf("%d records and %d bytes in flight", n, b)
+	}
+}
