@@ -35,7 +35,7 @@ func (k *consumer) keep(ctx context.Context) {
 			}
 		case _, ok := <-k.lost:
 			if ok {
-				k.end(errConsumerLost)
+				k.end(fmt.Errorf("%w; the time-out should be %s", errConsumerLost, k.b.config.ConsumerTimeout))
 			} else {
 				k.lost = nil
 			}

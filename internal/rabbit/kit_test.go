@@ -18,8 +18,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// onEach runs the test on every RabbitMQ there is.
+// onEach runs the test on every RabbitMQ there is, at the same time.
 func onEach(t *testing.T, test func(t *testing.T, url string)) {
+	inTurn(t, func(t *testing.T, url string) {
+		t.Parallel()
+		test(t, url)
+	})
+}
+
+// inTurn runs the test on one RabbitMQ after the other.
+func inTurn(t *testing.T, test func(t *testing.T, url string)) {
 	for _, node := range testbroker.RabbitMQs(t) {
 		t.Run(node.Version, func(t *testing.T) { test(t, node.URL) })
 	}

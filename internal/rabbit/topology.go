@@ -255,5 +255,10 @@ func (t *topology) heal(ctx context.Context, s *session) error {
 	for _, name := range created {
 		t.b.config.Logger.Warn("queue was missing and has been declared again", "queue", name)
 	}
+	if err == nil {
+		for _, spec := range specs {
+			t.b.trouble.clear("queue " + spec.Name)
+		}
+	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -165,7 +166,7 @@ func TestWalkerThatDiesLeavesLeaseAndMessages(t *testing.T) {
 }
 
 func TestWindowHoldsNoMoreThanItsBytes(t *testing.T) {
-	onEach(t, func(t *testing.T, url string) {
+	inTurn(t, func(t *testing.T, url string) {
 		b, n := walkOf(t, url, 0)
 		const count, each = 2000, 100_000
 		c := newTally(count)
@@ -233,4 +234,23 @@ func TestLeaseOfABrokerThatIsAwayIsUnavailable(t *testing.T) {
 		t.Errorf("Depth: %v", err)
 	}
 	t.Log(fmt.Sprint(err))
+}
+
+func TestAcksThatTheBrokerDidNotTakeAreReported(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		b, n := walkOf(t, url, 30)
+		l := leaseOf(t, b, n.dead)
+		w := windowOf(t, l, 10)
+		for i, d := range w.Deliveries() {
+			if i < 3 {
+				w.(*window).acks.tags[d.Tag] = true // as an ack that a leader took with it
+			} else {
+				d.Ack()
+			}
+		}
+		depth, err := w.Close(t.Context())
+		if err == nil || depth != 23 || !strings.Contains(err.Error(), "3 of 10 acks") {
+			t.Errorf("Close: %d, %v", depth, err)
+		}
+	})
 }

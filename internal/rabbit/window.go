@@ -18,8 +18,6 @@ const (
 	windowPrefetch = 2000
 	// windowIdle is how long nothing arrives before a window asks whether there is more.
 	windowIdle = 250 * time.Millisecond
-	// closeLimit is how long the queue may take to show what was given back.
-	closeLimit = 10 * time.Second
 )
 
 // window holds the oldest messages on a channel of its own, until that is closed.
@@ -28,33 +26,12 @@ type window struct {
 	ch         *amqp.Channel // nil: the queue was empty
 	deliveries []queue.Delivery
 	depth      int
-	acks       *ackCounter
+	maxBytes   int
+	acks       *heldAcks
+	late       map[string]bool // ids of what arrived after the depth was read
 	stop       context.CancelFunc
 	running    sync.WaitGroup
 }
-
-// ackCounter counts the acks that it leads on.
-type ackCounter struct {
-	*acks
-	mu    sync.Mutex
-	count int
-}
-
-func (a *ackCounter) Ack(tag uint64) {
-	a.mu.Lock()
-	a.count++
-	a.mu.Unlock()
-	a.acks.Ack(tag)
-}
-
-func (a *ackCounter) acked() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.count
-}
-
-// Release leaves the message to the end of the window: given back earlier it would change the order.
-func (a *ackCounter) Release(uint64) {}
 
 // Window holds the oldest messages; see queue.Lease.
 func (l *lease) Window(ctx context.Context, most, maxBytes int) (queue.Window, error) {
@@ -70,9 +47,9 @@ func (l *lease) Window(ctx context.Context, most, maxBytes int) (queue.Window, e
 	if err != nil {
 		return nil, err
 	}
-	w := &window{l: l, depth: depth, acks: &ackCounter{acks: newAcks()}, stop: func() {}}
+	w := newWindow(l, depth, maxBytes)
 	if depth > 0 {
-		if err := w.start(ctx, min(most, depth), maxBytes); err != nil {
+		if err := w.start(ctx, min(most, depth)); err != nil {
 			return nil, err
 		}
 	}
@@ -80,12 +57,18 @@ func (l *lease) Window(ctx context.Context, most, maxBytes int) (queue.Window, e
 	return w, nil
 }
 
-func (w *window) start(ctx context.Context, most, maxBytes int) error {
+func newWindow(l *lease, depth, maxBytes int) *window {
+	return &window{
+		l: l, depth: depth, maxBytes: maxBytes, acks: newHeldAcks(), late: map[string]bool{}, stop: func() {},
+	}
+}
+
+func (w *window) start(ctx context.Context, most int) error {
 	deliveries, err := w.consume()
 	if err != nil {
 		return w.l.failed(err)
 	}
-	if err := w.read(ctx, deliveries, most, maxBytes); err != nil {
+	if err := w.read(ctx, deliveries, most); err != nil {
 		_ = w.l.session.closeChannel(w.ch)
 		return w.l.failed(err)
 	}
@@ -114,7 +97,7 @@ func (w *window) consume() (deliveries <-chan amqp.Delivery, err error) {
 var errWindowLost = errors.New("the broker ended the walk's consumer")
 
 // read keeps the oldest messages, up to most and about maxBytes.
-func (w *window) read(ctx context.Context, deliveries <-chan amqp.Delivery, most, maxBytes int) error {
+func (w *window) read(ctx context.Context, deliveries <-chan amqp.Delivery, most int) error {
 	idle := time.NewTicker(windowIdle)
 	defer idle.Stop()
 	total, quiet := 0, 0
@@ -128,7 +111,7 @@ func (w *window) read(ctx context.Context, deliveries <-chan amqp.Delivery, most
 			w.acks.take(d.DeliveryTag)
 			one := decode(&d, w.l.queue, w.acks)
 			total += size(&one.Message)
-			if len(w.deliveries) > 0 && total > maxBytes {
+			if len(w.deliveries) > 0 && total > w.maxBytes {
 				return nil
 			}
 			w.deliveries = append(w.deliveries, one)
@@ -154,6 +137,9 @@ func (w *window) read(ctx context.Context, deliveries <-chan amqp.Delivery, most
 func (w *window) discard(deliveries <-chan amqp.Delivery) {
 	for d := range deliveries {
 		w.acks.take(d.DeliveryTag)
+		if d.DeliveryTag > uint64(w.depth) {
+			w.late[d.MessageId] = true
+		}
 	}
 }
 
@@ -203,24 +189,4 @@ func (w *window) closeChannel() error {
 		return err
 	}
 	return w.l.session.closeChannel(w.ch)
-}
-
-// verify waits until the queue has at least what was not acked; more may have arrived.
-func (w *window) verify(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, closeLimit)
-	defer cancel()
-	want := w.depth - w.acks.acked()
-	for {
-		state, err := w.l.session.inspect(w.l.queue)
-		switch {
-		case err != nil:
-			return 0, w.l.failed(err)
-		case state.Consumers == 0 && state.Messages >= want:
-			return state.Messages, nil
-		}
-		if !sleep(ctx, 10*time.Millisecond) {
-			return state.Messages, fmt.Errorf("walk of %s: the queue shows %d messages, not %d (%d less %d acks)",
-				w.l.queue, state.Messages, want, w.depth, w.acks.acked())
-		}
-	}
 }

@@ -1,0 +1,123 @@
+package rabbit
+
+import (
+	"slices"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// settle looks at the oldest messages in flight as far as their confirms came.
+func (l *lane) settle() {
+	n := 0
+	for n < len(l.flight) && isDone(l.flight[n]) {
+		n++
+	}
+	if n == 0 || l.open.ch.IsClosed() { // a channel that closes makes every confirm look like a refusal: see end
+		return
+	}
+	l.drainReturns()
+	for _, o := range l.flight[:n] {
+		l.judge(o)
+	}
+	clear(l.flight[:n])
+	l.flight = l.flight[n:]
+}
+
+func isDone(o *outgoing) bool {
+	select {
+	case <-o.confirm.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// judge tells what a confirm means. The returns that came before it are noted already.
+//
+// It asks the message's own confirmation: the library's ordered stream of confirms (NotifyPublish) calls a refused message
+// confirmed when a later "all up to here" arrives before the ones ahead of it.
+func (l *lane) judge(o *outgoing) {
+	switch {
+	case o.returned:
+		l.p.b.trouble.set("queue "+o.queue, "queue "+o.queue+" is missing: what is published to it is held back")
+		l.p.b.topology.missing()
+		l.hold(o)
+	case !o.confirm.Acked():
+		l.p.b.trouble.set("queue "+o.queue, "queue "+o.queue+" refuses messages: what is published to it is held back")
+		l.hold(o)
+	default:
+		if o.tries > 0 {
+			l.p.b.trouble.clear("queue " + o.queue)
+		}
+		if l.limit == 1 {
+			l.wait.reset()
+			l.p.b.trouble.clear(l.part)
+		}
+		l.limit = min(2*l.limit, l.p.b.config.PublishWindow)
+		o.done(nil)
+	}
+}
+
+// hold keeps the message back for a while.
+func (l *lane) hold(o *outgoing) {
+	o.due = time.Now().Add(l.holding.after(o.tries))
+	o.tries++
+	l.held = append(l.held, o)
+}
+
+// drainReturns notes all returns that are there. A return is there before its confirm is.
+func (l *lane) drainReturns() {
+	for {
+		select {
+		case r, ok := <-l.open.returns:
+			if !ok {
+				return
+			}
+			l.note(r, true)
+		default:
+			return
+		}
+	}
+}
+
+// note marks what came back. A return does not say which publish it answers, so all that look alike are marked: at worst
+// one is published twice.
+func (l *lane) note(r amqp.Return, ok bool) {
+	if !ok {
+		l.open.returns = nil
+		return
+	}
+	for _, o := range l.flight {
+		if o.queue == r.RoutingKey && o.msg.MessageId == r.MessageId {
+			o.returned = true
+		}
+	}
+}
+
+func (l *lane) settleOutOfOrder() {
+	var confirmed []*outgoing
+	l.flight = slices.DeleteFunc(l.flight, func(o *outgoing) bool {
+		if !isDone(o) {
+			return false
+		}
+		confirmed = append(confirmed, o)
+		return true
+	})
+	if l.open.ch.IsClosed() {
+		l.flight = append(confirmed, l.flight...)
+		return
+	}
+	l.drainReturnsFor(confirmed)
+	for _, o := range confirmed {
+		l.judge(o)
+	}
+}
+
+// drainReturnsFor is drainReturns for messages that were taken out of flight.
+func (l *lane) drainReturnsFor(confirmed []*outgoing) {
+	rest := l.flight
+	l.flight = append(slices.Clone(confirmed), rest...)
+	l.drainReturns()
+	l.flight = rest
+}
