@@ -1,0 +1,4 @@
+package deadset
+
+// View is view, for the fuzz test.
+var View = view

@@ -1,0 +1,148 @@
+package deadset
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// maxShown is how much of a value or key an entry shows, in bytes.
+const maxShown = 64 << 10
+
+// Encodings of what an entry shows of bytes.
+const (
+	encodingJSON   = "json"
+	encodingText   = "text"
+	encodingBase64 = "base64"
+)
+
+// Entry is a dead message as a person looks at it. Key and value are null where the record's were.
+type Entry struct {
+	ID          string     `json:"id"`
+	Stream      string     `json:"stream"`
+	Channel     string     `json:"channel,omitempty"`
+	Topic       string     `json:"topic"`
+	Partition   int32      `json:"partition"`
+	Offset      int64      `json:"offset"`
+	Key         any        `json:"key"`
+	KeyEncoding string     `json:"key_encoding,omitempty"`
+	Timestamp   *time.Time `json:"timestamp,omitempty"`
+	Headers     []Header   `json:"headers"`
+	// Value is JSON where it is JSON, else text where it is that, else base64: Encoding says which.
+	Value    any    `json:"value"`
+	Encoding string `json:"encoding,omitempty"`
+	// Truncated says that only the first 64 KiB are shown, of Size bytes.
+	Truncated bool  `json:"truncated,omitempty"`
+	Size      int64 `json:"size"`
+	// Attempts counts the tries since the last replay, AttemptsTotal all.
+	Attempts      int        `json:"attempts"`
+	AttemptsTotal int        `json:"attempts_total"`
+	Replays       int        `json:"replays"`
+	FirstFailedAt *time.Time `json:"first_failed_at,omitempty"`
+	DiedAt        *time.Time `json:"died_at,omitempty"`
+	Reason        string     `json:"reason"`
+	Error         string     `json:"error"`
+	ErrorType     string     `json:"error_type,omitempty"`
+	Stack         string     `json:"stack,omitempty"`
+	TraceID       string     `json:"trace_id,omitempty"`
+}
+
+// Header is a header of the record.
+type Header struct {
+	Key      string `json:"key"`
+	Value    any    `json:"value"`
+	Encoding string `json:"encoding,omitempty"`
+}
+
+// view shows a message, also one that nobody can read.
+func view(d queue.Delivery) Entry {
+	e, err := envelope.Decode(d.Message)
+	if err != nil {
+		f := envelope.FailureOf(d.Message)
+		entry := Entry{
+			ID: text(d.ID), Headers: []Header{}, DiedAt: instant(f.At), Reason: f.Reason, Error: f.Error, Size: int64(len(d.Body)),
+		}
+		if entry.Reason == "" {
+			entry.Reason, entry.Error = stepwell.ReasonUndecodable, text(err.Error())
+		}
+		entry.Value, entry.Encoding, entry.Truncated = shown(d.Body)
+		return entry
+	}
+	m := &e.Message
+	entry := Entry{
+		ID: m.ID, Stream: m.Stream, Channel: m.Channel,
+		Topic: m.Origin.Topic, Partition: m.Origin.Partition, Offset: m.Origin.Offset,
+		Timestamp: instant(m.Time), Headers: headers(m.Headers), Size: int64(len(m.Value)),
+		Attempts: m.Attempt, AttemptsTotal: e.AttemptsTotal, Replays: m.Replays,
+		FirstFailedAt: instant(m.FirstFailed), DiedAt: instant(e.DiedAt),
+		Reason: e.Failure.Reason, Error: e.Failure.Error, ErrorType: e.Failure.ErrorType, Stack: e.Failure.Stack,
+		TraceID: traceID(e.TraceParent),
+	}
+	if e.Pointer {
+		entry.Size = e.Size
+	}
+	entry.Key, entry.KeyEncoding, _ = words(m.Key)
+	entry.Value, entry.Encoding, entry.Truncated = shown(m.Value)
+	return entry
+}
+
+// shown is a value as JSON where it is that, else as words.
+func shown(b []byte) (v any, encoding string, cut bool) {
+	if len(b) > 0 && len(b) <= maxShown && utf8.Valid(b) && json.Valid(b) {
+		return json.RawMessage(bytes.TrimSpace(b)), encodingJSON, false
+	}
+	return words(b)
+}
+
+// words are bytes as text where they are that, else in base64. Nil stays nil.
+func words(b []byte) (v any, encoding string, cut bool) {
+	if b == nil {
+		return nil, "", false
+	}
+	whole := b
+	if len(b) > maxShown {
+		b, cut = b[:maxShown], true
+	}
+	if printable(whole) {
+		return strings.ToValidUTF8(string(b), ""), encodingText, cut // a rune may be cut in two
+	}
+	return base64.StdEncoding.EncodeToString(b), encodingBase64, cut
+}
+
+func printable(b []byte) bool { return utf8.Valid(b) && !bytes.ContainsRune(b, 0) }
+
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func headers(all []stepwell.Header) []Header {
+	shown := make([]Header, 0, len(all))
+	for _, h := range all {
+		one := Header{Key: text(h.Key)}
+		one.Value, one.Encoding, _ = words(h.Value)
+		shown = append(shown, one)
+	}
+	return shown
+}
+
+func instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// traceID is the second part of a W3C traceparent.
+func traceID(parent string) string {
+	parts := strings.Split(parent, "-")
+	if len(parts) != 4 {
+		return ""
+	}
+	return parts[1]
+}

@@ -1,0 +1,112 @@
+// Package embedded has a Kafka and retry queues inside the process, for examples and tests. Nothing in them survives it.
+//
+// A program that does not import this package does not link it.
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell/embedded/memory"
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// Options describe the Kafka.
+type Options struct {
+	// Topics are made at start, with their number of partitions. Others are made when they are first produced to.
+	Topics map[string]int32
+	// VirtualNetwork does without sockets, for tests under testing/synctest.
+	VirtualNetwork bool
+}
+
+// Brokers are an in-process Kafka and queues in memory, to be given to an actor as its App.Brokers.
+type Brokers struct {
+	options Options
+	queues  *memory.Broker
+	network kfake.VirtualNetwork
+
+	up        chan struct{} // closed when Kafka is up
+	once      sync.Once
+	opts      []kgo.Opt
+	addresses []string
+	producer  *kgo.Client
+}
+
+// New makes brokers; they begin with Run.
+func New(o Options) *Brokers {
+	return &Brokers{options: o, queues: memory.New(), up: make(chan struct{})}
+}
+
+// Run runs them until ctx ends. It can be called once.
+func (b *Brokers) Run(ctx context.Context) error {
+	err := errors.New("embedded brokers: Run was called before")
+	b.once.Do(func() { err = b.run(ctx) })
+	return err
+}
+
+func (b *Brokers) run(ctx context.Context) error {
+	opts := []kfake.Opt{kfake.NumBrokers(1), kfake.AllowAutoTopicCreation(), kfake.DefaultNumPartitions(4)}
+	for topic, partitions := range b.options.Topics {
+		opts = append(opts, kfake.SeedTopics(partitions, topic))
+	}
+	if b.options.VirtualNetwork {
+		opts = append(opts, kfake.ListenFn(b.network.Listen))
+	}
+	cluster, err := kfake.NewCluster(opts...)
+	if err != nil {
+		return fmt.Errorf("embedded kafka: %w", err)
+	}
+	defer cluster.Close()
+	b.addresses = cluster.ListenAddrs()
+	b.opts = []kgo.Opt{kgo.SeedBrokers(b.addresses...)}
+	if b.options.VirtualNetwork {
+		b.opts = append(b.opts, kgo.Dialer(b.network.DialContext))
+	}
+	b.producer, err = kgo.NewClient(append(b.opts, kgo.AllowAutoTopicCreation())...)
+	if err != nil {
+		return fmt.Errorf("embedded kafka: %w", err)
+	}
+	defer b.producer.Close()
+	close(b.up)
+	return b.queues.Run(ctx)
+}
+
+// Kafka waits until Run has Kafka up and tells how a client reaches it.
+func (b *Brokers) Kafka(ctx context.Context) ([]kgo.Opt, error) {
+	select {
+	case <-b.up:
+		return b.opts, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the embedded kafka: %w", ctx.Err())
+	}
+}
+
+// Addresses waits until Run has Kafka up and tells where it listens.
+func (b *Brokers) Addresses(ctx context.Context) ([]string, error) {
+	_, err := b.Kafka(ctx)
+	return b.addresses, err
+}
+
+// Queues are the queues for retries and dead sets.
+func (b *Brokers) Queues() queue.Broker { return b.queues }
+
+// Notice says what a user must know.
+func (b *Brokers) Notice() string {
+	return "EMBEDDED BROKERS: Kafka and queues are inside this process, and nothing in them survives it"
+}
+
+// Produce writes records and returns when Kafka has them.
+func (b *Brokers) Produce(ctx context.Context, records ...*kgo.Record) error {
+	if _, err := b.Kafka(ctx); err != nil {
+		return err
+	}
+	if err := b.producer.ProduceSync(ctx, records...).FirstErr(); err != nil {
+		return fmt.Errorf("produce: %w", err)
+	}
+	return nil
+}
