@@ -38,7 +38,7 @@ func main() {
 		err = test(ctx, o)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "make:", err)
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
@@ -82,12 +82,14 @@ func runTests(ctx context.Context, o options, temp string, b *brokers) error {
 	r := newReport(os.Stdout)
 	var broken []error
 	for _, dir := range dirs {
-		if err := module(ctx, o, dir, testTemp, b, r); err != nil {
+		err := module(ctx, o, dir, testTemp, b, r)
+		if ctx.Err() != nil { // what else went wrong follows from that
+			broken = []error{context.Cause(ctx)}
+			break
+		}
+		if err != nil {
 			broken = append(broken, fmt.Errorf("in %s: %w", dir, err))
 		}
-	}
-	if ctx.Err() != nil {
-		broken = append(broken, context.Cause(ctx))
 	}
 	return closing(o, b, r, errors.Join(broken...))
 }
@@ -103,7 +105,7 @@ func module(ctx context.Context, o options, dir, temp string, b *brokers, r *rep
 	if o.quick {
 		args = append(args, "-short")
 	} else {
-		args = append(args, "-race", "-timeout", o.timeout.String())
+		args = append(args, "-race", "-timeout", (o.timeout * 3 / 4).String()) // go says where a test hangs, before we end it
 		vet := goCommand(ctx, dir, temp, nil, append([]string{"vet"}, packages...)...)
 		vet.Stdout = os.Stdout
 		if err := vet.Run(); err != nil {
@@ -117,6 +119,7 @@ func module(ctx context.Context, o options, dir, temp string, b *brokers, r *rep
 // closing prints what was tested and what not, and says how it ended. The
 // line of the counts stands alone: people and machines look for it.
 func closing(o options, b *brokers, r *report, broken error) error {
+	r.abandon()
 	r.slowest(10)
 	for _, line := range b.tested {
 		r.printf("tested on %s\n", line)

@@ -136,6 +136,15 @@ func (r *report) endOfBroken(pkg string) {
 	r.failed += left
 }
 
+// abandon counts as failed what still ran when the run was ended.
+func (r *report) abandon() {
+	for id := range maps.Keys(r.running) {
+		r.printf("%s %s did not end\n", id.pkg, id.name)
+		r.failed++
+	}
+	clear(r.running)
+}
+
 // missed has a line for each reason why tests did not run.
 func (r *report) missed() []string {
 	var lines []string

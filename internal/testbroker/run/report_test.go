@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bytes"
+	"maps"
+	"strings"
+	"testing"
+)
+
+func TestReportCountsEveryWayInWhichATestCanEnd(t *testing.T) {
+	const start = `{"Action":"run","Package":"p","Test":"A"}` + "\n"
+	for _, c := range []struct {
+		name, events            string
+		passed, failed, skipped int
+		notRun                  map[string]int
+		says                    string
+	}{
+		{
+			name: "a test that passes", events: start + `{"Action":"pass","Package":"p","Test":"A"}` + "\n" + `{"Action":"pass","Package":"p"}`,
+			passed: 1, says: "ok       0.0s  p  1 tests",
+		},
+		{
+			name: "a failing test with what it printed", events: start + `{"Action":"output","Package":"p","Test":"A","Output":"wrong sum\n"}` + "\n" + `{"Action":"fail","Package":"p","Test":"A"}` + "\n" + `{"Action":"fail","Package":"p"}`,
+			failed: 1, says: "wrong sum",
+		},
+		{
+			name: "a skip of its own accord", events: start + `{"Action":"skip","Package":"p","Test":"A"}`,
+			skipped: 1,
+		},
+		{
+			name: "a skip for want of a broker", events: start + `{"Action":"output","Package":"p","Test":"A","Output":"    x.go:1: NOT RUN: no Kafka\n"}` + "\n" + `{"Action":"skip","Package":"p","Test":"A"}`,
+			skipped: 1, notRun: map[string]int{"no Kafka": 1},
+		},
+		{
+			name: "a process that died in a test", events: start + `{"Action":"fail","Package":"p"}`,
+			failed: 1, says: "p A did not end",
+		},
+		{
+			name: "a package that does not build", events: `{"Action":"build-output","ImportPath":"p","Output":"undefined: x\n"}` + "\n" + `{"Action":"fail","Package":"p","FailedBuild":"p"}`,
+			failed: 1, says: "undefined: x",
+		},
+		{
+			name: "a run that was ended", events: start,
+			failed: 1, says: "p A did not end",
+		},
+		{name: "a line that is no event", events: "go: downloading x", says: "go: downloading x"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out bytes.Buffer
+			r := newReport(&out)
+			if err := r.read(strings.NewReader(c.events)); err != nil {
+				t.Fatal(err)
+			}
+			r.abandon()
+			if r.passed != c.passed || r.failed != c.failed || r.skipped != c.skipped {
+				t.Errorf("%d passed, %d failed, %d skipped; want %d, %d, %d", r.passed, r.failed, r.skipped, c.passed, c.failed, c.skipped)
+			}
+			if !maps.Equal(r.notRun, c.notRun) {
+				t.Errorf("not run: %v, want %v", r.notRun, c.notRun)
+			}
+			if !strings.Contains(out.String(), c.says) {
+				t.Errorf("it says %q, without %q", out.String(), c.says)
+			}
+		})
+	}
+}
