@@ -16,28 +16,32 @@ type caller struct {
 	handler   stepwell.Handler
 	timeout   time.Duration
 	telemetry *telemetry.Stream
+	running   watch
 }
 
 // errNoVerdict is the answer of a handler whose context we cancelled: whatever it returned says nothing about the message.
 var errNoVerdict = errors.New("the handler was cancelled")
 
-// call runs the handler once. It returns errNoVerdict when ctx ended before the handler was done; a nil error always counts,
-// since the work is done.
-func (c *caller) call(ctx context.Context, m *stepwell.Message) (err error) {
+// call runs the handler once and returns its verdict. The error is errNoVerdict when ctx ended before the handler was done, else nil; that the work is
+// done always counts.
+func (c *caller) call(ctx context.Context, m *stepwell.Message) (v stepwell.Verdict, err error) {
 	began := time.Now()
+	slot := c.running.begin(m.Origin.Partition, began)
 	cc := &callContext{Context: ctx, deadline: began.Add(c.timeout)}
 	defer func() {
 		cc.end()
+		c.running.end(slot)
 		if p := recover(); p != nil {
-			err = &panicError{value: p, stack: debug.Stack()}
+			v = stepwell.Verdict{Kind: stepwell.Retry, Err: &panicError{value: p, stack: debug.Stack()}}
 		}
-		if err != nil && ctx.Err() != nil {
+		if v.Kind != stepwell.Done && ctx.Err() != nil {
 			err = errNoVerdict
 			return
 		}
-		c.telemetry.Handled(ctx, time.Since(began), stepwell.VerdictOf(err).Kind)
+		c.telemetry.Handled(ctx, time.Since(began), v.Kind)
 	}()
-	return c.handler(cc, m)
+	// The verdict is read where a panic is caught: an error may have an Unwrap that panics.
+	return stepwell.VerdictOf(c.handler(cc, m)), nil
 }
 
 // panicError is a handler's panic: an ordinary failure that keeps its stack. It does not unwrap: a verdict that was

@@ -1,0 +1,177 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/telemetry"
+	"github.com/stepwell/stepwell/server"
+)
+
+// Actor is an app with its configuration, ready to run once.
+type Actor struct {
+	app       App
+	cfg       *config.Config
+	log       *slog.Logger
+	telemetry *telemetry.Telemetry
+	brokers   Brokers
+	queues    queue.Broker // nil where no stream retries
+	streams   []*stream    // by id
+	server    *server.Server
+	started   atomic.Bool // the user's start function is done
+	depths    depths
+}
+
+// New puts an actor together. It connects nowhere; the error is about the app or its configuration.
+func New(cfg *config.Config, app App) (*Actor, error) {
+	a := &Actor{app: app, cfg: cfg, log: app.Logger}
+	if a.log == nil {
+		a.log = newLogger(cfg.Log)
+	}
+	var err error
+	if a.telemetry, err = telemetry.New(telemetry.Options{
+		App: cfg.App.Name, TracerProvider: app.Telemetry.Tracer, MeterProvider: app.Telemetry.Meter,
+	}); err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	if err := a.openBrokers(); err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, id := range slices.Sorted(maps.Keys(app.Streams)) {
+		s, err := a.newStream(id, app.Streams[id])
+		errs = append(errs, err)
+		a.streams = append(a.streams, s)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if err := a.telemetry.Observe(a.snapshot); err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	a.server, err = a.newServer()
+	return a, err
+}
+
+func (a *Actor) openBrokers() error {
+	retries := false
+	for id := range a.app.Streams {
+		retries = retries || *a.cfg.Stream(id).Retry.Enabled
+	}
+	a.brokers = a.app.Brokers
+	if a.brokers == nil {
+		c, err := newConfigured(a.cfg, retries, a.log)
+		if err != nil {
+			return err
+		}
+		a.brokers = c
+	}
+	if retries {
+		a.queues = a.brokers.Queues()
+	}
+	return nil
+}
+
+// Address is where the HTTP server listens; empty before it does, and when it is off.
+func (a *Actor) Address() string { return a.server.Addr() }
+
+// Run runs the actor until ctx ends and stops it against the flow: reading first, then the user's functions, then the connections, HTTP last.
+// It is nil for a stop that was asked for and came to its end within SHUTDOWN_TIMEOUT.
+func (a *Actor) Run(ctx context.Context) error {
+	a.log.Info("start", "app", a.cfg.App.Name)
+	if notice := a.brokers.Notice(); notice != "" {
+		a.log.Warn(notice)
+	}
+	for _, warning := range a.cfg.Warnings() {
+		a.log.Warn(warning)
+	}
+	parts := newStack()
+	err := a.start(ctx, parts)
+	if err == nil {
+		select {
+		case <-ctx.Done():
+			a.log.Info("stop", "budget", a.cfg.Shutdown.Timeout)
+		case err = <-parts.failed:
+			a.log.Error("a part ended, stop", "error", err)
+		}
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = nil // the stop came while we were starting
+	}
+	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Shutdown.Timeout)
+	defer cancel()
+	err = errors.Join(err, parts.unwind(budget), a.telemetry.Shutdown(budget))
+	a.log.Info("stopped")
+	return err
+}
+
+// start brings the parts up, each when those it needs are there.
+func (a *Actor) start(ctx context.Context, parts *stack) error {
+	parts.push(ctx, "http", a.server.Run)
+	parts.push(ctx, "brokers", a.brokers.Run)
+	parts.push(ctx, "stop function", a.stopFunction) // the user's stop runs when all above it is gone
+	if a.app.Start != nil {
+		if err := a.app.Start(ctx, &Env{Config: a.cfg, Logger: a.log}); err != nil {
+			return fmt.Errorf("start function: %w", err)
+		}
+	}
+	a.started.Store(true)
+	parts.push(ctx, "requests", a.server.Open)
+	kafka, err := a.brokers.Kafka(ctx)
+	if err != nil {
+		return fmt.Errorf("kafka: %w", err)
+	}
+	for _, s := range a.streams {
+		if err := s.open(kafka); err != nil {
+			return err
+		}
+	}
+	parts.push(ctx, "depths", a.watchDepths)
+	parts.push(ctx, "streams", a.runStreams)
+	return nil
+}
+
+// stopFunction waits until everything above it is gone, then calls the user's.
+func (a *Actor) stopFunction(ctx context.Context) error {
+	<-ctx.Done()
+	if a.app.Stop == nil {
+		return nil
+	}
+	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.lastPart())
+	defer cancel()
+	if err := a.app.Stop(budget); err != nil {
+		return fmt.Errorf("stop function: %w", err)
+	}
+	return nil
+}
+
+// lastPart is the part of SHUTDOWN_TIMEOUT that handlers do not get: for confirms, commits, and the user's stop function.
+func (a *Actor) lastPart() time.Duration {
+	return min(5*time.Second, a.cfg.Shutdown.Timeout/5)
+}
+
+var errShutdown = errors.New("the actor stops and the handler's time is up")
+
+// runStreams runs all readers and retry workers until ctx ends; their handlers may then go on for their part of the budget.
+func (a *Actor) runStreams(ctx context.Context) error {
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() {
+		time.AfterFunc(a.cfg.Shutdown.Timeout-a.lastPart(), func() { cancel(errShutdown) })
+	})()
+	g, stop := errgroup.WithContext(ctx)
+	for _, s := range a.streams {
+		g.Go(func() error { return s.run(stop, work) })
+	}
+	return g.Wait()
+}

@@ -1,0 +1,75 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stepwell/stepwell/deadset"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/telemetry"
+	"github.com/stepwell/stepwell/server"
+)
+
+// newServer makes the HTTP server with everything it shows.
+func (a *Actor) newServer() (*server.Server, error) {
+	all := make(map[string]server.Stream, len(a.streams))
+	for _, s := range a.streams {
+		of := server.Stream{Control: s}
+		if s.deadSet != nil {
+			of.DeadSet = deadSet{s.deadSet, s.telemetry}
+		}
+		all[s.id] = of
+	}
+	return server.New(server.Config{
+		Address: a.cfg.Server.Address, Token: a.cfg.Server.Token, Insecure: a.cfg.Server.Insecure,
+		BodyLimit: int64(a.cfg.Server.BodyLimit),
+		Streams:   all, Health: a.health, Metrics: a.telemetry.Handler(), User: a.app.HTTP, Logger: a.log,
+	})
+}
+
+// deadSet is a stream's dead set as the server sees it.
+type deadSet struct {
+	set       *deadset.Set
+	telemetry *telemetry.Stream
+}
+
+// Peek returns the oldest messages.
+func (d deadSet) Peek(ctx context.Context, count int) (server.Page, error) {
+	page, err := d.set.Peek(ctx, count)
+	if err != nil {
+		return nil, forServer(err)
+	}
+	all := make(server.Page, 0, len(page.Messages))
+	for _, m := range page.Messages {
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// Replay gives the oldest messages a new budget.
+func (d deadSet) Replay(ctx context.Context, count int) (server.Result, error) {
+	r, err := d.set.Replay(ctx, count)
+	d.telemetry.Replayed(int64(r.Done))
+	return server.Result(r), forServer(err)
+}
+
+// Delete removes the oldest messages.
+func (d deadSet) Delete(ctx context.Context, count int) (server.Result, error) {
+	r, err := d.set.Delete(ctx, count)
+	d.telemetry.Deleted(int64(r.Done))
+	return server.Result(r), forServer(err)
+}
+
+// forServer says in the server's words what is wrong with the queues.
+func forServer(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, queue.ErrLeased):
+		return fmt.Errorf("%w: %w", server.ErrBusy, err)
+	case errors.Is(err, queue.ErrUnavailable), errors.Is(err, queue.ErrClosed), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", server.ErrUnavailable, err)
+	}
+	return err
+}

@@ -1,0 +1,74 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+)
+
+// depths are how many messages were ready in each queue when they were last read.
+type depths struct {
+	mu  sync.Mutex
+	all map[string]int
+}
+
+func (d *depths) set(all map[string]int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all = all
+}
+
+func (d *depths) get() map[string]int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.all)
+}
+
+// watchDepths reads all depths now and then, for the metrics, until ctx ends.
+func (a *Actor) watchDepths(ctx context.Context) error {
+	if a.queues == nil {
+		<-ctx.Done()
+		return nil
+	}
+	tick := time.NewTicker(a.cfg.Telemetry.DepthInterval)
+	defer tick.Stop()
+	for {
+		all := map[string]int{}
+		for _, s := range a.streams {
+			found, err := s.depthsNow(ctx)
+			if err != nil {
+				continue // the broker's state says why; what is not known is not shown
+			}
+			maps.Copy(all, found)
+		}
+		a.depths.set(all)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// depthsNow asks for the depth of each queue of the stream.
+func (s *stream) depthsNow(ctx context.Context) (map[string]int, error) {
+	const limit = 2 * time.Second
+	if s.retrier == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	found := map[string]int{}
+	var errs []error
+	for _, spec := range s.retrier.Topology().Specs() {
+		depth, err := s.broker.Depth(ctx, spec.Name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		found[spec.Name] = depth
+	}
+	return found, errors.Join(errs...)
+}

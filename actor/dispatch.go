@@ -1,0 +1,140 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/retry"
+	"github.com/stepwell/stepwell/streams"
+)
+
+// dispatch decides what becomes of a stream's messages once the handler returned: the one switch on verdicts.
+type dispatch struct {
+	caller
+	// retrier takes failures. Nil: the stream has no queues, and inPlace is for it.
+	retrier *retry.Retrier
+	inPlace inPlace
+}
+
+// outcome is what the source of a message is told. Streams and retry have the same three.
+type outcome int
+
+const (
+	settled outcome = iota + 1
+	pending
+	abandoned
+)
+
+// ticket is a message's way to where failures go.
+type ticket interface {
+	// fail parks the message and settles it when it is safe there. m is the message as it came.
+	fail(m *stepwell.Message, f retry.Failure)
+}
+
+// first is the handle of the stream's reader.
+func (d *dispatch) first(ctx context.Context, m *stepwell.Message, t streams.Ticket) streams.Outcome {
+	return streams.Outcome(run(ctx, d, m, firstTry{t, d.retrier}))
+}
+
+// again is the handle of the stream's retries.
+func (d *dispatch) again(ctx context.Context, m *stepwell.Message, t retry.Ticket) retry.Outcome {
+	return retry.Outcome(run(ctx, d, m, laterTry{t}))
+}
+
+type firstTry struct {
+	streams.Ticket
+	retrier *retry.Retrier
+}
+
+func (t firstTry) fail(m *stepwell.Message, f retry.Failure) {
+	t.retrier.Fail(t.Context(), m, f, func(err error) {
+		if err == nil {
+			t.Settle()
+		}
+		// Otherwise the message is not known to be stored. It stays unsettled, and Kafka hands it out again, here or elsewhere.
+	})
+}
+
+type laterTry struct{ retry.Ticket }
+
+func (t laterTry) fail(_ *stepwell.Message, f retry.Failure) { t.Fail(f) }
+
+// run calls the handler and says what the source is to do. It is generic so that a ticket costs no allocation unless it is used.
+func run[T ticket](ctx context.Context, d *dispatch, m *stepwell.Message, t T) outcome {
+	came := *m // what is parked is the message as it came, whatever the handler does to its fields
+	v, err := d.call(ctx, m)
+	if err != nil {
+		return abandoned
+	}
+	switch v.Kind {
+	case stepwell.Done, stepwell.Skipped:
+		return settled
+	case stepwell.Retry, stepwell.Dead:
+		if d.retrier == nil {
+			return d.inPlace.until(ctx, d, came)
+		}
+		park(ctx, d, came, v, t)
+		return pending
+	default:
+		panic(fmt.Sprintf("a verdict of unknown kind %v", v.Kind))
+	}
+}
+
+// park is a function of its own so that m moves to the heap for failures only.
+func park[T ticket](ctx context.Context, d *dispatch, m stepwell.Message, v stepwell.Verdict, t T) {
+	f := retry.Failure{Err: v.Err, At: time.Now()}
+	if v.Kind == stepwell.Dead {
+		f.Reason = v.Reason
+	}
+	if p, ok := v.Err.(*panicError); ok {
+		f.Stack = string(p.stack)
+	}
+	trace := d.telemetry.Trace(ctx)
+	f.TraceParent, f.TraceState = trace.Parent, trace.State
+	t.fail(&m, f)
+}
+
+// inPlace is what a stream without queues does with a failing message: it tries again with a growing pause until it is done or no longer
+// ours. There is no dead set to put it in, so it is dropped only where ON_FAILURE says so, and DeadLetter is a failure like any other.
+type inPlace struct {
+	drop    bool
+	pause   time.Duration
+	longest time.Duration
+}
+
+func (p inPlace) until(ctx context.Context, d *dispatch, came stepwell.Message) outcome {
+	came.FirstFailed = time.Now()
+	for pause := p.pause; ; pause = min(2*pause, p.longest) {
+		if p.drop {
+			d.telemetry.Dropped()
+			return settled
+		}
+		if !sleep(ctx, pause/2+rand.N(pause/2+1)) {
+			return abandoned
+		}
+		came.Attempt++
+		m := came
+		v, err := d.call(ctx, &m)
+		if err != nil {
+			return abandoned
+		}
+		if v.Kind == stepwell.Done || v.Kind == stepwell.Skipped {
+			return settled
+		}
+	}
+}
+
+// sleep reports whether it slept the whole time.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,115 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/telemetry"
+	"github.com/stepwell/stepwell/server"
+)
+
+// stuckAfter is how long a stream may have lag and make no progress before it is called stuck.
+const stuckAfter = 5 * time.Minute
+
+// health looks at what must be well before the actor is ready.
+func (a *Actor) health(context.Context) []server.Check {
+	checks := []server.Check{{Name: "start function", Ready: a.started.Load(), Detail: "done"}}
+	if !a.started.Load() {
+		checks[0].Detail = "still running"
+	}
+	if a.queues != nil {
+		status := a.queues.Status()
+		checks = append(checks, server.Check{Name: "rabbitmq", Ready: status.Up && !status.Blocked, Detail: status.Detail})
+	}
+	for _, s := range a.streams {
+		checks = append(checks, s.check())
+	}
+	return checks
+}
+
+func (s *stream) check() server.Check {
+	c := server.Check{Name: "stream " + s.id}
+	status := s.now()
+	c.Stuck = status.Stuck
+	switch {
+	case status.Error != "":
+		c.Detail = status.Error
+	case !status.Joined:
+		c.Detail = "has not joined its consumer group yet"
+	default:
+		c.Ready = true
+		c.Detail = fmt.Sprintf("%d partitions, lag %d, %d in flight", status.Partitions, status.Lag, status.InFlight)
+	}
+	if status.Paused {
+		c.Detail += ", paused"
+	}
+	return c
+}
+
+// Status tells how the stream is doing, with the depths of its queues.
+func (s *stream) Status(ctx context.Context) server.Status {
+	status := s.now()
+	queues, err := s.depthsNow(ctx)
+	status.Queues = queues
+	if err != nil && status.Error == "" {
+		status.Error = err.Error()
+	}
+	return status
+}
+
+// now is the status as far as it is known without asking a broker.
+func (s *stream) now() server.Status {
+	status := server.Status{Retry: s.retrier != nil, Paused: s.paused.Load()}
+	if r := s.reader.Load(); r != nil {
+		of := r.Status()
+		status.Joined, status.Partitions, status.Lag = of.Joined, of.Partitions, of.Lag
+		status.InFlight, status.InFlightBytes = int(of.InFlight), int(of.InFlightBytes)
+		status.LastProgress, status.Error = of.LastProgress, of.Err
+	}
+	if s.retrier != nil {
+		status.InFlight += s.retrier.Status().InFlight
+	}
+	if why := s.trouble.Load(); why != nil {
+		status.Error = "waits for " + *why
+	}
+	status.Stuck = s.stuck(status)
+	return status
+}
+
+// stuck tells whether something must be wrong though nothing says so.
+func (s *stream) stuck(status server.Status) bool {
+	since := s.dispatch.running.oldest()
+	if !since.IsZero() && time.Since(since) > 2*s.cfg.HandlerTimeout {
+		return true
+	}
+	return status.Lag > 0 && !status.Paused && !status.LastProgress.IsZero() && time.Since(status.LastProgress) > stuckAfter
+}
+
+// snapshot is what the gauges show.
+func (a *Actor) snapshot() telemetry.Snapshot {
+	shot := telemetry.Snapshot{Streams: make(map[string]telemetry.StreamSnapshot, len(a.streams))}
+	if a.queues != nil {
+		status := a.queues.Status()
+		shot.RabbitMQ, shot.RabbitMQUp = true, status.Up && !status.Blocked
+	}
+	depths := a.depths.get()
+	for _, s := range a.streams {
+		status := s.now()
+		of := telemetry.StreamSnapshot{
+			Lag: status.Lag, Inflight: int64(status.InFlight), WindowMessages: int64(status.InFlight), WindowBytes: int64(status.InFlightBytes),
+			Stuck: status.Stuck,
+		}
+		if s.retrier != nil {
+			of.Queues = map[string]int{}
+			for _, spec := range s.retrier.Topology().Specs() {
+				if depth, known := depths[spec.Name]; known {
+					of.Queues[spec.Name] = depth
+				}
+			}
+			of.DeadSet = depths[s.retrier.Topology().DeadSet]
+		}
+		shot.Streams[s.id] = of
+	}
+	return shot
+}

@@ -1,0 +1,101 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// printConfig prints every setting, its value, and where it came from.
+func printConfig(_ context.Context, a *Actor, out io.Writer) error { return a.cfg.Print(out) }
+
+// printTopology prints the queues and waits of every stream.
+func printTopology(_ context.Context, a *Actor, out io.Writer) error {
+	for _, s := range a.streams {
+		if s.retrier == nil {
+			fmt.Fprintf(out, "%s: no retry queues (RETRY_ENABLED=false)\n", s.id)
+			continue
+		}
+		fmt.Fprintf(out, "%s: %s\n", s.id, s.retrier.Topology())
+		for _, spec := range s.retrier.Topology().Specs() {
+			fmt.Fprintf(out, "  %s\n", spec.Name)
+		}
+	}
+	return nil
+}
+
+var errUnhealthy = errors.New("not everything is as the actor needs it")
+
+// doctor looks whether brokers, topics and queues are there, and says what to do where they are not. It changes nothing but that missing queues are
+// declared, as a start would.
+func doctor(ctx context.Context, a *Actor, out io.Writer) error {
+	const limit = 20 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	parts := newStack()
+	parts.push(ctx, "brokers", a.brokers.Run)
+	healthy := true
+	report := func(what string, err error) {
+		if err != nil {
+			healthy = false
+			fmt.Fprintf(out, "BAD  %s: %v\n", what, err)
+			return
+		}
+		fmt.Fprintf(out, "ok   %s\n", what)
+	}
+	a.examineKafka(ctx, report)
+	for _, s := range a.streams {
+		if s.retrier != nil {
+			err := s.retrier.Declare(ctx)
+			if errors.Is(err, context.DeadlineExceeded) {
+				err = errors.New(a.queues.Status().Detail)
+			}
+			report("queues of stream "+s.id, err)
+		}
+	}
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer stop()
+	if err := parts.unwind(end); err != nil {
+		report("brokers", err)
+	}
+	if !healthy {
+		return errUnhealthy
+	}
+	return nil
+}
+
+func (a *Actor) examineKafka(ctx context.Context, report func(string, error)) {
+	const limit = 8 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	opts, err := a.brokers.Kafka(ctx)
+	if err != nil {
+		report("kafka", err)
+		return
+	}
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		report("kafka", err)
+		return
+	}
+	defer client.Close()
+	err = client.Ping(ctx)
+	report("kafka (KAFKA_BROKERS)", err)
+	if err != nil {
+		return
+	}
+	for _, s := range a.streams {
+		for _, topic := range s.cfg.Topics {
+			found, err := kadm.NewClient(client).ListTopics(ctx, topic)
+			if err == nil {
+				err = found[topic].Err
+			}
+			report("topic "+topic+" of stream "+s.id, err)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/config"
+)
+
+// committed is the sum of the group's committed offsets of the world's topic.
+func (w *world) committed() (sum int64) {
+	w.t.Helper()
+	offsets, err := kadm.NewClient(w.client).FetchOffsets(context.Background(), w.app+".orders")
+	if err != nil {
+		return -1
+	}
+	offsets.Each(func(o kadm.OffsetResponse) {
+		if o.Topic == w.topic && o.At > 0 {
+			sum += o.At
+		}
+	})
+	return sum
+}
+
+func TestStartRunsBeforeAndStopAfterAllMessages(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.produce(values("a", "b")...)
+		var handled atomic.Int64
+		var order []string
+		app := orders(func(context.Context, *stepwell.Message) error { handled.Add(1); return nil })
+		app.Start = func(_ context.Context, env *actor.Env) error {
+			order = append(order, fmt.Sprintf("start at %d for %s", handled.Load(), env.Config.App.Name))
+			return nil
+		}
+		app.Stop = func(context.Context) error {
+			order = append(order, fmt.Sprintf("stop at %d", handled.Load()))
+			return nil
+		}
+		r := w.start(app, nil)
+		eventually(t, "both handled", func() bool { return handled.Load() == 2 })
+		r.end()
+		if got, want := strings.Join(order, "; "), "start at 0 for "+w.app+"; stop at 2"; got != want {
+			t.Errorf("%s; want %s", got, want)
+		}
+	})
+}
+
+func TestAnErrorOfTheStartFunctionEndsTheActor(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		app := orders(func(context.Context, *stepwell.Message) error { return nil })
+		app.Start = func(context.Context, *actor.Env) error { return errors.New("no database") }
+		r := w.start(app, nil)
+		<-r.ended
+		if r.err == nil || !strings.Contains(r.err.Error(), "no database") {
+			t.Errorf("Run: %v", r.err)
+		}
+	})
+}
+
+func TestAStopLetsARunningHandlerFinishAndCommitsIt(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		running, release := make(chan struct{}), make(chan struct{})
+		var n atomic.Int64
+		app := orders(func(ctx context.Context, _ *stepwell.Message) error {
+			if n.Add(1) == 1 {
+				close(running)
+				select {
+				case <-release:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			return nil
+		})
+		r := w.start(app, nil)
+		w.produce(values("x")...)
+		<-running
+		r.stop()
+		close(release)
+		r.end()
+		if got := w.committed(); got != 1 {
+			t.Errorf("committed %d, want 1", got)
+		}
+		again := w.start(app, nil)
+		again.ready()
+		w.produce(values("y")...)
+		eventually(t, "next record", func() bool { return n.Load() == 2 })
+	})
+}
+
+func TestWhatACancelledHandlerReturnsIsNoVerdict(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		running := make(chan struct{})
+		var second atomic.Int64
+		first := w.start(orders(func(ctx context.Context, _ *stepwell.Message) error {
+			close(running)
+			<-ctx.Done()
+			return stepwell.DeadLetter(ctx.Err())
+		}), settings{"SHUTDOWN_TIMEOUT": "2s", "RETRY_COUNT": "0"})
+		w.produce(values("x")...)
+		<-running
+		began := time.Now()
+		first.end()
+		if took := time.Since(began); took > 2500*time.Millisecond {
+			t.Errorf("the stop took %v", took)
+		}
+		if got := w.committed(); got != 0 {
+			t.Errorf("committed %d", got)
+		}
+		r := w.start(orders(func(_ context.Context, m *stepwell.Message) error {
+			second.Store(int64(m.Attempt))
+			return nil
+		}), nil)
+		eventually(t, "run again as a first try", func() bool { return second.Load() == 1 })
+		if dead := r.dead(10); len(dead) != 0 {
+			t.Errorf("dead set has %v", dead)
+		}
+	})
+}
+
+func TestAPausedStreamHandlesNothingAndGoesOnWhereItWas(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var c calls
+		r := w.start(orders(func(_ context.Context, m *stepwell.Message) error { c.add(m); return nil }), nil)
+		w.produce(values("a")...)
+		eventually(t, "first handled", func() bool { return len(c.all()) == 1 })
+		for range 2 {
+			if status, answer := r.do("POST", "/v1/streams/orders/pause", ""); status != 200 || answer["scope"] != "instance" {
+				t.Fatalf("pause: %d %v", status, answer)
+			}
+		}
+		w.produce(values("b")...)
+		eventually(t, "lag is seen while paused", func() bool {
+			_, answer := r.do("GET", "/v1/streams", "")
+			s := answer["streams"].([]any)[0].(map[string]any)
+			return s["paused"] == true
+		})
+		r.ready()
+		if n := len(c.all()); n != 1 {
+			t.Errorf("%d handled while paused", n-1)
+		}
+		r.do("POST", "/v1/streams/orders/resume", "")
+		eventually(t, "second handled", func() bool { return len(c.all()) == 2 })
+	})
+}
+
+func TestThreeInstancesOfOnePartitionAreAllReady(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		topic := w.app + ".one"
+		w.createTopic(topic, 1)
+		for range 3 {
+			w.start(orders(func(context.Context, *stepwell.Message) error { return nil }), settings{"STREAMS_ORDERS_TOPICS": topic}).ready()
+		}
+	})
+}
+
+func TestRecordsOlderThanMaxAgeAreSkippedAndCounted(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var c calls
+		r := w.start(orders(func(_ context.Context, m *stepwell.Message) error { c.add(m); return nil }), settings{"MAX_AGE": "1h"})
+		w.produce(&kgo.Record{Key: []byte("k"), Value: []byte("old"), Timestamp: time.Now().Add(-2 * time.Hour)},
+			&kgo.Record{Key: []byte("k"), Value: []byte("new")})
+		eventually(t, "the new one", func() bool { return len(c.all()) == 1 })
+		if got := string(c.all()[0].m.Value); got != "new" {
+			t.Errorf("handled %s", got)
+		}
+		eventually(t, "expired in the metrics", func() bool {
+			_, answer := r.do("GET", "/metrics", "")
+			return strings.Contains(answer["text"].(string), "expired")
+		})
+	})
+}
+
+func TestATopicThatAppearsLaterAndMatchesThePatternIsRead(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var c calls
+		w.createTopic(w.app+".late.v0", 1)
+		w.start(orders(func(_ context.Context, m *stepwell.Message) error { c.add(m); return nil }),
+			settings{"STREAMS_ORDERS_TOPICS": "", "STREAMS_ORDERS_TOPIC_PATTERN": w.app + `\.late\..*`}).ready()
+		late := w.app + ".late.v1"
+		w.createTopic(late, 1)
+		w.produce(&kgo.Record{Topic: late, Value: []byte("x")})
+		eventually(t, "record of the late topic", func() bool { return len(c.all()) == 1 })
+	})
+}
+
+func TestAllConfigurationMistakesAreListedAtOnce(t *testing.T) {
+	app := actor.App{Streams: actor.Streams{
+		"orders": {Handler: func(context.Context, *stepwell.Message) error { return nil }},
+		"empty":  {Config: config.Stream{Topics: []string{"t"}}},
+	}}
+	_, err := actor.Load(app, []string{"RETRY_COUNT=many", "STREAMS_ORDRES_TOPICS=t"})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"APP_NAME", "KAFKA_BROKERS", "RABBITMQ_URL", "RETRY_COUNT", "STREAMS_ORDERS_TOPICS", "STREAMS_ORDRES_TOPICS", "empty", "Handler"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("nothing about %s in:\n%v", want, err)
+		}
+	}
+	if _, err := actor.Load(actor.App{Name: "a"}, nil); err == nil || !strings.Contains(err.Error(), "stream") {
+		t.Errorf("no streams: %v", err)
+	}
+}

@@ -1,0 +1,165 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/deadset"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/telemetry"
+	"github.com/stepwell/stepwell/retry"
+	"github.com/stepwell/stepwell/streams"
+)
+
+// stream is one stream of an actor: its reader, its retries, its dead set.
+type stream struct {
+	id        string
+	app       *config.Config
+	cfg       config.Stream
+	log       *slog.Logger
+	telemetry *telemetry.Stream
+	dispatch  *dispatch
+	retrier   *retry.Retrier // nil where RETRY_ENABLED is false
+	deadSet   *deadset.Set   // nil likewise
+	broker    queue.Broker   // nil likewise
+	paused    atomic.Bool
+
+	reader  atomic.Pointer[streams.Reader] // nil until the brokers are known
+	trouble atomic.Pointer[string]         // why the stream waits before it reads; nil: it does not
+}
+
+func (a *Actor) newStream(id string, s Stream) (*stream, error) {
+	cfg := a.cfg.Stream(id)
+	t := a.telemetry.Stream(id)
+	st := &stream{id: id, app: a.cfg, cfg: cfg, log: a.log.With("stream", id), telemetry: t}
+	st.waitsFor("its turn to start")
+	st.dispatch = &dispatch{
+		caller: caller{
+			handler:   stepwell.Chain(stepwell.Chain(s.Handler, s.Use...), a.app.Use...),
+			timeout:   cfg.HandlerTimeout,
+			telemetry: t,
+		},
+		inPlace: inPlace{drop: cfg.OnFailure == "drop", pause: cfg.Retry.Delay, longest: max(cfg.Retry.Delay, 30*time.Second)},
+	}
+	if !*cfg.Retry.Enabled {
+		return st, nil
+	}
+	var err error
+	st.retrier, err = retry.New(retry.Config{
+		App: a.cfg.App.Name, Stream: id,
+		Delays:  retry.Linear(cfg.Retry.Delay, cfg.Retry.Step, *cfg.Retry.Count),
+		Broker:  a.queues,
+		Workers: cfg.Concurrency, Prefetch: cfg.Retry.Prefetch,
+		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: a.cfg.RabbitMQ.ConsumerTimeout,
+		Telemetry: t, Logger: st.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", id, err)
+	}
+	st.dispatch.retrier = st.retrier
+	st.broker = a.queues
+	topology := st.retrier.Topology()
+	st.deadSet = deadset.New(deadset.Config{
+		App: a.cfg.App.Name, Stream: id, Queue: topology.DeadSet, Instant: topology.Instant,
+		Broker: a.queues, WalkBytes: a.cfg.DeadSet.WalkBytes,
+	})
+	return st, nil
+}
+
+// open makes the reader; kafka are the options that lead to the cluster.
+func (s *stream) open(kafka []kgo.Opt) error {
+	r, err := streams.New(streams.Config{
+		Stream: s.id, Group: s.cfg.Group, ClientID: s.app.Kafka.ClientID,
+		Topics: s.cfg.Topics, Pattern: s.cfg.TopicPattern, Start: s.cfg.Start, MaxAge: s.cfg.MaxAge,
+		WindowMessages: s.cfg.WindowMessages, WindowBytes: s.cfg.WindowBytes,
+		SessionTimeout: s.app.Kafka.SessionTimeout, GroupProtocol: s.app.Kafka.GroupProtocol,
+		Kafka: kafka, ConfirmsHealthy: s.confirmsHealthy, Logger: s.log, Telemetry: s.telemetry,
+	}, s.dispatch.first)
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", s.id, err)
+	}
+	s.reader.Store(r)
+	return nil
+}
+
+// confirmsHealthy tells whether it is worth while to wait for confirms.
+func (s *stream) confirmsHealthy() bool {
+	if s.broker == nil {
+		return true
+	}
+	status := s.broker.Status()
+	return status.Up && !status.Blocked
+}
+
+// run declares the queues, then reads and retries until stop ends.
+func (s *stream) run(stop, work context.Context) error {
+	reader := s.reader.Load()
+	if s.retrier == nil {
+		s.trouble.Store(nil)
+		return reader.Run(stop, work)
+	}
+	if !s.declare(stop) {
+		return nil
+	}
+	s.log.Info("retries", "waits", s.retrier.Topology().Waits())
+	s.trouble.Store(nil)
+	g, stop := errgroup.WithContext(stop)
+	g.Go(func() error { return s.retrier.Run(stop, work, s.dispatch.again) })
+	g.Go(func() error { return reader.Run(stop, work) })
+	return g.Wait()
+}
+
+// declare makes the queues. What is in the way may be removed by an operator at any time, so it tries for ever; it reports false when stop ended.
+func (s *stream) declare(stop context.Context) bool {
+	const pause = 5 * time.Second
+	s.waitsFor("RabbitMQ, to declare its queues")
+	for said := ""; ; {
+		err := s.retrier.Declare(stop)
+		if err == nil {
+			return true
+		}
+		if stop.Err() != nil {
+			return false
+		}
+		s.waitsFor(err.Error())
+		if err.Error() != said {
+			said = err.Error()
+			s.log.Error("the stream waits until its queues can be declared", "error", err)
+		}
+		if !sleep(stop, pause) {
+			return false
+		}
+	}
+}
+
+func (s *stream) waitsFor(what string) { s.trouble.Store(&what) }
+
+// Pause holds the stream's Kafka reader and retries back on this instance.
+func (s *stream) Pause() {
+	s.paused.Store(true)
+	if r := s.reader.Load(); r != nil {
+		r.Pause()
+	}
+	if s.retrier != nil {
+		s.retrier.Pause()
+	}
+}
+
+// Resume ends a pause.
+func (s *stream) Resume() {
+	s.paused.Store(false)
+	if r := s.reader.Load(); r != nil {
+		r.Resume()
+	}
+	if s.retrier != nil {
+		s.retrier.Resume()
+	}
+}
