@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func (b *brokers) startRabbits(ctx context.Context, dir string, installed error)
 	}
 	newest, err := local.Newest()
 	if newest == oldest {
-		b.missing("a second RabbitMQ beside "+oldest.Version, installed, "make brokers, as root")
+		b.missing("a second RabbitMQ beside "+oldest.Version, cmp.Or(installed, errNewest), "make brokers, as root")
 	}
 	var all sync.WaitGroup
 	all.Go(func() { b.localRabbit(ctx, oldest, filepath.Join(dir, "rabbitmq-oldest"), "oldest") })
@@ -191,7 +192,8 @@ func (b *brokers) setKafka(addr, line string, c io.Closer) {
 func (b *brokers) missing(what string, why error, fix string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.notRun = append(b.notRun, fmt.Sprintf("%s: %v (to fix it: %s)", what, why, fix))
+	oneLine := strings.ReplaceAll(why.Error(), "\n", "; ")
+	b.notRun = append(b.notRun, fmt.Sprintf("%s: %s (to fix it: %s)", what, oneLine, fix))
 }
 
 func (b *brokers) keep(c io.Closer) {
