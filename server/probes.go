@@ -13,8 +13,8 @@ const (
 	textType = "text/plain; charset=utf-8"
 )
 
-// healthTimeout bounds one look at the health.
-const healthTimeout = 5 * time.Second
+// lookTimeout bounds one look at how the actor is doing.
+const lookTimeout = 5 * time.Second
 
 //go:embed openapi.json
 var openAPI []byte
@@ -29,7 +29,7 @@ func live(w http.ResponseWriter, _ *http.Request) error {
 
 // ready says whether the actor can do its work. What is missing is always named; ?verbose names what is well too.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
-	ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), lookTimeout)
 	defer cancel()
 	checks := s.cfg.Health(ctx)
 	switch s.gate.is() {

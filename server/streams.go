@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"slices"
@@ -14,9 +15,11 @@ type streamJSON struct {
 
 // listStreams shows what runs and how it is doing.
 func (s *Server) listStreams(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), lookTimeout)
+	defer cancel()
 	all := make([]streamJSON, 0, len(s.cfg.Streams))
 	for _, id := range slices.Sorted(maps.Keys(s.cfg.Streams)) {
-		all = append(all, streamJSON{id, s.cfg.Streams[id].Control.Status(r.Context())})
+		all = append(all, streamJSON{id, s.cfg.Streams[id].Control.Status(ctx)})
 	}
 	return writeJSON(w, http.StatusOK, jsonType, map[string][]streamJSON{"streams": all})
 }
