@@ -18,11 +18,12 @@ type acks struct {
 	wake  chan struct{} // readable when there is something to tell
 	quiet chan struct{} // readable when nothing is handed out any longer
 
-	mu    sync.Mutex
-	base  uint64 // tag of marks[0]
-	marks []mark
-	open  int
-	dead  bool
+	mu     sync.Mutex
+	base   uint64 // tag of marks[0]
+	marks  []mark
+	open   int
+	unsaid int // settled, and in no plan yet
+	dead   bool
 }
 
 func newAcks() *acks {
@@ -51,6 +52,7 @@ func (a *acks) settle(tag uint64, as mark) {
 	}
 	a.marks[tag-a.base] = as
 	a.open--
+	a.unsaid++
 	signal(a.wake)
 	if a.open == 0 {
 		signal(a.quiet)
@@ -79,6 +81,13 @@ func (a *acks) outstanding() int {
 	return a.open
 }
 
+// waiting returns how many are settled and in no plan yet.
+func (a *acks) waiting() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.unsaid
+}
+
 // word is one thing to tell the broker.
 type word struct {
 	tag      uint64
@@ -90,6 +99,7 @@ type word struct {
 func (a *acks) plan() []word {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.unsaid = 0
 	var words []word
 	var last uint64
 	n := 0

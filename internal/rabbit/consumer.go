@@ -106,7 +106,7 @@ func (k *consumer) finish(err error) error {
 		err = cause
 	}
 	if k.session.alive() && !k.ch.IsClosed() {
-		_ = k.flush()
+		k.flush()
 		_ = k.session.closeChannel(k.ch)
 	}
 	k.acks.die()

@@ -10,6 +10,7 @@ import (
 
 const (
 	ackDelay      = 3 * time.Millisecond // how long an ack waits for others to go with it
+	ackBatch      = 64                   // how many acks do not wait
 	pauseInterval = time.Second          // how often a pause is asked for where nothing signals it
 	prefetchEvery = 5 * time.Second
 )
@@ -40,14 +41,14 @@ func (k *consumer) keep(ctx context.Context) {
 				k.lost = nil
 			}
 		case <-k.acks.wake:
-			if flush == nil {
+			if k.acks.waiting() >= ackBatch {
+				k.flush()
+			} else if flush == nil {
 				flush = time.After(ackDelay)
 			}
 		case <-flush:
 			flush = nil
-			if err := k.flush(); err != nil {
-				k.end(err)
-			}
+			k.flush()
 		case <-k.c.Changed:
 			k.lookAtPause()
 		case <-pause.C:
@@ -61,9 +62,11 @@ func (k *consumer) keep(ctx context.Context) {
 	}
 }
 
-// flush tells the broker what was settled.
-func (k *consumer) flush() error {
-	return tell(k.ch, k.acks.plan())
+// flush tells the broker what was settled; the channel's life ends where that is not possible.
+func (k *consumer) flush() {
+	if err := tell(k.ch, k.acks.plan()); err != nil {
+		k.end(err)
+	}
 }
 
 // acker is the part of a channel that acks go to.

@@ -234,3 +234,15 @@ func TestOnlyRabbitMQOf310OrNewerIsTaken(t *testing.T) {
 		t.Errorf("another product: %v", err)
 	}
 }
+
+func TestIdleConnectionIsKept(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		b, _ := run(t, Config{URLs: []string{url}, Heartbeat: 30 * time.Second})
+		eventually(t, 10*time.Second, "a connection", func() bool { return b.Status().Up })
+		first, _ := b.publish.current()
+		sleep(t.Context(), handshakeLimit+time.Second) // nothing passes for longer than a handshake may take
+		if now, _ := b.publish.current(); now != first {
+			t.Errorf("the connection is another one: %+v", b.Status())
+		}
+	})
+}
