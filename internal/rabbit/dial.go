@@ -133,7 +133,7 @@ func (t *target) explain(err error) error {
 	switch {
 	case errors.As(err, &record):
 		return fmt.Errorf("%s does not speak TLS: RABBITMQ_URL says amqps://: %w", t.addr, err)
-	case errors.As(err, &secure):
+	case errors.As(err, &secure), errors.As(err, &refused) && strings.Contains(refused.Reason, "tls: "):
 		return fmt.Errorf("TLS with %s (RABBITMQ_TLS_CA_FILE, RABBITMQ_TLS_CERT_FILE): %w", t.addr, err)
 	case errors.As(err, &refused) && refused.Code == amqp.AccessRefused && !strings.Contains(refused.Reason, "vhost"):
 		return fmt.Errorf("%s refuses user %q: is the user and password in RABBITMQ_URL right? %w", t.addr, t.uri.Username, err)
