@@ -13,7 +13,7 @@ type Config struct {
 	URLs []string
 	// VHost, Username and Password take the place of what the URLs say, where they are not empty.
 	VHost, Username, Password string
-	// TLS is for amqps:// URLs; the name of the server comes from the URL unless it is set here.
+	// TLS is for amqps:// URLs, and refuses others; the name of the server comes from the URL unless it is set here.
 	TLS *tls.Config
 	// ConfirmTimeout is how long a confirm may take, not counting alarms, before the session is given up; 60 s.
 	ConfirmTimeout time.Duration

@@ -40,6 +40,10 @@ func (c *Config) targets() ([]target, error) {
 			}
 			return nil, fmt.Errorf("URL %d of RABBITMQ_URL is not amqp://user:password@host:port/vhost: %w", i+1, err)
 		}
+		if c.TLS != nil && uri.Scheme != "amqps" {
+			return nil, fmt.Errorf("URL %d of RABBITMQ_URL is amqp://, which sends everything in the clear, though RABBITMQ_TLS is set: "+
+				"write amqps://", i+1)
+		}
 		all = append(all, c.target(uri))
 	}
 	return all, nil

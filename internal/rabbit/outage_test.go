@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -218,6 +219,13 @@ func TestURLThatIsNoneEndsRunWithoutItsPassword(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "ter2") || !strings.Contains(err.Error(), "RABBITMQ_URL") {
 			t.Errorf("%q: %v", url, err)
 		}
+	}
+}
+
+func TestTLSIsNeverLeftOutInSilence(t *testing.T) {
+	err := New(Config{URLs: []string{"amqp://u:hunter2@127.0.0.1:1"}, TLS: &tls.Config{MinVersion: tls.VersionTLS12}}).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "amqps://") {
+		t.Errorf("Run: %v", err)
 	}
 }
 

@@ -165,6 +165,16 @@ func TestWalkerThatDiesLeavesLeaseAndMessages(t *testing.T) {
 	})
 }
 
+func TestLeaseGivenBackWithAnOpenWindowLeavesEverythingInTheQueue(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		b, n := walkOf(t, url, 10)
+		l := leaseOf(t, b, n.dead)
+		windowOf(t, l, 5)
+		l.Release()
+		depthIs(t, b, n.dead, 10)
+	})
+}
+
 func TestWindowHoldsNoMoreThanItsBytes(t *testing.T) {
 	inTurn(t, func(t *testing.T, url string) {
 		b, n := walkOf(t, url, 0)

@@ -72,7 +72,7 @@ func (w *window) start(ctx context.Context, most int) error {
 		_ = w.l.session.closeChannel(w.ch)
 		return w.l.failed(err)
 	}
-	ctx, w.stop = context.WithCancel(context.Background())
+	ctx, w.stop = context.WithCancel(w.l.session.ctx)
 	w.running.Go(func() { w.discard(deliveries) })
 	w.running.Go(func() { w.send(ctx) })
 	return nil
