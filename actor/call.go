@@ -23,11 +23,18 @@ type caller struct {
 var errNoVerdict = errors.New("the handler was cancelled")
 
 // call runs the handler once and returns its verdict. The error is errNoVerdict when ctx ended before the handler was done, else nil; that the work is
-// done always counts.
-func (c *caller) call(ctx context.Context, m *stepwell.Message) (v stepwell.Verdict, err error) {
+// done always counts. first is the trace context of the message's first try; that of this one is returned.
+func (c *caller) call(ctx context.Context, m *stepwell.Message, first telemetry.TraceContext) (v stepwell.Verdict, trace telemetry.TraceContext, err error) {
+	handling := ctx
+	if c.telemetry.Tracing() {
+		var end func(error)
+		handling, end = c.telemetry.Process(ctx, m, first)
+		trace = c.telemetry.Trace(handling)
+		defer func() { end(v.Err) }()
+	}
 	began := time.Now()
 	slot := c.running.begin(m.Origin.Partition, began)
-	cc := &callContext{Context: ctx, deadline: began.Add(c.timeout)}
+	cc := &callContext{Context: handling, deadline: began.Add(c.timeout)}
 	defer func() {
 		cc.end()
 		c.running.end(slot)
@@ -38,10 +45,10 @@ func (c *caller) call(ctx context.Context, m *stepwell.Message) (v stepwell.Verd
 			err = errNoVerdict
 			return
 		}
-		c.telemetry.Handled(ctx, time.Since(began), v.Kind)
+		c.telemetry.Handled(handling, time.Since(began), v.Kind)
 	}()
 	// The verdict is read where a panic is caught: an error may have an Unwrap that panics.
-	return stepwell.VerdictOf(c.handler(cc, m)), nil
+	return stepwell.VerdictOf(c.handler(cc, m)), trace, nil
 }
 
 // panicError is a handler's panic: an ordinary failure that keeps its stack. It does not unwrap: a verdict that was

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/telemetry"
 	"github.com/stepwell/stepwell/retry"
 	"github.com/stepwell/stepwell/streams"
 )
@@ -30,6 +31,8 @@ const (
 
 // ticket is a message's way to where failures go.
 type ticket interface {
+	// first is the trace context of the message's first try; empty where this is the first, or there is none.
+	first() telemetry.TraceContext
 	// fail parks the message and settles it when it is safe there. m is the message as it came.
 	fail(m *stepwell.Message, f retry.Failure)
 }
@@ -58,14 +61,21 @@ func (t firstTry) fail(m *stepwell.Message, f retry.Failure) {
 	})
 }
 
+func (firstTry) first() telemetry.TraceContext { return telemetry.TraceContext{} }
+
 type laterTry struct{ retry.Ticket }
+
+func (t laterTry) first() telemetry.TraceContext {
+	parent, state := t.Trace()
+	return telemetry.TraceContext{Parent: parent, State: state}
+}
 
 func (t laterTry) fail(_ *stepwell.Message, f retry.Failure) { t.Fail(f) }
 
 // run calls the handler and says what the source is to do. It is generic so that a ticket costs no allocation unless it is used.
 func run[T ticket](ctx context.Context, d *dispatch, m *stepwell.Message, t T) outcome {
 	came := *m // what is parked is the message as it came, whatever the handler does to its fields
-	v, err := d.call(ctx, m)
+	v, trace, err := d.call(ctx, m, t.first())
 	if err != nil {
 		return abandoned
 	}
@@ -76,7 +86,7 @@ func run[T ticket](ctx context.Context, d *dispatch, m *stepwell.Message, t T) o
 		if d.retrier == nil {
 			return d.inPlace.until(ctx, d, came)
 		}
-		park(ctx, d, came, v, t)
+		park(came, v, trace, t)
 		return pending
 	default:
 		panic(fmt.Sprintf("a verdict of unknown kind %v", v.Kind))
@@ -84,16 +94,14 @@ func run[T ticket](ctx context.Context, d *dispatch, m *stepwell.Message, t T) o
 }
 
 // park is a function of its own so that m moves to the heap for failures only.
-func park[T ticket](ctx context.Context, d *dispatch, m stepwell.Message, v stepwell.Verdict, t T) {
-	f := retry.Failure{Err: v.Err, At: time.Now()}
+func park[T ticket](m stepwell.Message, v stepwell.Verdict, trace telemetry.TraceContext, t T) {
+	f := retry.Failure{Err: v.Err, At: time.Now(), TraceParent: trace.Parent, TraceState: trace.State}
 	if v.Kind == stepwell.Dead {
 		f.Reason = v.Reason
 	}
 	if p, ok := v.Err.(*panicError); ok {
 		f.Stack = string(p.stack)
 	}
-	trace := d.telemetry.Trace(ctx)
-	f.TraceParent, f.TraceState = trace.Parent, trace.State
 	t.fail(&m, f)
 }
 
@@ -117,7 +125,7 @@ func (p inPlace) until(ctx context.Context, d *dispatch, came stepwell.Message) 
 		}
 		came.Attempt++
 		m := came
-		v, err := d.call(ctx, &m)
+		v, _, err := d.call(ctx, &m, telemetry.TraceContext{})
 		if err != nil {
 			return abandoned
 		}

@@ -47,6 +47,9 @@ type Telemetry interface {
 	Died(reason string)
 	// Duplicate: a message that was settled already was removed without a call.
 	Duplicate()
+	// Publish: the message with that id is being parked; the returned function hears the outcome. traceParent and traceState are the W3C
+	// trace context of the try that failed.
+	Publish(id, traceParent, traceState string) (end func(error))
 }
 
 // Retrier runs the retries of one stream.
@@ -137,3 +140,5 @@ type uncounted struct{}
 func (uncounted) Retried(int) {}
 func (uncounted) Died(string) {}
 func (uncounted) Duplicate()  {}
+
+func (uncounted) Publish(_, _, _ string) func(error) { return func(error) {} }

@@ -44,7 +44,11 @@ func (r *Retrier) send(ctx context.Context, e *envelope.Envelope, f Failure, don
 	f.At = cmp.Or(f.At, time.Now())
 	p := &parcel{envelope: e, made: max(1, e.Message.Attempt)}
 	p.fail(f, r.topology)
-	r.post(ctx, p, done)
+	end := r.cfg.Telemetry.Publish(e.Message.ID, f.TraceParent, f.TraceState)
+	r.post(ctx, p, func(err error) {
+		end(err)
+		done(err)
+	})
 }
 
 // post publishes the parcel, made smaller where the broker does not take it.

@@ -55,6 +55,17 @@ func main() {
 	})
 }
 
+const where = `
+Orders are on their way, and some of them die. After some seconds, in another terminal:
+
+  curl 'localhost:8010/v1/dead_set?count=10&topic-entity=orders'
+  curl -X POST localhost:8010/v1/dead_set/replay -H 'content-type: application/json' -d '{"count":"10","topic_entity":"orders"}'
+  curl -X DELETE localhost:8010/v1/dead_set -H 'content-type: application/json' -d '{"count":"10","topic-entity":"orders"}'
+
+Also: localhost:8010/v1/streams, /readyz?verbose, /metrics. Ctrl-C ends it.
+
+`
+
 // producer makes a sample order every 100 ms.
 type producer struct {
 	brokers *embedded.Brokers
@@ -65,6 +76,7 @@ type producer struct {
 func (p *producer) start(context.Context, *actor.Env) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel, p.done = cancel, make(chan struct{})
+	fmt.Fprint(os.Stderr, where)
 	go func() {
 		defer close(p.done)
 		p.run(ctx)

@@ -21,7 +21,7 @@ type Message struct {
 // Kind says what a queue is for; it decides the queue's arguments.
 type Kind int
 
-// The kinds of queue (DESIGN of the topology: see docs/ARCHITECTURE.md).
+// The kinds of queue.
 const (
 	// Instant holds what is to be tried now.
 	Instant Kind = iota + 1

@@ -39,16 +39,16 @@ func (s *Stream) Process(ctx context.Context, m *stepwell.Message, first TraceCo
 	return ctx, func(err error) { end(span, err) }
 }
 
-// Publish begins the span of parking a failed message and returns what ends it.
-func (s *Stream) Publish(ctx context.Context, m *stepwell.Message) func(error) {
+// Publish begins the span of parking a failed message, a child of the try that failed, and returns what ends it.
+func (s *Stream) Publish(id, traceParent, traceState string) func(error) {
 	if !s.Tracing() {
 		return func(error) {}
 	}
-	_, span := s.tracer.Start(ctx, "send "+s.id, trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
+	_, span := s.tracer.Start(extract(TraceContext{traceParent, traceState}), "send "+s.id, trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
 		attribute.String("messaging.system", "rabbitmq"),
 		attribute.String("messaging.operation.name", "send"),
 		attribute.String("messaging.operation.type", "send"),
-		attribute.String("messaging.message.id", m.ID),
+		attribute.String("messaging.message.id", id),
 	))
 	return func(err error) { end(span, err) }
 }

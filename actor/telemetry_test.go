@@ -1,0 +1,110 @@
+package actor_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
+)
+
+func TestATraceLeadsFromTheRecordThroughTheDeadSetToItsReplay(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		exporter := tracetest.NewInMemoryExporter()
+		provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
+		var works atomic.Bool
+		var seen atomic.Bool
+		app := orders(func(ctx context.Context, _ *stepwell.Message) error {
+			seen.Store(trace.SpanContextFromContext(ctx).IsValid())
+			if works.Load() {
+				return nil
+			}
+			return errFlaky
+		})
+		app.Telemetry = actor.Telemetry{Tracer: provider}
+		r := w.start(app, settings{"RETRY_COUNT": "1"})
+		const origin = "4bf92f3577b34da6a3ce929d0e0e4736"
+		w.produce(&kgo.Record{Key: []byte("k"), Headers: []kgo.RecordHeader{{Key: "traceparent", Value: []byte("00-" + origin + "-00f067aa0ba902b7-01")}}})
+		dead := r.deadCount(1)
+		works.Store(true)
+		if status, answer := r.do("POST", "/v1/dead_set/replay", `{"count":1,"stream":"orders"}`); status != 200 {
+			t.Fatalf("replay: %d %v", status, answer)
+		}
+		processed := func() tracetest.SpanStubs {
+			return slices.DeleteFunc(exporter.GetSpans(), func(s tracetest.SpanStub) bool { return s.Name != "process orders" })
+		}
+		eventually(t, "three tries in the traces", func() bool { return len(processed()) == 3 })
+		tries := processed()
+		if !seen.Load() || tries[0].SpanKind != trace.SpanKindConsumer {
+			t.Error("the handler's context has no consumer span")
+		}
+		for i, try := range tries {
+			if !linked(try, origin) {
+				t.Errorf("try %d is not linked to the record's trace", i+1)
+			}
+			if first := tries[0].SpanContext.TraceID().String(); i > 0 && !linked(try, first) {
+				t.Errorf("try %d is not linked to the first", i+1)
+			}
+		}
+		if got, want := dead[0]["trace_id"], tries[0].SpanContext.TraceID().String(); got != want {
+			t.Errorf("the dead message names trace %v, want %v", got, want)
+		}
+		sends := 0
+		for _, s := range exporter.GetSpans() {
+			if s.Name == "send orders" && s.SpanKind == trace.SpanKindProducer && s.Parent.IsValid() {
+				sends++
+			}
+		}
+		if sends != 2 {
+			t.Errorf("%d spans of parking, want 2", sends)
+		}
+	})
+}
+
+func linked(s tracetest.SpanStub, traceID string) bool {
+	return slices.ContainsFunc(s.Links, func(l sdktrace.Link) bool { return l.SpanContext.TraceID().String() == traceID })
+}
+
+func TestMetricsTellWhatBecameOfMessages(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		r := w.start(orders(func(_ context.Context, m *stepwell.Message) error {
+			switch string(m.Value) {
+			case "fails":
+				return errFlaky
+			case "skips":
+				return stepwell.Skip("a test")
+			}
+			return nil
+		}), settings{"RETRY_COUNT": "1"})
+		w.produce(values("works", "fails", "skips")...)
+		r.deadCount(1)
+		wants := []string{
+			`messaging_client_consumed_messages_total{stepwell_stream="orders"} 3`,
+			`stepwell_verdict="done"} 1`, `stepwell_verdict="retry"} 2`, `stepwell_verdict="skipped"} 1`,
+			`stepwell_retries_total{stepwell_stream="orders"} 1`,
+			`stepwell_dead_set_died_total{stepwell_reason="exhausted",stepwell_stream="orders"} 1`,
+			`stepwell_dead_set_messages{stepwell_stream="orders"} 1`,
+			`stepwell_queue_messages{stepwell_queue="` + w.queue("orders", "instant") + `",stepwell_stream="orders"} 0`,
+			`stepwell_rabbitmq_up_ratio 1`,
+			`stepwell_consumer_lag{stepwell_stream="orders"} 0`,
+			`stepwell_window_messages{stepwell_stream="orders"} 0`,
+			`stepwell_stuck_ratio{stepwell_stream="orders"} 0`,
+		}
+		var missing []string
+		var text string
+		eventually(t, "all metrics", func() bool {
+			_, answer := r.do("GET", "/metrics", "")
+			text, _ = answer["text"].(string)
+			missing = slices.DeleteFunc(slices.Clone(wants), func(want string) bool { return strings.Contains(text, want) })
+			return len(missing) == 0
+		})
+	})
+}
