@@ -15,6 +15,7 @@ import (
 )
 
 func TestPartitionsMoveToANewMemberWithoutARepeatWhenHandlersFinish(t *testing.T) {
+	t.Parallel()
 	for _, protocol := range []string{"classic", "consumer"} {
 		t.Run(protocol, func(t *testing.T) {
 			w := realWorld(t, 4)
@@ -51,6 +52,7 @@ func TestPartitionsMoveToANewMemberWithoutARepeatWhenHandlersFinish(t *testing.T
 }
 
 func TestAMemberThatDiesIsReplacedWithinItsSessionAndNothingIsSkipped(t *testing.T) {
+	t.Parallel()
 	w := realWorld(t, 2)
 	l := newLedger()
 	defer l.watch(t, w)()
@@ -107,6 +109,7 @@ func TestAMemberThatDiesIsReplacedWithinItsSessionAndNothingIsSkipped(t *testing
 }
 
 func TestARevokeCancelsASlowHandlerWithItsCauseAndTheNextOwnerRunsItsMessage(t *testing.T) {
+	t.Parallel()
 	w := fakeWorld(t, 2)
 	w.produce(0, 3)
 	w.produce(1, 3)
@@ -164,6 +167,7 @@ func records(from, to int64) *kgo.FetchPartition {
 }
 
 func TestANewWorkerWaitsForTheOldOneOfTheSamePartition(t *testing.T) {
+	t.Parallel()
 	var running, most atomic.Int64
 	inside, release := make(chan struct{}, 10), make(chan struct{})
 	r, tp := lone(t, func(context.Context, *stepwell.Message, Ticket) Outcome {
@@ -192,6 +196,7 @@ func TestANewWorkerWaitsForTheOldOneOfTheSamePartition(t *testing.T) {
 }
 
 func TestWhatWasSettledBeyondTheCommitIsNotRunAgainWhenThePartitionComesBack(t *testing.T) {
+	t.Parallel()
 	j := newJournal()
 	c := &counter{}
 	r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
@@ -235,6 +240,7 @@ func TestWhatWasSettledBeyondTheCommitIsNotRunAgainWhenThePartitionComesBack(t *
 }
 
 func TestRecordsOfAPartitionThatIsNotOursAreDropped(t *testing.T) {
+	t.Parallel()
 	j := newJournal()
 	r, tp := lone(t, j.settleAll)
 	r.receive(tp, records(0, 5), [16]byte{})
@@ -244,6 +250,7 @@ func TestRecordsOfAPartitionThatIsNotOursAreDropped(t *testing.T) {
 }
 
 func TestALostPartitionFreesItsPartOfTheWindowOnceAndItsTicketsChangeNothing(t *testing.T) {
+	t.Parallel()
 	tickets := make(chan Ticket, 10)
 	r, tp := lone(t, func(_ context.Context, _ *stepwell.Message, tk Ticket) Outcome {
 		tickets <- tk

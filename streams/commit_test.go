@@ -12,8 +12,14 @@ import (
 
 // each runs a test on the in-process cluster and on Apache Kafka.
 func each(t *testing.T, partitions int32, test func(*testing.T, *world)) {
-	t.Run("kfake", func(t *testing.T) { test(t, fakeWorld(t, partitions)) })
-	t.Run("kafka", func(t *testing.T) { test(t, realWorld(t, partitions)) })
+	t.Run("kfake", func(t *testing.T) {
+		t.Parallel()
+		test(t, fakeWorld(t, partitions))
+	})
+	t.Run("kafka", func(t *testing.T) {
+		t.Parallel()
+		test(t, realWorld(t, partitions))
+	})
 }
 
 // settleSometime is a handle whose messages are settled at once, by the ticket before it returns, or some time later in any order.
@@ -47,6 +53,7 @@ func (l *ledger) settleSometime(seed uint64) Handle {
 }
 
 func TestACommitNeverPassesAMessageThatIsNotSettled(t *testing.T) {
+	t.Parallel()
 	each(t, 3, func(t *testing.T, w *world) {
 		const n = 2000
 		l := newLedger()
@@ -73,6 +80,7 @@ func TestACommitNeverPassesAMessageThatIsNotSettled(t *testing.T) {
 }
 
 func TestInAStormOfRebalancesEveryRecordIsHandledAndCommitsOnlyGrow(t *testing.T) {
+	t.Parallel()
 	each(t, 6, func(t *testing.T, w *world) {
 		const n = 1500
 		l := newLedger()

@@ -92,7 +92,11 @@ func (l *ledger) watch(t testing.TB, w *world) (end func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if err := l.check(w.committed()); err != nil {
+				commits, err := w.commits()
+				if err == nil {
+					err = l.check(commits)
+				}
+				if err != nil {
 					t.Error(err)
 					return
 				}

@@ -216,11 +216,14 @@ func (p *partition) isQuiet() bool {
 	return !ok || first > p.dispatched
 }
 
-// quieted returns a channel that is closed when everything handed out is settled. Ask once, after the worker is gone.
+// quieted returns a channel that is closed when everything handed out is settled. Ask after the worker is gone.
 func (p *partition) quieted() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.flushLocked()
+	if p.quiet != nil {
+		return p.quiet // a revoke and a stop may wait at once
+	}
 	c := make(chan struct{})
 	if p.isQuiet() {
 		close(c)
@@ -264,6 +267,7 @@ func (p *partition) release(cause error) {
 	p.released = true
 	p.queue = nil
 	p.r.load.remove(p.window.Len(), p.window.Bytes())
+	p.window.shrink()
 }
 
 // knows says whether offset was settled in this assignment, for the one after it.

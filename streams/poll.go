@@ -57,7 +57,7 @@ func (r *Reader) distribute(fetches kgo.Fetches) (got polled) {
 			t := &fetches[i].Topics[j]
 			for k := range t.Partitions {
 				f := &t.Partitions[k]
-				if f.Err != nil {
+				if f.Err != nil && !interrupted(f.Err) {
 					got.failed = true
 					if err := r.trouble(topicPartition{t.Topic, f.Partition}, f.Err); err != nil {
 						got.fatal = err
@@ -73,6 +73,11 @@ func (r *Reader) distribute(fetches kgo.Fetches) (got polled) {
 		}
 	}
 	return got
+}
+
+// interrupted says that a poll ended because a change of the assignment, or a stop, wanted it to.
+func interrupted(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // receive gives records to their partition. Those of a partition that is not ours are dropped: the client may hold some for a
@@ -123,8 +128,6 @@ func (r *Reader) rewound(p *partition, at position) *partition {
 func (r *Reader) trouble(tp topicPartition, err error) error {
 	var cut *kgo.ErrDataLoss
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return nil
 	case errors.Is(err, kgo.ErrClientClosed):
 		return err
 	case errors.As(err, &cut):

@@ -14,6 +14,7 @@ import (
 )
 
 func TestEveryRecordIsHandledInOrderAndCommittedBeforeTheReaderEnds(t *testing.T) {
+	t.Parallel()
 	w := fakeWorld(t, 3)
 	for p := range int32(3) {
 		w.produce(p, 500)
@@ -37,6 +38,7 @@ func TestEveryRecordIsHandledInOrderAndCommittedBeforeTheReaderEnds(t *testing.T
 }
 
 func TestNilAndEmptyKeysAndValuesAndRepeatedHeadersArriveAsTheyWere(t *testing.T) {
+	t.Parallel()
 	w := fakeWorld(t, 1)
 	headers := []kgo.RecordHeader{{Key: "a", Value: []byte("1")}, {Key: "a", Value: nil}, {Key: "", Value: []byte{}}, {Key: "a", Value: []byte{0xff, 0}}}
 	at := time.UnixMilli(1700000000123)
@@ -71,6 +73,7 @@ func TestNilAndEmptyKeysAndValuesAndRepeatedHeadersArriveAsTheyWere(t *testing.T
 }
 
 func TestAPendingMessageHoldsTheCommitBackUntilItsTicketIsSettled(t *testing.T) {
+	t.Parallel()
 	w := fakeWorld(t, 1)
 	w.produce(0, 10)
 	tickets := make(chan Ticket, 1)
@@ -97,6 +100,7 @@ func TestAPendingMessageHoldsTheCommitBackUntilItsTicketIsSettled(t *testing.T) 
 }
 
 func TestATicketMaySettleBeforeTheHandleReturns(t *testing.T) {
+	t.Parallel()
 	w := fakeWorld(t, 1)
 	w.produce(0, 100)
 	r := w.run(w.config(), func(_ context.Context, _ *stepwell.Message, tk Ticket) Outcome {
@@ -110,6 +114,7 @@ func TestATicketMaySettleBeforeTheHandleReturns(t *testing.T) {
 }
 
 func TestAnAbandonedMessageIsNeverCommittedAndRunsAgain(t *testing.T) {
+	t.Parallel()
 	w := fakeWorld(t, 1)
 	w.produce(0, 10)
 	reached := make(chan struct{})
@@ -136,6 +141,7 @@ func TestAnAbandonedMessageIsNeverCommittedAndRunsAgain(t *testing.T) {
 }
 
 func TestAFullWindowStopsFetchingButNotTheGroup(t *testing.T) {
+	t.Parallel()
 	w := fakeWorld(t, 2, kfake.GroupMinSessionTimeout(100*time.Millisecond))
 	w.produce(0, 100)
 	w.produce(1, 100)
@@ -173,6 +179,7 @@ func TestAFullWindowStopsFetchingButNotTheGroup(t *testing.T) {
 }
 
 func TestTheWindowCountsBytesToo(t *testing.T) {
+	t.Parallel()
 	w := fakeWorld(t, 1)
 	for range 50 {
 		w.send(&kgo.Record{Value: make([]byte, 10_000)})
@@ -198,6 +205,7 @@ func TestTheWindowCountsBytesToo(t *testing.T) {
 }
 
 func TestPauseHandlesNothingAndCausesNoRebalance(t *testing.T) {
+	t.Parallel()
 	w := fakeWorld(t, 1)
 	w.produce(0, 5)
 	j := newJournal()
@@ -219,6 +227,7 @@ func TestPauseHandlesNothingAndCausesNoRebalance(t *testing.T) {
 }
 
 func TestAPausedReaderStops(t *testing.T) {
+	t.Parallel()
 	w := fakeWorld(t, 1)
 	w.produce(0, 1000)
 	var r *running
@@ -241,6 +250,7 @@ func TestAPausedReaderStops(t *testing.T) {
 }
 
 func TestAStopWaitsForTheRunningHandlerAndForWhatIsPending(t *testing.T) {
+	t.Parallel()
 	w := fakeWorld(t, 1)
 	w.produce(0, 10)
 	inside, release := make(chan struct{}), make(chan struct{})
@@ -273,6 +283,7 @@ func TestAStopWaitsForTheRunningHandlerAndForWhatIsPending(t *testing.T) {
 }
 
 func TestTheEndOfWorkCancelsHandlersWithItsCauseAndEndsSoon(t *testing.T) {
+	t.Parallel()
 	w := fakeWorld(t, 1)
 	w.produce(0, 10)
 	budget := errors.New("the budget is used up")
@@ -302,6 +313,7 @@ func TestTheEndOfWorkCancelsHandlersWithItsCauseAndEndsSoon(t *testing.T) {
 }
 
 func TestRecordsOlderThanMaxAgeAreSkippedAndCounted(t *testing.T) {
+	t.Parallel()
 	w := fakeWorld(t, 1)
 	w.send(&kgo.Record{Timestamp: time.Now().Add(-time.Hour)}, &kgo.Record{Timestamp: time.Now().Add(-time.Hour)}, &kgo.Record{Timestamp: time.Now()})
 	cfg, c, j := w.config(), &counter{}, newJournal()
@@ -314,6 +326,7 @@ func TestRecordsOlderThanMaxAgeAreSkippedAndCounted(t *testing.T) {
 }
 
 func TestAConfigurationThatCannotWorkIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
 	handle := newJournal().settleAll
 	for name, cfg := range map[string]Config{
 		"no topics":                           {Stream: "s", Group: "g"},

@@ -1,8 +1,11 @@
 package streams
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -56,7 +59,7 @@ type status struct {
 	pattern  bool
 	mu       sync.Mutex
 	isMember bool
-	lastPoll time.Time
+	wellAt   time.Time
 	// what is wrong, by who noticed it
 	reach, polling, commit string
 	pollingAt              time.Time
@@ -73,20 +76,28 @@ func (s *status) left() { s.set(func() { s.isMember = false }) }
 // polled notes that records arrived: the cluster is well.
 func (s *status) polled() {
 	s.set(func() {
-		s.lastPoll = time.Now()
+		s.wellAt = time.Now()
 		s.reach, s.polling = "", ""
 	})
 }
 
-// sincePoll is how long ago records arrived.
-func (s *status) sincePoll() time.Duration {
+// sinceWell is how long ago the cluster was seen to be well.
+func (s *status) sinceWell() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return time.Since(s.lastPoll)
+	return time.Since(s.wellAt)
 }
 
 // reached notes the result of a look at the cluster.
-func (s *status) reached(err error) { s.note("kafka is out of reach", &s.reach, err) }
+func (s *status) reached(err error) {
+	s.note("kafka is out of reach", &s.reach, err)
+	s.set(func() {
+		s.wellAt = time.Now()
+		if err != nil || !s.isMember {
+			s.wellAt = time.Time{} // look again soon
+		}
+	})
+}
 
 // committed notes the result of a commit.
 func (s *status) committed(err error) {
@@ -143,7 +154,13 @@ func (s *status) explain(tp topicPartition, err error) error {
 		topics = own + "_TOPIC_PATTERN"
 	}
 	var group *kgo.ErrGroupSession
+	var noCA x509.UnknownAuthorityError
+	var notTLS tls.RecordHeaderError
 	switch {
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("kafka hangs up at once: does it want TLS or a login, see KAFKA_TLS_ENABLED, KAFKA_SASL_MECHANISM: %w", err)
+	case errors.As(err, &noCA), errors.As(err, &notTLS), strings.Contains(err.Error(), "tls alert"): // the client has no type for the last
+		return fmt.Errorf("no TLS with kafka, see KAFKA_TLS_ENABLED, KAFKA_TLS_CA_FILE: %w", err)
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
 		return fmt.Errorf("kafka refuses the login, see KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD: %w", err)
 	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):

@@ -13,8 +13,8 @@ import (
 const (
 	lookInterval = 2 * time.Second
 	lookTimeout  = 5 * time.Second
-	// idleAfter is how long nothing may have been read until the cluster is asked how it is.
-	idleAfter = 5 * time.Second
+	// idleAfter is how long nothing may have been read, nor asked and answered well, until the cluster is asked how it is.
+	idleAfter = 10 * time.Second
 	// healInterval is the least time between two attempts to make the client read a topic again.
 	healInterval = 30 * time.Second
 )
@@ -35,7 +35,7 @@ func (r *Reader) supervise(ctx context.Context) {
 				r.healTopic(topic)
 			}
 		case <-tick.C:
-			if r.status.sincePoll() > idleAfter {
+			if r.status.sinceWell() > idleAfter {
 				r.look(ctx)
 			}
 		}

@@ -128,8 +128,14 @@ func (w *window) search(offset int64) int {
 	return low
 }
 
-func (w *window) grow() {
-	ring := make([]slot, max(64, 1<<bits.Len(uint(len(w.ring)))))
+// grow makes room for as many again.
+func (w *window) grow() { w.resize(max(64, 2*len(w.ring))) }
+
+// shrink gives back what is not needed.
+func (w *window) shrink() { w.resize(1 << bits.Len(uint(w.count))) }
+
+func (w *window) resize(size int) {
+	ring := make([]slot, size)
 	for i := range w.count {
 		ring[i] = *w.at(i)
 	}

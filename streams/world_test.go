@@ -40,7 +40,7 @@ func newWorld(t testing.TB, partitions int32, seeds []string) *world {
 	name := fmt.Sprintf("streams-%d-%d", time.Now().UnixNano(), names.Add(1))
 	w := &world{t: t, topic: name, group: name, seeds: seeds}
 	var err error
-	w.client, err = kgo.NewClient(kgo.SeedBrokers(seeds...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(100*time.Millisecond))
+	w.client, err = kgo.NewClient(kgo.SeedBrokers(seeds...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(100*time.Millisecond), kgo.MetadataMaxAge(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,17 +113,34 @@ func (w *world) send(records ...*kgo.Record) {
 // committed returns the group's commits of the topic, by partition.
 func (w *world) committed() map[int32]int64 {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	all, err := w.admin.FetchOffsets(ctx, w.group)
-	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+	offsets, err := w.commits()
+	if err != nil {
 		w.t.Fatal(err)
 	}
-	offsets := map[int32]int64{}
-	for id, o := range all[w.topic] {
-		offsets[id] = o.At
-	}
 	return offsets
+}
+
+// commits asks until the coordinator is found.
+func (w *world) commits() (map[int32]int64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for {
+		all, err := w.admin.FetchOffsets(ctx, w.group)
+		if err == nil {
+			err = all.Error()
+		}
+		if kerr.IsRetriable(err) && sleep(ctx, 50*time.Millisecond) {
+			continue
+		}
+		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+			return nil, err
+		}
+		offsets := map[int32]int64{}
+		for id, o := range all[w.topic] {
+			offsets[id] = o.At
+		}
+		return offsets, nil
+	}
 }
 
 // config is that of a reader of this world.

@@ -1,0 +1,88 @@
+package streams
+
+import (
+	"context"
+	"crypto/tls"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/testbroker"
+)
+
+func TestWhyTheClusterLetsNobodyInIsNamedInTheStatus(t *testing.T) {
+	t.Parallel()
+	k := testbroker.StartKafka(t, testbroker.KafkaOptions{Secure: true})
+	for name, c := range map[string]struct {
+		listener testbroker.Listener
+		opt      kgo.Opt
+		words    []string
+	}{
+		"a wrong password": {testbroker.Plain,
+			kgo.SASL(plain.Auth{User: testbroker.KafkaUser, Pass: "tell-nobody"}.AsMechanism()), []string{"KAFKA_SASL_PASSWORD"}},
+		"a wrong SCRAM password": {testbroker.Scram,
+			kgo.SASL(scram.Auth{User: testbroker.KafkaUser, Pass: "tell-nobody"}.AsSha512Mechanism()), []string{"KAFKA_SASL_PASSWORD"}},
+		"another mechanism": {testbroker.Scram,
+			kgo.SASL(plain.Auth{User: testbroker.KafkaUser, Pass: "tell-nobody"}.AsMechanism()), []string{"KAFKA_SASL_MECHANISM"}},
+		"no login":             {testbroker.Plain, kgo.ClientID("c"), []string{"KAFKA_SASL_MECHANISM"}},
+		"no TLS":               {testbroker.TLS, kgo.ClientID("c"), []string{"KAFKA_TLS_ENABLED"}},
+		"an unknown authority": {testbroker.TLS, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12}), []string{"KAFKA_TLS_CA_FILE"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := (&world{t: t}).run(Config{
+				Stream: "orders", Group: "g", Topics: []string{"t"},
+				Kafka: []kgo.Opt{kgo.SeedBrokers(k.Addr(c.listener)), c.opt},
+			}, newJournal().settleAll)
+			r.says(c.words...)
+			if strings.Contains(r.Status().Err, "tell-nobody") {
+				t.Error("it tells the password")
+			}
+			if err := r.end(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestABrokerThatIsKilledIsWaitedForAndNothingIsLost(t *testing.T) {
+	t.Parallel()
+	k := testbroker.StartKafka(t, testbroker.KafkaOptions{})
+	w := newWorld(t, 3, []string{k.Bootstrap})
+	l := newLedger()
+	r := w.run(w.config(), func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+		l.call(m)
+		l.settle(m)
+		return Settled
+	})
+	for p := range int32(3) {
+		w.produce(p, 1000)
+	}
+	eventually(t, "the first 3000", func() bool { return l.count() == 3000 })
+	k.Kill(1)
+	within(t, 20*time.Second, "the status tells", func() bool { return r.Status().Err != "" })
+	t.Log(r.Status().Err)
+	k.Restart(1)
+	for p := range int32(3) {
+		w.produce(p, 1000)
+	}
+	began := time.Now()
+	eventually(t, "all", func() bool { return l.count() == 6000 })
+	t.Log("went on after", time.Since(began), "repeats:", l.repeats)
+	eventually(t, "all is well", func() bool { return r.Status().Err == "" && r.Status().Joined })
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+	if err := l.check(w.committed()); err != nil {
+		t.Error(err)
+	}
+	for p, at := range w.committed() {
+		if at != 2000 {
+			t.Errorf("partition %d is committed at %d", p, at)
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package streams
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell"
+)
+
+func TestLatestSkipsWhatWasThereAndLosesNothingInARestartBeforeTheFirstCommit(t *testing.T) {
+	t.Parallel()
+	each(t, 3, func(t *testing.T, w *world) {
+		for p := range int32(3) {
+			w.produce(p, 10)
+		}
+		cfg := w.config()
+		cfg.Start = "latest"
+		r := w.run(cfg, newJournal().settleAll)
+		eventually(t, "the beginning is committed", func() bool { return len(w.committed()) == 3 })
+		for p, at := range w.committed() {
+			if at != 10 {
+				t.Errorf("partition %d is committed at %d", p, at)
+			}
+		}
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+		for p := range int32(3) {
+			w.produce(p, 5) // while no reader runs
+		}
+		j := newJournal()
+		w.run(cfg, j.settleAll)
+		eventually(t, "15 calls", func() bool { return j.count() == 15 })
+		for p := range int32(3) {
+			if got := j.of(p); len(got) != 5 || got[0] != 10 {
+				t.Errorf("partition %d: %v", p, got)
+			}
+		}
+	})
+}
+
+func TestTwoMembersThatStartAtTheEndTogetherLoseNothing(t *testing.T) {
+	t.Parallel()
+	each(t, 4, func(t *testing.T, w *world) {
+		for p := range int32(4) {
+			w.produce(p, 10)
+		}
+		cfg := w.config()
+		cfg.Start, cfg.HeartbeatInterval = "latest", 300*time.Millisecond
+		j := newJournal()
+		first, second := w.run(cfg, j.settleAll), w.run(cfg, j.settleAll)
+		eventually(t, "both have two", func() bool { return first.Status().Partitions == 2 && second.Status().Partitions == 2 })
+		eventually(t, "the beginning is committed", func() bool { return len(w.committed()) == 4 })
+		for p := range int32(4) {
+			w.produce(p, 5)
+		}
+		eventually(t, "20 calls", func() bool { return j.count() == 20 })
+		for p := range int32(4) {
+			if got := j.of(p); got[0] != 10 {
+				t.Errorf("partition %d: %v", p, got)
+			}
+		}
+	})
+}
+
+func TestAPartitionAddedLaterBeginsAtItsStartAlsoWithLatest(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t, 1)
+	w.produce(0, 10)
+	cfg := w.config()
+	cfg.Start = "latest"
+	j := newJournal()
+	w.run(cfg, j.settleAll)
+	eventually(t, "the beginning is committed", func() bool { return len(w.committed()) == 1 })
+	if _, err := w.admin.UpdatePartitions(t.Context(), 2, w.topic); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a producer sees the partition", func() bool {
+		return w.client.ProduceSync(t.Context(), &kgo.Record{Topic: w.topic, Partition: 1}).FirstErr() == nil
+	})
+	eventually(t, "the record of the new partition", func() bool { return len(j.of(1)) > 0 })
+	if got := j.of(1); got[0] != 0 || len(j.of(0)) != 0 {
+		t.Fatalf("partition 1: %v, partition 0: %v", got, j.of(0))
+	}
+}
+
+func TestATimeAsStartBeginsWithTheFirstRecordAfterIt(t *testing.T) {
+	t.Parallel()
+	each(t, 2, func(t *testing.T, w *world) {
+		at := time.Now().Add(-time.Hour).Truncate(time.Second)
+		for p := range int32(2) {
+			w.send(&kgo.Record{Partition: p, Timestamp: at.Add(-time.Minute)}, &kgo.Record{Partition: p, Timestamp: at.Add(time.Minute)}, &kgo.Record{Partition: p})
+		}
+		cfg := w.config()
+		cfg.Start = at.Format(time.RFC3339)
+		j := newJournal()
+		w.run(cfg, j.settleAll)
+		eventually(t, "four calls", func() bool { return j.count() == 4 })
+		for p := range int32(2) {
+			if got := j.of(p); got[0] != 1 {
+				t.Errorf("partition %d: %v", p, got)
+			}
+		}
+	})
+}
+
+func (w *world) deleteTo(offset int64) {
+	w.t.Helper()
+	var to kadm.Offsets
+	to.Add(kadm.Offset{Topic: w.topic, Partition: 0, At: offset})
+	if got, err := w.admin.DeleteRecords(w.t.Context(), to); err != nil || got.Error() != nil {
+		w.t.Fatal(err, got.Error())
+	}
+}
+
+func TestACommitThatExpiredGoesOnAtTheEarliestRecordLeftAndTheLossIsCounted(t *testing.T) {
+	t.Parallel()
+	each(t, 1, func(t *testing.T, w *world) {
+		w.produce(0, 100)
+		j := newJournal()
+		cfg := w.config()
+		cfg.WindowMessages = 10
+		r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+			if m.Origin.Offset >= 10 {
+				return Abandoned
+			}
+			return Settled
+		})
+		eventually(t, "ten are committed", func() bool { return w.committed()[0] == 10 })
+		_ = r.end()
+		w.deleteTo(50)
+		c := &counter{}
+		cfg.Telemetry, cfg.Start = c, "latest"
+		w.run(cfg, j.settleAll)
+		eventually(t, "50 calls", func() bool { return j.count() == 50 })
+		if got := j.of(0); got[0] != 50 || c.lost.Load() != 40 {
+			t.Fatalf("begins at %d, %d counted as lost", got[0], c.lost.Load())
+		}
+	})
+}
+
+func TestRetentionThatOvertakesARunningReaderIsCounted(t *testing.T) {
+	t.Parallel()
+	each(t, 1, func(t *testing.T, w *world) {
+		c, j := &counter{}, newJournal()
+		cfg := w.config()
+		cfg.Telemetry, cfg.WindowMessages = c, 10
+		inside, release := make(chan struct{}, 200), make(chan struct{})
+		r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+			inside <- struct{}{}
+			<-release
+			j.note(m)
+			return Settled
+		})
+		for range 200 { // several fetches
+			w.send(&kgo.Record{Value: make([]byte, 20_000)})
+		}
+		<-inside
+		w.deleteTo(150)
+		close(release)
+		eventually(t, "the last record", func() bool { o := j.of(0); return len(o) > 0 && o[len(o)-1] == 199 })
+		if handled := int64(j.count()); handled+c.lost.Load() != 200 || c.lost.Load() == 0 {
+			t.Fatalf("%d handled and %d lost of 200", handled, c.lost.Load())
+		}
+		t.Log(c.lost.Load(), "lost")
+		eventually(t, "all is committed", func() bool { return w.committed()[0] == 200 })
+		if s := r.Status(); s.InFlight != 0 || s.Lag != 0 {
+			t.Fatalf("status %+v", s)
+		}
+	})
+}
+
+func TestGapsOfACompactedOrTransactionalTopicAreNoLoss(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t, 1)
+	c, j := &counter{}, newJournal()
+	cfg := w.config()
+	cfg.Telemetry = c
+	w.run(cfg, j.settleAll)
+	producer, err := kgo.NewClient(kgo.SeedBrokers(w.seeds...), kgo.TransactionalID(w.group), kgo.DefaultProduceTopic(w.topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer producer.Close()
+	for range 5 { // each leaves a marker at an offset of its own
+		if err := producer.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		if err := producer.ProduceSync(t.Context(), &kgo.Record{Value: []byte("v")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		if err := producer.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "five calls", func() bool { return j.count() == 5 })
+	eventually(t, "the last is committed", func() bool { return w.committed()[0] == 9 })
+	if c.lost.Load() != 0 {
+		t.Fatalf("%d lost", c.lost.Load())
+	}
+}
+
+func TestATopicThatAppearsLaterAndMatchesThePatternAsAWholeIsRead(t *testing.T) {
+	t.Parallel()
+	each(t, 1, func(t *testing.T, w *world) {
+		cfg := w.config()
+		cfg.Topics, cfg.Pattern, cfg.Start = nil, w.topic+`(\.[a-z]+)?`, "latest"
+		w.produce(0, 3)
+		got := make(chan string, 100)
+		r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+			got <- m.Origin.Topic
+			return Settled
+		})
+		eventually(t, "the beginning is committed", func() bool { return w.committed()[0] == 3 })
+		longer, later := w.topic+".later.not", w.topic+".later"
+		w.create(longer, 1)
+		w.create(later, 1)
+		t.Cleanup(func() { _, _ = w.admin.DeleteTopics(context.Background(), longer, later) })
+		w.send(&kgo.Record{Topic: longer}, &kgo.Record{Topic: later})
+		select {
+		case topic := <-got:
+			if topic != later {
+				t.Fatalf("read %s", topic)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("not found: %+v", r.Status())
+		}
+		if len(got) > 0 {
+			t.Fatalf("also read %s", <-got)
+		}
+	})
+}
+
+func TestATopicDeletedAndMadeAnewIsReadFromItsStart(t *testing.T) {
+	t.Parallel()
+	each(t, 1, func(t *testing.T, w *world) {
+		w.produce(0, 20)
+		j := newJournal()
+		r := w.run(w.config(), j.settleAll)
+		eventually(t, "20 calls", func() bool { return j.count() == 20 && w.committed()[0] == 20 })
+		if _, err := w.admin.DeleteTopics(t.Context(), w.topic); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it can be made anew", func() bool {
+			got, err := w.admin.CreateTopic(t.Context(), 1, 1, nil, w.topic)
+			return err == nil && got.Err == nil
+		})
+		fresh := newProducer(t, w)
+		for range 30 {
+			fresh()
+		}
+		within(t, 90*time.Second, "30 more calls", func() bool { return j.count() >= 50 })
+		if got := j.of(0)[20:]; got[0] != 0 || len(got) != 30 {
+			t.Fatalf("of the new topic: %v; %+v", got, r.Status())
+		}
+		eventually(t, "all is committed", func() bool { return w.committed()[0] == 30 })
+	})
+}
+
+// newProducer has no memory of a topic that was made anew.
+func newProducer(t *testing.T, w *world) func() {
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.seeds...), kgo.DefaultProduceTopic(w.topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return func() {
+		if err := client.ProduceSync(t.Context(), &kgo.Record{Value: []byte("v")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
