@@ -177,11 +177,9 @@ func crash(t *testing.T, w *world, node *testbroker.Rabbit, n int) {
 	if err := <-produced; err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "everything is committed", func() bool { return w.committed() == int64(n) })
 	proc.stop(t)
 	w.commitsCover(t, l)
-	if got := w.committed(); got != int64(n) {
-		t.Errorf("after a clean stop %d are committed, want %d", got, n)
-	}
 	repeats := 0
 	for _, times := range l.done {
 		repeats += times - 1
