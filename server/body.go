@@ -22,12 +22,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > s.cfg.BodyLimit {
 		return nil, tooLarge
 	}
-	// The deadline is taken back after the read: net/http watches the connection while a handler runs, and would cancel a long walk
-	// when the deadline passes.
-	deadline := http.NewResponseController(w)
-	_ = deadline.SetReadDeadline(time.Now().Add(s.cfg.ReadTimeout)) // what has no deadlines is no connection
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.cfg.BodyLimit))
-	_ = deadline.SetReadDeadline(time.Time{})
 	switch _, large := errors.AsType[*http.MaxBytesError](err); {
 	case large:
 		return nil, tooLarge
@@ -35,7 +30,13 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, &problem{status: http.StatusRequestTimeout, detail: "the body did not come in time"}
 	case err != nil:
 		return nil, mistake("the body could not be read to its end")
-	case len(body) == 0:
+	}
+	// net/http watches the connection while a handler runs, and would cancel a long walk when the deadline for reading passes.
+	// After an error it stays: net/http then reads on, to throw the rest away.
+	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, fmt.Errorf("take back the deadline for reading: %w", err)
+	}
+	if len(body) == 0 {
 		return nil, nil
 	}
 	return body, isJSON(r.Header)

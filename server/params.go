@@ -140,4 +140,3 @@ func clip(text string) string {
 	}
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
-

@@ -82,18 +82,35 @@ func (s *Server) others(next echo.HandlerFunc) echo.HandlerFunc {
 		if s.cfg.User == nil {
 			return echo.ErrNotFound
 		}
+		if err := s.deadlines(w, 0); err != nil {
+			return err
+		}
 		s.cfg.User.ServeHTTP(w, r)
 		return nil
 	})
 	return func(c echo.Context) error {
-		if err := http.NewResponseController(c.Response()).SetWriteDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return fmt.Errorf("take back the last request's deadline: %w", err)
+		if err := s.deadlines(c.Response(), s.cfg.ReadTimeout); err != nil {
+			return err
 		}
 		if c.Path() != "" {
 			return next(c)
 		}
 		return user(c.Response(), c.Request())
 	}
+}
+
+// deadlines sets the time for reading the body, 0 for none, and takes back what the last request on the connection left for writing.
+// A body that nobody wants is read too, by net/http, and must have an end as well.
+func (s *Server) deadlines(w http.ResponseWriter, read time.Duration) error {
+	var until time.Time
+	if read > 0 {
+		until = time.Now().Add(read)
+	}
+	c := http.NewResponseController(w)
+	if err := errors.Join(c.SetReadDeadline(until), c.SetWriteDeadline(time.Time{})); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("set the deadlines of the connection: %w", err)
+	}
+	return nil
 }
 
 // answerError answers with what a handler returned instead of an answer.

@@ -1,0 +1,118 @@
+package server_test
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell/server"
+)
+
+// everywhere makes the server listen on all addresses.
+func everywhere(c *server.Config) { c.Address = "0.0.0.0:0" }
+
+// apiPaths are a request of each kind that the guard must look at.
+var apiPaths = map[string]string{
+	"GET /v1/dead_set?count=1&stream=orders":         "",
+	"POST /v1/dead_set/replay?count=1&stream=orders": "",
+	"DELETE /v1/dead_set?count=1&stream=orders":      "",
+	"GET /v1/streams":                "",
+	"POST /v1/streams/orders/pause":  "",
+	"POST /v1/streams/orders/resume": "",
+}
+
+// onAPI sends every kind of request and wants the status of each.
+func (w *world) onAPI(status int, says string, headers ...string) {
+	w.t.Helper()
+	for request := range apiPaths {
+		method, path, _ := strings.Cut(request, " ")
+		if a := w.do(method, path, "", headers...); a.status != status || !strings.Contains(a.text, says) {
+			w.t.Errorf("%s: %d %s", request, a.status, a.text)
+		}
+	}
+}
+
+func TestBeyondLoopbackWithoutATokenTheAPIIsClosedAndSaysWhichSettingOpensIt(t *testing.T) {
+	w := start(t, everywhere)
+	w.onAPI(403, "SERVER_TOKEN")
+	for _, path := range []string{"/ping", "/livez", "/readyz", "/openapi.json"} {
+		if a := w.do("GET", path, ""); a.status != 200 {
+			t.Errorf("%s: %d", path, a.status)
+		}
+	}
+	if w.orders.asked != 0 {
+		t.Error("a refused request reached the dead set")
+	}
+}
+
+func TestInsecureOpensTheAPIAndIsLoggedAtStart(t *testing.T) {
+	w := start(t, func(c *server.Config) { everywhere(c); c.Insecure = true })
+	w.onAPI(200, "")
+	if !strings.Contains(w.log.String(), "SERVER_INSECURE") {
+		t.Errorf("log: %s", w.log)
+	}
+}
+
+func TestTheTokenIsAskedForWhereverItIsSet(t *testing.T) {
+	tests := map[string]func(*server.Config){
+		"beyond loopback":              everywhere,
+		"beyond loopback and insecure": func(c *server.Config) { everywhere(c); c.Insecure = true },
+		"on loopback":                  func(*server.Config) {},
+	}
+	for name, address := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, func(c *server.Config) { address(c); c.Token = "swordfish" })
+			w.onAPI(401, "SERVER_TOKEN")
+			for _, wrong := range []string{"swordfish", "Bearer", "Bearer ", "Bearer swordfis", "Bearer swordfish2", "Basic swordfish", "Bearer SWORDFISH"} {
+				w.onAPI(401, "SERVER_TOKEN", "Authorization", wrong)
+			}
+			if a := w.do("GET", "/v1/streams", ""); a.header.Get("WWW-Authenticate") == "" {
+				t.Error("401 without WWW-Authenticate")
+			}
+			if w.orders.asked != 0 {
+				t.Error("a refused request reached the dead set")
+			}
+			w.onAPI(200, "", "Authorization", "Bearer swordfish")
+			w.onAPI(200, "", "Authorization", "bearer swordfish")
+		})
+	}
+}
+
+func TestOnLoopbackTheHostMustNameTheLoopback(t *testing.T) {
+	w := start(t, nil)
+	_, port, err := net.SplitHostPort(w.server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, good := range []string{"localhost", "LOCALHOST:" + port, "localhost.", "127.0.0.1", "127.8.9.1:80", "[::1]", "[::1]:" + port, "[::ffff:127.0.0.1]"} {
+		if a := w.do("GET", "/v1/streams", "", "Host", good); a.status != 200 {
+			t.Errorf("Host %s: %d %s", good, a.status, a.text)
+		}
+	}
+	for _, bad := range []string{"evil.example", "evil.example:" + port, "localhost.evil.example", "127.0.0.1.nip.io", "10.0.0.1", "[::2]", "0.0.0.0"} {
+		w.onAPI(403, "Host", "Host", bad)
+		if a := w.do("GET", "/metrics", "", "Host", bad); a.status == 200 {
+			t.Errorf("/metrics under %s: %d", bad, a.status)
+		}
+	}
+}
+
+func TestAWebPageOfAnotherOriginCanChangeNothing(t *testing.T) {
+	w := start(t, nil)
+	foreign := [][]string{{"Origin", "http://evil.example"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}}
+	for _, headers := range foreign {
+		for request := range apiPaths {
+			method, path, _ := strings.Cut(request, " ")
+			if a := w.do(method, path, "", headers...); method != "GET" && a.status != 403 {
+				t.Errorf("%s with %v: %d %s", request, headers, a.status, a.text)
+			}
+		}
+		a := w.do("OPTIONS", "/v1/dead_set", "", append(headers, "Access-Control-Request-Method", "DELETE")...)
+		if a.header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("a foreign origin is let in: %v", a.header)
+		}
+	}
+	if acts := w.orders.acts(); len(acts) != 0 {
+		t.Errorf("acted: %v", acts)
+	}
+}

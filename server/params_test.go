@@ -1,0 +1,149 @@
+package server_test
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell/server"
+)
+
+func TestAMistakeInTheParametersIsNamedAndNothingIsDone(t *testing.T) {
+	tests := []struct {
+		name, query, body string
+		says              string
+	}{
+		{"nothing", "", "", "count is missing"},
+		{"nothing, and the stream is named too", "", "", "streams are: orders, plain"},
+		{"no count", "?stream=orders", "", "count is missing"},
+		{"empty count", "?stream=orders&count=", "", "count is missing"},
+		{"null count", "", `{"stream":"orders","count":null}`, "count is missing"},
+		{"count 0", "?stream=orders&count=0", "", `not "0"`},
+		{"negative count", "?stream=orders&count=-1", "", `not "-1"`},
+		{"count in words", "?stream=orders&count=abc", "", `not "abc"`},
+		{"count above the limit", "?stream=orders&count=100001", "", "from 1 to 100000"},
+		{"count beyond any number", "?stream=orders&count=99999999999999999999999", "", "from 1 to 100000"},
+		{"count with an exponent", "", `{"stream":"orders","count":1e2}`, `not "1e2"`},
+		{"large count with an exponent", "", `{"stream":"orders","count":1e9}`, `not "1e9"`},
+		{"count with a fraction", "", `{"stream":"orders","count":10.0}`, `not "10.0"`},
+		{"count with a leading zero", "?stream=orders&count=010", "", `not "010"`},
+		{"count with a sign", "?stream=orders&count=%2B5", "", `not "+5"`},
+		{"count in another base", "?stream=orders&count=0x10", "", `not "0x10"`},
+		{"count with a space", "?stream=orders&count=5%20", "", `not "5 "`},
+		{"count in other digits", "?stream=orders&count=%D9%A1", "", "whole number"},
+		{"count true", "", `{"stream":"orders","count":true}`, "count must be a number"},
+		{"count in a list", "", `{"stream":"orders","count":[1]}`, "count must be a number"},
+		{"two counts in the query", "?stream=orders&count=1&count=2", "", `count is given twice, as "1" and as "2"`},
+		{"two counts in the body", "", `{"stream":"orders","count":1,"count":2}`, "count is given twice"},
+		{"query against body", "?count=1", `{"stream":"orders","count":2}`, "count is given twice"},
+		{"an empty count beside a good one", "?count=", `{"stream":"orders","count":2}`, "count is given twice"},
+		{"two streams under two names", "?count=1&stream=orders&topic-entity=plain", "", "stream is given twice"},
+		{"no stream", "?count=1", "", "stream (or topic-entity) is missing; streams are: orders, plain"},
+		{"unknown stream", "?count=1&stream=ordres", "", `unknown stream "ordres"; streams are: orders, plain`},
+		{"stream in capitals", "?count=1&stream=Orders", "", `unknown stream "Orders"`},
+		{"stream as a number", "", `{"count":1,"stream":7}`, "stream must be a text"},
+		{"unknown channel", "?count=1&stream=orders&channel=fast", "", `has no channel "fast"; it has: slow`},
+		{"channel of a stream without any", "?count=1&stream=plain&channel=fast", "", "it has: none"},
+		{"channel as an object", "", `{"count":1,"stream":"orders","channel":{}}`, "channel must be a text"},
+		{"misspelt channel", "?count=1&stream=orders&chanel=slow", "", "did you mean channel?"},
+		{"channel in capitals", "", `{"count":1,"stream":"orders","Channel":"slow"}`, "did you mean channel?"},
+		{"misspelt count", "?stream=orders&counts=5", "", "did you mean count?"},
+		{"misspelt topic entity", "", `{"count":1,"topicEntity":"orders"}`, "did you mean topic-entity?"},
+		{"query that cannot be read", "?stream=orders&count=%zz", "", "query"},
+		{"semicolon in the query", "?stream=orders;count=1", "", "query"},
+		{"truncated JSON", "", `{"count":1,`, "not JSON"},
+		{"junk", "", `count=1&stream=orders`, "not JSON"},
+		{"trailing junk", "", `{"count":1,"stream":"orders"}{}`, "follows"},
+		{"a list", "", `[{"count":1,"stream":"orders"}]`, "must be a JSON object"},
+		{"a text", "", `"orders"`, "must be a JSON object"},
+		{"null", "", `null`, "must be a JSON object"},
+		{"blanks", "", "  \n", "not JSON"},
+		{"a byte order mark", "", "\ufeff{}", "not JSON"},
+	}
+	w := start(t, nil)
+	for _, test := range tests {
+		for method, path := range map[string]string{"GET": "/v1/dead_set", "POST": "/v1/dead_set/replay", "DELETE": "/v1/dead_set"} {
+			a := w.do(method, path+test.query, test.body)
+			if text, _ := a.json["error"].(string); a.status != 400 || !strings.Contains(text, test.says) || a.json["detail"] != text {
+				t.Errorf("%s, %s: %d %s", test.name, method, a.status, a.text)
+			}
+			if kind := a.header.Get("Content-Type"); kind != "application/problem+json" {
+				t.Errorf("%s, %s: content type %q", test.name, method, kind)
+			}
+		}
+	}
+	if w.orders.asked+w.slow.asked != 0 {
+		t.Error("a mistake reached a dead set")
+	}
+}
+
+func TestABodyThatIsNotCalledJSONIs415(t *testing.T) {
+	w := start(t, nil)
+	const good = `{"count":1,"stream":"orders"}`
+	tests := []struct {
+		name   string
+		header []string
+	}{
+		{"what curl -d sends", []string{"Content-Type", "application/x-www-form-urlencoded"}},
+		{"what a web page may send unasked", []string{"Content-Type", "text/plain"}},
+		{"nothing", []string{"Content-Type", ""}},
+		{"nonsense", []string{"Content-Type", "json;;"}},
+		{"compressed", []string{"Content-Encoding", "gzip"}},
+	}
+	for _, test := range tests {
+		if a := w.do("DELETE", "/v1/dead_set", good, test.header...); a.status != 415 || !strings.Contains(a.text, "application/json") {
+			t.Errorf("%s: %d %s", test.name, a.status, a.text)
+		}
+	}
+	if acts := w.orders.acts(); len(acts) != 0 {
+		t.Errorf("acted: %v", acts)
+	}
+	if a := w.do("DELETE", "/v1/dead_set?count=1&stream=orders", "", "Content-Type", "text/plain"); a.status != 200 {
+		t.Errorf("without a body its type does not matter: %d %s", a.status, a.text)
+	}
+}
+
+// FuzzParametersNeverActWithoutAGoodCount sends any query and body: the answer is never 500, and what acts was asked for in so many words.
+func FuzzParametersNeverActWithoutAGoodCount(f *testing.F) {
+	f.Add("count=1&stream=orders", "")
+	f.Add("", `{"count":"10","topic_entity":"orders"}`)
+	f.Add("count=1;stream=orders", `{"count":1e9,"stream":"orders","channel":"slow"}`)
+	f.Add("Count=1", `{"count":1,"count":2,"stream":"orders"}{}`)
+	f.Add("count=%00", "[[[[[")
+	f.Fuzz(func(t *testing.T, query, body string) {
+		w := &world{orders: newSet(), slow: newSet(), log: &log{}}
+		cfg := config(w)
+		cfg.Insecure, cfg.BodyLimit = true, 1<<10
+		s, err := server.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := opened(t, s)
+		defer done()
+		r := httptest.NewRequest("POST", "/v1/dead_set/replay", bytes.NewReader([]byte(body)))
+		r.URL.RawQuery = query
+		r.Header.Set("Content-Type", "application/json")
+		rec := httptest.NewRecorder()
+		s.Handler().ServeHTTP(rec, r)
+		acts := slices.Concat(w.orders.acts(), w.slow.acts())
+		switch rec.Code {
+		case http.StatusOK:
+			given, _ := url.ParseQuery(query)
+			for _, n := range acts {
+				if n < 1 || n > server.MaxCount || !given.Has("count") && !strings.Contains(body, "c") {
+					t.Errorf("acted on %d for %q %q", n, query, body)
+				}
+			}
+		case http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge:
+			if len(acts) != 0 {
+				t.Errorf("%d, and acted on %v for %q %q", rec.Code, acts, query, body)
+			}
+		default:
+			t.Errorf("%d for %q %q: %s", rec.Code, query, body, rec.Body)
+		}
+	})
+}

@@ -1,0 +1,244 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/stepwell/stepwell/server"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// set is a dead set in memory.
+type set struct {
+	mu    sync.Mutex
+	all   []any
+	acted []int                                        // the counts of all replays and deletes
+	asked int                                          // how often anything was asked of it
+	trap  func(context.Context) (server.Result, error) // nil: all goes well
+}
+
+func newSet(values ...any) *set { return &set{all: values} }
+
+func (s *set) enter(ctx context.Context) (server.Result, error) {
+	s.mu.Lock()
+	s.asked++
+	trap := s.trap
+	s.mu.Unlock()
+	if trap == nil {
+		return server.Result{}, nil
+	}
+	return trap(ctx)
+}
+
+func (s *set) Peek(ctx context.Context, count int) (server.Page, error) {
+	if _, err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[:min(count, len(s.all))], nil
+}
+
+func (s *set) Replay(ctx context.Context, count int) (server.Result, error) {
+	return s.take(ctx, count)
+}
+func (s *set) Delete(ctx context.Context, count int) (server.Result, error) {
+	return s.take(ctx, count)
+}
+
+func (s *set) take(ctx context.Context, count int) (server.Result, error) {
+	s.mu.Lock()
+	s.acted = append(s.acted, count)
+	s.mu.Unlock()
+	if r, err := s.enter(ctx); err != nil || r.Stopped != "" {
+		return r, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(count, len(s.all))
+	s.all = s.all[n:]
+	return server.Result{Requested: count, Done: n, Left: len(s.all)}, nil
+}
+
+// acts are the counts of all replays and deletes so far.
+func (s *set) acts() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]int{}, s.acted...)
+}
+
+func (s *set) fail(trap func(context.Context) (server.Result, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trap = trap
+}
+
+// control is a stream that can be paused.
+type control struct {
+	mu     sync.Mutex
+	status server.Status
+}
+
+func (c *control) Status(context.Context) server.Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.status
+}
+func (c *control) Pause()  { c.paused(true) }
+func (c *control) Resume() { c.paused(false) }
+
+func (c *control) paused(yes bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.status.Paused = yes
+}
+
+// log collects what a server logs.
+type log struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// world is a server that listens, with the stream orders (channel slow, which has no dead set entry of its own) and the stream plain without retries.
+type world struct {
+	t      testing.TB
+	server *server.Server
+	orders *set
+	slow   *set
+	log    *log
+	close  context.CancelFunc // ends Open
+	opened chan error
+	stop   context.CancelFunc // ends Run
+	ended  chan error
+}
+
+func config(w *world) server.Config {
+	return server.Config{
+		Address: "127.0.0.1:0",
+		Logger:  slog.New(slog.NewTextHandler(w.log, nil)),
+		Streams: map[string]server.Stream{
+			"orders": {Control: &control{}, DeadSet: w.orders, Channels: map[string]server.DeadSet{"slow": w.slow}},
+			"plain":  {Control: &control{}},
+		},
+	}
+}
+
+// start starts a server that lets all requests in.
+func start(t testing.TB, change func(*server.Config)) *world {
+	t.Helper()
+	w := startClosed(t, change)
+	w.open()
+	return w
+}
+
+// startClosed starts a server that answers probes alone.
+func startClosed(t testing.TB, change func(*server.Config)) *world {
+	t.Helper()
+	w := &world{t: t, orders: newSet("a", "b", "c"), slow: newSet("s"), log: &log{}, opened: make(chan error, 1), ended: make(chan error, 1)}
+	cfg := config(w)
+	if change != nil {
+		change(&cfg)
+	}
+	var err error
+	if w.server, err = server.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	var ctx context.Context
+	ctx, w.stop = context.WithCancel(t.Context())
+	w.close = func() { w.opened <- nil }
+	go func() { w.ended <- w.server.Run(ctx) }()
+	t.Cleanup(func() {
+		w.close()
+		<-w.opened
+		w.stop()
+		if err := <-w.ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		http.DefaultClient.CloseIdleConnections()
+	})
+	eventually(t, "the server listens", func() bool { return w.server.Addr() != "" })
+	return w
+}
+
+func (w *world) open() {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	w.close = cancel
+	go func() { w.opened <- w.server.Open(ctx) }()
+	eventually(w.t, "the server is open", func() bool { return w.do("GET", "/openapi.json", "").status == 200 })
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	text   string
+	json   map[string]any
+}
+
+// do sends a request; a body goes as JSON. Headers are given in pairs; Host is one.
+func (w *world) do(method, path, body string, headers ...string) answer {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.t.Context(), method, "http://"+w.server.Addr()+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			req.Host = headers[i+1]
+		}
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a := answer{status: resp.StatusCode, header: resp.Header, text: string(data)}
+	_ = json.Unmarshal(data, &a.json) // some answers are text
+	return a
+}
+
+// eventually waits for the condition, for as long as a loaded machine may need.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(30 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("never came true: %s", what)
+		}
+	}
+}
