@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -99,7 +100,7 @@ func park[T ticket](m stepwell.Message, v stepwell.Verdict, trace telemetry.Trac
 	if v.Kind == stepwell.Dead {
 		f.Reason = v.Reason
 	}
-	if p, ok := v.Err.(*panicError); ok {
+	if p, ok := errors.AsType[*panicError](v.Err); ok {
 		f.Stack = string(p.stack)
 	}
 	t.fail(&m, f)

@@ -72,12 +72,11 @@ func parse(like any, unit, text string) (any, error) {
 	return nil, fmt.Errorf("has the type %T, which nobody taught this package", like)
 }
 
-var units = []struct {
-	name string
-	size int
-}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"B", 1}, {"", 1}}
-
 func bytes(text string) (int, error) {
+	units := []struct {
+		name string
+		size int
+	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"B", 1}, {"", 1}}
 	for _, u := range units {
 		number, found := strings.CutSuffix(text, u.name)
 		if !found {

@@ -41,7 +41,7 @@ func (l *loader) readEnvironment(environ []string) layer {
 		return path, value
 	}
 	provider := env.Provider(".", env.Opt{
-		EnvironFunc:   func() []string { return environ },
+		EnvironFunc: func() []string { return environ },
 		TransformFunc: func(name, value string) (string, any) {
 			short, ours := strings.CutPrefix(name, l.names.prefix)
 			if !ours || value == "" {

@@ -24,13 +24,15 @@ type instruments struct {
 }
 
 // boundaries of handler durations in seconds: from what a function in memory takes to what a slow service does.
-var boundaries = []float64{0.00001, 0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300}
+func boundaries() []float64 {
+	return []float64{0.00001, 0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300}
+}
 
 func newInstruments(m metric.Meter) (i instruments, err error) {
 	i.meter = m
 	var errs []error
 	note := func(err error) { errs = append(errs, err) }
-	process, err := messagingconv.NewProcessDuration(m, metric.WithExplicitBucketBoundaries(boundaries...))
+	process, err := messagingconv.NewProcessDuration(m, metric.WithExplicitBucketBoundaries(boundaries()...))
 	note(err)
 	i.process = process.Inst()
 	consumed, err := messagingconv.NewClientConsumedMessages(m)
