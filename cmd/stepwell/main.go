@@ -1,0 +1,102 @@
+// Command stepwell looks after running actors over their HTTP: dead sets and streams.
+//
+//	stepwell dead-set peek --stream orders --count 10
+//	stepwell dead-set replay --stream orders --count 10
+//	stepwell dead-set delete --stream orders --count 10
+//	stepwell streams
+//	stepwell pause orders
+//	stepwell resume orders
+//
+// It exits with 0; 1 when the actor refused or could not be reached; 2 for a mistake in the command; 3 when the actor cannot do it now, or
+// stopped half way, so that trying again may help.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+	exitAgain  = 3
+)
+
+// commands are what the program understands.
+type commands struct {
+	Address   string `help:"The actor: host:port, or a URL." default:"localhost:8010" env:"STEPWELL_ADDRESS"`
+	Token     string `help:"Token of the actor (its SERVER_TOKEN). Other users of this machine can see it here: the variable or a file keeps it." env:"STEPWELL_TOKEN" xor:"token"`
+	TokenFile string `help:"File with the token." type:"path" env:"STEPWELL_TOKEN_FILE" xor:"token"`
+	JSON      bool   `name:"json" help:"Print what the actor answered, as JSON."`
+
+	DeadSet struct {
+		Peek   peek   `cmd:"" help:"Show the oldest messages; nothing changes."`
+		Replay replay `cmd:"" help:"Give the oldest messages a full new budget of tries."`
+		Delete remove `cmd:"" help:"Delete the oldest messages for good."`
+	} `cmd:"" name:"dead-set" help:"Look at dead messages, replay or delete them."`
+	Streams list   `cmd:"" help:"Show what the actor runs and how it is doing."`
+	Pause   pause  `cmd:"" help:"Hold a stream back on that instance; fine twice."`
+	Resume  resume `cmd:"" help:"Let a paused stream go on; fine twice."`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// helpShown is what the parser panics with after it printed the help, instead of ending the process.
+type helpShown struct{}
+
+// run does what args say and returns the exit code.
+func run(ctx context.Context, args []string, out, errs io.Writer) (code int) {
+	defer func() {
+		switch p := recover(); p.(type) {
+		case nil:
+		case helpShown:
+			code = exitOK
+		default:
+			panic(p)
+		}
+	}()
+	var c commands
+	parser, err := kong.New(&c, kong.Name("stepwell"), kong.Description("Looks after running stepwell actors: dead sets and streams."),
+		kong.Writers(out, errs), kong.Exit(func(int) { panic(helpShown{}) }))
+	if err != nil {
+		fmt.Fprintln(errs, "stepwell:", err)
+		return exitUsage
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(errs, "stepwell: %v\nstepwell --help says what there is\n", err)
+		return exitUsage
+	}
+	a, err := newActor(&c, out)
+	if err != nil {
+		fmt.Fprintln(errs, "stepwell:", err)
+		return exitUsage
+	}
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	if err := parsed.Run(a); err != nil {
+		fmt.Fprintln(errs, "stepwell:", printable(err.Error()))
+		return exitOf(err)
+	}
+	return exitOK
+}
+
+func exitOf(err error) int {
+	if r, ok := errors.AsType[*refusal](err); ok && r.again() {
+		return exitAgain
+	}
+	return exitFailed
+}

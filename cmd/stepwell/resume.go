@@ -1,0 +1,11 @@
+package main
+
+import "context"
+
+// resume is stepwell resume.
+type resume struct {
+	ID string `arg:"" help:"The stream-id."`
+}
+
+// Run does it.
+func (c *resume) Run(ctx context.Context, a *actor) error { return a.hold(ctx, c.ID, "resume") }

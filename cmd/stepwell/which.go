@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+)
+
+// which says which messages a command is about; it is part of every command on dead sets.
+type which struct {
+	Stream  string `help:"The stream-id." required:"" short:"s"`
+	Channel string `help:"A channel of the stream; none: the stream's own dead set."`
+	Count   int    `help:"How many, the oldest first." required:"" short:"n"`
+}
+
+// Validate is called by the parser.
+func (w which) Validate() error {
+	if w.Count < 1 {
+		return fmt.Errorf("--count must be 1 or more")
+	}
+	return nil
+}
+
+func (w which) query() url.Values {
+	q := url.Values{"stream": {w.Stream}, "count": {strconv.Itoa(w.Count)}}
+	if w.Channel != "" {
+		q.Set("channel", w.Channel)
+	}
+	return q
+}
+
+// result is what a replay or delete answers.
+type result struct {
+	Message string `json:"message"`
+	Left    int    `json:"left"`
+}
+
+func (a *actor) printResult(r result) error {
+	_, err := fmt.Fprintf(a.out, "%s; %d left\n", printable(r.Message), r.Left)
+	return err
+}

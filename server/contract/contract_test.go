@@ -1,0 +1,212 @@
+// Package contract holds the server against its description: the description is valid OpenAPI, and what the server really answers is what it says.
+// It is a package of its own so that the server's other tests need no OpenAPI library.
+package contract_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+
+	"github.com/stepwell/stepwell/deadset"
+	"github.com/stepwell/stepwell/server"
+)
+
+// scripted is a dead set that says what it is told to.
+type scripted struct {
+	page   server.Page
+	result server.Result
+	err    error
+}
+
+func (s scripted) Peek(context.Context, int) (server.Page, error)     { return s.page, s.err }
+func (s scripted) Replay(context.Context, int) (server.Result, error) { return s.result, s.err }
+func (s scripted) Delete(context.Context, int) (server.Result, error) { return s.result, s.err }
+
+type idle struct{}
+
+func (idle) Status(context.Context) server.Status {
+	return server.Status{Joined: true, Partitions: 3, Lag: 7, LastProgress: time.Now(), Retry: true, Queues: map[string]int{"shop.orders.instant": 1}, Error: "none"}
+}
+func (idle) Pause()  {}
+func (idle) Resume() {}
+
+// entries are dead messages with everything, and with as little as there can be.
+func entries() server.Page {
+	now := time.Now().UTC()
+	return server.Page{
+		deadset.Entry{
+			ID: "orders.v1:0:7", Stream: "orders", Topic: "orders.v1", Offset: 7, Key: "k", KeyEncoding: "text", Timestamp: &now,
+			Headers: []deadset.Header{{Key: "h", Value: "v", Encoding: "text"}, {Key: "nil"}},
+			Value:   map[string]any{"id": 1}, Encoding: "json", Truncated: true, Size: 70000, Attempts: 4, AttemptsTotal: 8, Replays: 1,
+			FirstFailedAt: &now, DiedAt: &now, Reason: "exhausted", Error: "no", ErrorType: "*errors.errorString", Stack: "main.go:1", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736",
+		},
+		deadset.Entry{Headers: []deadset.Header{}, Reason: "undecodable"},
+	}
+}
+
+func streams() map[string]server.Stream {
+	return map[string]server.Stream{
+		"orders": {Control: idle{}, DeadSet: scripted{page: entries(), result: server.Result{Requested: 2, Done: 2, Left: 1}}},
+		"plain":  {Control: idle{}},
+		"half":   {Control: idle{}, DeadSet: scripted{result: server.Result{Requested: 2, Done: 1, Left: 1, Stopped: "connection lost"}}},
+		"busy":   {Control: idle{}, DeadSet: scripted{err: server.ErrBusy}},
+		"away":   {Control: idle{}, DeadSet: scripted{err: server.ErrUnavailable}},
+		"broken": {Control: idle{}, DeadSet: scripted{err: errors.New("no")}},
+	}
+}
+
+func TestWhatTheServerAnswersIsWhatItsDescriptionSays(t *testing.T) {
+	const which = "?count=2&stream="
+	tests := []struct {
+		name, method, path, body, token string
+		status                          int
+	}{
+		{"ping", "GET", "/ping", "", "t", 200},
+		{"live", "GET", "/livez", "", "t", 200},
+		{"ready", "GET", "/readyz?verbose", "", "t", 200},
+		{"metrics", "GET", "/metrics", "", "t", 200},
+		{"the description", "GET", "/openapi.json", "", "t", 200},
+		{"peek", "GET", "/v1/dead_set" + which + "orders", "", "t", 200},
+		{"replay", "POST", "/v1/dead_set/replay", `{"count":"2","topic-entity":"orders"}`, "t", 200},
+		{"delete", "DELETE", "/v1/dead_set", `{"count":2,"topic_entity":"orders"}`, "t", 200},
+		{"replay that stopped", "POST", "/v1/dead_set/replay" + which + "half", "", "t", 503},
+		{"delete that stopped", "DELETE", "/v1/dead_set" + which + "half", "", "t", 503},
+		{"busy", "GET", "/v1/dead_set" + which + "busy", "", "t", 409},
+		{"brokers away", "DELETE", "/v1/dead_set" + which + "away", "", "t", 503},
+		{"broken", "GET", "/v1/dead_set" + which + "broken", "", "t", 500},
+		{"no retries", "GET", "/v1/dead_set" + which + "plain", "", "t", 404},
+		{"unknown stream", "GET", "/v1/dead_set" + which + "other", "", "t", 400},
+		{"no JSON", "DELETE", "/v1/dead_set", `{`, "t", 400},
+		{"too large", "POST", "/v1/dead_set/replay", strings.Repeat(" ", 100_000), "t", 413},
+		{"no token", "GET", "/v1/dead_set" + which + "orders", "", "", 401},
+		{"wrong token", "GET", "/v1/streams", "", "x", 401},
+		{"streams", "GET", "/v1/streams", "", "t", 200},
+		{"pause", "POST", "/v1/streams/orders/pause", "", "t", 200},
+		{"resume", "POST", "/v1/streams/orders/resume", "", "t", 200},
+		{"pause of an unknown stream", "POST", "/v1/streams/other/pause", "", "t", 404},
+	}
+	address := serve(t)
+	router := description(t, address)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), test.method, "http://"+address+test.path, strings.NewReader(test.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.body != "" {
+				req.Header.Set("Content-Type", "application/json")
+			}
+			if test.token != "" {
+				req.Header.Set("Authorization", "Bearer "+test.token)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode != test.status {
+				t.Errorf("status %d, want %d", resp.StatusCode, test.status)
+			}
+			conforms(t, router, req, resp)
+		})
+	}
+}
+
+// conforms fails the test unless the answer is one that the description has.
+func conforms(t *testing.T, router routers.Router, req *http.Request, resp *http.Response) {
+	t.Helper()
+	route, params, err := router.FindRoute(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route},
+		Status:                 resp.StatusCode, Header: resp.Header, Body: io.NopCloser(bytes.NewReader(body)),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true},
+	})
+	if err != nil {
+		t.Errorf("%v\n%s", err, body)
+	}
+}
+
+// serve runs a server until the test ends.
+func serve(t *testing.T) (address string) {
+	t.Helper()
+	s, err := server.New(server.Config{
+		Address: "127.0.0.1:0", Token: "t", Streams: streams(), PeekWait: time.Millisecond,
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	go func() { ended <- s.Run(ctx) }()
+	go func() { ended <- s.Open(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-ended, <-ended); err != nil {
+			t.Error(err)
+		}
+	})
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.After(30 * time.Second); !open(t, s.Addr()); {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatal("the server did not open")
+		}
+	}
+	return s.Addr()
+}
+
+func open(t *testing.T, address string) bool {
+	t.Helper()
+	if address == "" {
+		return false
+	}
+	resp, err := http.Get("http://" + address + "/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// description is the one that the server serves, once it is found to be valid.
+func description(t *testing.T, address string) routers.Router {
+	t.Helper()
+	resp, err := http.Get("http://" + address + "/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	api, err := openapi3.NewLoader().LoadFromIoReader(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Validate(t.Context()); err != nil {
+		t.Fatalf("the description is not valid: %v", err)
+	}
+	api.Servers = openapi3.Servers{{URL: "http://" + address}}
+	router, err := legacy.NewRouter(api)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return router
+}
