@@ -188,6 +188,7 @@ func TestANewWorkerWaitsForTheOldOneOfTheSamePartition(t *testing.T) {
 	}
 	r.onAssigned(t.Context(), nil, ours)
 	r.receive(tp, records(0, 2), [16]byte{1})
+	<-time.After(100 * time.Millisecond) // time enough for the last worker to do what it must not
 	close(release)
 	eventually(t, "the last worker is through", func() bool { r.flushAll(); return r.load.records.Load() == 0 })
 	if most.Load() != 1 {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/stepwell/stepwell"
 )
 
@@ -77,6 +79,27 @@ func TestACommitNeverPassesAMessageThatIsNotSettled(t *testing.T) {
 			t.Errorf("%d repeats without a rebalance", l.repeats)
 		}
 	})
+}
+
+func TestACommitLeavesOutWhatIsNoLongerOursWhenItIsSent(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 2)
+	r := w.run(w.config(), newJournal().settleAll)
+	eventually(t, "it is a member", func() bool { return r.Status().Partitions == 2 })
+	offsets := map[string]map[int32]kgo.EpochOffset{}
+	put(offsets, topicPartition{w.topic, 0}, position{70, -1})
+	put(offsets, topicPartition{w.topic, 1}, position{80, -1})
+	var stored []topicPartition
+	ours := func(tp topicPartition) bool { return tp.partition == 1 }
+	if err := r.commits.send(t.Context(), offsets, ours, func(tp topicPartition) { stored = append(stored, tp) }); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.committed(); len(got) != 1 || got[1] != 80 || len(stored) != 1 {
+		t.Fatalf("committed %v, reported %v", got, stored)
+	}
+	if err := r.commits.send(t.Context(), offsets, func(topicPartition) bool { return false }, nil); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestInAStormOfRebalancesEveryRecordIsHandledAndCommitsOnlyGrow(t *testing.T) {

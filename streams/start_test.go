@@ -2,11 +2,13 @@ package streams
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stepwell/stepwell"
 )
@@ -41,6 +43,37 @@ func TestLatestSkipsWhatWasThereAndLosesNothingInARestartBeforeTheFirstCommit(t 
 			}
 		}
 	})
+}
+
+func TestLatestIsCommittedForAllPartitionsBeforeTheFirstRecordIsRead(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 3)
+	w.produce(0, 10)
+	var began, committed atomic.Bool
+	w.fake.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		began.Store(true)
+		return nil, nil, false
+	})
+	w.fake.ControlKey(int16(kmsg.OffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		n := 0
+		for _, topic := range req.(*kmsg.OffsetCommitRequest).Topics {
+			n += len(topic.Partitions)
+		}
+		if committed.Swap(true) {
+			return nil, nil, false
+		}
+		if began.Load() || n != 3 {
+			t.Errorf("the first commit is of %d partitions, fetching has begun: %v", n, began.Load())
+		}
+		return nil, nil, false
+	})
+	cfg := w.config()
+	cfg.Start = "latest"
+	w.run(cfg, newJournal().settleAll)
+	eventually(t, "fetching begins", began.Load)
+	if got := w.committed(); got[0] != 10 || len(got) != 3 {
+		t.Fatalf("committed %v", got)
+	}
 }
 
 func TestTwoMembersThatStartAtTheEndTogetherLoseNothing(t *testing.T) {
