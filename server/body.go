@@ -33,8 +33,8 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	}
 	// net/http watches the connection while a handler runs, and would cancel a long walk when the deadline for reading passes.
 	// After an error it stays: net/http then reads on, to throw the rest away.
-	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return nil, fmt.Errorf("take back the deadline for reading: %w", err)
+	if err := readUntil(w, time.Time{}); err != nil {
+		return nil, err
 	}
 	if len(body) == 0 {
 		return nil, nil

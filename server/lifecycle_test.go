@@ -58,10 +58,12 @@ func TestAtAStopRequestsUnderWayFinishAndNewOnesAreTurnedAway(t *testing.T) {
 	inside, finish := make(chan struct{}), make(chan struct{})
 	w := start(t, func(c *server.Config) {
 		c.DrainTimeout = time.Minute
-		c.User = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c.User = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			close(inside)
 			<-finish
-			w.WriteHeader(http.StatusTeapot)
+			if r.Context().Err() == nil {
+				w.WriteHeader(http.StatusTeapot)
+			}
 		})
 	})
 	status := make(chan int)
@@ -105,6 +107,10 @@ func TestAWalkIsStoppedWhenTheTimeForDrainingIsOverAndSaysHowFarItCame(t *testin
 	if a := <-got; a.status != 503 || a.json["done"] != 5.0 || !strings.Contains(a.text, "the actor stops") {
 		t.Errorf("%d %s", a.status, a.text)
 	}
+	if err := <-w.opened; err != nil {
+		t.Errorf("Open: %v", err)
+	}
+	w.opened <- nil
 }
 
 func TestRequestsThatDoNotEndAreCountedAndDoNotHoldTheStop(t *testing.T) {

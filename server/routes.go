@@ -82,14 +82,14 @@ func (s *Server) others(next echo.HandlerFunc) echo.HandlerFunc {
 		if s.cfg.User == nil {
 			return echo.ErrNotFound
 		}
-		if err := s.deadlines(w, 0); err != nil {
+		if err := readUntil(w, time.Time{}); err != nil {
 			return err
 		}
 		s.cfg.User.ServeHTTP(w, r)
 		return nil
 	})
 	return func(c echo.Context) error {
-		if err := s.deadlines(c.Response(), s.cfg.ReadTimeout); err != nil {
+		if err := readUntil(c.Response(), time.Now().Add(s.cfg.ReadTimeout)); err != nil {
 			return err
 		}
 		if c.Path() != "" {
@@ -99,16 +99,11 @@ func (s *Server) others(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// deadlines sets the time for reading the body, 0 for none, and takes back what the last request on the connection left for writing.
-// A body that nobody wants is read too, by net/http, and must have an end as well.
-func (s *Server) deadlines(w http.ResponseWriter, read time.Duration) error {
-	var until time.Time
-	if read > 0 {
-		until = time.Now().Add(read)
-	}
-	c := http.NewResponseController(w)
-	if err := errors.Join(c.SetReadDeadline(until), c.SetWriteDeadline(time.Time{})); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("set the deadlines of the connection: %w", err)
+// readUntil sets the deadline for reading the body; the zero time takes it back. A body that nobody wants is read too, by net/http, and
+// must have an end as well.
+func readUntil(w http.ResponseWriter, deadline time.Time) error {
+	if err := http.NewResponseController(w).SetReadDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("set the deadline for reading: %w", err)
 	}
 	return nil
 }
