@@ -4,8 +4,8 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/stepwell/stepwell/internal/queue"
@@ -22,25 +22,23 @@ type Broker struct {
 	queues  map[string]*list
 	seq     uint64
 	inbox   []outgoing
+	news    chan struct{} // closed, and made anew, when what follows or queues has changed
+	running bool
 	down    bool
 	blocked bool
 	closed  bool
 }
 
-type outgoing struct {
-	ctx   context.Context
-	queue string
-	m     queue.Message
-	done  func(error)
-}
+var _ queue.Broker = (*Broker)(nil)
 
 // New makes a broker without queues.
 func New() *Broker {
-	return &Broker{queues: map[string]*list{}, wake: make(chan struct{}, 1)}
+	return &Broker{queues: map[string]*list{}, wake: make(chan struct{}, 1), news: make(chan struct{})}
 }
 
-// Run stores what is published until ctx ends.
+// Run stores what is published until ctx ends. Run it once.
 func (b *Broker) Run(ctx context.Context) error {
+	b.change(func() { b.running = true })
 	for ctx.Err() == nil {
 		for _, o := range b.storable() {
 			b.store(o)
@@ -50,191 +48,146 @@ func (b *Broker) Run(ctx context.Context) error {
 		case <-b.wake:
 		}
 	}
-	b.mu.Lock()
-	b.closed = true
-	left := b.inbox
-	b.inbox = nil
-	for _, l := range b.queues {
-		l.stopTimers()
-	}
-	b.mu.Unlock()
+	var left []outgoing
+	b.change(func() {
+		b.closed, b.running = true, false
+		left, b.inbox = b.inbox, nil
+		for _, l := range b.queues {
+			l.stop()
+		}
+	})
 	for _, o := range left {
 		o.done(queue.ErrClosed)
 	}
 	return nil
 }
 
-// storable takes the messages out of the inbox that nothing keeps from being stored or reported.
-func (b *Broker) storable() (ready []outgoing) {
+// change changes the broker and tells those who wait for that.
+func (b *Broker) change(f func()) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.inbox = slices.DeleteFunc(b.inbox, func(o outgoing) bool {
-		open := !b.down && !b.blocked && b.queues[o.queue] != nil
-		if open || o.ctx.Err() != nil {
-			ready = append(ready, o)
-		}
-		return open || o.ctx.Err() != nil
-	})
-	return ready
-}
-
-func (b *Broker) store(o outgoing) {
-	if err := o.ctx.Err(); err != nil {
-		o.done(err)
-		return
-	}
-	if b.MaxMessageSize > 0 && size(o.m) > b.MaxMessageSize {
-		o.done(fmt.Errorf("%w: %d bytes", queue.ErrTooLarge, size(o.m)))
-		return
-	}
-	b.mu.Lock()
-	l := b.queues[o.queue]
-	if l != nil {
-		b.seq++
-		l.add(&item{m: o.m, seq: b.seq})
-	}
+	f()
+	close(b.news)
+	b.news = make(chan struct{})
 	b.mu.Unlock()
-	if l == nil { // deleted meanwhile: it waits for its queue again
-		b.publish(o)
-		return
-	}
-	o.done(nil)
-}
-
-func (b *Broker) publish(o outgoing) {
-	b.mu.Lock()
-	closed := b.closed
-	if !closed {
-		b.inbox = append(b.inbox, o)
-	}
-	b.mu.Unlock()
-	if closed {
-		go o.done(queue.ErrClosed) // Run is over, so nobody else is there to call it
-		return
-	}
 	b.poke()
 }
 
-func (b *Broker) poke() {
-	select {
-	case b.wake <- struct{}{}:
-	default:
+// await calls is, which has the lock, now and after each change, until it says true or an error.
+func (b *Broker) await(ctx context.Context, is func() (bool, error)) error {
+	for {
+		b.mu.Lock()
+		closed, news := b.closed, b.news
+		ok, err := false, queue.ErrClosed
+		if !closed {
+			ok, err = is()
+		}
+		b.mu.Unlock()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %s: %w", queue.ErrUnavailable, b.Status().Detail, ctx.Err())
+		}
 	}
-}
-
-// Publisher returns a publisher; all share the broker's inbox.
-func (b *Broker) Publisher(string) queue.Publisher { return publisher{b} }
-
-type publisher struct{ b *Broker }
-
-// Publish takes m over; see queue.Publisher.
-func (p publisher) Publish(ctx context.Context, name string, m queue.Message, done func(error)) {
-	o := outgoing{ctx, name, m, done}
-	if ctx.Done() != nil {
-		stop := context.AfterFunc(ctx, p.b.poke) // so that one that waits is reported
-		o.done = func(err error) { stop(); done(err) }
-	}
-	p.b.publish(o)
 }
 
 // Declare makes the queues that are missing.
 func (b *Broker) Declare(ctx context.Context, specs []queue.Spec) error {
-	if err := ctx.Err(); err != nil {
+	err := ctx.Err()
+	if err == nil {
+		err = b.await(ctx, func() (bool, error) { return !b.down, nil })
+	}
+	if err == nil {
+		b.change(func() { err = b.declare(specs) })
+	}
+	if err != nil {
 		return fmt.Errorf("declare queues: %w", err)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	return nil
+}
+
+func (b *Broker) declare(specs []queue.Spec) error {
 	for _, s := range specs {
+		if s.Kind != queue.DeadSet && s.Target == "" {
+			return fmt.Errorf("queue %s: no target", s.Name)
+		}
 		l := b.queues[s.Name]
 		if l == nil {
 			b.queues[s.Name] = &list{b: b, spec: s}
-			continue
-		}
-		if l.spec != s {
+		} else if l.spec != s {
 			return fmt.Errorf("queue %s is there with other arguments: %+v, not %+v", s.Name, l.spec, s)
 		}
 	}
-	b.poke()
+	for _, l := range b.queues {
+		l.arm() // what is due may have waited for its target
+	}
 	return nil
 }
 
 // Delete removes a queue with all that is in it, as an operator might.
 func (b *Broker) Delete(name string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if l := b.queues[name]; l != nil {
-		l.stopTimers()
-		delete(b.queues, name)
-	}
+	b.change(func() {
+		if l := b.queues[name]; l != nil {
+			delete(b.queues, name)
+			l.stop()
+		}
+	})
 }
 
 // Depth returns how many messages are ready in the queue.
-func (b *Broker) Depth(_ context.Context, name string) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch l := b.queues[name]; {
-	case b.down:
-		return 0, queue.ErrUnavailable
-	case l == nil:
-		return 0, fmt.Errorf("queue %s is missing", name)
-	default:
-		return len(l.ready), nil
+func (b *Broker) Depth(ctx context.Context, name string) (depth int, err error) {
+	err = b.await(ctx, func() (bool, error) {
+		l := b.queues[name]
+		switch {
+		case b.down:
+			return false, nil
+		case l == nil:
+			return true, missing(name)
+		}
+		depth = len(l.ready)
+		return true, nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("depth of %s: %w", name, err)
 	}
+	return depth, nil
 }
 
-// SetUp false cuts all sessions and refuses new ones until SetUp true: an outage, for tests.
+func missing(name string) error { return errors.New("there is no queue " + name) }
+
+// SetUp false cuts all sessions and leases, and refuses new ones until SetUp true: an outage, for tests.
 func (b *Broker) SetUp(up bool) {
-	b.mu.Lock()
-	b.down = !up
-	for _, l := range b.queues {
-		if b.down {
-			l.cut()
+	b.change(func() {
+		b.down = !up
+		for _, l := range b.queues {
+			if b.down {
+				l.cut()
+			}
 		}
-		l.signal()
-	}
-	b.mu.Unlock()
-	b.poke()
+	})
 }
 
 // Block true stores nothing more until Block false: an alarm, for tests.
 func (b *Broker) Block(blocked bool) {
-	b.mu.Lock()
-	b.blocked = blocked
-	b.mu.Unlock()
-	b.poke()
+	b.change(func() { b.blocked = blocked })
 }
 
 // Status tells whether the broker can be used.
 func (b *Broker) Status() queue.Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := queue.Status{Up: !b.down, Blocked: b.blocked, Detail: "in memory: nothing survives this process"}
-	if b.down {
+	s := queue.Status{Up: b.running && !b.down, Blocked: b.blocked, Detail: "in memory: nothing survives this process"}
+	switch {
+	case b.closed:
+		s.Detail = "closed"
+	case !b.running:
+		s.Detail = "not running yet"
+	case b.down:
 		s.Detail = "cut off"
+	case b.blocked:
+		s.Detail = "blocked"
 	}
 	return s
-}
-
-func size(m queue.Message) int {
-	n := len(m.Body)
-	for k, v := range m.Headers {
-		n += len(k) + valueSize(v)
-	}
-	return n
-}
-
-func valueSize(v any) int {
-	switch v := v.(type) {
-	case string:
-		return len(v)
-	case []byte:
-		return len(v)
-	case []any:
-		n := 0
-		for _, e := range v {
-			n += valueSize(e)
-		}
-		return n
-	}
-	return 8
 }

@@ -2,7 +2,9 @@ package memory
 
 import (
 	"context"
-	"time"
+	"errors"
+	"fmt"
+	"sync"
 
 	"github.com/stepwell/stepwell/internal/queue"
 )
@@ -10,16 +12,17 @@ import (
 // Consume hands out the queue's messages until stop ends; see queue.Broker.
 func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error {
 	for stop.Err() == nil {
-		b.mu.Lock()
-		s := b.open(c.Queue)
-		b.mu.Unlock()
-		if s == nil {
-			pause(stop)
-			continue
+		s, err := b.session(stop, c.Queue)
+		if errors.Is(err, queue.ErrClosed) {
+			return fmt.Errorf("consume %s: %w", c.Queue, err)
 		}
-		b.serve(stop, s, c)
+		if err != nil {
+			break
+		}
+		k := &consumer{c: c, s: s}
+		k.serve(stop)
 		if stop.Err() != nil {
-			b.drain(work, s)
+			k.drain(work)
 		}
 		b.mu.Lock()
 		s.end()
@@ -28,66 +31,120 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 	return nil
 }
 
-func pause(ctx context.Context) {
-	const d = 50 * time.Millisecond
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
+// session waits until the queue is there.
+func (b *Broker) session(ctx context.Context, name string) (s *session, err error) {
+	err = b.await(ctx, func() (bool, error) {
+		l := b.queues[name]
+		if l == nil || b.down {
+			return false, nil
+		}
+		s = l.open()
+		return true, nil
+	})
+	return s, err
+}
+
+// consumer is one session of a Consume.
+type consumer struct {
+	c queue.Consumption
+	s *session
+
+	mu   sync.Mutex
+	hand context.CancelFunc // ends the handing out of one message; nil while none is handed out
 }
 
 // serve hands out until stop or the session ends.
-func (b *Broker) serve(stop context.Context, s *session, c queue.Consumption) {
+func (k *consumer) serve(stop context.Context) {
 	ctx, cancel := context.WithCancel(stop)
+	var watching sync.WaitGroup
+	defer watching.Wait()
 	defer cancel()
-	for stop.Err() == nil {
-		d, ready, over := b.next(s, c)
-		if over {
-			return
-		}
-		if ready {
-			if !c.Handle(ctx, d) {
-				d.Release()
-			}
+	defer context.AfterFunc(k.s.ctx, cancel)()
+	watching.Go(func() { k.watch(ctx) })
+	for ctx.Err() == nil {
+		if d, ok := k.next(); ok {
+			k.give(ctx, d)
 			continue
 		}
 		select {
-		case <-stop.Done():
-		case <-s.changed:
-		case <-c.Changed:
+		case <-ctx.Done():
+		case <-k.s.changed:
 		}
 	}
 }
 
-func (b *Broker) next(s *session, c queue.Consumption) (d queue.Delivery, ready, over bool) {
-	prefetch := c.Prefetch()
-	paused := c.Paused != nil && c.Paused()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.queues[c.Queue] != s.list {
-		return d, false, true // deleted
-	}
-	if s.over || paused || len(s.list.ready) == 0 || len(s.out) >= prefetch {
-		return d, false, s.over
-	}
-	return s.take(), true, false
-}
-
-// drain waits until all that was handed out is settled, or work ends.
-func (b *Broker) drain(work context.Context, s *session) {
+// watch ends a handing out that a pause overtook: the message is given back.
+func (k *consumer) watch(ctx context.Context) {
 	for {
-		b.mu.Lock()
-		left := len(s.out)
-		b.mu.Unlock()
-		if left == 0 {
+		select {
+		case <-ctx.Done():
 			return
+		case <-k.c.Changed:
+			k.mu.Lock()
+			if k.hand != nil && k.paused() {
+				k.hand()
+			}
+			k.mu.Unlock()
+			k.s.poke()
 		}
+	}
+}
+
+func (k *consumer) give(ctx context.Context, d queue.Delivery) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	k.setHand(cancel)
+	defer k.setHand(nil)
+	if !k.c.Handle(ctx, d) {
+		d.Release()
+	}
+}
+
+func (k *consumer) setHand(cancel context.CancelFunc) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.hand = cancel
+	if cancel != nil && k.paused() {
+		cancel()
+	}
+}
+
+func (k *consumer) paused() bool { return k.c.Paused != nil && k.c.Paused() }
+
+func (k *consumer) prefetch() int {
+	if k.c.Prefetch == nil {
+		return 1
+	}
+	return max(1, k.c.Prefetch())
+}
+
+func (k *consumer) next() (queue.Delivery, bool) {
+	if k.paused() {
+		return queue.Delivery{}, false
+	}
+	prefetch := k.prefetch()
+	l := k.s.list
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	if k.s.over || len(l.ready) == 0 || len(k.s.out) >= prefetch {
+		return queue.Delivery{}, false
+	}
+	return k.s.take(), true
+}
+
+// drain waits until all that was handed out is settled, or work or the session ends.
+func (k *consumer) drain(work context.Context) {
+	for k.left() > 0 {
 		select {
 		case <-work.Done():
 			return
-		case <-s.changed:
+		case <-k.s.changed:
 		}
 	}
+}
+
+func (k *consumer) left() int {
+	k.s.list.b.mu.Lock()
+	defer k.s.list.b.mu.Unlock()
+	return len(k.s.out)
 }

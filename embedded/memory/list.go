@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -13,59 +14,63 @@ type list struct {
 	spec     queue.Spec
 	ready    []*item // oldest first
 	sessions []*session
-	leased   bool
+	lease    *lease      // nil: nobody has it
+	timer    *time.Timer // fires when the oldest item of a Delay queue is due; nil before the first
 }
 
 type item struct {
 	m       queue.Message
-	seq     uint64 // its place: what is given back goes there
+	seq     uint64    // its place: what is given back goes there
+	due     time.Time // when it leaves a Delay queue
 	returns int64
-	timer   *time.Timer
 }
 
-// add puts an item at its place, which is the end for a new one.
+// append adds a message at the end.
+func (l *list) append(m queue.Message) {
+	l.b.seq++
+	l.add(&item{m: m, seq: l.b.seq, due: time.Now().Add(l.spec.TTL)})
+}
+
+// add puts an item at its place.
 func (l *list) add(i *item) {
-	at, _ := slices.BinarySearchFunc(l.ready, i.seq, func(i *item, seq uint64) int {
-		switch {
-		case i.seq < seq:
-			return -1
-		case i.seq > seq:
-			return 1
-		}
-		return 0
-	})
+	at, _ := slices.BinarySearchFunc(l.ready, i.seq, func(i *item, seq uint64) int { return cmp.Compare(i.seq, seq) })
 	l.ready = slices.Insert(l.ready, at, i)
-	if l.spec.Kind == queue.Delay && i.timer == nil {
-		i.timer = time.AfterFunc(l.spec.TTL, func() { l.expire(i) })
-	}
+	l.arm()
 	l.signal()
 }
 
-// expire moves an item whose time is up to the target. Where that is missing, the item waits and tries again, as RabbitMQ does.
-func (l *list) expire(i *item) {
-	const again = time.Second
-	l.b.mu.Lock()
-	defer l.b.mu.Unlock()
-	at := slices.Index(l.ready, i)
-	if at < 0 || l.b.closed || l.b.queues[l.spec.Name] != l {
+// arm sets the timer for the oldest item, which is the first to be due.
+func (l *list) arm() {
+	if l.spec.Kind != queue.Delay || len(l.ready) == 0 || l.b.closed {
 		return
 	}
-	target := l.b.queues[l.spec.Target]
-	if target == nil {
-		i.timer.Reset(again)
+	wait := time.Until(l.ready[0].due)
+	if l.timer == nil {
+		l.timer = time.AfterFunc(wait, l.expire)
 		return
 	}
-	l.ready = slices.Delete(l.ready, at, at+1)
-	l.b.seq++
-	target.add(&item{m: i.m, seq: l.b.seq})
+	l.timer.Reset(wait)
 }
 
-func (l *list) stopTimers() {
-	for _, i := range l.ready {
-		if i.timer != nil {
-			i.timer.Stop()
-		}
+// expire moves what is due to the target, in order. Where that is missing, it waits until it is declared.
+func (l *list) expire() {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	target := l.b.queues[l.spec.Target]
+	if l.b.closed || l.b.queues[l.spec.Name] != l || target == nil {
+		return
 	}
+	for now := time.Now(); len(l.ready) > 0 && !l.ready[0].due.After(now); {
+		target.append(l.pop().m)
+	}
+	l.arm()
+}
+
+func (l *list) pop() *item {
+	i := l.ready[0]
+	l.ready[0] = nil
+	l.ready = l.ready[1:]
+	return i
 }
 
 // signal wakes those who wait for a change.
@@ -75,9 +80,20 @@ func (l *list) signal() {
 	}
 }
 
-// cut ends all sessions.
+// cut ends all sessions and the lease, as a lost connection does.
 func (l *list) cut() {
 	for _, s := range slices.Clone(l.sessions) {
 		s.end()
+	}
+	if l.lease != nil {
+		l.lease.end()
+	}
+}
+
+// stop is the list's end.
+func (l *list) stop() {
+	l.cut()
+	if l.timer != nil {
+		l.timer.Stop()
 	}
 }

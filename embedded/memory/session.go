@@ -1,28 +1,27 @@
 package memory
 
 import (
+	"context"
 	"slices"
 
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// session is the life of a consumer or a window. Its broker's lock guards all but changed.
+// session is the life of a consumer or a window. Its broker's lock guards all but ctx and changed.
 type session struct {
 	list    *list
+	ctx     context.Context // ends with the session
+	cancel  context.CancelFunc
 	out     map[uint64]*item // handed out and not settled, by tag
 	last    uint64
 	over    bool
-	acked   int
 	changed chan struct{}
 }
 
-// open begins a session; nil when the queue is missing or the broker is down. The lock must be held.
-func (b *Broker) open(name string) *session {
-	l := b.queues[name]
-	if l == nil || b.down {
-		return nil
-	}
+// open begins a session. The lock must be held.
+func (l *list) open() *session {
 	s := &session{list: l, out: map[uint64]*item{}, changed: make(chan struct{}, 1)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	l.sessions = append(l.sessions, s)
 	return s
 }
@@ -36,13 +35,12 @@ func (s *session) poke() {
 
 // take hands the oldest item out. The lock must be held.
 func (s *session) take() queue.Delivery {
-	i := s.list.ready[0]
-	s.list.ready[0] = nil
-	s.list.ready = s.list.ready[1:]
+	i := s.list.pop()
+	s.list.arm()
 	s.last++
 	s.out[s.last] = i
 	return queue.Delivery{
-		Message: i.m, Queue: s.list.spec.Name, Redelivered: i.returns > 0, Returns: i.returns, Tag: s.last, Session: s,
+		Message: clone(i.m), Queue: s.list.spec.Name, Redelivered: i.returns > 0, Returns: i.returns, Tag: s.last, Session: s,
 	}
 }
 
@@ -62,8 +60,6 @@ func (s *session) settle(tag uint64, back bool) {
 	delete(s.out, tag)
 	if back {
 		s.back(i)
-	} else {
-		s.acked++
 	}
 	s.poke()
 }
@@ -79,6 +75,7 @@ func (s *session) end() {
 		return
 	}
 	s.over = true
+	s.cancel()
 	s.list.sessions = slices.DeleteFunc(s.list.sessions, func(o *session) bool { return o == s })
 	for _, i := range s.out {
 		s.back(i)

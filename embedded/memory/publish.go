@@ -1,0 +1,90 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// outgoing is a message on its way.
+type outgoing struct {
+	ctx   context.Context
+	queue string
+	m     queue.Message
+	done  func(error)
+}
+
+// Publisher returns a publisher; all share the broker's inbox.
+func (b *Broker) Publisher(string) queue.Publisher { return publisher{b} }
+
+type publisher struct{ b *Broker }
+
+// Publish takes m over; see queue.Publisher.
+func (p publisher) Publish(ctx context.Context, name string, m queue.Message, done func(error)) {
+	o := outgoing{ctx, name, clone(m), done}
+	if ctx.Done() != nil {
+		stop := context.AfterFunc(ctx, p.b.poke) // so that one that waits is reported
+		o.done = func(err error) { stop(); done(err) }
+	}
+	p.b.publish(o)
+}
+
+func (b *Broker) publish(o outgoing) {
+	b.mu.Lock()
+	closed := b.closed
+	if !closed {
+		b.inbox = append(b.inbox, o)
+	}
+	b.mu.Unlock()
+	if closed {
+		go o.done(queue.ErrClosed) // Run is over, so nobody else is there to call it
+		return
+	}
+	b.poke()
+}
+
+func (b *Broker) poke() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// storable takes the messages out of the inbox that nothing keeps from being stored or reported.
+func (b *Broker) storable() (ready []outgoing) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inbox = slices.DeleteFunc(b.inbox, func(o outgoing) bool {
+		open := !b.down && !b.blocked && b.queues[o.queue] != nil
+		if open || o.ctx.Err() != nil {
+			ready = append(ready, o)
+			return true
+		}
+		return false
+	})
+	return ready
+}
+
+func (b *Broker) store(o outgoing) {
+	if err := o.ctx.Err(); err != nil {
+		o.done(err)
+		return
+	}
+	if n := size(o.m); b.MaxMessageSize > 0 && n > b.MaxMessageSize {
+		o.done(fmt.Errorf("message of %d bytes: %w", n, queue.ErrTooLarge))
+		return
+	}
+	b.mu.Lock()
+	l := b.queues[o.queue]
+	if l != nil {
+		l.append(o.m)
+	}
+	b.mu.Unlock()
+	if l == nil { // deleted meanwhile: it waits for its queue again
+		b.publish(o)
+		return
+	}
+	o.done(nil)
+}

@@ -1,0 +1,216 @@
+package queuetest
+
+import (
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+func consuming() map[string]func(*testing.T, *world) {
+	return map[string]func(*testing.T, *world){
+		"PrefetchIsNeverExceeded":                prefetchIsNeverExceeded,
+		"AfterStopNothingIsHandedOut":            afterStop,
+		"WhatIsNotAckedComesBackInItsOrder":      comesBackInOrder,
+		"WhatIsReleasedComesAgain":               releasedComesAgain,
+		"AnAckAfterTheEndOfItsSessionIsDropped":  lateAck,
+		"APausedConsumerGivesBackAndGoesOn":      paused,
+		"AConsumerWaitsForAQueueThatIsMissing":   consumerWaits,
+		"TwoConsumersShareAQueueWithoutDoubling": twoConsumers,
+	}
+}
+
+func prefetchIsNeverExceeded(t *testing.T, w *world) {
+	w.declare(t)
+	w.fill(t, w.instant, 0, 20)
+	k := w.consume(t, w.instant, 5)
+	held := k.take(t, 5)
+	nothing(t, k.got, "more than was asked for")
+	held[2].Ack()
+	are(t, k.take(t, 1), 5)
+	nothing(t, k.got, "more than was asked for")
+}
+
+func afterStop(t *testing.T, w *world) {
+	w.declare(t)
+	w.fill(t, w.instant, 0, 10)
+	k := w.consume(t, w.instant, 3)
+	held := k.take(t, 2)
+	k.stop()
+	nothing(t, k.got, "handed out after the stop")
+	nothing(t, k.returned, "returned though it must wait for acks")
+	held[0].Ack()
+	held[1].Release()
+	if err := await(t, k.returned, "the end of Consume"); err != nil {
+		t.Errorf("Consume: %v", err)
+	}
+	w.depthIs(t, w.instant, 9)
+}
+
+func comesBackInOrder(t *testing.T, w *world) {
+	w.declare(t)
+	w.fill(t, w.instant, 0, 30)
+	k := w.consume(t, w.instant, 20)
+	held := k.take(t, 10)
+	are(t, held, upTo(0, 10)...)
+	held[3].Ack()
+	held[4].Ack()
+	k.quit(t)
+	w.depthIs(t, w.instant, 28)
+	again := w.consume(t, w.instant, 100).take(t, 28)
+	are(t, again, append([]int{0, 1, 2}, upTo(5, 30)...)...)
+	for i, d := range again {
+		if i < 8 && (!d.Redelivered || d.Returns < 0) || i > 20 && d.Redelivered {
+			t.Errorf("%s: redelivered %t, returns %d", d.ID, d.Redelivered, d.Returns)
+		}
+	}
+}
+
+func releasedComesAgain(t *testing.T, w *world) {
+	w.declare(t)
+	w.fill(t, w.instant, 0, 3)
+	k := w.consume(t, w.instant, 1)
+	first := k.take(t, 1)
+	are(t, first, 0)
+	first[0].Release()
+	var ids []string
+	for range 3 {
+		d := k.take(t, 1)[0]
+		if d.Redelivered != (d.ID == id(0)) {
+			t.Errorf("%s: redelivered %t", d.ID, d.Redelivered)
+		}
+		ids = append(ids, d.ID)
+		d.Ack()
+	}
+	slices.Sort(ids)
+	if !slices.Equal(ids, []string{id(0), id(1), id(2)}) {
+		t.Errorf("came: %v", ids)
+	}
+	w.depthIs(t, w.instant, 0)
+}
+
+func lateAck(t *testing.T, w *world) {
+	w.declare(t)
+	w.fill(t, w.instant, 0, 2)
+	k := w.consume(t, w.instant, 10)
+	old := k.take(t, 2)
+	k.quit(t)
+	k = w.consume(t, w.instant, 10)
+	again := k.take(t, 2)
+	for _, d := range old {
+		d.Ack()
+		d.Release()
+	}
+	nothing(t, k.got, "an old session gave back")
+	k.quit(t)
+	w.depthIs(t, w.instant, 2)
+	for _, d := range again {
+		d.Ack()
+	}
+	w.depthIs(t, w.instant, 2)
+}
+
+func paused(t *testing.T, w *world) {
+	w.declare(t)
+	w.fill(t, w.instant, 0, 10)
+	var hold atomic.Bool
+	changed := make(chan struct{}, 1)
+	k := w.consumeWith(t, queue.Consumption{
+		Queue: w.instant, Prefetch: func() int { return 5 }, Paused: hold.Load, Changed: changed,
+	})
+	held := k.take(t, 2)
+	hold.Store(true)
+	changed <- struct{}{}
+	w.depthIs(t, w.instant, 8) // also the one that waited to be taken over
+	nothing(t, k.got, "handed out in a pause")
+	held[0].Ack()
+	held[1].Ack()
+	hold.Store(false)
+	changed <- struct{}{}
+	var came []int
+	for _, d := range k.take(t, 5) {
+		d.Ack()
+		came = append(came, int(d.ID[len(d.ID)-1]-'0'))
+	}
+	came = append(came, drain(t, k, 3)...)
+	slices.Sort(came)
+	if !slices.Equal(came, upTo(2, 10)) {
+		t.Errorf("after the pause came %v", came)
+	}
+}
+
+// drain acks n deliveries and returns their last digits.
+func drain(t *testing.T, k *consumer, n int) (digits []int) {
+	t.Helper()
+	for range n {
+		d := k.take(t, 1)[0]
+		digits = append(digits, int(d.ID[len(d.ID)-1]-'0'))
+		d.Ack()
+	}
+	return digits
+}
+
+func consumerWaits(t *testing.T, w *world) {
+	k := w.consume(t, w.instant, 1)
+	nothing(t, k.returned, "gave up")
+	w.declare(t)
+	w.fill(t, w.instant, 0, 1)
+	are(t, k.take(t, 1), 0)
+}
+
+func twoConsumers(t *testing.T, w *world) {
+	w.declare(t)
+	a, b := w.consume(t, w.instant, 3), w.consume(t, w.instant, 3)
+	w.fill(t, w.instant, 0, 10)
+	seen := map[string]bool{}
+	for range 10 {
+		var d queue.Delivery
+		select {
+		case d = <-a.got:
+		case d = <-b.got:
+		}
+		if seen[d.ID] {
+			t.Errorf("%s came twice", d.ID)
+		}
+		seen[d.ID] = true
+		d.Ack()
+	}
+	w.depthIs(t, w.instant, 0)
+}
+
+func ending() map[string]func(*testing.T, *world) {
+	return map[string]func(*testing.T, *world){
+		"AfterTheEndOfRunEverythingSaysClosed": func(t *testing.T, w *world) {
+			w.declare(t)
+			k := w.consume(t, w.instant, 1)
+			told := make(chan error, 2)
+			before := w.Publisher("test")
+			before.Publish(t.Context(), w.instant+".missing", numbered(0), func(err error) { told <- err })
+			w.stop()
+			for _, p := range []queue.Publisher{before, w.Publisher("later")} {
+				if err := await(t, told, "what became of it"); !errors.Is(err, queue.ErrClosed) {
+					t.Errorf("publish: %v", err)
+				}
+				p.Publish(t.Context(), w.instant, numbered(1), func(err error) { told <- err })
+			}
+			if err := await(t, told, "what became of the last"); !errors.Is(err, queue.ErrClosed) {
+				t.Errorf("publish: %v", err)
+			}
+			if err := await(t, k.returned, "the end of Consume"); !errors.Is(err, queue.ErrClosed) {
+				t.Errorf("Consume: %v", err)
+			}
+			_, depthErr := w.Depth(t.Context(), w.instant)
+			_, leaseErr := w.Lease(t.Context(), w.dead)
+			for _, err := range []error{depthErr, leaseErr, w.Declare(t.Context(), w.specs())} {
+				if !errors.Is(err, queue.ErrClosed) {
+					t.Errorf("after the end of Run: %v", err)
+				}
+			}
+			if w.Status().Up {
+				t.Error("up after the end of Run")
+			}
+		},
+	}
+}

@@ -1,0 +1,162 @@
+package queuetest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+func walking() map[string]func(*testing.T, *world) {
+	return map[string]func(*testing.T, *world){
+		"ALeaseIsForOneUntilItIsReleased":            leaseIsForOne,
+		"ThirtyWindowsOfManySizesSeeTheSameHead":     thirtyWindows,
+		"WhatIsAckedLeavesAndTheRestStaysInItsOrder": partialAcks,
+		"WhatArrivesDuringAWalkIsKept":               arrivals,
+		"AWindowHoldsNoMoreThanItsBytes":             windowBytes,
+		"AWindowOutOfRangeOrBesideAnotherIsRefused":  windowRefusals,
+		"AReleasedLeaseLeavesEverythingInTheQueue":   leaseEndsItsWindow,
+		"AnEmptyQueueHasAnEmptyWindow": func(t *testing.T, w *world) {
+			w.declare(t)
+			empty := window(t, w.lease(t, w.dead), 10)
+			are(t, empty.Deliveries())
+			shut(t, empty, 0)
+		},
+	}
+}
+
+func leaseIsForOne(t *testing.T, w *world) {
+	w.declare(t)
+	first := w.lease(t, w.dead)
+	if _, err := w.Lease(t.Context(), w.dead); !errors.Is(err, queue.ErrLeased) {
+		t.Errorf("while another has it: %v", err)
+	}
+	w.lease(t, w.instant) // of another queue: free
+	first.Release()
+	first.Release()
+	again := w.lease(t, w.dead)
+	first.Release() // an old one's release frees nothing
+	if _, err := w.Lease(t.Context(), w.dead); !errors.Is(err, queue.ErrLeased) {
+		t.Errorf("while another has it: %v", err)
+	}
+	again.Release()
+}
+
+func thirtyWindows(t *testing.T, w *world) {
+	w.declare(t)
+	const count = 2500
+	w.fill(t, w.dead, 0, count)
+	l := w.lease(t, w.dead)
+	for i := range 30 {
+		most := []int{10, 500, 2000, 1, 37}[i%5]
+		win := window(t, l, most)
+		if win.Depth() != count {
+			t.Fatalf("depth %d", win.Depth())
+		}
+		are(t, win.Deliveries(), upTo(0, most)...)
+		shut(t, win, count)
+	}
+	l.Release()
+	are(t, w.consume(t, w.dead, 10).take(t, 10), upTo(0, 10)...)
+}
+
+func partialAcks(t *testing.T, w *world) {
+	w.declare(t)
+	w.fill(t, w.dead, 0, 100)
+	l := w.lease(t, w.dead)
+	win := window(t, l, 8)
+	for _, d := range win.Deliveries() {
+		d.Ack()
+	}
+	shut(t, win, 92)
+	win = window(t, l, 10)
+	are(t, win.Deliveries(), upTo(8, 18)...)
+	win.Deliveries()[3].Ack()
+	win.Deliveries()[4].Release()
+	shut(t, win, 91)
+	win = window(t, l, 2000)
+	are(t, win.Deliveries(), append([]int{8, 9, 10}, upTo(12, 100)...)...)
+	shut(t, win, 91)
+	w.fill(t, w.dead, 100, 110)
+	win = window(t, l, 2000)
+	are(t, win.Deliveries()[91:], upTo(100, 110)...)
+	for _, d := range win.Deliveries() {
+		d.Ack()
+	}
+	shut(t, win, 0)
+	w.depthIs(t, w.dead, 0)
+}
+
+func arrivals(t *testing.T, w *world) {
+	w.declare(t)
+	w.fill(t, w.dead, 0, 20)
+	win := window(t, w.lease(t, w.dead), 20)
+	w.fill(t, w.dead, 20, 50)
+	for _, d := range win.Deliveries()[:5] {
+		d.Ack()
+	}
+	if depth, err := win.Close(within(t, patience)); err != nil || depth < 15 || depth > 45 {
+		t.Errorf("Close: %d, %v", depth, err)
+	}
+	w.depthIs(t, w.dead, 45)
+}
+
+func windowBytes(t *testing.T, w *world) {
+	w.declare(t)
+	told := make(chan error, 20)
+	p := w.Publisher("test")
+	const each = 10_000
+	for i := range 20 {
+		m := numbered(i)
+		m.Body = make([]byte, each)
+		p.Publish(t.Context(), w.dead, m, func(err error) { told <- err })
+	}
+	for range 20 {
+		if err := await(t, told, "a confirm"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := w.lease(t, w.dead)
+	for _, test := range []struct{ bytes, want int }{{10*each + each/2, 10}, {1, 1}, {each * 100, 20}} {
+		win, err := l.Window(within(t, patience), 2000, test.bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		are(t, win.Deliveries(), upTo(0, test.want)...)
+		shut(t, win, 20)
+	}
+}
+
+func windowRefusals(t *testing.T, w *world) {
+	w.declare(t)
+	w.fill(t, w.dead, 0, 1)
+	l := w.lease(t, w.dead)
+	for _, most := range []int{-1, 0, 2001} {
+		if _, err := l.Window(t.Context(), most, 1); err == nil {
+			t.Errorf("a window of %d", most)
+		}
+	}
+	win := window(t, l, 1)
+	if _, err := l.Window(t.Context(), 1, 1); err == nil {
+		t.Error("a window beside another")
+	}
+	shut(t, win, 1)
+	shut(t, window(t, l, 1), 1)
+	l.Release()
+	if _, err := l.Window(t.Context(), 1, 1); !errors.Is(err, queue.ErrUnavailable) {
+		t.Errorf("a window after the lease: %v", err)
+	}
+}
+
+func leaseEndsItsWindow(t *testing.T, w *world) {
+	w.declare(t)
+	w.fill(t, w.dead, 0, 10)
+	l := w.lease(t, w.dead)
+	held := window(t, l, 5).Deliveries()
+	l.Release()
+	held[0].Ack() // too late
+	w.depthIs(t, w.dead, 10)
+	win := window(t, w.lease(t, w.dead), 10)
+	are(t, win.Deliveries(), upTo(0, 10)...)
+	shut(t, win, 10)
+}
