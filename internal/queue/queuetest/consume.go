@@ -52,7 +52,7 @@ func afterStop(t *testing.T, w *world) {
 func comesBackInOrder(t *testing.T, w *world) {
 	w.declare(t)
 	w.fill(t, w.instant, 0, 30)
-	k := w.consume(t, w.instant, 20)
+	k := w.consume(t, w.instant, 10)
 	held := k.take(t, 10)
 	are(t, held, upTo(0, 10)...)
 	held[3].Ack()

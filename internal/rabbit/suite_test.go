@@ -1,0 +1,25 @@
+package rabbit
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/stepwell/stepwell/internal/queue/queuetest"
+	"github.com/stepwell/stepwell/internal/testbroker"
+)
+
+func TestQueuesInRabbitMQKeepThePromisesOfQueues(t *testing.T) {
+	const most = 64 << 10
+	for _, node := range testbroker.RabbitMQs(t) {
+		t.Run(node.Version, func(t *testing.T) {
+			queuetest.Run(t, func(t *testing.T, test func(*testing.T, queuetest.Place)) {
+				t.Parallel()
+				test(t, queuetest.Place{
+					Broker:         New(Config{URLs: []string{node.URL}, MaxMessageSize: most, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}),
+					MaxMessageSize: most,
+					Delete:         func(name string) { deleteQueue(t, node.URL, name) },
+				})
+			})
+		})
+	}
+}
