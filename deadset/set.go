@@ -7,10 +7,8 @@ package deadset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/stepwell/stepwell/internal/queue"
 )
@@ -27,27 +25,16 @@ type Config struct {
 
 // Result is what a replay or a delete did.
 type Result struct {
-	// Requested is the count that was asked for, Done how many messages it was done to, Left how many were in the dead set afterwards.
+	// Requested is the count that was asked for, Done how many messages it was done to: only those count that are seen to be gone.
+	// Left is how many were in the dead set afterwards, as far as that is known.
 	Requested, Done, Left int
 	// Stopped says why it stopped half way; empty: it did not.
 	Stopped string
 }
 
-// Page is what a peek saw.
-type Page struct {
-	// Messages are the oldest, oldest first.
-	Messages []Entry
-	// Depth is how many there were.
-	Depth int
-}
-
 const (
 	windowSize   = 2000
 	defaultBytes = 64 << 20
-	// worn is how often a message may have been handed out before it is published anew: below the queue's delivery limit of a million.
-	worn = 100_000
-	// pageLife is for how long the peeks of one process share a walk.
-	pageLife = time.Second
 )
 
 // Set is the dead set of one stream.
@@ -57,10 +44,9 @@ type Set struct {
 
 	peeking chan struct{} // holds a token while nobody peeks
 
-	mu    sync.Mutex
-	page  Page
-	asked int       // the count that page answers
-	at    time.Time // zero: no page
+	mu      sync.Mutex
+	last    *shared // nil: no peek within the last second
+	changes int     // how often a walk began or ended that changes the dead set
 }
 
 // New makes a Set. It connects nowhere.
@@ -73,68 +59,13 @@ func New(cfg Config) *Set {
 	return s
 }
 
-// Peek returns the count oldest messages and changes nothing. Peeks that come within a second share a walk. The error is
-// queue.ErrLeased while another walk is under way, queue.ErrUnavailable when the broker is.
-func (s *Set) Peek(ctx context.Context, count int) (Page, error) {
-	select {
-	case <-s.peeking:
-	case <-ctx.Done():
-		return Page{}, fmt.Errorf("peek: wait for another peek: %w", ctx.Err())
-	}
-	defer func() { s.peeking <- struct{}{} }()
-	if page, fresh := s.remembered(count); fresh {
-		return page, nil
-	}
-	page, err := s.look(ctx, count)
-	if err != nil {
-		return Page{}, fmt.Errorf("peek: %w", err)
-	}
-	s.mu.Lock()
-	s.page, s.asked, s.at = page, count, time.Now()
-	s.mu.Unlock()
-	return page, nil
-}
-
-// remembered is a page that is younger than a second and says enough.
-func (s *Set) remembered(count int) (Page, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.at.IsZero() || time.Since(s.at) > pageLife || s.asked < count && len(s.page.Messages) < s.page.Depth {
-		return Page{}, false
-	}
-	return Page{Messages: s.page.Messages[:min(count, len(s.page.Messages))], Depth: s.page.Depth}, true
-}
-
-func (s *Set) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.at = time.Time{}
-}
-
-func (s *Set) look(ctx context.Context, count int) (page Page, err error) {
-	lease, err := s.cfg.Broker.Lease(ctx, s.cfg.Queue)
-	if err != nil {
-		return page, err
-	}
-	defer lease.Release()
-	w, err := lease.Window(ctx, min(count, windowSize), s.cfg.WalkBytes)
-	if err != nil {
-		return page, err
-	}
-	page.Depth = w.Depth()
-	for _, d := range w.Deliveries() {
-		page.Messages = append(page.Messages, view(d))
-	}
-	if _, err := w.Close(ctx); err != nil {
-		return page, err
-	}
-	return page, s.renew(ctx, w.Deliveries())
-}
-
 // Replay gives the count oldest messages a full new budget: each is published to the instant queue, and removed here when that is confirmed.
-// The result is true also beside an error.
+// The result is true also beside an error. The error is queue.ErrLeased while another walk is under way, and queue.ErrUnavailable
+// where the broker cannot be reached or confirms nothing for ten seconds.
 func (s *Set) Replay(ctx context.Context, count int) (Result, error) {
-	r, err := s.walk(ctx, count, s.republish)
+	r, err := s.walk(ctx, count, func(ctx context.Context, all []queue.Delivery) (int, error) {
+		return s.move(ctx, s.cfg.Instant, all, replayed)
+	})
 	if err != nil {
 		return r, fmt.Errorf("replay: %w", err)
 	}
@@ -154,54 +85,3 @@ func (s *Set) Delete(ctx context.Context, count int) (Result, error) {
 	}
 	return r, nil
 }
-
-// walk acts on the count oldest messages, window by window, and on no more than there were at the start. act removes what it is done with,
-// oldest first, and says how many.
-func (s *Set) walk(ctx context.Context, count int, act func(context.Context, []queue.Delivery) (int, error)) (r Result, err error) {
-	s.forget()
-	defer s.forget()
-	r.Requested = count
-	lease, err := s.cfg.Broker.Lease(ctx, s.cfg.Queue)
-	if err != nil {
-		return r, err
-	}
-	defer lease.Release()
-	for left := count; left > 0 && err == nil; left = min(left, count-r.Done) {
-		var step step
-		step, err = s.step(ctx, lease, left, act)
-		if r.Done == 0 && step.depth < count {
-			count = step.depth // those that arrive meanwhile are not ours
-		}
-		r.Done += step.done
-		r.Left = step.after
-		if step.done == 0 {
-			break
-		}
-	}
-	if err != nil {
-		r.Stopped = err.Error()
-	}
-	return r, err
-}
-
-type step struct{ depth, done, after int }
-
-func (s *Set) step(ctx context.Context, lease queue.Lease, limit int, act func(context.Context, []queue.Delivery) (int, error)) (st step, err error) {
-	w, err := lease.Window(ctx, min(limit, windowSize), s.cfg.WalkBytes)
-	if err != nil {
-		return st, err
-	}
-	st.depth = w.Depth()
-	done, err := act(ctx, w.Deliveries())
-	// Also after an error, and without a context that is over: what was confirmed must be removed.
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
-	defer cancel()
-	after, closeErr := w.Close(closing)
-	if closeErr != nil {
-		done = min(done, max(0, w.Depth()-after)) // acks have no confirm: only what is seen to be gone counts
-	}
-	st.done, st.after = done, after
-	return st, errors.Join(err, closeErr)
-}
-
-const closeTime = 30 * time.Second

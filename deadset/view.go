@@ -16,6 +16,9 @@ import (
 // maxShown is how much of a value or key an entry shows, in bytes.
 const maxShown = 64 << 10
 
+// maxDepth is how deep a value shown as JSON may be nested: common readers of our answer take 256 levels.
+const maxDepth = 200
+
 // Encodings of what an entry shows of bytes.
 const (
 	encodingJSON   = "json"
@@ -95,10 +98,30 @@ func view(d queue.Delivery) Entry {
 
 // shown is a value as JSON where it is that, else as words.
 func shown(b []byte) (v any, encoding string, cut bool) {
-	if len(b) > 0 && len(b) <= maxShown && utf8.Valid(b) && json.Valid(b) {
+	if len(b) > 0 && len(b) <= maxShown && utf8.Valid(b) && json.Valid(b) && depth(b) <= maxDepth {
 		return json.RawMessage(bytes.TrimSpace(b)), encodingJSON, false
 	}
 	return words(b)
+}
+
+// depth is how deep valid JSON is nested at most.
+func depth(b []byte) (deepest int) {
+	level, quoted := 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			level++
+			deepest = max(deepest, level)
+		case c == '}' || c == ']':
+			level--
+		}
+	}
+	return deepest
 }
 
 // words are bytes as text where they are that, else in base64. Nil stays nil.
