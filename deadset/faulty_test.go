@@ -1,0 +1,104 @@
+package deadset_test
+
+import (
+	"context"
+	"sync"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// faulty counts the steps of a walk, and calls crash when it comes to one of them: before and after each publish, confirm, ack, and
+// each call for a lease or a window.
+type faulty struct {
+	queue.Broker
+	crash func()
+
+	mu    sync.Mutex
+	steps int
+	at    int // 0: never
+}
+
+func (f *faulty) step() {
+	f.mu.Lock()
+	f.steps++
+	now := f.steps == f.at
+	f.mu.Unlock()
+	if now {
+		f.crash()
+	}
+}
+
+func (f *faulty) reached() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.at != 0 && f.steps >= f.at
+}
+
+func (f *faulty) Publisher(name string) queue.Publisher {
+	return &faultyPublisher{f.Broker.Publisher(name), f}
+}
+
+type faultyPublisher struct {
+	queue.Publisher
+	f *faulty
+}
+
+func (p *faultyPublisher) Publish(ctx context.Context, name string, m queue.Message, done func(error)) {
+	p.f.step()
+	p.Publisher.Publish(ctx, name, m, func(err error) { p.f.step(); done(err) })
+	p.f.step()
+}
+
+func (f *faulty) Lease(ctx context.Context, name string) (queue.Lease, error) {
+	f.step()
+	l, err := f.Broker.Lease(ctx, name)
+	f.step()
+	if err != nil {
+		return nil, err
+	}
+	return &faultyLease{l, f}, nil
+}
+
+type faultyLease struct {
+	queue.Lease
+	f *faulty
+}
+
+func (l *faultyLease) Window(ctx context.Context, most, maxBytes int) (queue.Window, error) {
+	w, err := l.Lease.Window(ctx, most, maxBytes)
+	l.f.step()
+	if err != nil {
+		return nil, err
+	}
+	return &faultyWindow{w, l.f}, nil
+}
+
+func (l *faultyLease) Release() { l.Lease.Release(); l.f.step() }
+
+type faultyWindow struct {
+	queue.Window
+	f *faulty
+}
+
+func (w *faultyWindow) Deliveries() []queue.Delivery {
+	var all []queue.Delivery
+	for _, d := range w.Window.Deliveries() {
+		d.Session = &faultySession{d.Session, w.f}
+		all = append(all, d)
+	}
+	return all
+}
+
+func (w *faultyWindow) Close(ctx context.Context) (int, error) {
+	w.f.step()
+	depth, err := w.Window.Close(ctx)
+	w.f.step()
+	return depth, err
+}
+
+type faultySession struct {
+	queue.Session
+	f *faulty
+}
+
+func (s *faultySession) Ack(tag uint64) { s.f.step(); s.Session.Ack(tag); s.f.step() }
