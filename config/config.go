@@ -2,7 +2,6 @@
 package config
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/knadh/koanf/v2"
@@ -12,20 +11,22 @@ import (
 
 // Config is the whole configuration of an actor, validated, with every default filled in.
 type Config struct {
-	App       App               `key:"app"`
-	Kafka     Kafka             `key:"kafka"`
-	RabbitMQ  RabbitMQ          `key:"rabbitmq"`
-	Server    Server            `key:"server"`
-	DeadSet   DeadSet           `key:"dead_set"`
-	Log       Log               `key:"log"`
+	App       App               `key:"app" title:"Actor"`
+	Kafka     Kafka             `key:"kafka" title:"Kafka"`
+	RabbitMQ  RabbitMQ          `key:"rabbitmq" title:"RabbitMQ"`
+	Server    Server            `key:"server" title:"HTTP server"`
+	DeadSet   DeadSet           `key:"dead_set" title:"Dead sets"`
+	Log       Log               `key:"log" title:"Logs"`
 	Defaults  Stream            `key:""`
 	Streams   map[string]Stream `key:"streams"`
-	Shutdown  Shutdown          `key:"shutdown"`
-	Telemetry Telemetry         `key:"telemetry"`
+	Shutdown  Shutdown          `key:"shutdown" title:"Stop"`
+	Telemetry Telemetry         `key:"telemetry" title:"Telemetry"`
 
 	settings []setting // each with its origin, for Print
-	user     *koanf.Koanf
+	prefix   string    // of all variables
 	warnings []string
+	user     *koanf.Koanf      // the file's part below "app"
+	own      map[string]string // variables that begin with APP_, without the prefix
 }
 
 // Stream returns the settings of a stream with every default filled in; zero for an id that is not known.
@@ -33,18 +34,6 @@ func (c *Config) Stream(id string) Stream { return c.Streams[id] }
 
 // Warnings are about variables that look like ours and are not.
 func (c *Config) Warnings() []string { return c.warnings }
-
-// Unmarshal decodes the user's own settings, everything below "app" but the name, into v, a pointer to a struct with koanf tags: path "db" is app.db in the
-// file and APP_DB_… in the environment, whose names are lower-cased and split at each underscore; an empty path is all of it.
-func (c *Config) Unmarshal(path string, v any) error {
-	if path != "" {
-		path = "." + path
-	}
-	if err := c.user.Unmarshal("app"+path, v); err != nil {
-		return fmt.Errorf("settings below app%s: %w", path, err)
-	}
-	return nil
-}
 
 // App names the actor.
 type App struct {
@@ -58,7 +47,7 @@ type Kafka struct {
 	TLS            TLS           `key:"tls"`
 	SASL           SASL          `key:"sasl"`
 	GroupProtocol  string        `key:"group_protocol" default:"classic" doc:"classic (cooperative-sticky) or consumer (KIP-848)."`
-	SessionTimeout time.Duration `key:"session_timeout" default:"10s" doc:"Without a heartbeat for so long a member is out of its group (classic protocol)."`
+	SessionTimeout time.Duration `key:"session_timeout" default:"10s" doc:"Without a heartbeat for so long a member is out of its group (classic protocol); 1s … 24h, and what the brokers allow."`
 }
 
 // TLS is a client's side of TLS.
@@ -124,13 +113,13 @@ type Telemetry struct {
 type Stream struct {
 	Topics         []string      `key:"topics" stream:"only" doc:"Kafka topics, separated by commas. Required, or a pattern."`
 	TopicPattern   string        `key:"topic_pattern" stream:"only" doc:"Regular expression (Go syntax) that whole topic names must match; topics that appear later are picked up."`
-	Group          string        `key:"group" stream:"only" doc:"Consumer group. Default: <app>.<stream>."`
+	Group          string        `key:"group" stream:"only" doc:"Consumer group; no two streams may share one. Default: <app>.<stream>."`
 	Start          string        `key:"start" default:"earliest" doc:"Where a group without commits starts: earliest, latest or a time (RFC 3339)."`
 	MaxAge         time.Duration `key:"max_age" default:"0s" doc:"Records older than this are skipped and counted; 0: off."`
 	HandlerTimeout time.Duration `key:"handler_timeout" default:"5m" doc:"A handler's context is cancelled after this long."`
 	WindowMessages int           `key:"window_messages" default:"10000" doc:"Messages that may be in flight at once; then fetching stops."`
 	WindowBytes    int           `key:"window_bytes" default:"64MiB" unit:"bytes" doc:"Bytes that may be in flight at once; then fetching stops."`
-	Concurrency    int           `key:"concurrency" default:"16" doc:"Messages of one stream that run at once on retry."`
+	Concurrency    int           `key:"concurrency" default:"16" doc:"Messages of one stream that run at once on retry; 1 … 1999."`
 	OnFailure      string        `key:"on_failure" default:"retry" doc:"With retries off: retry (again in place, for ever) or drop (counted)."`
 	Retry          Retry         `key:"retry"`
 }
@@ -141,6 +130,6 @@ type Retry struct {
 	Count    *int          `key:"count" default:"3" doc:"Tries after the first one; 0 … 1000."`
 	Policy   string        `key:"policy" default:"linear" doc:"linear: the n-th wait is delay + (n-1)·step."`
 	Delay    time.Duration `key:"delay" default:"5s" doc:"The first wait."`
-	Step     time.Duration `key:"step" default:"0s" doc:"What each further wait is longer."`
-	Prefetch int           `key:"prefetch" default:"200" doc:"Most retries that may wait in this process at once."`
+	Step     time.Duration `key:"step" default:"0s" doc:"What each further wait is longer. Each distinct wait is a queue, and 24 are the limit."`
+	Prefetch int           `key:"prefetch" default:"200" doc:"Most retries that may wait in this process at once; 1 … 2000."`
 }

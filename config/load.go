@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -18,7 +19,7 @@ type Source struct {
 	AppName string
 	// Streams are the registered streams, with what the code sets.
 	Streams map[string]Stream
-	// EnvPrefix stands before every variable's name.
+	// EnvPrefix stands before every variable's name, say "SHIPPING_".
 	EnvPrefix string
 	// Environ is the environment as os.Environ gives it; nil means that.
 	Environ []string
@@ -43,19 +44,15 @@ func Load(source Source) (*Config, error) {
 	if source.Environ == nil {
 		source.Environ = os.Environ()
 	}
-	l := &loader{source: source, ids: slices.Sorted(maps.Keys(source.Streams)), cfg: &Config{Streams: map[string]Stream{}}}
+	l := &loader{source: source, ids: slices.Sorted(maps.Keys(source.Streams)), cfg: &Config{
+		Streams: map[string]Stream{}, prefix: source.EnvPrefix, own: map[string]string{}, user: koanf.New("."),
+	}}
 	l.name()
 	if source.File == "" {
-		source.File = lookup(source.Environ, source.EnvPrefix+"CONFIG_FILE")
+		source.File = lookup(source.Environ, source.EnvPrefix+fileVariable)
 	}
 	l.layers = []layer{l.readFile(source.File), l.readEnvironment(source.Environ)}
 	l.fill()
-	l.cfg.user = koanf.New(".")
-	for _, layer := range l.layers {
-		if err := l.cfg.user.Merge(layer.values); err != nil {
-			l.complain("merge layers: %v", err)
-		}
-	}
 	l.validate()
 	if err := Join(nil, l.errs...); err != nil {
 		return nil, err
@@ -64,11 +61,13 @@ func Load(source Source) (*Config, error) {
 	return l.cfg, nil
 }
 
+// complain notes a mistake, once however many streams share it.
 func (l *loader) complain(format string, args ...any) {
-	l.errs = append(l.errs, fmt.Errorf(format, args...))
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", `\n`)
+	if !slices.ContainsFunc(l.errs, func(err error) bool { return err.Error() == text }) {
+		l.errs = append(l.errs, errors.New(text))
+	}
 }
-
-func (l *loader) registered(id string) bool { return slices.Contains(l.ids, id) }
 
 func lookup(environ []string, name string) string {
 	for _, e := range environ {
@@ -79,40 +78,14 @@ func lookup(environ []string, name string) string {
 	return ""
 }
 
-// name finds out the names of all variables. Two streams whose variables would be the same are a mistake.
-func (l *loader) name() {
-	l.names = names{prefix: l.source.EnvPrefix, paths: map[string]string{}, secrets: map[string]bool{}}
-	add := func(f field) {
-		v := l.names.variable(f.path)
-		if other, taken := l.names.paths[v]; taken {
-			l.complain("streams: %s and %s would both be set by %s: rename a stream", other, f.path, v)
-		}
-		l.names.paths[v], l.names.secrets[f.path] = f.path, f.secret()
-	}
-	for _, f := range fields(reflect.ValueOf(l.cfg).Elem(), "") {
-		add(f)
-	}
-	for _, f := range fields(reflect.ValueOf(&l.cfg.Defaults).Elem(), "") {
-		if !f.onlyStreams() {
-			add(f)
-		}
-	}
-	for _, id := range l.ids {
-		for _, f := range fields(reflect.ValueOf(&Stream{}).Elem(), "streams."+id) {
-			add(f)
-		}
-	}
-	l.names.paths[l.source.EnvPrefix+"CONFIG_FILE"] = "config_file"
-}
-
 // fill gives every setting its value.
 func (l *loader) fill() {
 	for _, f := range fields(reflect.ValueOf(l.cfg).Elem(), "") {
-		l.settle(f, reflect.Value{}, f.path)
-	}
-	if l.cfg.App.Name == "" && l.source.AppName != "" {
-		l.cfg.App.Name = l.source.AppName
-		l.came("app.name", l.source.AppName, "code", false)
+		code := reflect.Value{}
+		if f.path == "app.name" {
+			code = reflect.ValueOf(l.source.AppName)
+		}
+		l.settle(f, code, f.path)
 	}
 	for _, f := range fields(reflect.ValueOf(&l.cfg.Defaults).Elem(), "") {
 		if !f.onlyStreams() {
@@ -135,22 +108,22 @@ func (l *loader) fill() {
 
 // settle finds the setting's value under the first of the paths that has one, the environment before the file, then in the code, then its default.
 func (l *loader) settle(f field, code reflect.Value, paths ...string) {
-	if path, raw, origin, found := l.find(paths); found {
+	if path, raw, origin := l.find(paths); path != "" {
 		err := assign(f, raw)
 		if err == nil {
-			l.came(f.path, show(f), origin, f.secret())
+			l.came(f, path, origin)
 			return
 		}
-		shown := fmt.Sprintf("%q ", fmt.Sprint(raw))
-		if f.secret() {
-			shown = ""
+		shown := ""
+		if !f.secret() {
+			shown = quote(fmt.Sprint(raw)) + " "
 		}
-		l.mistake(fmt.Sprintf("%s: %s%v (from %s)", l.names.variable(path), shown, err, origin))
+		l.complain("%s: %s%v (from %s)", l.names.variable(path), shown, err, origin)
 		// On with what lies below, so that nothing is said twice.
 	}
 	if code.IsValid() && !code.IsZero() {
 		f.value.Set(code)
-		l.came(f.path, show(f), "code", f.secret())
+		l.came(f, f.path, "code")
 		return
 	}
 	if text := f.tag.Get("default"); text != "" {
@@ -158,24 +131,17 @@ func (l *loader) settle(f field, code reflect.Value, paths ...string) {
 			l.complain("default of %s: %v", f.path, err)
 		}
 	}
-	l.came(f.path, show(f), "default", f.secret())
+	l.came(f, f.path, "default")
 }
 
-// find returns the raw value under the first of the paths that has one, in the environment before the file.
-func (l *loader) find(paths []string) (path string, raw any, origin string, found bool) {
+// find returns the raw value under the first of the paths that has one, in the environment before the file; no path where none has.
+func (l *loader) find(paths []string) (path string, raw any, origin string) {
 	for _, path := range paths {
 		for _, layer := range slices.Backward(l.layers) {
-			if layer.values.Exists(path) {
-				return path, layer.values.Get(path), layer.origin(path), true
+			if raw, found := layer.values[path]; found {
+				return path, raw, layer.origins[path]
 			}
 		}
 	}
-	return "", nil, "", false
-}
-
-// mistake complains once, however many streams share the setting.
-func (l *loader) mistake(text string) {
-	if !slices.ContainsFunc(l.errs, func(err error) bool { return err.Error() == text }) {
-		l.complain("%s", text)
-	}
+	return "", nil, ""
 }

@@ -6,30 +6,36 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 )
 
 // setting is a value and where it came from.
-type setting struct{ path, value, origin string }
+type setting struct {
+	path, value, origin string
+	found               string // the path under which it was found: a stream's setting may be under the shared one's
+	secret              bool
+}
 
 const hidden = "******"
 
-// came notes where a setting's value came from; a later note of the same setting replaces the earlier.
-func (l *loader) came(path, value, origin string, secret bool) {
-	if secret && !strings.Contains(value, "://") && value != "" {
-		value = hidden
-	}
-	s := setting{path, value, origin}
-	if i := slices.IndexFunc(l.cfg.settings, func(s setting) bool { return s.path == path }); i >= 0 {
-		l.cfg.settings[i] = s
-		return
-	}
-	l.cfg.settings = append(l.cfg.settings, s)
+// came notes where a setting's value came from.
+func (l *loader) came(f field, found, origin string) {
+	l.cfg.settings = append(l.cfg.settings, setting{f.path, show(f), origin, found, f.secret()})
 }
 
-// show is the value as Print prints it, passwords in URLs hidden.
+// setting returns what was noted of a setting.
+func (c *Config) setting(path string) *setting {
+	i := slices.IndexFunc(c.settings, func(s setting) bool { return s.path == path })
+	if i < 0 {
+		return &setting{path: path, found: path}
+	}
+	return &c.settings[i]
+}
+
+// show is the value as Print prints it, without secrets.
 func show(f field) string {
 	v := f.value
 	if v.Kind() == reflect.Pointer {
@@ -38,13 +44,23 @@ func show(f field) string {
 		}
 		v = v.Elem()
 	}
+	switch {
+	case f.secret() && v.IsZero():
+		return ""
+	case f.secret() && f.tag.Get("secret") != "url":
+		return hidden
+	}
 	switch x := v.Interface().(type) {
 	case time.Duration:
-		return x.String()
+		return brief(x)
+	case int:
+		if f.tag.Get("unit") == "bytes" {
+			return size(x)
+		}
 	case []string:
 		shown := slices.Clone(x)
-		if f.secret() {
-			for i, s := range shown {
+		for i, s := range shown {
+			if f.secret() {
 				shown[i] = redact(s)
 			}
 		}
@@ -53,24 +69,62 @@ func show(f field) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// redact hides the password of a URL, and all of what is none.
+// brief is a duration without the zeros at its end.
+func brief(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// size is a number of bytes in the largest unit that needs no fraction.
+func size(n int) string {
+	for _, u := range []string{"", "KiB", "MiB"} {
+		if n == 0 || n%1024 != 0 {
+			return strconv.Itoa(n) + u
+		}
+		n /= 1024
+	}
+	return strconv.Itoa(n) + "GiB"
+}
+
+// redact is a URL without its password and all that may hold a piece of one; of what is no URL it is nothing.
 func redact(s string) string {
 	u, err := url.Parse(s)
-	if err != nil || u.Host == "" {
-		return hidden + "://" + hidden
+	if err != nil || u.Host == "" || strings.Contains(u.Path, "@") {
+		return hidden
 	}
+	who := ""
 	if u.User != nil {
-		u.User = url.UserPassword(u.User.Username(), hidden)
+		who = u.User.Username() + "@"
+		if _, set := u.User.Password(); set {
+			who = u.User.Username() + ":" + hidden + "@"
+		}
 	}
-	u.RawQuery = ""
-	return strings.ReplaceAll(u.String(), url.QueryEscape(hidden), hidden)
+	return u.Scheme + "://" + who + u.Host + u.EscapedPath()
+}
+
+// quote is a value as errors show it: on one line, not too long, and without what may be a user and a password.
+func quote(s string) string {
+	const longest = 100
+	if i := strings.LastIndexByte(s, '@'); i >= 0 {
+		s = hidden + s[i:]
+	}
+	if len(s) > longest {
+		s = s[:longest] + "…"
+	}
+	return strconv.Quote(s)
 }
 
 // Print writes every setting as its variable, its value (secrets hidden) and where it came from.
 func (c *Config) Print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, s := range c.settings {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", variable(s.path), s.value, s.origin)
+		fmt.Fprintf(t, "%s\t%s\t%s\n", c.prefix+variable(s.path), s.value, s.origin)
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("print configuration: %w", err)

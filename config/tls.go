@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 )
 
@@ -13,26 +14,55 @@ func (t TLS) Client() (*tls.Config, error) {
 	if !t.Enabled {
 		return nil, nil
 	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	cfg := &tls.Config{}
+	if key, err := t.fill(cfg); err != nil {
+		return nil, fmt.Errorf("%s: %w", variable(key), err)
+	}
+	return cfg, nil
+}
+
+// fill returns the key of the setting that is wrong beside the error.
+func (t TLS) fill(cfg *tls.Config) (key string, err error) {
+	cfg.MinVersion, cfg.ServerName = tls.VersionTLS12, t.ServerName
 	if t.CAFile != "" {
 		pem, err := os.ReadFile(t.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("CA_FILE: %w", err)
+			return "ca_file", cause(err)
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("CA_FILE: %s has no certificate in PEM", t.CAFile)
+			return "ca_file", errors.New("has no certificate in PEM")
 		}
 	}
-	if (t.CertFile == "") != (t.KeyFile == "") {
-		return nil, errors.New("CERT_FILE and KEY_FILE belong together: set both or none")
+	switch {
+	case t.CertFile == "" && t.KeyFile == "":
+		return "", nil
+	case t.CertFile == "":
+		return "cert_file", errors.New("is required beside KEY_FILE")
+	case t.KeyFile == "":
+		return "key_file", errors.New("is required beside CERT_FILE")
 	}
-	if t.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("CERT_FILE, KEY_FILE: %w", err)
-		}
-		cfg.Certificates = []tls.Certificate{pair}
+	cert, err := os.ReadFile(t.CertFile)
+	if err != nil {
+		return "cert_file", cause(err)
 	}
-	return cfg, nil
+	private, err := os.ReadFile(t.KeyFile)
+	if err != nil {
+		return "key_file", cause(err)
+	}
+	pair, err := tls.X509KeyPair(cert, private)
+	if err != nil {
+		return "cert_file", fmt.Errorf("is no pair with KEY_FILE: %w", err)
+	}
+	cfg.Certificates = []tls.Certificate{pair}
+	return "", nil
+}
+
+// cause is the reason alone: the file's name is said beside it.
+func cause(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return fmt.Errorf("cannot be read: %w", at.Err)
+	}
+	return err
 }

@@ -1,0 +1,129 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/v2"
+)
+
+// layer is what one place says: raw values and their origin by path.
+type layer struct {
+	values  map[string]any
+	origins map[string]string
+}
+
+// readEnvironment reads the variables that are ours, and keeps those of the user apart.
+func (l *loader) readEnvironment(environ []string) layer {
+	origins := map[string]string{}
+	provider := env.Provider("", env.Opt{
+		EnvironFunc: func() []string { return environ },
+		TransformFunc: func(name, value string) (string, any) {
+			path, text, origin := l.readVariable(name, value)
+			if path == "" {
+				return "", nil
+			}
+			origins[path] = origin
+			return path, text
+		},
+	})
+	k := koanf.New("\x00") // no path has it: they stay flat
+	if err := k.Load(provider, nil); err != nil {
+		l.complain("environment: %v", err)
+	}
+	return layer{k.All(), origins}
+}
+
+// readVariable returns what a variable says about which setting, or no path where it says nothing.
+func (l *loader) readVariable(name, value string) (path, text, origin string) {
+	short, ours := strings.CutPrefix(name, l.names.prefix)
+	if !ours || value == "" || short == fileVariable {
+		return "", "", ""
+	}
+	if path, known := l.names.paths[name]; known {
+		return path, value, "environment " + name
+	}
+	if setting, ok := strings.CutSuffix(name, "_FILE"); ok && l.names.secrets[l.names.paths[setting]] {
+		if lookup(l.source.Environ, setting) != "" {
+			l.complain("%s and %s are both set: keep one", setting, name)
+			return "", "", ""
+		}
+		text, err := readSecret(value)
+		if err != nil {
+			l.complain("%s: %v", name, err)
+			return "", "", ""
+		}
+		return l.names.paths[setting], text, "file of " + name
+	}
+	if strings.HasPrefix(short, "APP_") {
+		if !injectedPort(short, value) {
+			l.cfg.own[short] = value
+		}
+		return "", "", ""
+	}
+	l.stranger(name, short, value)
+	return "", "", ""
+}
+
+// readSecret reads a secret's file without the line break at its end. Its errors do not repeat the name, in case somebody put the secret there.
+func readSecret(name string) (string, error) {
+	const limit = 64 << 10
+	f, err := os.Open(name)
+	var content []byte
+	if err == nil {
+		defer func() { _ = f.Close() }() // only read
+		content, err = io.ReadAll(io.LimitReader(f, limit+1))
+	}
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("must name a file with the secret, which %w", cause(err))
+	case len(content) > limit:
+		return "", errors.New("names a file above 64KiB, which is no secret")
+	}
+	text := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
+	if text == "" {
+		return "", errors.New("names an empty file")
+	}
+	return text, nil
+}
+
+// kubernetes matches what Kubernetes injects for services that are called like our sections.
+var kubernetes = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_.*)?)$`)
+
+// injectedPort tells a variable that Kubernetes made for a service's port from one that a person made.
+func injectedPort(short, value string) bool {
+	return strings.HasSuffix(short, "_PORT") && strings.Contains(value, "://") ||
+		strings.Contains(short, "_PORT_") && kubernetes.MatchString(short)
+}
+
+// stranger says what is to be said of a variable that is not known but begins like ours.
+func (l *loader) stranger(name, short, value string) {
+	word, _, more := strings.Cut(short, "_")
+	if !more || kubernetes.MatchString(short) || injectedPort(short, value) {
+		return
+	}
+	variables := l.names.variables()
+	if l.unregistered(short) {
+		l.complain("%s: no code registers such a stream%s", name, didYouMean(name, variables))
+		return
+	}
+	begins := func(v string) bool { return strings.HasPrefix(v, l.names.prefix+word+"_") }
+	if word == "STREAMS" || slices.ContainsFunc(variables, begins) {
+		l.warnings = append(l.warnings, fmt.Sprintf("%s is not known and not read%s", name, didYouMean(name, variables)))
+	}
+}
+
+// unregistered says whether a variable sets a stream that does not exist.
+func (l *loader) unregistered(short string) bool {
+	rest, ok := strings.CutPrefix(short, "STREAMS_")
+	return ok && slices.ContainsFunc(l.names.streams, func(key string) bool {
+		id, ok := strings.CutSuffix(rest, "_"+key)
+		return ok && !slices.ContainsFunc(l.ids, func(known string) bool { return variable(known) == id })
+	})
+}

@@ -1,0 +1,74 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+)
+
+// readFile reads the YAML file; an empty name means none.
+func (l *loader) readFile(name string) layer {
+	read := layer{map[string]any{}, map[string]string{}}
+	if name == "" {
+		return read
+	}
+	k := koanf.New(".")
+	if err := k.Load(file.Provider(name), yaml.Parser()); err != nil {
+		l.complain("%s%s %s: %s", l.names.prefix, fileVariable, name, explainYAML(err))
+		return read
+	}
+	l.walk(k.Raw(), "", name, read)
+	l.cfg.user = k.Cut("app")
+	return read
+}
+
+// line finds where the parser stumbled.
+var line = regexp.MustCompile(`line [0-9]+`)
+
+// explainYAML says what is wrong without the parser's words, which repeat values and with them secrets.
+func explainYAML(err error) string {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return cause(err).Error()
+	}
+	const wanted = "is not YAML of the form key: value, nested by indentation; values that begin with one of * & ! { [ @ ` % need quotes"
+	if found := line.FindString(err.Error()); found != "" {
+		return found + " " + wanted
+	}
+	return "it " + wanted
+}
+
+// walk takes over the settings below path and complains about keys that are none. It stops at a setting: what lies below may be a secret that was not
+// quoted.
+func (l *loader) walk(values map[string]any, path, name string, into layer) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		at, value := join(path, key), values[key]
+		nested, isMap := value.(map[string]any)
+		id, ofStream := strings.CutPrefix(at, "streams.")
+		switch {
+		case strings.HasPrefix(at, "app.") && at != "app.name":
+		case l.names.known(at):
+			if _, twice := into.values[at]; twice {
+				l.complain("%s in %s is there twice: keep one", at, name)
+			}
+			if value != nil && value != "" {
+				into.values[at], into.origins[at] = value, "file "+name
+			}
+		case l.names.sections[at] && (isMap || value == nil):
+			l.walk(nested, at, name, into)
+		case l.names.sections[at]:
+			l.complain("%s in %s holds other settings, it has no value of its own", at, name)
+		case path == "streams" && ofStream:
+			l.complain("streams.%s in %s: no code registers stream %q%s", id, name, id, didYouMean(id, l.ids))
+		default:
+			l.complain("%s in %s is no setting%s", at, name, didYouMean(at, l.names.settings()))
+		}
+	}
+}

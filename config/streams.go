@@ -1,0 +1,94 @@
+package config
+
+import (
+	"errors"
+	"math"
+	"regexp/syntax"
+	"time"
+)
+
+const (
+	maxWaits = 24             // distinct ones, each a queue
+	maxWait  = math.MaxUint32 // milliseconds, RabbitMQ's limit of a TTL
+	maxCount = 1000
+)
+
+func (l *loader) stream(name string, s *Stream) {
+	at := "streams." + name + "."
+	if !validID(name) {
+		l.complain("stream %s: an id must be of a-z, 0-9, - and _, at most %d of them, and begin with a letter or digit", quote(name), maxID)
+	}
+	if s.Group == "" {
+		s.Group = l.cfg.App.Name + "." + name
+		l.cfg.setting(at + "group").value = s.Group
+	}
+	l.check(len(s.Topics) > 0 || s.TopicPattern != "", at+"topics", "is required, or %s", l.names.variable(at+"topic_pattern"))
+	l.check(len(s.Topics) == 0 || s.TopicPattern == "", at+"topic_pattern", "stands beside %s: keep one", l.names.variable(at+"topics"))
+	if _, err := syntax.Parse(s.TopicPattern, syntax.Perl); err != nil {
+		l.check(false, at+"topic_pattern", "is no regular expression of Go: %s", reason(err))
+	}
+	if s.Start != "earliest" && s.Start != "latest" {
+		_, err := time.Parse(time.RFC3339, s.Start)
+		l.check(err == nil, at+"start", "is neither earliest, latest, nor a time such as 2026-01-31T00:00:00Z")
+	}
+	l.check(s.MaxAge >= 0, at+"max_age", "must not be below 0")
+	l.check(s.HandlerTimeout > 0, at+"handler_timeout", "must be above 0")
+	l.check(s.WindowMessages > 0, at+"window_messages", "must be above 0")
+	l.check(s.WindowBytes > 0, at+"window_bytes", "must be above 0")
+	l.check(s.Concurrency > 0 && s.Concurrency < maxPrefetch, at+"concurrency", "is not within 1 to %d", maxPrefetch-1)
+	l.oneOf(at+"on_failure", s.OnFailure, "retry", "drop")
+	l.retry(at, s)
+}
+
+func (l *loader) retry(at string, s *Stream) {
+	r := s.Retry
+	l.check(!*r.Enabled || s.OnFailure != "drop", at+"on_failure", "is for streams with RETRY_ENABLED=false: with retries nothing is dropped")
+	l.oneOf(at+"retry.policy", r.Policy, "linear")
+	l.check(*r.Count >= 0 && *r.Count <= maxCount, at+"retry.count", "is not within 0 to %d", maxCount)
+	l.check(r.Delay > 0 && r.Delay.Milliseconds() <= maxWait, at+"retry.delay", "must be above 0 and at most 2^32-1 ms (49 days), RabbitMQ's limit")
+	l.check(r.Step >= 0, at+"retry.step", "must not be below 0")
+	l.check(r.Delay%time.Millisecond == 0, at+"retry.delay", "must be whole milliseconds")
+	l.check(r.Step%time.Millisecond == 0, at+"retry.step", "must be whole milliseconds")
+	l.check(r.Prefetch >= 1 && r.Prefetch <= maxPrefetch, at+"retry.prefetch", "is not within 1 to %d", maxPrefetch)
+	if !*r.Enabled {
+		return
+	}
+	half := l.cfg.RabbitMQ.ConsumerTimeout / 2
+	l.check(s.HandlerTimeout <= half, at+"handler_timeout",
+		"is above half of %s (%s): the broker would hand messages out again while they run", l.names.variable("rabbitmq.consumer_timeout"), brief(half))
+	waits, last := r.waits()
+	l.check(waits <= maxWaits || *r.Count > maxCount, at+"retry.count", "makes %d different waits with RETRY_STEP, each a queue, and %d are the limit", waits, maxWaits)
+	l.check(last <= maxWait || waits > maxWaits || r.Delay.Milliseconds() > maxWait, at+"retry.step",
+		"makes the last wait longer than 2^32-1 ms (49 days), RabbitMQ's limit")
+}
+
+// waits is the number of different waits and the milliseconds of the longest. It is a float because nothing has been checked yet.
+func (r Retry) waits() (different int, longest float64) {
+	n := max(0, *r.Count-1)
+	longest = float64(r.Delay.Milliseconds()) + float64(n)*float64(r.Step.Milliseconds())
+	if r.Step == 0 {
+		return min(1, *r.Count), longest
+	}
+	return *r.Count, longest
+}
+
+// reason is what is wrong with a pattern, without the pattern.
+func reason(err error) string {
+	var wrong *syntax.Error
+	if errors.As(err, &wrong) {
+		return wrong.Code.String()
+	}
+	return "it cannot be parsed"
+}
+
+// groups complains about streams that would take records from one another.
+func (l *loader) groups() {
+	seen := map[string]string{}
+	for _, name := range l.ids {
+		g := l.cfg.Streams[name].Group
+		if other, taken := seen[g]; taken {
+			l.check(false, "streams."+name+".group", "is the consumer group of stream %q too: each needs its own", other)
+		}
+		seen[g] = name
+	}
+}
