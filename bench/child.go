@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/pprof"
+	"time"
+)
+
+// jobVariable makes this program a child that does one job. A variable rather than an argument, so that a test binary can be one too.
+const jobVariable = "STEPWELL_BENCH_JOB"
+
+// job is what a child is to do.
+type job struct {
+	Case     string // a case's name, or kfake
+	Kafka    string
+	RabbitMQ string
+	Topic    string
+	Group    string
+	App      string
+	Records  int64
+	Environ  []string // further settings of the actor
+	Profile  string   // a file for the CPU profile; empty: none
+}
+
+// child does the job of this process, if it is a child.
+func child(ctx context.Context) (is bool, err error) {
+	text, is := os.LookupEnv(jobVariable)
+	if !is {
+		return false, nil
+	}
+	var j job
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		return true, fmt.Errorf("job: %w", err)
+	}
+	if j.Case == kfakeJob {
+		return true, serveKfake()
+	}
+	c, ok := caseNamed(j.Case)
+	if !ok {
+		return true, fmt.Errorf("no case is called %q", j.Case)
+	}
+	r, err := j.run(ctx, c)
+	if err != nil {
+		return true, fmt.Errorf("%s: %w", j.Case, err)
+	}
+	return true, json.NewEncoder(os.Stdout).Encode(r)
+}
+
+// caseTimeout ends a case that does not get its records.
+const caseTimeout = 2 * time.Minute
+
+func (j job) run(ctx context.Context, c benchCase) (result, error) {
+	ctx, cancel := context.WithTimeout(ctx, caseTimeout)
+	defer cancel()
+	if j.Profile != "" {
+		f, err := os.Create(j.Profile)
+		if err != nil {
+			return result{}, fmt.Errorf("profile: %w", err)
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return result{}, fmt.Errorf("profile: %w", err)
+		}
+		defer pprof.StopCPUProfile()
+	}
+	m := newMeter(j.Records)
+	ended := make(chan error, 1)
+	go func() { ended <- c.run(ctx, j, m) }()
+	select {
+	case <-m.done:
+	case err := <-ended:
+		return result{}, errors.Join(errors.New("ended before its last record"), err, context.Cause(ctx))
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		return result{}, err
+	}
+	return m.result()
+}
+
+// process is a child that runs.
+type process struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	out   *bufio.Reader
+}
+
+// spawn starts a child. It ends by itself when its standard input does, or when its job is done.
+func spawn(ctx context.Context, j job, environ ...string) (*process, error) {
+	text, err := json.Marshal(j)
+	if err != nil {
+		return nil, fmt.Errorf("job: %w", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find myself: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Env = append(append(os.Environ(), jobVariable+"="+string(text)), environ...)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("pipe: %w", err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("pipe: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s %s: %w", filepath.Base(self), j.Case, err)
+	}
+	return &process{cmd, stdin, bufio.NewReader(stdout)}, nil
+}
+
+// read decodes one line of what the child says.
+func (p *process) read(to any) error {
+	line, err := p.out.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("the child said nothing: %w", err)
+	}
+	return json.Unmarshal(line, to)
+}
+
+// end waits for the child, after telling it to end.
+func (p *process) end() error {
+	_ = p.stdin.Close() // the child may be gone
+	return p.cmd.Wait()
+}
