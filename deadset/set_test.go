@@ -35,19 +35,31 @@ func inBubble(t *testing.T, test func(t *testing.T, b *memory.Broker, s *deadset
 }
 
 // bury puts n envelopes into the dead set, the i-th with value i.
-func bury(t *testing.T, b *memory.Broker, n int) {
+func bury(t *testing.T, b queue.Broker, n int) {
 	t.Helper()
+	buryIn(t, b, dead, n)
+}
+
+func buryIn(t *testing.T, b queue.Broker, name string, n int) {
+	t.Helper()
+	told := make(chan error, n)
+	p := b.Publisher("test")
 	for i := range n {
 		e := envelope.Envelope{
 			App: "a", AttemptsTotal: 4, DiedAt: time.Now(),
 			Failure: envelope.Failure{Reason: stepwell.ReasonExhausted, Error: "away", At: time.Now()},
 			Message: stepwell.Message{ID: fmt.Sprint("t:0:", i), Stream: "s", Value: fmt.Append(nil, i), Attempt: 4, Origin: stepwell.Origin{Topic: "t", Offset: int64(i)}},
 		}
-		put(t, b, dead, e.Encode())
+		p.Publish(t.Context(), name, e.Encode(), func(err error) { told <- err })
+	}
+	for range n {
+		if err := <-told; err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
-func put(t *testing.T, b *memory.Broker, name string, m queue.Message) {
+func put(t *testing.T, b queue.Broker, name string, m queue.Message) {
 	t.Helper()
 	done := make(chan error)
 	b.Publisher("test").Publish(t.Context(), name, m, func(err error) { done <- err })

@@ -20,6 +20,7 @@ type lease struct {
 	b       *Broker
 	queue   string
 	session *session
+	locked  *amqp.Channel // has the exclusive queue; nil: it is another's
 	ended   chan struct{} // closed when the connection is closed
 
 	mu   sync.Mutex
@@ -96,12 +97,13 @@ func (l *lease) lock() error {
 	ch, err := l.session.channel()
 	if err == nil {
 		err = l.session.call("take lease of "+l.queue, func() error {
-			_, err := ch.QueueDeclare(l.queue+".lease", false, false, true, false, amqp.Table{"x-queue-type": "classic"})
+			_, err := ch.QueueDeclare(l.lockName(), false, false, true, false, amqp.Table{"x-queue-type": "classic"})
 			return err
 		})
 	}
 	switch {
 	case err == nil:
+		l.locked = ch
 		return nil
 	case code(err) == amqp.ResourceLocked:
 		return fmt.Errorf("%w: %w", queue.ErrLeased, err)
@@ -112,8 +114,17 @@ func (l *lease) lock() error {
 	}
 }
 
-// Release gives the lease back by closing its connection.
+func (l *lease) lockName() string { return l.queue + ".lease" }
+
+// Release gives the lease back by closing its connection. It deletes the exclusive queue before: the broker does so only some
+// moments after the connection is gone, and who walks again at once would find the lease taken.
 func (l *lease) Release() {
+	if l.locked != nil && l.session.alive() {
+		_ = l.session.call("free lease of "+l.queue, func() error {
+			_, err := l.locked.QueueDelete(l.lockName(), false, false, false)
+			return err
+		})
+	}
 	l.session.end(errSessionOver)
 	<-l.ended
 }

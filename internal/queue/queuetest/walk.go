@@ -40,6 +40,13 @@ func leaseIsForOne(t *testing.T, w *world) {
 		t.Errorf("while another has it: %v", err)
 	}
 	again.Release()
+	for i := range 20 {
+		l, err := w.Lease(t.Context(), w.dead)
+		if err != nil {
+			t.Fatalf("%d releases later: %v", i, err)
+		}
+		l.Release()
+	}
 }
 
 func thirtyWindows(t *testing.T, w *world) {

@@ -1,0 +1,159 @@
+package deadset_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell/deadset"
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/rabbit"
+	"github.com/stepwell/stepwell/internal/testbroker"
+)
+
+// runRabbit runs a broker until the test ends, or the returned function is called, which does not wait.
+func runRabbit(t *testing.T, url string) (*rabbit.Broker, context.CancelFunc) {
+	b := rabbit.New(rabbit.Config{URLs: []string{url}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = b.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return b, cancel
+}
+
+// onRabbitMQ runs the test on each RabbitMQ with n messages in a dead set of its own.
+func onRabbitMQ(t *testing.T, n int, test func(t *testing.T, url string, b queue.Broker, cfg deadset.Config)) {
+	for _, node := range testbroker.RabbitMQs(t) {
+		t.Run(node.Version, func(t *testing.T) {
+			t.Parallel()
+			base := fmt.Sprintf("deadset-test-%d", rand.Uint64())
+			cfg := deadset.Config{App: "a", Stream: "s", Queue: base + ".dead_set", Instant: base + ".instant"}
+			t.Cleanup(func() { deleteQueues(t, node.URL, cfg.Instant, cfg.Queue) })
+			b, _ := runRabbit(t, node.URL)
+			cfg.Broker = b
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			specs := []queue.Spec{{Name: cfg.Queue, Kind: queue.DeadSet}, {Name: cfg.Instant, Kind: queue.Instant, Target: cfg.Queue}}
+			if err := b.Declare(ctx, specs); err != nil {
+				t.Fatal(err)
+			}
+			buryIn(t, b, cfg.Queue, n)
+			test(t, node.URL, b, cfg)
+		})
+	}
+}
+
+func deleteQueues(t *testing.T, url string, names ...string) {
+	conn, err := amqp.Dial(url)
+	if err != nil {
+		t.Errorf("dial: %v", err)
+		return
+	}
+	defer conn.Close()
+	ch, err := conn.Channel()
+	for _, name := range names {
+		if err == nil {
+			_, err = ch.QueueDelete(name, false, false, false)
+		}
+	}
+	if err != nil {
+		t.Errorf("delete queues: %v", err)
+	}
+}
+
+// idsWhenFree is ids for a queue whose walker died: the broker frees its lease some moments later.
+func idsWhenFree(t *testing.T, b queue.Broker, name string) []string {
+	t.Helper()
+	for {
+		l, err := b.Lease(t.Context(), name)
+		if err == nil {
+			l.Release()
+			return ids(t, b, name)
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal(err)
+		}
+	}
+}
+
+func from(first, n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprint("t:0:", first+i))
+	}
+	return all
+}
+
+func TestPeekReplayAndDeleteOnRabbitMQ(t *testing.T) {
+	onRabbitMQ(t, 2500, func(t *testing.T, _ string, b queue.Broker, cfg deadset.Config) {
+		for range 5 {
+			page, err := deadset.New(cfg).Peek(t.Context(), 10) // a new one: no page is shared
+			if err != nil || len(page.Messages) != 10 || page.Depth != 2500 || page.Messages[0].ID != "t:0:0" || page.Messages[9].ID != "t:0:9" {
+				t.Fatalf("%+v, %v", page, err)
+			}
+		}
+		s := deadset.New(cfg)
+		if r, err := s.Delete(t.Context(), 8); err != nil || r != (deadset.Result{Requested: 8, Done: 8, Left: 2492}) {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if r, err := s.Replay(t.Context(), 2100); err != nil || r != (deadset.Result{Requested: 2100, Done: 2100, Left: 392}) {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if left := idsWhenFree(t, b, cfg.Queue); !slices.Equal(left, from(2108, 392)) {
+			t.Errorf("%d left, from %s", len(left), left[0])
+		}
+		if moved := idsWhenFree(t, b, cfg.Instant); !slices.Equal(moved, from(8, 2000)) { // a window
+			t.Errorf("%d moved, from %s", len(moved), moved[0])
+		}
+		l, err := b.Lease(t.Context(), cfg.Instant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Release()
+		w, err := l.Window(t.Context(), 1, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := envelope.Decode(w.Deliveries()[0].Message)
+		if err != nil || e.Message.Attempt != 1 || e.Message.Replays != 1 || e.AttemptsTotal != 4 || !e.DiedAt.IsZero() || e.Message.Origin.Offset != 8 {
+			t.Errorf("%+v, %v", e, err)
+		}
+	})
+}
+
+func TestAProcessThatDiesDuringAReplayOnRabbitMQLosesNothing(t *testing.T) {
+	const count = 300
+	for _, at := range []int{2, 5, 350, 800, 1200, 5*count + 4} {
+		t.Run(fmt.Sprint("at step ", at), func(t *testing.T) {
+			t.Parallel()
+			onRabbitMQ(t, count, func(t *testing.T, url string, b queue.Broker, cfg deadset.Config) {
+				dies, die := runRabbit(t, url)
+				f := &faulty{Broker: dies, at: at, crash: die}
+				cfg.Broker = f
+				r, err := deadset.New(cfg).Replay(t.Context(), count-1)
+				if err == nil && r.Done != count-1 {
+					t.Errorf("%+v without an error", r)
+				}
+				left, moved := idsWhenFree(t, b, cfg.Queue), idsWhenFree(t, b, cfg.Instant)
+				t.Logf("%+v, %v; %d left, %d moved", r, err, len(left), len(moved))
+				for _, id := range from(0, count) {
+					if !slices.Contains(left, id) && !slices.Contains(moved, id) {
+						t.Errorf("%s is nowhere", id)
+					}
+				}
+				if r.Done > count-len(left) {
+					t.Errorf("%d said to be done, %d gone", r.Done, count-len(left))
+				}
+			})
+		})
+	}
+}
