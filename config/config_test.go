@@ -124,6 +124,25 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		{"a secret twice", "SERVER_TOKEN=a SERVER_TOKEN_FILE=/dev/null", "both set"},
 		{"TLS files without TLS", "KAFKA_TLS_CA_FILE=/x", "KAFKA_TLS_ENABLED"},
 		{"a CA that is not there", "KAFKA_TLS_ENABLED=true KAFKA_TLS_CA_FILE=/nowhere", "KAFKA_TLS_CA_FILE"},
+		{"a size below one", "WINDOW_MESSAGES=0", `WINDOW_MESSAGES: "0" must be above 0 (from environment WINDOW_MESSAGES)`},
+		{"too many tries", "STREAMS_ORDERS_RETRY_COUNT=1001", `"1001" is not within 0 to 1000`},
+		{"no wait at all", "RETRY_DELAY=0s", `RETRY_DELAY: "0s" must be above 0`},
+		{"a wait of half a millisecond", "RETRY_DELAY=1500us", "whole milliseconds"},
+		{"a last wait beyond RabbitMQ's limit", "RETRY_STEP=900h RETRY_COUNT=3", `RETRY_STEP: "900h" makes the last wait longer`},
+		{"more prefetch than quorum queues allow", "RETRY_PREFETCH=2001", "is not within 1 to 2000"},
+		{"a pattern beside topics", "STREAMS_ORDERS_TOPIC_PATTERN=a", "keep one"},
+		{"an address without port", "SERVER_ADDRESS=localhost", "neither host:port nor off"},
+		{"an address with too high a port", "SERVER_ADDRESS=localhost:65536", "neither host:port nor off"},
+		{"an unknown group protocol", "KAFKA_GROUP_PROTOCOL=new", "known: classic, consumer"},
+		{"a session that no broker grants", "KAFKA_SESSION_TIMEOUT=10ms", "is not within 1s to 24h"},
+		{"an unknown way to declare", "RABBITMQ_DECLARE=never", "known: create, check"},
+		{"a virtual host that is too long", "RABBITMQ_VHOST=" + strings.Repeat("v", 256), "longer than 255 bytes"},
+		{"TLS with a URL in the clear", "RABBITMQ_TLS_ENABLED=true", "must begin with amqps://"},
+		{"a key without a certificate", "KAFKA_TLS_ENABLED=true KAFKA_TLS_KEY_FILE=/x", "KAFKA_TLS_CERT_FILE: is required beside KEY_FILE"},
+		{"an unknown mechanism", "KAFKA_SASL_MECHANISM=NTLM KAFKA_SASL_USERNAME=u KAFKA_SASL_PASSWORD=p", "known: PLAIN"},
+		{"a mechanism without a password", "KAFKA_SASL_MECHANISM=PLAIN KAFKA_SASL_USERNAME=u", "KAFKA_SASL_PASSWORD: is required"},
+		{"an app's name of other letters", "APP_NAME=Shop", `APP_NAME: "Shop" must be of a-z`},
+		{"a level that is none", "LOG_LEVEL=loud", "known: debug, info, warn, error"},
 		{"a user without a mechanism", "KAFKA_SASL_USERNAME=u", "KAFKA_SASL_MECHANISM"},
 	}
 	for _, test := range tests {
@@ -133,18 +152,10 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 				t.Errorf("got %v, want something about %s", err, test.says)
 			}
 			var all config.Errors
-			if !errors.As(err, &all) || len(all) > 2 {
+			if !errors.As(err, &all) || len(all) != 1 {
 				t.Errorf("one mistake is reported %d times: %v", len(all), err)
 			}
 		})
-	}
-}
-
-func TestStreamsWhoseVariablesWouldBeTheSameAreAMistake(t *testing.T) {
-	s := source()
-	s.Streams = map[string]config.Stream{"a-b": {Topics: []string{"t"}}, "a_b": {Topics: []string{"t"}}}
-	if _, err := config.Load(s); err == nil || !strings.Contains(err.Error(), "rename a stream") {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -163,56 +174,4 @@ func TestWhatKubernetesInjectsIsNeitherReadNorWarnedOf(t *testing.T) {
 	if w := cfg.Warnings(); len(w) != 1 || !strings.Contains(w[0], "KAFKA_BROKERS") {
 		t.Errorf("warnings: %v", w)
 	}
-}
-
-func TestSecretsAreNowhereInPrintAndErrors(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "token")
-	write(t, file, "t0ps3cret\n")
-	cfg := load(t, source("SERVER_TOKEN_FILE="+file))
-	if cfg.Server.Token != "t0ps3cret" {
-		t.Fatalf("token %q", cfg.Server.Token)
-	}
-	var out bytes.Buffer
-	if err := cfg.Print(&out); err != nil {
-		t.Fatal(err)
-	}
-	if s := out.String(); strings.Contains(s, "t0ps3cret") || strings.Contains(s, "p4ss") || !strings.Contains(s, "SERVER_TOKEN") {
-		t.Errorf("printed:\n%s", s)
-	}
-	_, err := config.Load(source("RABBITMQ_URL=http://u:p4ss@h/ ::%p4ss", "SERVER_TOKEN=p4ss", "RETRY_COUNT=x"))
-	if err == nil || strings.Contains(err.Error(), "p4ss") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestTheUsersOwnSettingsAreTheirs(t *testing.T) {
-	s := source("APP_DB_URL=postgres://db")
-	s.File = filepath.Join(t.TempDir(), "c.yaml")
-	write(t, s.File, "app:\n  db:\n    pool: 4\n")
-	var db struct {
-		URL  string `koanf:"url"`
-		Pool int    `koanf:"pool"`
-	}
-	if err := load(t, s).Unmarshal("db", &db); err != nil || db.URL != "postgres://db" || db.Pool != 4 {
-		t.Errorf("%+v, %v", db, err)
-	}
-}
-
-func FuzzNoEnvironmentPanicsOrShowsASecret(f *testing.F) {
-	f.Add("RETRY_COUNT", "x")
-	f.Add("RABBITMQ_URL", "amqp://u:p4ssw0rd@h/")
-	f.Add("SERVER_TOKEN_FILE", "/")
-	f.Fuzz(func(t *testing.T, name, value string) {
-		s := source("KAFKA_SASL_PASSWORD=p4ssw0rd", name+"="+value)
-		cfg, err := config.Load(s)
-		if err != nil {
-			if strings.Contains(strings.ReplaceAll(err.Error(), value, ""), "p4ssw0rd") {
-				t.Errorf("a secret in %v", err)
-			}
-			return
-		}
-		if err := cfg.Print(&bytes.Buffer{}); err != nil {
-			t.Error(err)
-		}
-	})
 }

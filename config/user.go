@@ -17,19 +17,30 @@ import (
 // APP_DB_POOL_SIZE. Lists are separated by commas. Below a map, which has no names to go by, a variable's name is lower-cased and each underscore begins
 // a new level. Errors never repeat values, which may be secrets.
 func (c *Config) Unmarshal(path string, v any) error {
+	if err := c.unmarshal(path, v); err != nil {
+		return fmt.Errorf("settings below %s: %w", below(path), err)
+	}
+	return nil
+}
+
+// below is where the user's path stands among all.
+func below(path string) string { return strings.TrimSuffix(join("app", path), ".") }
+
+func (c *Config) unmarshal(path string, v any) error {
 	target := reflect.ValueOf(v)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
-		return fmt.Errorf("settings below %s: need a pointer to a struct or map, not %T", join("app", path), v)
+		return fmt.Errorf("need a pointer to a struct or map, not %T", v)
 	}
 	k := koanf.New(".")
-	if err := k.Merge(c.user); err != nil {
-		return fmt.Errorf("settings below %s: %w", join("app", path), err)
+	if err := k.Merge(c.user.Copy()); err != nil {
+		return err
 	}
+	k.Delete("name")
 	if err := c.overlay(k, path, target.Type().Elem(), 0); err != nil {
-		return fmt.Errorf("settings below %s: %w", join("app", path), err)
+		return err
 	}
 	if err := k.Unmarshal(path, v); err != nil {
-		return fmt.Errorf("settings below %s: %w", join("app", path), errors.Join(harmless(err)...))
+		return errors.New(strings.Join(harmless(err), "; "))
 	}
 	return nil
 }
@@ -40,7 +51,7 @@ func (c *Config) overlay(k *koanf.Koanf, path string, t reflect.Type, depth int)
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	name := variable(join("app", path))
+	name := variable(below(path))
 	switch {
 	case depth > deepest:
 		return nil
@@ -80,14 +91,14 @@ func (c *Config) overlayField(k *koanf.Koanf, path string, f reflect.StructField
 
 // overlayTree sets all variables whose names begin with name, one level for each underscore.
 func (c *Config) overlayTree(k *koanf.Koanf, path, name string) error {
-	var below []string
+	var names []string
 	for v := range c.own {
 		if v == name || strings.HasPrefix(v, name+"_") && v != "APP_NAME" {
-			below = append(below, v)
+			names = append(names, v)
 		}
 	}
-	slices.Sort(below) // a level wins over a value of the same name
-	for _, v := range below {
+	slices.Sort(names) // a level wins over a value of the same name
+	for _, v := range names {
 		at := path
 		for part := range strings.SplitSeq(strings.TrimPrefix(v[len(name):], "_"), "_") {
 			if part != "" {
@@ -110,31 +121,30 @@ func isText(t reflect.Type) bool {
 }
 
 // harmless are the decoder's complaints without the values.
-func harmless(err error) []error {
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
+func harmless(err error) []string {
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+		several, ok := inner.(interface{ Unwrap() []error })
+		if !ok {
+			continue
+		}
+		var all []string
 		for _, err := range several.Unwrap() {
 			all = append(all, harmless(err)...)
 		}
 		return all
 	}
-	if inner := errors.Unwrap(err); inner != nil {
-		if _, ok := inner.(interface{ Unwrap() []error }); ok {
-			return harmless(inner)
-		}
-	}
 	var decode *mapstructure.DecodeError
 	var parse *mapstructure.ParseError
 	var other *mapstructure.UnconvertibleTypeError
-	name := ""
+	name, says := "", "has a value that its type does not take"
 	if errors.As(err, &decode) {
 		name = decode.Name() + " "
 	}
 	switch {
 	case errors.As(err, &parse):
-		return []error{fmt.Errorf("%sis no %s", name, parse.Expected.Type())}
+		says = "is no " + parse.Expected.Type().String()
 	case errors.As(err, &other):
-		return []error{fmt.Errorf("%sis no %s", name, other.Expected.Type())}
+		says = "is no " + other.Expected.Type().String()
 	}
-	return []error{fmt.Errorf("%shas a value that its type does not take", name)}
+	return []string{name + says}
 }

@@ -1,0 +1,102 @@
+package config_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell/config"
+)
+
+func TestAVariableThatIsNotOursIsReadNowhere(t *testing.T) {
+	tests := []struct{ name, variable, warning, mistake string }{
+		{"a service called kafka", "KAFKA_PORT=tcp://10.0.0.1:9092", "", ""},
+		{"its protocol", "KAFKA_PORT_9092_TCP_PROTO=tcp", "", ""},
+		{"its host", "KAFKA_SERVICE_HOST=10.0.0.1", "", ""},
+		{"its named port", "RABBITMQ_SERVICE_PORT_AMQP=5672", "", ""},
+		{"a service called streams-orders", "STREAMS_ORDERS_PORT=tcp://10.0.0.1:80", "", ""},
+		{"a port that a person set", "KAFKA_PORT=9092", "KAFKA_PORT is not known", ""},
+		{"a typing error", "KAFKA_BROKRES=x", "did you mean KAFKA_BROKERS?", ""},
+		{"a later version's setting", "RETRY_FACTOR=2", "RETRY_FACTOR is not known", ""},
+		{"a typing error in a stream's setting", "STREAMS_ORDERS_TOPCIS=x", "did you mean STREAMS_ORDERS_TOPICS?", ""},
+		{"a stream that nobody registers", "STREAMS_REFUNDS_TOPICS=x", "", "STREAMS_REFUNDS_TOPICS: no code registers such a stream"},
+		{"a stream whose id begins like ours", "STREAMS_ORDERS_EU_RETRY_COUNT=1", "", "no code registers such a stream"},
+		{"somebody else's", "PATH=/bin", "", ""},
+		{"the user's", "APP_ANYTHING=1", "", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			cfg, err := config.Load(source(test.variable))
+			if test.mistake != "" {
+				if err == nil || !strings.Contains(err.Error(), test.mistake) {
+					t.Errorf("got %v, want %s", err, test.mistake)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(cfg.Warnings(), "\n"); !strings.Contains(got, test.warning) || (test.warning == "") != (got == "") {
+				t.Errorf("warns %q, want %q", got, test.warning)
+			}
+		})
+	}
+}
+
+func TestThePrefixStandsBeforeEveryVariable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	write(t, file, "concurrency: 7\n")
+	cfg := load(t, config.Source{
+		EnvPrefix: "X_", Streams: map[string]config.Stream{"a-b": {}},
+		Environ: []string{
+			"X_APP_NAME=shop", "X_KAFKA_BROKERS=k:1", "X_RABBITMQ_URL=amqp://h/", "X_STREAMS_A_B_TOPICS=t , u,", "X_CONFIG_FILE=" + file,
+			"X_APP_LEVEL=3", "RETRY_COUNT=9", "APP_LEVEL=4", "STREAMS_NOBODY_TOPICS=t", "X_RETRY_CUONT=9",
+		},
+	})
+	s := cfg.Stream("a-b")
+	if cfg.App.Name != "shop" || s.Concurrency != 7 || *s.Retry.Count != 3 || !slices.Equal(s.Topics, []string{"t", "u"}) {
+		t.Errorf("got %+v", s)
+	}
+	var own struct{ Level int }
+	if err := cfg.Unmarshal("", &own); err != nil || own.Level != 3 {
+		t.Errorf("level %d, %v", own.Level, err)
+	}
+	if w := cfg.Warnings(); len(w) != 1 || !strings.Contains(w[0], "X_RETRY_COUNT") {
+		t.Errorf("warnings %q", w)
+	}
+	var out bytes.Buffer
+	if err := cfg.Print(&out); err != nil || !strings.Contains(out.String(), "\nX_STREAMS_A_B_TOPICS ") {
+		t.Errorf("%v, printed:\n%s", err, &out)
+	}
+}
+
+func TestPrintSaysWhereEachValueCameFrom(t *testing.T) {
+	s := source("RETRY_COUNT=5", "WINDOW_BYTES=1048576")
+	s.File = filepath.Join(t.TempDir(), "c.yaml")
+	write(t, s.File, "retry:\n  delay: 90m\nserver:\n")
+	var out bytes.Buffer
+	if err := load(t, s).Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		got = append(got, strings.Join(strings.Fields(line), " "))
+	}
+	for _, want := range []string{
+		"APP_NAME shop code",
+		"KAFKA_CLIENT_ID shop default",
+		"RABBITMQ_URL amqp://u:******@h/ environment RABBITMQ_URL",
+		"RABBITMQ_CONSUMER_TIMEOUT 30m default",
+		"STREAMS_ORDERS_TOPICS orders.v1 code",
+		"STREAMS_ORDERS_GROUP shop.orders default",
+		"STREAMS_ORDERS_RETRY_COUNT 5 environment RETRY_COUNT",
+		"STREAMS_ORDERS_RETRY_DELAY 1h30m file " + s.File,
+		"STREAMS_ORDERS_WINDOW_BYTES 1MiB environment WINDOW_BYTES",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no line %q in\n%s", want, &out)
+		}
+	}
+}
