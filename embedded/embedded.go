@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -66,7 +68,9 @@ func (b *Brokers) run(ctx context.Context) error {
 	b.opts = []kgo.Opt{kgo.SeedBrokers(b.addresses...)}
 	if b.options.VirtualNetwork {
 		b.opts = append(b.opts, kgo.Dialer(b.network.DialContext))
+		b.opts = append(b.opts, quiet()...)
 	}
+	b.opts = slices.Clip(b.opts) // clients append to it at once
 	b.producer, err = kgo.NewClient(append(b.opts, kgo.AllowAutoTopicCreation())...)
 	if err != nil {
 		return fmt.Errorf("embedded kafka: %w", err)
@@ -74,6 +78,11 @@ func (b *Brokers) run(ctx context.Context) error {
 	defer b.producer.Close()
 	close(b.up)
 	return b.queues.Run(ctx)
+}
+
+// quiet makes clients ask seldom, so that a day on a false clock costs little: each request that wakes the bubble is real work.
+func quiet() []kgo.Opt {
+	return []kgo.Opt{kgo.FetchMaxWait(10 * time.Second), kgo.MetadataMaxAge(time.Minute), kgo.DisableClientMetrics()}
 }
 
 // Kafka waits until Run has Kafka up and tells how a client reaches it.

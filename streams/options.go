@@ -19,12 +19,12 @@ func (r *Reader) options(life context.Context) []kgo.Opt {
 		kgo.MetadataMinAge(time.Second),
 		kgo.MetadataMaxAge(10 * time.Second),
 		kgo.RetryBackoffFn(backoff),
+		kgo.FetchMaxWait(500 * time.Millisecond),
 	}
 	opts = append(opts, c.Kafka...)
 	opts = append(opts,
 		kgo.WithContext(life),
 		kgo.WithHooks(size),
-		kgo.FetchMaxWait(500*time.Millisecond),
 		kgo.FetchMaxBytes(firstFetch),
 		kgo.FetchMaxPartitionBytes(firstFetch),
 		kgo.ConsumerGroup(c.Group),
