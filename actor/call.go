@@ -45,7 +45,7 @@ func (c *caller) call(ctx context.Context, m *stepwell.Message, first telemetry.
 			err = errNoVerdict
 			return
 		}
-		c.telemetry.Handled(handling, time.Since(began), v.Kind)
+		c.telemetry.Handled(handling, slot, time.Since(began), v.Kind)
 	}()
 	// The verdict is read where a panic is caught: an error may have an Unwrap that panics.
 	return stepwell.VerdictOf(c.handler(cc, m)), trace, nil

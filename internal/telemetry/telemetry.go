@@ -35,6 +35,7 @@ type Telemetry struct {
 	tracer      trace.Tracer // nil: no spans
 	instruments instruments
 	handler     http.Handler
+	producer    *producer // nil where the user's provider takes the metrics
 	shutdown    func(context.Context) error
 	observation metric.Registration
 }
@@ -49,7 +50,8 @@ func New(o Options) (*Telemetry, error) {
 	if provider == nil {
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-		exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
+		t.producer = &producer{}
+		exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo(), otelprometheus.WithProducer(t.producer))
 		if err != nil {
 			return nil, fmt.Errorf("prometheus exporter: %w", err)
 		}
