@@ -124,6 +124,10 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		{"a secret twice", "SERVER_TOKEN=a SERVER_TOKEN_FILE=/dev/null", "both set"},
 		{"TLS files without TLS", "KAFKA_TLS_CA_FILE=/x", "KAFKA_TLS_ENABLED"},
 		{"a CA that is not there", "KAFKA_TLS_ENABLED=true KAFKA_TLS_CA_FILE=/nowhere", "KAFKA_TLS_CA_FILE"},
+		{"a size beyond all memory", "WINDOW_BYTES=9999999999GiB", "is no size"},
+		{"a broker without host", "KAFKA_BROKERS=:9092", `KAFKA_BROKERS: ":9092" is not host:port`},
+		{"a URL without host", "RABBITMQ_URL=amqp://:5672/", "URL 1 must look like"},
+		{"a URL whose password is cut by a slash", "RABBITMQ_URL=amqp://h/,amqp://u:1/x@h/", "URL 2 must look like"},
 		{"a size below one", "WINDOW_MESSAGES=0", `WINDOW_MESSAGES: "0" must be above 0 (from environment WINDOW_MESSAGES)`},
 		{"too many tries", "STREAMS_ORDERS_RETRY_COUNT=1001", `"1001" is not within 0 to 1000`},
 		{"no wait at all", "RETRY_DELAY=0s", `RETRY_DELAY: "0s" must be above 0`},
@@ -169,9 +173,35 @@ func TestAnUnknownKeyOfTheFileIsAMistakeWithTheNearestName(t *testing.T) {
 	}
 }
 
-func TestWhatKubernetesInjectsIsNeitherReadNorWarnedOf(t *testing.T) {
-	cfg := load(t, source("KAFKA_PORT=tcp://10.0.0.1:9092", "KAFKA_SERVICE_HOST=10.0.0.1", "RABBITMQ_PORT_5672_TCP_ADDR=10.0.0.2", "KAFKA_BROKRES=x"))
-	if w := cfg.Warnings(); len(w) != 1 || !strings.Contains(w[0], "KAFKA_BROKERS") {
-		t.Errorf("warnings: %v", w)
+func TestTheFileMaySayNothing(t *testing.T) {
+	tests := []struct{ name, content, says string }{
+		{"an empty file", "", ""},
+		{"an empty section", "retry:\n", ""},
+		{"empty settings", "log:\n  level:\n  format: ''\nretry:\n  count: ''\n", ""},
+		{"an empty stream", "streams:\n  orders:\n", ""},
+		{"a path as the key", "log.level: debug\n", ""},
+		{"a setting twice", "log.level: debug\nlog:\n  level: info\n", "log.level in"},
+		{"a value in place of a section", "log: debug\n", "holds other settings"},
+		{"a list in place of a value", "log:\n  level: [debug]\n", "LOG_LEVEL: must be a single value"},
+		{"a map in place of a value", "kafka:\n  client_id: {a: b}\n", "KAFKA_CLIENT_ID: must be a single value"},
+		{"the file's own name", "config_file: x\n", "config_file in"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := source()
+			s.File = filepath.Join(t.TempDir(), "c.yaml")
+			write(t, s.File, test.content)
+			_, err := config.Load(s)
+			switch {
+			case test.says == "" && err != nil:
+				t.Error(err)
+			case test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)):
+				t.Errorf("got %v, want %s", err, test.says)
+			}
+		})
+	}
+	s := source("CONFIG_FILE=/nowhere")
+	if _, err := config.Load(s); err == nil || !strings.Contains(err.Error(), "CONFIG_FILE /nowhere: cannot be read") {
+		t.Errorf("a file that is not there: %v", err)
 	}
 }

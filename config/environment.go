@@ -114,7 +114,7 @@ func (l *loader) stranger(name, short, value string) {
 		return
 	}
 	begins := func(v string) bool { return strings.HasPrefix(v, l.names.prefix+word+"_") }
-	if word == "STREAMS" || slices.ContainsFunc(variables, begins) {
+	if slices.ContainsFunc(variables, begins) {
 		l.warnings = append(l.warnings, fmt.Sprintf("%s is not known and not read%s", name, didYouMean(name, variables)))
 	}
 }

@@ -115,8 +115,8 @@ func (l *loader) settle(f field, code reflect.Value, paths ...string) {
 			return
 		}
 		shown := ""
-		if !f.secret() {
-			shown = quote(fmt.Sprint(raw)) + " "
+		if value, single := text(raw); single == nil && !f.secret() {
+			shown = quote(value) + " "
 		}
 		l.complain("%s: %s%v (from %s)", l.names.variable(path), shown, err, origin)
 		// On with what lies below, so that nothing is said twice.

@@ -54,6 +54,7 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 		{"a password that YAML takes for a map", "rabbitmq:\n  password: {" + secret + "}", nil},
 		{"a password that YAML takes for a list", "rabbitmq:\n  password: [" + secret + "]", nil},
 		{"a password of two lines", "rabbitmq:\n  password: \"" + secret + "\n" + secret + "\"", nil},
+		{"a password swallowed by a list that was not closed", "start: [\n  password: " + secret + "]", nil},
 		{"a value where settings should stand", "rabbitmq: " + secret, nil},
 		{"a user's own setting of another type", "", []string{"APP_DB=" + secret}},
 	}
@@ -137,13 +138,16 @@ func FuzzNoFilePanicsOrShowsASecret(f *testing.F) {
 	f.Add("app: {name: {x: y}}\nstreams: {orders: {topics: {a: b}}}\n", "")
 	f.Add("retry.count: 3\nretry: {count: 3}\n", "\napp: 3")
 	f.Fuzz(func(t *testing.T, before, after string) {
+		if strings.ContainsAny(before, "\"'|>") || strings.Contains(before+after, secret) {
+			t.Skip("makes the secret a part of something else's text")
+		}
 		s := source()
 		s.File = filepath.Join(t.TempDir(), "c.yaml")
 		content := before + "\nserver:\n  token: " + secret + after
 		if err := os.WriteFile(s.File, []byte(content), 0o600); err != nil {
 			t.Skip(err)
 		}
-		if got := said(s); strings.Contains(got, secret) && strings.HasSuffix(before, "\n") {
+		if got := said(s); strings.Contains(got, secret) {
 			t.Errorf("said:\n%s\nof\n%s", got, content)
 		}
 	})

@@ -18,7 +18,7 @@ type database struct {
 	Inner    *database     `koanf:"inner"`
 }
 
-const userFile = "app:\n  db:\n    pool_size: 4\n    hosts: [a]\n    timeout: 1s\n"
+const userFile = "app:\n  name: shop\n  db:\n    pool_size: 4\n    hosts: [a]\n    timeout: 1s\n"
 
 func TestTheUsersOwnVariablesHaveTheNamesOfTheirPaths(t *testing.T) {
 	s := source("APP_DB_URL=postgres://db", "APP_DB_POOL_SIZE=5", "APP_DB_HOSTS=b, c", "APP_DB_LEVEL=warn", "APP_DB_INNER_TIMEOUT=3s", "APP_DB=x", "APP_DB_PORT=tcp://10.0.0.1:1")
@@ -44,7 +44,7 @@ func TestTheUsersOwnVariablesHaveTheNamesOfTheirPaths(t *testing.T) {
 }
 
 func TestBelowAMapEachUnderscoreIsALevel(t *testing.T) {
-	cfg := load(t, source("APP_LIMITS_EU=1", "APP_LIMITS_US_EAST=2", "APP_LIMITS_US=3", "APP_NAME_X=4", "APP_LIMITSX=5"))
+	cfg := load(t, source("APP_LIMITS_EU=1", "APP_LIMITS_US_EAST=2", "APP_LIMITS_US=3", "APP_NAME_X=4", "APP_LIMITSX=5", "APP_LIMITS_PORT=tcp://10.0.0.1:1"))
 	var limits map[string]any
 	want := map[string]any{"eu": "1", "us": map[string]any{"east": "2"}}
 	if err := cfg.Unmarshal("limits", &limits); err != nil || !reflect.DeepEqual(limits, want) {
