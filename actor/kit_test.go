@@ -1,0 +1,232 @@
+package actor_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/internal/testbroker"
+)
+
+// onPrivate runs the test on real Kafka with a RabbitMQ that only the test uses, the oldest one and the newest one.
+func onPrivate(t *testing.T, o testbroker.RabbitOptions, test func(t *testing.T, w *world, node *testbroker.Rabbit)) {
+	t.Parallel()
+	for _, release := range []string{"oldest", "newest"} {
+		t.Run(release, func(t *testing.T) {
+			t.Parallel()
+			w, node := privateWorld(t, release, o)
+			test(t, w, node)
+		})
+	}
+}
+
+func privateWorld(t *testing.T, release string, o testbroker.RabbitOptions) (*world, *testbroker.Rabbit) {
+	w := newWorld(t)
+	w.seeds = testbroker.Kafka(t)
+	node := testbroker.StartRabbitMQ(t, release, o)
+	w.rabbit = node.URL
+	w.connect(kgo.SeedBrokers(w.seeds))
+	w.createTopic(w.topic, 4)
+	return w, node
+}
+
+// onOneRabbitMQ runs the test on real Kafka with the last of the shared RabbitMQs: for what has nothing to do with its version.
+func onOneRabbitMQ(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Parallel()
+	nodes := testbroker.RabbitMQs(t)
+	w := newWorld(t)
+	w.rabbit, w.seeds = nodes[len(nodes)-1].URL, testbroker.Kafka(t)
+	w.connect(kgo.SeedBrokers(w.seeds))
+	w.createTopic(w.topic, 4)
+	t.Cleanup(w.deleteQueues)
+	test(t, w)
+}
+
+// health is what the probes say: the status of /livez and of /readyz, and the text of /readyz?verbose.
+func (r *running) health() (live, ready int, text string) {
+	r.t.Helper()
+	live, _ = r.do("GET", "/livez", "")
+	ready, answer := r.do("GET", "/readyz?verbose", "")
+	return live, ready, fmt.Sprint(answer["text"])
+}
+
+// notReady waits until the actor lives, is not ready, and says all of the parts.
+func (r *running) notReady(parts ...string) {
+	r.t.Helper()
+	var live, ready int
+	var text string
+	defer func() {
+		if r.t.Failed() {
+			r.t.Logf("livez %d, readyz %d: %s", live, ready, text)
+		}
+	}()
+	eventually(r.t, fmt.Sprintf("alive, not ready because of %q", parts), func() bool {
+		live, ready, text = r.health()
+		return live == 200 && ready == 503 && hasAll(text, parts...)
+	})
+}
+
+func hasAll(text string, parts ...string) bool {
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			return false
+		}
+	}
+	return true
+}
+
+// always watches for as long as it says whether the condition holds.
+func always(t testing.TB, what string, howLong time.Duration, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(howLong)
+	for {
+		if !ok() {
+			t.Fatalf("not so any more: %s", what)
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			return
+		}
+	}
+}
+
+// inFlight is what the API says of the stream.
+func (r *running) inFlight() int {
+	r.t.Helper()
+	_, answer := r.do("GET", "/v1/streams", "")
+	return int(answer["streams"].([]any)[0].(map[string]any)["in_flight"].(float64))
+}
+
+// book keeps an actor's log, a JSON object a line.
+type book struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *book) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *book) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(b, nil)) }
+
+func (b *book) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// said tells whether one line has all of the parts.
+func (b *book) said(parts ...string) bool {
+	for line := range strings.Lines(b.String()) {
+		if hasAll(line, parts...) {
+			return true
+		}
+	}
+	return false
+}
+
+// lines parses all of the log; a line that is no JSON ends the test.
+func (b *book) lines(t testing.TB) []map[string]any {
+	t.Helper()
+	var all []map[string]any
+	for line := range strings.Lines(b.String()) {
+		var entry map[string]any
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Fatalf("a line of the log is not one entry: %q: %v", line, err)
+		}
+		all = append(all, entry)
+	}
+	return all
+}
+
+// channel opens a channel to the world's RabbitMQ for what the test does by hand.
+func (w *world) channel() *amqp.Channel {
+	w.t.Helper()
+	conn, err := amqp.Dial(w.rabbit)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = conn.Close() }) // the broker may be gone
+	ch, err := conn.Channel()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return ch
+}
+
+// tally counts the tries of each value.
+type tally struct {
+	mu    sync.Mutex
+	tries map[string]int
+	done  map[string]int
+}
+
+func newTally() *tally { return &tally{tries: map[string]int{}, done: map[string]int{}} }
+
+// handler fails what fails tells, with the number of the attempt.
+func (y *tally) handler(fails func(value string, attempt int) error) stepwell.Handler {
+	return func(_ context.Context, m *stepwell.Message) error {
+		err := fails(string(m.Value), m.Attempt)
+		y.mu.Lock()
+		defer y.mu.Unlock()
+		y.tries[string(m.Value)]++
+		if err == nil {
+			y.done[string(m.Value)]++
+		}
+		return err
+	}
+}
+
+// count is how many values were tried, and done.
+func (y *tally) count() (tried, done int) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return len(y.tries), len(y.done)
+}
+
+func (y *tally) triesOf(value string) int {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.tries[value]
+}
+
+// failsOnce is a first try that fails for values that begin with "bad".
+func failsOnce(value string, attempt int) error {
+	if strings.HasPrefix(value, "bad") && attempt == 1 {
+		return errFlaky
+	}
+	return nil
+}
+
+// several are n records with values of this beginning and keys that spread them.
+func several(beginning string, n int) []*kgo.Record {
+	var records []*kgo.Record
+	for i := range n {
+		value := fmt.Sprintf("%s-%d", beginning, i)
+		records = append(records, &kgo.Record{Key: []byte(value), Value: []byte(value)})
+	}
+	return records
+}
+
+// logged is the app with its log in a book.
+func logged(app actor.App) (actor.App, *book) {
+	b := &book{}
+	app.Logger = b.logger()
+	return app, b
+}
