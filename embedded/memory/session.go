@@ -54,7 +54,7 @@ func (s *session) settle(tag uint64, back bool) {
 	s.list.b.mu.Lock()
 	defer s.list.b.mu.Unlock()
 	i := s.out[tag]
-	if i == nil || s.over {
+	if i == nil { // settled before, or the session is over
 		return
 	}
 	delete(s.out, tag)

@@ -121,6 +121,9 @@ func paused(t *testing.T, w *world) {
 		Queue: w.instant, Prefetch: func() int { return 5 }, Paused: hold.Load, Changed: changed,
 	})
 	held := k.take(t, 2)
+	for range 3 { // the third call waits
+		await(t, k.called, "a call of Handle")
+	}
 	hold.Store(true)
 	changed <- struct{}{}
 	w.depthIs(t, w.instant, 8) // also the one that waited to be taken over

@@ -136,6 +136,7 @@ func (w *world) depthIs(t *testing.T, name string, want int) {
 
 // consumer is a Consume under way.
 type consumer struct {
+	called    chan struct{}       // one for each call of Handle
 	got       chan queue.Delivery // what was handed out
 	stop, end context.CancelFunc  // end the consumer's stop and its work
 	returned  chan error
@@ -149,8 +150,12 @@ func (w *world) consume(t *testing.T, name string, prefetch int) *consumer {
 func (w *world) consumeWith(t *testing.T, c queue.Consumption) *consumer {
 	stop, stopNow := context.WithCancel(context.Background())
 	work, endNow := context.WithCancel(context.Background())
-	k := &consumer{got: make(chan queue.Delivery), stop: stopNow, end: func() { stopNow(); endNow() }, returned: make(chan error, 1)}
+	k := &consumer{
+		called: make(chan struct{}, 10_000), got: make(chan queue.Delivery), returned: make(chan error, 1),
+		stop: stopNow, end: func() { stopNow(); endNow() },
+	}
 	c.Handle = func(ctx context.Context, d queue.Delivery) bool {
+		k.called <- struct{}{}
 		select {
 		case k.got <- d:
 			return true
