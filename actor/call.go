@@ -16,7 +16,7 @@ type caller struct {
 	handler   stepwell.Handler
 	timeout   time.Duration
 	telemetry *telemetry.Stream
-	running   watch
+	calls     *calls
 }
 
 // errNoVerdict is the answer of a handler whose context we cancelled: whatever it returned says nothing about the message.
@@ -32,12 +32,12 @@ func (c *caller) call(ctx context.Context, m *stepwell.Message, first telemetry.
 		trace = c.telemetry.Trace(handling)
 		defer func() { end(v.Err) }()
 	}
-	began := time.Now()
-	slot := c.running.begin(m.Origin.Partition, began)
-	cc := &callContext{Context: handling, deadline: began.Add(c.timeout)}
+	began := c.calls.now()
+	slot := c.calls.begin(m.Origin.Partition, began)
+	cc := &callContext{Context: handling, calls: c.calls, deadline: began + instant(c.timeout)}
 	defer func() {
 		cc.end()
-		c.running.end(slot)
+		c.calls.end(slot)
 		if p := recover(); p != nil {
 			v = stepwell.Verdict{Kind: stepwell.Retry, Err: &panicError{value: p, stack: debug.Stack()}}
 		}
@@ -45,7 +45,7 @@ func (c *caller) call(ctx context.Context, m *stepwell.Message, first telemetry.
 			err = errNoVerdict
 			return
 		}
-		c.telemetry.Handled(handling, slot, time.Since(began), v.Kind)
+		c.telemetry.Handled(handling, slot, time.Duration(c.calls.now()-began), v.Kind)
 	}()
 	// The verdict is read where a panic is caught: an error may have an Unwrap that panics.
 	return stepwell.VerdictOf(c.handler(cc, m)), trace, nil

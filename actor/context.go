@@ -3,7 +3,7 @@ package actor
 import (
 	"context"
 	"errors"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,56 +14,49 @@ var errHandlerTimeout = errors.New("handler ran longer than HANDLER_TIMEOUT")
 // and the channel are made only when somebody asks for Done; one small allocation is the price of a call.
 type callContext struct {
 	context.Context // the parent
-	deadline        time.Time
+	calls           *calls
+	deadline        instant
+	timed           atomic.Pointer[timed] // nil until Done is asked for; calls.over when the call was over before that
+}
 
-	mu     sync.Mutex
-	timed  context.Context // nil until Done is asked for
+// timed is a context with a timer.
+type timed struct {
+	context.Context
 	cancel context.CancelFunc
-	over   bool
 }
 
 // Deadline tells when the handler's time is up.
 func (c *callContext) Deadline() (time.Time, bool) {
-	if d, ok := c.Context.Deadline(); ok && d.Before(c.deadline) {
+	own := c.calls.time(c.deadline)
+	if d, ok := c.Context.Deadline(); ok && d.Before(own) {
 		return d, true
 	}
-	return c.deadline, true
+	return own, true
 }
 
 // Done makes the timer on its first call.
-func (c *callContext) Done() <-chan struct{} { return c.real().Done() }
-
-func (c *callContext) real() context.Context {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.timed == nil {
-		c.timed, c.cancel = context.WithDeadlineCause(c.Context, c.deadline, errHandlerTimeout)
-		if c.over {
-			c.cancel()
-		}
+func (c *callContext) Done() <-chan struct{} {
+	if t := c.timed.Load(); t != nil {
+		return t.Done()
 	}
-	return c.timed
-}
-
-func (c *callContext) made() context.Context {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.timed
+	ctx, cancel := context.WithDeadlineCause(c.Context, c.calls.time(c.deadline), errHandlerTimeout)
+	if !c.timed.CompareAndSwap(nil, &timed{ctx, cancel}) { // somebody else was first
+		cancel()
+	}
+	return c.timed.Load().Done()
 }
 
 // Err tells why the context ended; it needs no timer.
 func (c *callContext) Err() error {
-	c.mu.Lock()
-	timed, over := c.timed, c.over
-	c.mu.Unlock()
+	t := c.timed.Load()
 	switch {
-	case timed != nil:
-		return timed.Err()
+	case t != nil && t != c.calls.over:
+		return t.Err()
 	case c.Context.Err() != nil:
 		return c.Context.Err()
-	case over:
-		return context.Canceled
-	case !time.Now().Before(c.deadline):
+	case t != nil:
+		return t.Err()
+	case c.calls.now() >= c.deadline:
 		return context.DeadlineExceeded
 	}
 	return nil
@@ -71,19 +64,15 @@ func (c *callContext) Err() error {
 
 // Value asks the timed context once it is there, so that package context finds its own kind and hangs children on it without a goroutine.
 func (c *callContext) Value(key any) any {
-	if timed := c.made(); timed != nil {
-		return timed.Value(key)
+	if t := c.timed.Load(); t != nil && t != c.calls.over {
+		return t.Value(key)
 	}
 	return c.Context.Value(key)
 }
 
 // end releases the timer after the call.
 func (c *callContext) end() {
-	c.mu.Lock()
-	c.over = true
-	cancel := c.cancel
-	c.mu.Unlock()
-	if cancel != nil {
-		cancel()
+	if !c.timed.CompareAndSwap(nil, c.calls.over) {
+		c.timed.Load().cancel()
 	}
 }

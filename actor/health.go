@@ -79,7 +79,7 @@ func (s *stream) now() server.Status {
 
 // stuck tells whether something must be wrong though nothing says so.
 func (s *stream) stuck(status server.Status) bool {
-	since := s.dispatch.running.oldest()
+	since := s.dispatch.calls.oldest()
 	if !since.IsZero() && time.Since(since) > 2*s.cfg.HandlerTimeout {
 		return true
 	}

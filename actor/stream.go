@@ -46,6 +46,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 			handler:   stepwell.Chain(stepwell.Chain(s.Handler, s.Use...), a.app.Use...),
 			timeout:   cfg.HandlerTimeout,
 			telemetry: t,
+			calls:     newCalls(),
 		},
 		inPlace: inPlace{drop: cfg.OnFailure == "drop", pause: cfg.Retry.Delay, longest: max(cfg.Retry.Delay, 30*time.Second)},
 	}

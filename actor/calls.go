@@ -1,0 +1,66 @@
+package actor
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// instant is a point in time since calls were made. To read it takes half as long as time.Now.
+type instant time.Duration
+
+// calls knows since when handlers run, at the price of two atomic stores a call. It has a fixed number of slots: where more calls run at
+// once than there are, some are not seen, which matters only if all that are seen end.
+type calls struct {
+	epoch time.Time
+	over  *timed // stands for the timer of a call that was over before anybody asked for it
+	slots [callSlots]struct {
+		began atomic.Int64 // an instant; 0: free
+		_     [56]byte     // a cache line each
+	}
+}
+
+const callSlots = 64
+
+func newCalls() *calls {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	// A call never begins at instant 0, which says that its slot is free.
+	return &calls{epoch: time.Now().Add(-1), over: &timed{over, cancel}}
+}
+
+func (c *calls) now() instant { return instant(time.Since(c.epoch)) }
+
+func (c *calls) time(i instant) time.Time { return c.epoch.Add(time.Duration(i)) }
+
+// begin notes a call and returns its slot, or -1. near spreads callers: one that always passes the same number finds its slot free.
+func (c *calls) begin(near int32, at instant) int {
+	const tries = 8
+	for i := range int32(tries) {
+		slot := int(uint32(near+i) % callSlots)
+		if c.slots[slot].began.CompareAndSwap(0, int64(at)) {
+			return slot
+		}
+	}
+	return -1
+}
+
+func (c *calls) end(slot int) {
+	if slot >= 0 {
+		c.slots[slot].began.Store(0)
+	}
+}
+
+// oldest is when the longest-running call began; zero when none runs.
+func (c *calls) oldest() time.Time {
+	var first int64
+	for i := range c.slots {
+		if at := c.slots[i].began.Load(); at != 0 && (first == 0 || at < first) {
+			first = at
+		}
+	}
+	if first == 0 {
+		return time.Time{}
+	}
+	return c.time(instant(first))
+}
