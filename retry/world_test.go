@@ -73,6 +73,8 @@ type tally struct {
 	duplicates int
 }
 
+func (c *counts) Publish(_, _, _ string) func(error) { return func(error) {} }
+
 func (c *counts) Retried(attempt int) {
 	c.do(func(t *tally) { t.retried = append(t.retried, attempt) })
 }
