@@ -36,6 +36,7 @@ var mayImport = map[string][]string{
 	"internal/testbroker/*": {
 		"internal/testbroker", "internal/testbroker/*",
 	},
+	"otlp":       {},
 	"cmd/*":      {"config"},
 	"examples/*": {"/", "actor", "config", "embedded"},
 }
