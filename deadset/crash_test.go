@@ -268,3 +268,16 @@ func TestMessagesThatDieDuringAWalkAreNotPartOfIt(t *testing.T) {
 		}
 	})
 }
+
+func TestAWalkThatStopsHalfWaySaysHowManyAreDoneAndLeft(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+		bury(t, b, 4)
+		const afterTheFirstWindow = 10
+		f := &faulty{Broker: b, at: afterTheFirstWindow, crash: func() { b.SetUp(false) }}
+		s := deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: f, WalkBytes: 1}) // a window for each message
+		r, err := s.Replay(t.Context(), 4)
+		if !errors.Is(err, queue.ErrUnavailable) || r.Done != 1 || r.Left != 3 || r.Stopped == "" {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}

@@ -30,7 +30,10 @@ func (s *Set) walk(ctx context.Context, count int, do act) (r Result, err error)
 		if first && err == nil {
 			count = min(count, st.depth) // those that arrive meanwhile are not ours
 		}
-		r.Done, r.Left = r.Done+st.done, st.after
+		r.Done += st.done
+		if err == nil || st.depth > 0 { // else there was no window, and what the one before showed still holds
+			r.Left = st.after
+		}
 		if st.done == 0 {
 			break
 		}
