@@ -107,7 +107,7 @@ func (a *Actor) snapshot() telemetry.Snapshot {
 					of.Queues[spec.Name] = depth
 				}
 			}
-			of.DeadSet = depths[s.retrier.Topology().DeadSet]
+			of.DeadSet = s.retrier.Topology().DeadSet
 		}
 		shot.Streams[s.id] = of
 	}

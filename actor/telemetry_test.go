@@ -87,16 +87,16 @@ func TestMetricsTellWhatBecameOfMessages(t *testing.T) {
 		w.produce(values("works", "fails", "skips")...)
 		r.deadCount(1)
 		wants := []string{
-			`messaging_client_consumed_messages_total{stepwell_stream="orders"} 3`,
+			`messaging_client_consumed_messages_total{messaging_operation_name="poll",messaging_system="kafka",stepwell_stream="orders"} 3`,
 			`stepwell_verdict="done"} 1`, `stepwell_verdict="retry"} 2`, `stepwell_verdict="skipped"} 1`,
 			`stepwell_retries_total{stepwell_stream="orders"} 1`,
 			`stepwell_dead_set_died_total{stepwell_reason="exhausted",stepwell_stream="orders"} 1`,
 			`stepwell_dead_set_messages{stepwell_stream="orders"} 1`,
 			`stepwell_queue_messages{stepwell_queue="` + w.queue("orders", "instant") + `",stepwell_stream="orders"} 0`,
-			`stepwell_rabbitmq_up_ratio 1`,
+			`stepwell_rabbitmq_up 1`,
 			`stepwell_consumer_lag{stepwell_stream="orders"} 0`,
 			`stepwell_window_messages{stepwell_stream="orders"} 0`,
-			`stepwell_stuck_ratio{stepwell_stream="orders"} 0`,
+			`stepwell_stuck{stepwell_stream="orders"} 0`,
 		}
 		var missing []string
 		var text string

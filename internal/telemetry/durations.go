@@ -35,10 +35,11 @@ type durations struct {
 		_ [32]byte // the end of a cache line
 	}
 	attributes [stepwell.Skipped]attribute.Set
+	stream     attribute.Set
 }
 
-func newDurations(attributes [stepwell.Skipped + 1]attribute.Set) *durations {
-	d := &durations{began: time.Now(), attributes: [stepwell.Skipped]attribute.Set(attributes[stepwell.Done:])}
+func newDurations(attributes [stepwell.Skipped + 1]attribute.Set, stream attribute.Set) *durations {
+	d := &durations{began: time.Now(), attributes: [stepwell.Skipped]attribute.Set(attributes[stepwell.Done:]), stream: stream}
 	for i, seconds := range boundaries() {
 		d.bounds[i] = time.Duration(seconds * float64(time.Second))
 	}
@@ -79,6 +80,18 @@ func (d *durations) points() (all []metricdata.HistogramDataPoint[float64]) {
 	return all
 }
 
+// skipped is how many calls skipped their message, and whether any did.
+func (d *durations) skipped() (p metricdata.DataPoint[int64], any bool) {
+	p = metricdata.DataPoint[int64]{Attributes: d.stream, StartTime: d.began, Time: time.Now()}
+	for i := range d.lanes {
+		counts := &d.lanes[i].verdicts[stepwell.Skipped-stepwell.Done].counts
+		for b := range counts {
+			p.Value += int64(counts[b].Load())
+		}
+	}
+	return p, p.Value > 0
+}
+
 // producer gives the durations of all streams to the exporter.
 type producer struct {
 	mu      sync.Mutex
@@ -99,15 +112,20 @@ func (p *producer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 	streams := slices.Clone(p.streams)
 	p.mu.Unlock()
 	h := metricdata.Histogram[float64]{Temporality: metricdata.CumulativeTemporality}
+	skipped := metricdata.Sum[int64]{Temporality: metricdata.CumulativeTemporality, IsMonotonic: true}
 	for _, d := range streams {
 		h.DataPoints = append(h.DataPoints, d.points()...)
-	}
-	if len(h.DataPoints) == 0 {
-		return nil, nil
+		if p, any := d.skipped(); any {
+			skipped.DataPoints = append(skipped.DataPoints, p)
+		}
 	}
 	var conv messagingconv.ProcessDuration
-	return []metricdata.ScopeMetrics{{
-		Scope:   instrumentation.Scope{Name: scope},
-		Metrics: []metricdata.Metrics{{Name: conv.Name(), Description: conv.Description(), Unit: conv.Unit(), Data: h}},
-	}}, nil
+	var all []metricdata.Metrics
+	if len(h.DataPoints) > 0 {
+		all = append(all, metricdata.Metrics{Name: conv.Name(), Description: conv.Description(), Unit: conv.Unit(), Data: h})
+	}
+	if len(skipped.DataPoints) > 0 {
+		all = append(all, metricdata.Metrics{Name: skippedName, Description: skippedWhat, Unit: "{message}", Data: skipped})
+	}
+	return []metricdata.ScopeMetrics{{Scope: instrumentation.Scope{Name: scope}, Metrics: all}}, nil
 }

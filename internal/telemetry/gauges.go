@@ -21,15 +21,16 @@ type StreamSnapshot struct {
 	Lag, Inflight, WindowMessages, WindowBytes int64
 	Stuck                                      bool
 	// Queues are depths by queue name; a depth that is not known is not in it.
-	Queues  map[string]int
-	DeadSet int
+	Queues map[string]int
+	// DeadSet names the one of Queues that is the dead set.
+	DeadSet string
 }
 
 type gauges struct {
 	up, lag, inflight, messages, bytes, stuck, queues, deadSet metric.Int64ObservableGauge
 }
 
-// Observe asks look at each collection.
+// Observe asks look at each collection. What is 0 or 1 has no unit: Prometheus would call it a ratio.
 func (t *Telemetry) Observe(look func() Snapshot) error {
 	if t == nil {
 		return nil
@@ -54,12 +55,12 @@ func newGauges(m metric.Meter) (g gauges, all []metric.Observable, err error) {
 		to               *metric.Int64ObservableGauge
 		name, unit, what string
 	}{
-		{&g.up, "stepwell.rabbitmq.up", "1", "1 when RabbitMQ can be used."},
+		{&g.up, "stepwell.rabbitmq.up", "", "1 when RabbitMQ can be used."},
 		{&g.lag, "stepwell.consumer.lag", "{message}", "Records of this member's partitions that are not settled."},
 		{&g.inflight, "stepwell.handler.inflight", "{message}", "Handler calls under way."},
 		{&g.messages, "stepwell.window.messages", "{message}", "Messages that were handed out and are not settled."},
 		{&g.bytes, "stepwell.window.bytes", "By", "Bytes of these messages."},
-		{&g.stuck, "stepwell.stuck", "1", "1 when the stream has lag and makes no progress, or a handler runs far past its time-out."},
+		{&g.stuck, "stepwell.stuck", "", "1 when the stream has lag and makes no progress, or a handler runs far past its time-out."},
 		{&g.queues, "stepwell.queue.messages", "{message}", "Messages ready in a queue."},
 		{&g.deadSet, "stepwell.dead_set.messages", "{message}", "Messages in the dead set."},
 	} {
@@ -82,10 +83,9 @@ func (g *gauges) observe(o metric.Observer, shot Snapshot) {
 		o.ObserveInt64(g.messages, s.WindowMessages, of)
 		o.ObserveInt64(g.bytes, s.WindowBytes, of)
 		o.ObserveInt64(g.stuck, number(s.Stuck), of)
-		if s.Queues == nil {
-			continue
+		if depth, known := s.Queues[s.DeadSet]; known {
+			o.ObserveInt64(g.deadSet, int64(depth), of)
 		}
-		o.ObserveInt64(g.deadSet, int64(s.DeadSet), of)
 		for queue, depth := range s.Queues {
 			o.ObserveInt64(g.queues, int64(depth), metric.WithAttributes(stream, attribute.String("stepwell.queue", queue)))
 		}

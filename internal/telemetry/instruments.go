@@ -7,9 +7,15 @@ import (
 	"go.opentelemetry.io/otel/semconv/v1.43.0/messagingconv"
 )
 
+const (
+	skippedName = "stepwell.messages.skipped"
+	skippedWhat = "Messages that a handler skipped on purpose."
+)
+
 type instruments struct {
 	meter     metric.Meter
 	process   metric.Float64Histogram
+	operation metric.Float64Histogram
 	consumed  metric.Int64Counter
 	sent      metric.Int64Counter
 	retries   metric.Int64Counter
@@ -35,6 +41,9 @@ func newInstruments(m metric.Meter) (i instruments, err error) {
 	process, err := messagingconv.NewProcessDuration(m, metric.WithExplicitBucketBoundaries(boundaries()...))
 	note(err)
 	i.process = process.Inst()
+	operation, err := messagingconv.NewClientOperationDuration(m, metric.WithExplicitBucketBoundaries(boundaries()...))
+	note(err)
+	i.operation = operation.Inst()
 	consumed, err := messagingconv.NewClientConsumedMessages(m)
 	note(err)
 	i.consumed = consumed.Inst()
@@ -51,7 +60,7 @@ func newInstruments(m metric.Meter) (i instruments, err error) {
 		{&i.lost, "stepwell.records.lost", "Records that Kafka deleted before they were read."},
 		{&i.expired, "stepwell.records.expired", "Records skipped because they were older than MAX_AGE."},
 		{&i.dropped, "stepwell.messages.dropped", "Failed messages dropped because ON_FAILURE says so."},
-		{&i.skipped, "stepwell.messages.skipped", "Messages that a handler skipped on purpose."},
+		{&i.skipped, skippedName, skippedWhat},
 		{&i.replayed, "stepwell.dead_set.replayed", "Messages replayed from the dead set."},
 		{&i.deleted, "stepwell.dead_set.deleted", "Messages deleted from the dead set."},
 	} {

@@ -2,10 +2,14 @@ package telemetry
 
 import (
 	"context"
+	"fmt"
+	"strconv"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stepwell/stepwell"
@@ -26,36 +30,48 @@ func (s *Stream) Process(ctx context.Context, m *stepwell.Message, first TraceCo
 	ctx, span := s.tracer.Start(ctx, "process "+s.id, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithLinks(links(m, first)...),
 		trace.WithAttributes(
-			attribute.String("messaging.system", "kafka"),
-			attribute.String("messaging.operation.name", "process"),
-			attribute.String("messaging.operation.type", "process"),
-			attribute.String("messaging.destination.name", m.Origin.Topic),
-			attribute.Int("messaging.destination.partition.id", int(m.Origin.Partition)),
-			attribute.Int64("messaging.kafka.offset", m.Origin.Offset),
-			attribute.String("messaging.message.id", m.ID),
+			semconv.MessagingSystemKafka,
+			semconv.MessagingOperationName("process"),
+			semconv.MessagingOperationTypeProcess,
+			semconv.MessagingDestinationName(m.Origin.Topic),
+			semconv.MessagingDestinationPartitionID(strconv.Itoa(int(m.Origin.Partition))),
+			semconv.MessagingKafkaOffset(int(m.Origin.Offset)),
+			semconv.MessagingMessageID(m.ID),
 			attribute.Int("stepwell.attempt", m.Attempt),
 			attribute.Int("stepwell.replays", m.Replays),
 		))
 	return ctx, func(err error) { end(span, err) }
 }
 
-// Publish begins the span of parking a failed message, a child of the try that failed, and returns what ends it.
+// Publish begins the parking of a failed message, a child of the try that failed, and returns what ends it.
 func (s *Stream) Publish(id, traceParent, traceState string) func(error) {
-	if !s.Tracing() {
+	if s == nil {
 		return func(error) {}
 	}
-	_, span := s.tracer.Start(extract(TraceContext{traceParent, traceState}), "send "+s.id, trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
-		attribute.String("messaging.system", "rabbitmq"),
-		attribute.String("messaging.operation.name", "send"),
-		attribute.String("messaging.operation.type", "send"),
-		attribute.String("messaging.message.id", id),
-	))
-	return func(err error) { end(span, err) }
+	began, span := time.Now(), trace.Span(nil)
+	if s.Tracing() {
+		_, span = s.tracer.Start(extract(TraceContext{traceParent, traceState}), "send "+s.id, trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
+			semconv.MessagingSystemRabbitMQ,
+			semconv.MessagingOperationName("send"),
+			semconv.MessagingOperationTypeSend,
+			semconv.MessagingMessageID(id),
+		))
+	}
+	return func(err error) {
+		outcome := s.sent
+		if err != nil {
+			outcome = s.refused
+		}
+		s.i.operation.Record(context.Background(), time.Since(began).Seconds(), outcome...)
+		if span != nil {
+			end(span, err)
+		}
+	}
 }
 
 func end(span trace.Span, err error) {
 	if err != nil {
-		span.SetStatus(codes.Error, err.Error())
+		span.SetStatus(codes.Error, fmt.Sprint(err)) // Sprint survives an Error method that panics
 	}
 	span.End()
 }

@@ -6,6 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stepwell/stepwell"
@@ -19,29 +20,38 @@ type Stream struct {
 	durations *durations // nil where the user's provider takes the metrics
 	verdicts  [stepwell.Skipped + 1][]metric.RecordOption
 	add       []metric.AddOption
+	// poll and send are the operations of Kafka and RabbitMQ; refused is a send that failed.
+	poll, send []metric.AddOption
+	sent       []metric.RecordOption
+	refused    []metric.RecordOption
 }
 
-// Stream returns what measures the stream.
+// Stream returns what measures the stream. Ask for each stream once.
 func (t *Telemetry) Stream(id string) *Stream {
 	if t == nil {
 		return nil
 	}
 	s := &Stream{id: id, i: t.instruments, tracer: t.tracer}
-	base := []attribute.KeyValue{
-		attribute.String("stepwell.stream", id),
-		attribute.String("messaging.system", "kafka"),
-		attribute.String("messaging.operation.name", "process"),
-	}
+	stream := attribute.String("stepwell.stream", id)
+	base := []attribute.KeyValue{stream, semconv.MessagingSystemKafka, semconv.MessagingOperationName("process")}
 	var sets [stepwell.Skipped + 1]attribute.Set
 	for k := stepwell.Done; k <= stepwell.Skipped; k++ {
 		sets[k] = attribute.NewSet(append(base, attribute.String("stepwell.verdict", k.String()))...)
 		s.verdicts[k] = []metric.RecordOption{metric.WithAttributeSet(sets[k])}
 	}
 	if t.producer != nil {
-		s.durations = newDurations(sets)
+		s.durations = newDurations(sets, attribute.NewSet(stream))
 		t.producer.add(s.durations)
 	}
-	s.add = []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(base[0]))}
+	option := func(more ...attribute.KeyValue) metric.MeasurementOption {
+		return metric.WithAttributeSet(attribute.NewSet(append(more, stream)...))
+	}
+	send := []attribute.KeyValue{semconv.MessagingSystemRabbitMQ, semconv.MessagingOperationName("send"), semconv.MessagingOperationTypeSend}
+	s.add = []metric.AddOption{option()}
+	s.poll = []metric.AddOption{option(semconv.MessagingSystemKafka, semconv.MessagingOperationName("poll"))}
+	s.send = []metric.AddOption{option(send[:2:2]...)}
+	s.sent = []metric.RecordOption{option(send...)}
+	s.refused = []metric.RecordOption{option(append(send, semconv.ErrorTypeOther)...)}
 	return s
 }
 
@@ -52,9 +62,9 @@ func (s *Stream) Handled(ctx context.Context, lane int, d time.Duration, verdict
 	}
 	if s.durations != nil {
 		s.durations.record(lane, d, verdict)
-	} else {
-		s.i.process.Record(ctx, d.Seconds(), s.verdicts[verdict]...)
+		return
 	}
+	s.i.process.Record(ctx, d.Seconds(), s.verdicts[verdict]...)
 	if verdict == stepwell.Skipped {
 		s.i.skipped.Add(ctx, 1, s.add...)
 	}
@@ -62,13 +72,18 @@ func (s *Stream) Handled(ctx context.Context, lane int, d time.Duration, verdict
 
 // Consumed counts records read from Kafka.
 func (s *Stream) Consumed(n int64) {
-	s.count(n, func(i *instruments) metric.Int64Counter { return i.consumed })
+	if s != nil && n > 0 {
+		s.i.consumed.Add(context.Background(), n, s.poll...)
+	}
 }
 
 // Retried counts a failure that was stored to be tried again.
 func (s *Stream) Retried(int) {
-	s.count(1, func(i *instruments) metric.Int64Counter { return i.retries })
-	s.count(1, func(i *instruments) metric.Int64Counter { return i.sent })
+	if s == nil {
+		return
+	}
+	s.i.retries.Add(context.Background(), 1, s.add...)
+	s.i.sent.Add(context.Background(), 1, s.send...)
 }
 
 // Died counts a message that came to the dead set.
@@ -77,7 +92,7 @@ func (s *Stream) Died(reason string) {
 		return
 	}
 	s.i.died.Add(context.Background(), 1, metric.WithAttributes(attribute.String("stepwell.stream", s.id), attribute.String("stepwell.reason", reason)))
-	s.count(1, func(i *instruments) metric.Int64Counter { return i.sent })
+	s.i.sent.Add(context.Background(), 1, s.send...)
 }
 
 // Duplicate counts a message that was settled already.

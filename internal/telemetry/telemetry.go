@@ -16,6 +16,8 @@ import (
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -23,6 +25,7 @@ const scope = "github.com/stepwell/stepwell"
 
 // Options say where measurements go.
 type Options struct {
+	// App is the service's name where OTEL_SERVICE_NAME gives none.
 	App string
 	// TracerProvider takes spans. Nil: there are none, at no cost.
 	TracerProvider trace.TracerProvider
@@ -42,7 +45,7 @@ type Telemetry struct {
 
 // New makes the instruments.
 func New(o Options) (*Telemetry, error) {
-	t := &Telemetry{shutdown: func(context.Context) error { return nil }}
+	t := &Telemetry{shutdown: func(context.Context) error { return nil }, handler: http.HandlerFunc(elsewhere)}
 	if o.TracerProvider != nil {
 		t.tracer = o.TracerProvider.Tracer(scope)
 	}
@@ -55,7 +58,11 @@ func New(o Options) (*Telemetry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("prometheus exporter: %w", err)
 		}
-		sdk := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
+		from, err := resource.New(context.Background(), resource.WithAttributes(semconv.ServiceName(o.App)), resource.WithTelemetrySDK(), resource.WithFromEnv())
+		if err != nil && !errors.Is(err, resource.ErrPartialResource) { // what is readable of OTEL_RESOURCE_ATTRIBUTES will do for target_info
+			return nil, fmt.Errorf("describe the service: %w", err)
+		}
+		sdk := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter), sdkmetric.WithResource(from))
 		provider, t.shutdown = sdk, sdk.Shutdown
 		t.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	}
@@ -67,7 +74,12 @@ func New(o Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// Handler serves the metrics to Prometheus; nil where the user's own provider takes them.
+// elsewhere answers who asks for metrics that a provider of the user's takes.
+func elsewhere(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "the metrics of this actor go to the MeterProvider that its code names", http.StatusNotFound)
+}
+
+// Handler serves the metrics to Prometheus, or says that they go elsewhere.
 func (t *Telemetry) Handler() http.Handler {
 	if t == nil {
 		return nil
