@@ -25,6 +25,7 @@ func allCases() []benchCase {
 		{baseline, "franz-go poll loop that calls a function for each record, autocommit", 1, false, bare},
 		{"stepwell", "actor, RETRY_ENABLED=false", 1, false, stepwellAlone},
 		{"stepwell-retries", "actor with its retry queues on RabbitMQ", 1, true, stepwellRetries},
+		{"reader", "package streams alone, under a handle that counts", 1, false, readerAlone},
 		{"kafka-go", "segmentio/kafka-go reader of a group, commits each second", 0.2, false, kafkaGo},
 		{"watermill", "watermill-kafka subscriber of a group", 0.03, false, watermillLoop},
 	}
