@@ -34,7 +34,8 @@ func (c *caller) call(ctx context.Context, m *stepwell.Message, first telemetry.
 	}
 	began := c.calls.now()
 	slot := c.calls.begin(m.Origin.Partition, began)
-	cc := &callContext{Context: handling, calls: c.calls, deadline: began + instant(c.timeout)}
+	cc := c.calls.context(slot)
+	cc.Context, cc.calls, cc.deadline = handling, c.calls, began+instant(c.timeout)
 	defer func() {
 		cc.end()
 		c.calls.end(slot)

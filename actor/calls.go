@@ -15,8 +15,9 @@ type calls struct {
 	epoch time.Time
 	over  *timed // stands for the timer of a call that was over before anybody asked for it
 	slots [callSlots]struct {
-		began atomic.Int64 // an instant; 0: free
-		_     [56]byte     // a cache line each
+		began    atomic.Int64  // an instant; 0: free
+		contexts []callContext // for the next calls; it belongs to the call that has the slot
+		_        [32]byte      // a cache line each
 	}
 }
 
@@ -43,6 +44,23 @@ func (c *calls) begin(near int32, at instant) int {
 		}
 	}
 	return -1
+}
+
+// contextsAtOnce is how many contexts are allocated at once: a handler that keeps one after its call keeps the memory of that many.
+const contextsAtOnce = 32
+
+// context returns memory for the context of the call that has the slot.
+func (c *calls) context(slot int) *callContext {
+	if slot < 0 {
+		return new(callContext)
+	}
+	s := &c.slots[slot]
+	if len(s.contexts) == 0 {
+		s.contexts = make([]callContext, contextsAtOnce)
+	}
+	next := &s.contexts[0]
+	s.contexts = s.contexts[1:]
+	return next
 }
 
 func (c *calls) end(slot int) {

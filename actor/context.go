@@ -11,7 +11,7 @@ import (
 var errHandlerTimeout = errors.New("handler ran longer than HANDLER_TIMEOUT")
 
 // callContext is the context of one handler call: its parent, with a deadline. Most handlers never look at theirs, so the timer
-// and the channel are made only when somebody asks for Done; one small allocation is the price of a call.
+// and the channel are made only when somebody asks for Done.
 type callContext struct {
 	context.Context // the parent
 	calls           *calls
