@@ -75,8 +75,8 @@ func (r report) write(path string) error {
 		partitions, valueBytes, r.plan.rounds)
 	fmt.Fprint(&b, "| Case | What it is | Records/s | Of bare | Lowest … highest | CPU s per million | Of bare | Peak RSS |\n|---|---|--:|--:|--:|--:|--:|--:|\n")
 	for _, c := range r.rows {
-		fmt.Fprintf(&b, "| %s | %s | %.0f,000 | %.2f | %.2f … %.2f | %.2f | %.2f | %.0f MiB |\n",
-			c.name, c.what, c.perSecond/1000, c.ratio, c.lowest, c.highest, c.cpu, c.cpuRatio, c.rss/(1<<20))
+		fmt.Fprintf(&b, "| %s | %s | %.2f M | %.2f | %.2f … %.2f | %.2f | %.2f | %.0f MiB |\n",
+			c.name, c.what, c.perSecond/1e6, c.ratio, c.lowest, c.highest, c.cpu, c.cpuRatio, c.rss/(1<<20))
 	}
 	fmt.Fprintf(&b, "\n## Method\n\n%s\n## Machine and versions\n\n", r.method())
 	for _, line := range machine() {

@@ -83,7 +83,7 @@ func newTelemetry(t *testing.T, o telemetry.Options) *telemetry.Telemetry {
 func process(t *testing.T, metrics http.Handler) string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	metrics.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	var found strings.Builder
 	for line := range strings.Lines(w.Body.String()) {
 		if strings.Contains(line, "messaging_process_duration") {

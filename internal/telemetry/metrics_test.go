@@ -3,6 +3,7 @@ package telemetry_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -94,7 +95,7 @@ func TestAProviderOfTheUsersGetsTheSameMetricsAndThePageSaysSo(t *testing.T) {
 		t.Errorf("%d metrics, want 21: %v", len(names), names)
 	}
 	w := httptest.NewRecorder()
-	theirs.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	theirs.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != 404 || !strings.Contains(w.Body.String(), "MeterProvider") {
 		t.Errorf("the page answers %d %q", w.Code, w.Body)
 	}
@@ -217,6 +218,6 @@ func BenchmarkHandled(b *testing.B) {
 
 func scrape(in *telemetry.Telemetry) string {
 	w := httptest.NewRecorder()
-	in.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	in.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	return w.Body.String()
 }

@@ -56,7 +56,7 @@ func TestATryIsATraceOfItsOwnLinkedToTheRecordsAndTheFirstTrys(t *testing.T) {
 	}
 	found := map[string]string{}
 	for _, a := range again.Attributes {
-		found[string(a.Key)] = a.Value.Emit()
+		found[string(a.Key)] = a.Value.String()
 	}
 	for key, want := range map[string]string{
 		"messaging.system": "kafka", "messaging.operation.name": "process", "messaging.operation.type": "process",
