@@ -17,19 +17,24 @@ const (
 
 // fetchSize adapts how much is asked for in one fetch to the memory it takes once it is unpacked: the brokers count compressed
 // bytes, and data may be compressed a hundredfold.
+//
+// The client asks for more only when what it fetched is handed out. So a fetch is also to have no more records than half a window: they
+// can be handed out at once, and the next fetch is under way while they are worked on.
 type fetchSize struct {
-	budget int
-	update func(whole, partition int32)
+	budget  int // bytes
+	records int
+	update  func(whole, partition int32)
 
 	mu         sync.Mutex
 	brokers    map[int32]struct{}
 	compressed int
 	unpacked   int
+	count      int // of records
 }
 
 // newFetchSize spends half the window on what all brokers' fetches may hold.
-func newFetchSize(windowBytes int, update func(whole, partition int32)) *fetchSize {
-	return &fetchSize{budget: max(windowBytes/2, firstFetch), update: update, brokers: map[int32]struct{}{}}
+func newFetchSize(windowBytes, windowMessages int, update func(whole, partition int32)) *fetchSize {
+	return &fetchSize{budget: max(windowBytes/2, firstFetch), records: max(windowMessages/2, 1), update: update, brokers: map[int32]struct{}{}}
 }
 
 var _ kgo.HookFetchBatchRead = (*fetchSize)(nil)
@@ -41,15 +46,16 @@ func (f *fetchSize) OnFetchBatchRead(broker kgo.BrokerMetadata, _ string, _ int3
 	f.brokers[broker.NodeID] = struct{}{}
 	f.compressed += m.CompressedBytes
 	f.unpacked += m.UncompressedBytes + m.NumRecords*recordOverhead
+	f.count += m.NumRecords
 	if f.compressed < adaptAfter && f.unpacked < f.budget {
 		return
 	}
-	whole := fetchBytes(f.budget/len(f.brokers), f.compressed, f.unpacked)
-	f.compressed, f.unpacked = f.compressed/2, f.unpacked/2 // so that one odd batch counts less
+	whole := min(fetchBytes(f.budget/len(f.brokers), f.compressed, f.unpacked), fetchBytes(f.records/len(f.brokers), f.compressed, f.count))
+	f.compressed, f.unpacked, f.count = f.compressed/2, f.unpacked/2, f.count/2 // so that one odd batch counts less
 	f.update(whole, max(whole/2, leastFetch))
 }
 
-// fetchBytes is how many compressed bytes unpack to budget, judged by what was seen.
+// fetchBytes is how many compressed bytes unpack to budget, of bytes or of records, judged by what was seen.
 func fetchBytes(budget, compressed, unpacked int) int32 {
 	n := float64(budget) * float64(max(compressed, 1)) / float64(max(unpacked, 1))
 	return int32(min(max(n, leastFetch), float64(32<<20)))

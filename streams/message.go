@@ -18,7 +18,8 @@ type slab struct {
 	ends   [slabSize]int
 }
 
-// messages makes messages of at most slabSize records. What it returns belongs to the handlers; nothing is used again.
+// messages makes messages of at most slabSize records and gives these back to the client. What it returns belongs to the handlers; nothing
+// is used again.
 func (s *slab) messages(records []*kgo.Record) []stepwell.Message {
 	headers := 0
 	s.ids = s.ids[:0]
@@ -49,6 +50,7 @@ func (s *slab) messages(records []*kgo.Record) []stepwell.Message {
 			}
 			m.Headers = all[start:len(all):len(all)] // appending to one message's headers leaves the next one's alone
 		}
+		r.Recycle()
 	}
 	return messages
 }

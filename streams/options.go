@@ -12,7 +12,7 @@ import (
 // seen within ten seconds.
 func (r *Reader) options(life context.Context) []kgo.Opt {
 	c := r.cfg
-	size := newFetchSize(c.WindowBytes, func(whole, partition int32) { r.client.UpdateFetchMaxBytes(whole, partition) })
+	size := newFetchSize(c.WindowBytes, c.WindowMessages, func(whole, partition int32) { r.client.UpdateFetchMaxBytes(whole, partition) })
 	opts := []kgo.Opt{
 		kgo.DialTimeout(3 * time.Second),
 		kgo.RequestTimeoutOverhead(2 * time.Second),
@@ -25,6 +25,7 @@ func (r *Reader) options(life context.Context) []kgo.Opt {
 	opts = append(opts,
 		kgo.WithContext(life),
 		kgo.WithHooks(size),
+		kgo.WithPools(&recordPool{}),
 		kgo.FetchMaxBytes(firstFetch),
 		kgo.FetchMaxPartitionBytes(firstFetch),
 		kgo.ConsumerGroup(c.Group),
