@@ -89,7 +89,7 @@ func (r report) write(path string) error {
 }
 
 func (r report) arguments() []string {
-	args := []string{"-write"}
+	args := []string{fmt.Sprintf("-write -rounds %d -records %d", r.plan.rounds, r.plan.records)}
 	if r.plan.kafka != "" {
 		args = append(args, "-kafka host:port")
 	}
