@@ -159,8 +159,9 @@ func (s *status) explain(tp topicPartition, err error) error {
 	switch {
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("kafka hangs up at once: does it want TLS or a login, see KAFKA_TLS_ENABLED, KAFKA_SASL_MECHANISM: %w", err)
-	case errors.As(err, &noCA), errors.As(err, &notTLS), strings.Contains(err.Error(), "tls alert"): // the client has no type for the last
-		return fmt.Errorf("no TLS with kafka, see KAFKA_TLS_ENABLED, KAFKA_TLS_CA_FILE: %w", err)
+	case errors.As(err, &noCA), errors.As(err, &notTLS), strings.Contains(err.Error(), "tls alert"),
+		strings.Contains(err.Error(), "tls: "): // a client has no type for the last two; the very last is also what kafka says of our certificate
+		return fmt.Errorf("no TLS with kafka, see KAFKA_TLS_ENABLED, KAFKA_TLS_CA_FILE, KAFKA_TLS_CERT_FILE: %w", err)
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
 		return fmt.Errorf("kafka refuses the login, see KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD: %w", err)
 	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):

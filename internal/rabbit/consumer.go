@@ -61,6 +61,9 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 		if stop.Err() != nil {
 			break
 		}
+		if errors.Is(err, errConsumerLost) {
+			b.awaitGone(stop, s, c.Queue)
+		}
 		if code(err) == amqp.NotFound || errors.Is(err, errConsumerLost) || errors.Is(err, errConsumerForgot) {
 			b.topology.missing()
 		}
@@ -73,6 +76,17 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 		sleep(stop, wait.next())
 	}
 	return nil
+}
+
+// awaitGone waits a moment for a queue that is perhaps being deleted. The broker tells consumers first; who looks in between finds the
+// queue, and then declares a new one without knowing it.
+func (b *Broker) awaitGone(stop context.Context, s *session, name string) {
+	const looks, pause = 10, 50 * time.Millisecond
+	for range looks {
+		if _, err := s.inspect(name); err != nil || !sleep(stop, pause) {
+			return
+		}
+	}
 }
 
 // consumeOn consumes on a channel of its own until stop ends or the channel does.

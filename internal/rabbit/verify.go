@@ -3,6 +3,8 @@ package rabbit
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -81,19 +83,21 @@ func (w *window) atLeast(ctx context.Context, want int) (int, error) {
 	}
 }
 
-// ackedAgain counts the messages at the head of the queue that were acked. One that left and arrived again is not counted:
-// it is handed out for the first time, or was seen to arrive.
+// ackedAgain counts the messages at the head of the queue that were acked. One that left and arrived again is not counted: it is handed
+// out for the first time, was seen to arrive, or is not the same any more, as what failed again since is not.
 func (w *window) ackedAgain(ctx context.Context, depth int) (count int, err error) {
-	acked := map[string]bool{}
+	acked := map[string][]queue.Message{} // by id, which need not be unique
 	for _, d := range w.deliveries {
-		acked[d.ID] = w.acks.has(d.Tag) && !w.late[d.ID]
+		if w.acks.has(d.Tag) && !w.late[d.ID] {
+			acked[d.ID] = append(acked[d.ID], d.Message)
+		}
 	}
 	again := newWindow(w.l, depth, w.maxBytes)
 	if err := again.start(ctx, min(len(w.deliveries), depth)); err != nil {
 		return 0, err
 	}
 	for _, d := range again.Deliveries() {
-		if d.Redelivered && acked[d.ID] {
+		if d.Redelivered && slices.ContainsFunc(acked[d.ID], func(m queue.Message) bool { return reflect.DeepEqual(m.Headers, d.Headers) }) {
 			count++
 		}
 	}
