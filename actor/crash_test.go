@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(ledgerVariable); path != "" {
 		child(path)
 	}
+	if role := os.Getenv(roleVariable); role != "" {
+		play(role)
+	}
 	os.Exit(m.Run())
 }
 

@@ -1,0 +1,193 @@
+package actor_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
+)
+
+// roleVariable says what the test binary is to be, where it is an actor in a process of its own.
+const roleVariable = "STEPWELL_TEST_ROLE"
+
+// play runs an actor of this role and exits. A stubborn one's handler never ends. One that holds ends no try of the attempt that the
+// role names after its colon; others fail once and then work. Each try is a line "attempt value" on its standard output, before it ends.
+func play(role string) {
+	kind, attempt, _ := strings.Cut(role, ":")
+	actor.Main(actor.App{Streams: actor.Streams{"orders": {Handler: func(ctx context.Context, m *stepwell.Message) error {
+		line := strings.Repeat("+", m.Attempt) + " " + string(m.Value) + "\n"
+		if _, err := os.Stdout.WriteString(line); err != nil {
+			panic(err)
+		}
+		switch {
+		case kind == "stubborn":
+			select {}
+		case kind == "hold" && strings.HasPrefix(string(m.Value), "bad") && len(attempt) == m.Attempt:
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return failsOnce(string(m.Value), m.Attempt)
+	}}}})
+}
+
+// actorCommand is an actor in a process of its own, not started yet.
+func (w *world) actorCommand(t testing.TB, args []string, env settings) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Args = append(cmd.Args[:1], args...)
+	all := settings{
+		roleVariable: "usual", "APP_NAME": w.app, "KAFKA_BROKERS": w.seeds, "RABBITMQ_URL": w.rabbit, "STREAMS_ORDERS_TOPICS": w.topic,
+		"RETRY_DELAY": "200ms", "KAFKA_SESSION_TIMEOUT": "6s", "SERVER_ADDRESS": "off",
+	}.with(env)
+	cmd.Env = os.Environ()
+	for name, value := range all {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// worker is an actor in a process of its own whose tries can be read.
+type worker struct {
+	*process
+	y *tally // by value; what was done is not known
+}
+
+// work starts an actor of the role.
+func (w *world) work(t testing.TB, role string, env settings) *worker {
+	cmd := w.actorCommand(t, nil, settings{roleVariable: role}.with(env))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	file, err := os.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	cmd.Stderr = file
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	y := newTally()
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			plus, value, _ := strings.Cut(s.Text(), " ")
+			y.mu.Lock()
+			y.tries[value]++
+			y.done[value] = max(y.done[value], len(plus)) // the highest attempt
+			y.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it has ended, unless the test failed
+		<-read
+		_ = cmd.Wait()
+		if data, err := os.ReadFile(log); err == nil && t.Failed() {
+			t.Logf("the end of the actor's log:\n%s", data[max(0, len(data)-3000):])
+		}
+	})
+	return &worker{&process{cmd}, y}
+}
+
+// attempt is the highest attempt that was made of the value; 0: none.
+func (k *worker) attempt(value string) int { return k.y.doneOf(value) }
+
+func TestTheSecondSignalExitsAtOnceWithOne(t *testing.T) {
+	onOneRabbitMQ(t, func(t *testing.T, w *world) {
+		w.produce(values("x")...)
+		k := w.work(t, "stubborn", nil)
+		eventually(t, "the handler runs", func() bool { return k.attempt("x") == 1 })
+		began := time.Now()
+		for range 2 {
+			if err := k.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			// Two signals of a kind that come together are one: the second must come when the first has been taken.
+			always(t, "the actor drains", 300*time.Millisecond, func() bool { return true })
+		}
+		err := k.cmd.Wait()
+		var exit *exec.ExitError
+		if took := time.Since(began); !errors.As(err, &exit) || exit.ExitCode() != 1 || took > 5*time.Second {
+			t.Errorf("it ended after %v: %v", took, err)
+		}
+	})
+}
+
+func TestABadConfigurationExitsWithTwoAndPrintsAllItsErrors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	cmd := w.actorCommand(t, nil, settings{"APP_NAME": "", "KAFKA_BROKERS": "", "RETRY_COUNT": "many", "HANDLER_TIMEOUT": "long",
+		"RABBITMQ_URL": "http://user:hidden@rabbit/", "STREAMS_ORDERS_TOPICS": ""})
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 2 {
+		t.Errorf("it ended with %v", err)
+	}
+	if !hasAll(errs.String(), "APP_NAME", "KAFKA_BROKERS", "RETRY_COUNT", "HANDLER_TIMEOUT", "RABBITMQ_URL", "STREAMS_ORDERS_TOPICS") {
+		t.Errorf("it printed:\n%s", &errs)
+	}
+	if strings.Contains(errs.String(), "hidden") || out.Len() > 0 {
+		t.Errorf("it printed:\n%s\n%s", &errs, &out)
+	}
+}
+
+func TestTheCommandsOfAnActorSayWhatTheyShould(t *testing.T) {
+	tests := []struct {
+		name string
+		args []string
+		env  settings
+		code int
+		says []string
+	}{
+		{"config", []string{"config"}, settings{"RETRY_DELAY": "1s"}, 0, []string{"RETRY_DELAY", "1s", "STREAMS_ORDERS_TOPICS", "environment"}},
+		{"config print", []string{"config", "print"}, nil, 0, []string{"RETRY_COUNT", "default"}},
+		{"topology", []string{"topology"}, settings{"RETRY_DELAY": "1s", "RETRY_STEP": "1s"}, 0,
+			[]string{".orders.instant", ".orders.delay.1000", ".orders.delay.2000", ".orders.delay.3000", ".orders.dead_set", "6s in all"}},
+		{"doctor", []string{"doctor"}, nil, 0, []string{"ok   kafka", "ok   topic", "ok   queues of stream orders"}},
+		{"doctor without a topic", []string{"doctor"}, settings{"STREAMS_ORDERS_TOPICS": "no.such.topic"}, 1, []string{"BAD  topic no.such.topic", "ok   queues"}},
+		{"doctor without Kafka", []string{"doctor"}, settings{"KAFKA_BROKERS": "127.0.0.1:1"}, 1, []string{"BAD  kafka", "ok   queues"}},
+		{"doctor without RabbitMQ", []string{"doctor"}, settings{"RABBITMQ_URL": "amqp://u:hidden@127.0.0.1:1/"}, 1, []string{"ok   kafka", "BAD  queues", "RABBITMQ_URL"}},
+		{"an unknown one", []string{"start"}, nil, 2, []string{"usage", "doctor"}},
+		{"too much", []string{"doctor", "please"}, nil, 2, []string{"usage"}},
+	}
+	onOneRabbitMQ(t, func(t *testing.T, w *world) {
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				t.Parallel()
+				w := *w
+				w.app = newWorld(t).app
+				t.Cleanup(w.deleteQueues)
+				out, err := w.actorCommand(t, test.args, test.env).CombinedOutput()
+				code := 0
+				if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+					code = exit.ExitCode()
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				if code != test.code || !hasAll(string(out), test.says...) {
+					t.Errorf("exit %d:\n%s", code, out)
+				}
+				if strings.Contains(string(out), "hidden") || strings.Contains(string(out), "guest:guest") {
+					t.Errorf("a password is shown:\n%s", out)
+				}
+			})
+		}
+	})
+}

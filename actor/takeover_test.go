@@ -1,0 +1,133 @@
+package actor_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/testbroker"
+)
+
+func TestWhatAKilledProcessHeldIsRunByTheNextOne(t *testing.T) {
+	const n = 20
+	tests := map[string]struct {
+		role      string
+		attempt   int
+		committed int64 // at most, while it is held
+	}{
+		"killed in a first try": {"hold:+", 1, n},
+		"killed in a retry":     {"hold:++", 2, n + 1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onBrokers(t, func(t *testing.T, w *world) {
+				w.produce(several("good", n)...)
+				w.produce(values("bad")...)
+				first := w.work(t, test.role, nil)
+				eventually(t, "the message is held", func() bool { return first.attempt("bad") == test.attempt })
+				eventually(t, "what could be settled is committed", func() bool { return w.committed() == test.committed })
+				first.kill(t)
+				next := w.work(t, "usual", nil)
+				eventually(t, "it ran to its end", func() bool { return next.attempt("bad") == 2 })
+				eventually(t, "all is committed", func() bool { return w.committed() == n+1 })
+				next.stop(t)
+				for _, r := range several("good", n) {
+					if next.attempt(string(r.Value)) != 0 {
+						t.Errorf("%s was committed and ran again", r.Value)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAProcessKilledBetweenAFailureAndItsConfirmLosesNothing(t *testing.T) {
+	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+		w.produce(values("warm", "bad-warm")...)
+		first := w.work(t, "usual", nil)
+		eventually(t, "it works", func() bool { return first.attempt("bad-warm") == 2 && w.committed() == 2 })
+		node.Freeze()
+		w.produce(values("bad", "good-1", "good-2")...) // of one key: the commit must stop before the first of them
+		eventually(t, "all tried", func() bool { return first.attempt("good-2") == 1 })
+		always(t, "nothing is committed past what is not confirmed", 3*time.Second, func() bool { return w.committed() == 2 })
+		first.kill(t)
+		node.Thaw()
+		next := w.work(t, "usual", nil)
+		eventually(t, "it ran to its end", func() bool { return next.attempt("bad") == 2 })
+		eventually(t, "all is committed", func() bool { return w.committed() == 5 })
+		next.stop(t)
+	})
+}
+
+func TestTwoProcessesShareTheWorkAndOneTakesOverAllOfAKilledOne(t *testing.T) {
+	const n = 400
+	t.Parallel()
+	onBrokers(t, func(t *testing.T, w *world) {
+		one, two := w.work(t, "usual", nil), w.work(t, "usual", nil)
+		both := func(of string, attempt int) func() bool {
+			return func() bool {
+				for _, k := range []*worker{one, two} {
+					found := false
+					for _, r := range several(of, n) {
+						found = found || k.attempt(string(r.Value)) == attempt
+					}
+					if !found {
+						return false
+					}
+				}
+				return true
+			}
+		}
+		sent := int64(0)
+		eventually(t, "both handle first tries", func() bool { // the second one may take a moment to join
+			w.produce(several("good", n)...)
+			sent += n
+			return both("good", 1)()
+		})
+		w.produce(several("bad", n)...)
+		sent += n
+		eventually(t, "both handle retries", both("bad", 2))
+
+		w.produce(several("bad-late", n)...)
+		sent += n
+		eventually(t, "the first one has some", func() bool { return one.attempt("bad-late-0")+one.attempt("bad-late-1")+one.attempt("bad-late-2") > 0 })
+		one.kill(t)
+		w.produce(several("bad-later", n)...)
+		sent += n
+		eventually(t, "all is committed", func() bool { return w.committed() == sent })
+		eventually(t, "the other one has all", func() bool {
+			for _, r := range several("bad-later", n) {
+				if two.attempt(string(r.Value)) != 2 {
+					return false
+				}
+			}
+			for _, r := range several("bad-late", n) {
+				if two.attempt(string(r.Value)) != 2 && one.attempt(string(r.Value)) != 2 {
+					return false
+				}
+			}
+			return true
+		})
+		two.stop(t)
+	})
+}
+
+func TestAGroupThatStartsAtTheLatestLosesNothingOnARestart(t *testing.T) {
+	onOneRabbitMQ(t, func(t *testing.T, w *world) {
+		latest := settings{"START": "latest"}
+		w.produce(several("before", 8)...)
+		y := newTally()
+		first := w.start(orders(y.handler(failsOnce)), latest)
+		first.ready()
+		w.produce(values("while")...) // in one partition: the others are never read before the stop
+		eventually(t, "the new one is handled", func() bool { return y.doneOf("while") == 1 })
+		first.end()
+		w.produce(several("between", 40)...)
+		second := w.start(orders(y.handler(failsOnce)), latest)
+		eventually(t, "all that came between are handled", func() bool { _, done := y.count(); return done == 41 })
+		second.end()
+		if n := y.triesOf("before-0"); n != 0 {
+			t.Errorf("a record from before the start was handled")
+		}
+	})
+}
