@@ -1,9 +1,11 @@
 package actor_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -31,6 +33,10 @@ func TestMain(m *testing.M) {
 	}
 	if role := os.Getenv(roleVariable); role != "" {
 		play(role)
+	}
+	// Most of these tests wait for brokers: more of them than there are processors can do so at once. The command line overrides this.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
@@ -146,7 +152,7 @@ func crash(t *testing.T, w *world, node *testbroker.Rabbit, n int) {
 	defer file.Close()
 	l := &ledger{file: file, tried: map[position]bool{}, done: map[position]int{}}
 
-	proc := w.spawn(t, path)
+	proc, spawned := w.spawn(t, path), 1
 	produced := make(chan error, 1)
 	go func() { produced <- w.produceSlowly(n, 30*time.Second) }()
 
@@ -165,6 +171,7 @@ func crash(t *testing.T, w *world, node *testbroker.Rabbit, n int) {
 			case "kill":
 				proc.kill(t)
 				proc = w.spawn(t, path)
+				spawned++
 			case "rabbit":
 				node.Kill()
 				node.Start()
@@ -181,6 +188,10 @@ func crash(t *testing.T, w *world, node *testbroker.Rabbit, n int) {
 		t.Fatal(err)
 	}
 	eventually(t, "everything is committed", func() bool { return w.committed() == int64(n) })
+	eventually(t, "the last process is up and takes signals", func() bool {
+		data, err := os.ReadFile(path + ".log")
+		return err == nil && bytes.Count(data, []byte(" msg=start ")) == spawned
+	})
 	proc.stop(t)
 	w.commitsCover(t, l)
 	repeats := 0
