@@ -16,11 +16,11 @@ import (
 type Outcome int
 
 const (
-	// Settled: the message is done; it leaves its queue.
+	// Settled says: the message is done; it leaves its queue.
 	Settled Outcome = iota + 1
-	// Pending: the ticket's Settle or Fail was called, or will be.
+	// Pending says: the ticket's Settle or Fail was called, or will be.
 	Pending
-	// Abandoned: there is no verdict. The message goes back to its queue as if it had not been tried.
+	// Abandoned says: there is no verdict. The message goes back to its queue as if it had not been tried.
 	Abandoned
 )
 

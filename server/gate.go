@@ -43,7 +43,7 @@ func newGate() *gate {
 func (g *gate) enter(r *http.Request) (inside *http.Request, leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch g.phase {
+	switch g.phase { //nolint:exhaustive // opened is what follows
 	case starting:
 		return nil, nil, &problem{status: http.StatusServiceUnavailable, detail: "the actor is starting", retryAfter: 1}
 	case closed:

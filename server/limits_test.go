@@ -77,7 +77,7 @@ func TestATooLargeBodyIs413(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != 413 {
+	if resp.StatusCode != 413 { //nolint:usestdlibvars // as on the wire
 		t.Errorf("in chunks: %s", resp.Status)
 	}
 	if acts := w.orders.acts(); len(acts) != 0 {

@@ -124,7 +124,7 @@ func FuzzParametersNeverActWithoutAGoodCount(f *testing.F) {
 		}
 		done := opened(t, s)
 		defer done()
-		r := httptest.NewRequest("POST", "/v1/dead_set/replay", bytes.NewReader([]byte(body)))
+		r := httptest.NewRequest("POST", "/v1/dead_set/replay", bytes.NewReader([]byte(body))) //nolint:usestdlibvars // as on the wire
 		r.URL.RawQuery = query
 		r.Header.Set("Content-Type", "application/json")
 		rec := httptest.NewRecorder()

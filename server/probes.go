@@ -32,7 +32,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), lookTimeout)
 	defer cancel()
 	checks := s.cfg.Health(ctx)
-	switch s.gate.is() {
+	switch s.gate.is() { //nolint:exhaustive // opened needs nothing here
 	case starting:
 		checks = append([]Check{{Name: "actor", Detail: "is starting"}}, checks...)
 	case closed:

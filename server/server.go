@@ -95,7 +95,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = srv.Close()
 	}
-	<-ended
+	<-ended //nolint:errcheck // Serve says only that it was closed
 	if err != nil {
 		return fmt.Errorf("stop HTTP: %w", err)
 	}

@@ -104,7 +104,7 @@ func (a *acks) plan() []word {
 	var last uint64
 	n := 0
 	for ; n < len(a.marks) && a.marks[n] != held; n++ {
-		switch a.marks[n] {
+		switch a.marks[n] { //nolint:exhaustive // the other states need nothing here
 		case acked:
 			last = a.base + uint64(n)
 		case released:
