@@ -325,14 +325,19 @@ func (r *running) queuesEmpty() {
 // eventually waits for the condition, for as long as a loaded machine may need.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
+	within(t, 60*time.Second, what, ok)
+}
+
+func within(t testing.TB, most time.Duration, what string, ok func() bool) {
+	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(60 * time.Second)
+	limit := time.After(most)
 	for !ok() {
 		select {
 		case <-tick.C:
 		case <-limit:
-			t.Fatalf("never so: %s", what)
+			t.Fatalf("not within %v: %s", most, what)
 		}
 	}
 }

@@ -16,11 +16,11 @@ import (
 type Outcome int
 
 const (
-	// Settled says: the message is done; it leaves its queue.
+	// Settled is for a message that is done; it leaves its queue.
 	Settled Outcome = iota + 1
-	// Pending says: the ticket's Settle or Fail was called, or will be.
+	// Pending is for one whose ticket will be settled or failed, or was already.
 	Pending
-	// Abandoned says: there is no verdict. The message goes back to its queue as if it had not been tried.
+	// Abandoned is for one without a verdict. It goes back to its queue as if it had not been tried.
 	Abandoned
 )
 

@@ -26,10 +26,11 @@ const (
 	pendingGrace = time.Second
 )
 
-// onAssigned gives each partition a window and a worker. It runs before the client asks where to begin.
+// onAssigned gives each partition a window and a worker. It runs before the client asks where to begin, and with partitions we
+// count as joined only once that is known: what is produced after we say so is read, also by a group that begins at the latest.
 func (r *Reader) onAssigned(_ context.Context, _ *kgo.Client, assigned map[string][]int32) {
-	r.status.joined()
 	if len(assigned) == 0 {
+		r.status.joined()
 		return
 	}
 	r.gate.change(func() {

@@ -76,6 +76,7 @@ func (r *Reader) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Of
 			}
 		}
 	}
+	r.status.joined()
 	return offsets, nil
 }
 

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -74,6 +75,32 @@ func TestLatestIsCommittedForAllPartitionsBeforeTheFirstRecordIsRead(t *testing.
 	if got := w.committed(); got[0] != 10 || len(got) != 3 {
 		t.Fatalf("committed %v", got)
 	}
+}
+
+func TestAReaderCountsAsJoinedOnlyOnceItKnowsWhereItsPartitionsBegin(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 3)
+	w.produce(0, 10)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	w.fake.ControlKey(int16(kmsg.ListOffsets), func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.fake.KeepControl()
+		once.Do(func() { close(asked) })
+		w.fake.SleepControl(func() { <-answer })
+		return nil, nil, false
+	})
+	cfg := w.config()
+	cfg.Start = "latest"
+	j := newJournal()
+	r := w.run(cfg, j.settleAll)
+	<-asked
+	if r.Status().Joined {
+		t.Error("joined, while the end of the log is not known yet")
+	}
+	close(answer)
+	eventually(t, "the reader has joined", func() bool { return r.Status().Joined })
+	w.produce(0, 1)
+	eventually(t, "what came after that is read", func() bool { return j.count() == 1 })
 }
 
 func TestTwoMembersThatStartAtTheEndTogetherLoseNothing(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // Status is how a reader is doing.
 type Status struct {
 	Paused bool
-	// Joined says that the reader is a member of its group. It may have no partitions all the same.
+	// Joined says that the reader is a member of its group and knows where its partitions begin. It may have none all the same.
 	Joined     bool
 	Partitions int
 	// InFlight and InFlightBytes count from the first unsettled message of each partition on.

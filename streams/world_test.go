@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -221,21 +220,6 @@ func (j *journal) of(partition int32) []int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.calls[partition])
-}
-
-// distinct is how many different records were handed out.
-func (j *journal) distinct() int { //nolint:unused // for looking at a failed run
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	n := 0
-	for offsets := range maps.Values(j.calls) {
-		seen := map[int64]bool{}
-		for _, o := range offsets {
-			seen[o] = true
-		}
-		n += len(seen)
-	}
-	return n
 }
 
 // settleAll is a handle that notes and settles.
