@@ -77,12 +77,16 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 
 // open makes the reader; kafka are the options that lead to the cluster.
 func (s *stream) open(kafka []kgo.Opt) error {
+	forgotten := func(string, int32) {}
+	if s.retrier != nil {
+		forgotten = s.retrier.Forget
+	}
 	r, err := streams.New(streams.Config{
 		Stream: s.id, Group: s.cfg.Group, ClientID: s.app.Kafka.ClientID,
 		Topics: s.cfg.Topics, Pattern: s.cfg.TopicPattern, Start: s.cfg.Start, MaxAge: s.cfg.MaxAge,
 		WindowMessages: s.cfg.WindowMessages, WindowBytes: s.cfg.WindowBytes,
 		SessionTimeout: s.app.Kafka.SessionTimeout, GroupProtocol: s.app.Kafka.GroupProtocol,
-		Kafka: kafka, ConfirmsHealthy: s.confirmsHealthy, Logger: s.log, Telemetry: s.telemetry,
+		Kafka: kafka, ConfirmsHealthy: s.confirmsHealthy, Forgotten: forgotten, Logger: s.log, Telemetry: s.telemetry,
 	}, s.dispatch.first)
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", s.id, err)

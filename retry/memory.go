@@ -22,7 +22,8 @@ type memory struct {
 	next    int     // the oldest entry of a full ring
 }
 
-// try is the hash of (id, replays, attempt): it has no pointers, so that the collector need not look at a hundred thousand of them.
+// try is the hash of (id, time, replays, attempt): it has no pointers, so that the collector need not look at a hundred thousand of them. The
+// record's time tells two records of the same offset apart, also where another process saw that the log was cut.
 type try [16]byte
 
 // place is the hash of a partition.
@@ -44,6 +45,7 @@ func tryOf(m *stepwell.Message) try {
 	b := make([]byte, 0, 256)
 	b = binary.AppendUvarint(b, uint64(m.Replays))
 	b = binary.AppendUvarint(b, uint64(m.Attempt))
+	b = binary.AppendVarint(b, m.Time.UnixMilli())
 	sum := sha256.Sum256(append(b, m.ID...))
 	return try(sum[:16])
 }

@@ -3,6 +3,7 @@ package retry
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -43,14 +44,14 @@ func TestARepeatWaitsForTheRunningTryAndLearnsHowItEnded(t *testing.T) {
 	}
 }
 
-func TestTriesDifferInIDReplaysAndAttempt(t *testing.T) {
+func TestTriesDifferInIDTimeReplaysAndAttempt(t *testing.T) {
 	a := stepwell.Message{ID: "t:0:1", Replays: 1, Attempt: 2}
 	all := map[try]bool{tryOf(&a): true}
-	for _, b := range []stepwell.Message{{ID: "t:0:2", Replays: 1, Attempt: 2}, {ID: "t:0:1", Replays: 2, Attempt: 1}, {ID: "t:0:1", Replays: 2, Attempt: 2}, {ID: "t:0:1", Replays: 1, Attempt: 3}} {
+	for _, b := range []stepwell.Message{{ID: "t:0:2", Replays: 1, Attempt: 2}, {ID: "t:0:1", Replays: 2, Attempt: 1}, {ID: "t:0:1", Replays: 2, Attempt: 2}, {ID: "t:0:1", Replays: 1, Attempt: 3}, {ID: "t:0:1", Time: time.UnixMilli(1), Replays: 1, Attempt: 2}} {
 		all[tryOf(&b)] = true
 	}
-	if len(all) != 5 {
-		t.Errorf("%d of 5 tries told apart", len(all))
+	if len(all) != 6 {
+		t.Errorf("%d of 6 tries told apart", len(all))
 	}
 }
 

@@ -283,13 +283,23 @@ func (p *partition) recalls(before *partition) (end int64, ok bool) {
 	p.mu.Lock()
 	start, id, forgotten := p.start, p.topicID, p.forgotten
 	p.mu.Unlock()
-	before.mu.Lock()
-	defer before.mu.Unlock()
-	var none [16]byte
-	if forgotten || before.start < 0 || start < before.committed.offset || (id != before.topicID && id != none && before.topicID != none) {
+	if forgotten {
 		return 0, false
 	}
-	return before.expected, true
+	end, ok = before.holds(start, id)
+	if !ok {
+		p.r.cfg.Forgotten(p.topic, p.partition)
+	}
+	return end, ok
+}
+
+// holds says whether, for an assignment that begins at start, the offsets still mean what they meant to this one, and up to which.
+func (p *partition) holds(start int64, id [16]byte) (end int64, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var none [16]byte
+	another := id != p.topicID && id != none && p.topicID != none
+	return p.expected, p.start >= 0 && start >= p.committed.offset && !another
 }
 
 // lag is how many records lie between the settled prefix and the end of the log.
@@ -316,6 +326,7 @@ func (p *partition) sawEnd(offset int64) {
 // forget drops what the assignment before this one knew: its offsets are other records now. Its worker is still waited for.
 func (p *partition) forget() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.forgotten = true
+	p.mu.Unlock()
+	p.r.cfg.Forgotten(p.topic, p.partition)
 }

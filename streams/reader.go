@@ -43,6 +43,10 @@ type Config struct {
 	Kafka []kgo.Opt
 	// ConfirmsHealthy says whether it is worth waiting for pending messages when a partition has to be given up. Nil: always.
 	ConfirmsHealthy func() bool
+	// Forgotten is called before the first record of a partition whose log was cut, whose topic was made anew, or whose group an
+	// operator rewound: the same offset is then another record, or is wanted again. It may be called from any goroutine, more than
+	// once. Nil: nobody needs to know.
+	Forgotten func(topic string, partition int32)
 	// Logger is for what happens while the reader runs. Nil: nothing is logged.
 	Logger *slog.Logger
 	// Telemetry counts what is read and what is settled without a call. Nil: nothing is counted.
@@ -133,6 +137,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Telemetry == nil {
 		c.Telemetry = uncounted{}
+	}
+	if c.Forgotten == nil {
+		c.Forgotten = func(string, int32) {}
 	}
 	var errs []error
 	complain := func(bad bool, format string, args ...any) {

@@ -1,0 +1,112 @@
+package actor_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/stepwell/stepwell"
+)
+
+func TestARecordThatAnOperatorWantsAgainIsHandledAndRetriedAgain(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var c calls
+		r := w.start(orders(failsFirst(&c)), nil)
+		w.produce(values("x")...)
+		eventually(t, "it failed, was retried and is committed", func() bool { return c.of(1) == 1 && c.of(2) == 1 && w.committed() == 1 })
+		r.queuesEmpty()
+		w.rewind()
+		eventually(t, "it is handled again", func() bool { return c.of(1) >= 2 })
+		eventually(t, "it is retried again", func() bool { return c.of(2) >= 2 })
+		r.queuesEmpty()
+	})
+}
+
+func TestARewindOfAStoppedActorRetriesAgain(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var c calls
+		first := w.start(orders(failsFirst(&c)), nil)
+		w.produce(values("x")...)
+		eventually(t, "it failed, was retried and is committed", func() bool { return c.of(1) == 1 && c.of(2) == 1 && w.committed() == 1 })
+		first.queuesEmpty()
+		first.end()
+		w.rewind()
+		second := w.start(orders(failsFirst(&c)), nil)
+		eventually(t, "it is handled and retried again", func() bool { return c.of(1) == 2 && c.of(2) == 2 })
+		second.queuesEmpty()
+	})
+}
+
+func TestARecordOfATopicMadeAnewIsRetriedThoughItsOffsetWasSettledBefore(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var c calls
+		r := w.start(orders(failsFirst(&c)), nil)
+		w.produce(values("x")...)
+		eventually(t, "it failed, was retried and is committed", func() bool { return c.of(1) == 1 && c.of(2) == 1 && w.committed() == 1 })
+		r.queuesEmpty()
+		admin := kadm.NewClient(w.client)
+		if _, err := admin.DeleteTopics(t.Context(), w.topic); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it can be made anew", func() bool {
+			made, err := admin.CreateTopic(t.Context(), 4, -1, nil, w.topic)
+			return err == nil && made.Err == nil
+		})
+		w.client.PurgeTopicsFromClient(w.topic)
+		w.produce(values("y")...)
+		eventually(t, "the new record is handled and retried", func() bool { return c.of(1) == 2 && c.of(2) == 2 })
+		r.queuesEmpty()
+	})
+}
+
+// failsFirst fails each first try.
+func failsFirst(c *calls) stepwell.Handler {
+	return func(_ context.Context, m *stepwell.Message) error {
+		c.add(m)
+		if m.Attempt == 1 {
+			return errFlaky
+		}
+		return nil
+	}
+}
+
+// of is how many calls had this attempt.
+func (c *calls) of(attempt int) (n int) {
+	for _, s := range c.all() {
+		if s.m.Attempt == attempt {
+			n++
+		}
+	}
+	return n
+}
+
+// rewind puts the group back to the beginning, as an operator does: what is in the group is put out of it first, since Kafka refuses it
+// otherwise. Members that live come back by themselves.
+func (w *world) rewind() {
+	w.t.Helper()
+	admin := kadm.NewClient(w.client)
+	group := w.app + ".orders"
+	eventually(w.t, "the group is at the beginning", func() bool {
+		groups, err := admin.DescribeGroups(w.t.Context(), group)
+		if err != nil {
+			return false
+		}
+		for _, m := range groups[group].Members {
+			leave := kmsg.NewPtrLeaveGroupRequest()
+			member := kmsg.NewLeaveGroupRequestMember()
+			leave.Group, member.MemberID = group, m.MemberID
+			leave.Members = append(leave.Members, member)
+			if _, err := leave.RequestWith(w.t.Context(), w.client); err != nil {
+				return false
+			}
+		}
+		var to kadm.Offsets
+		for p := range int32(4) {
+			to.AddOffset(w.topic, p, 0, -1)
+		}
+		answers, err := admin.CommitOffsets(w.t.Context(), group, to)
+		return err == nil && answers.Error() == nil
+	})
+}

@@ -1,0 +1,72 @@
+package streams
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell"
+)
+
+func TestWhoeverRemembersOffsetsIsToldBeforeTheyMeanSomethingElse(t *testing.T) {
+	t.Parallel()
+	const told = -1
+	tests := map[string]struct {
+		then func(r *Reader, tp topicPartition)
+		want []int64
+	}{
+		"it goes on where it was":        {func(r *Reader, tp topicPartition) { again(r, tp, 10, 1) }, []int64{10, 11}},
+		"it goes on where it committed":  {func(r *Reader, tp topicPartition) { again(r, tp, 8, 1) }, []int64{10, 11}},
+		"an operator went back":          {func(r *Reader, tp topicPartition) { again(r, tp, 7, 1) }, []int64{told, 7, 8, 9, 10, 11}},
+		"the topic was made anew":        {func(r *Reader, tp topicPartition) { again(r, tp, 10, 2) }, []int64{told, 10, 11}},
+		"the log was cut and grew again": {func(r *Reader, tp topicPartition) { r.receive(tp, records(9, 12), [16]byte{1}) }, []int64{told, 9, 10, 11}},
+		"the log was cut, as Kafka says": {func(r *Reader, tp topicPartition) {
+			_ = r.trouble(tp, &kgo.ErrDataLoss{Topic: tp.topic, ResetTo: 9})
+			r.receive(tp, records(9, 12), [16]byte{1})
+		}, []int64{told, 9, 10, 11}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			events := make(chan int64, 100)
+			r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+				events <- m.Origin.Offset
+				return Settled
+			})
+			r.cfg.Forgotten = func(topic string, id int32) {
+				if (topicPartition{topic, id}) != tp {
+					t.Errorf("told of %s/%d", topic, id)
+				}
+				events <- told
+			}
+			r.onAssigned(t.Context(), nil, map[string][]int32{tp.topic: {tp.partition}})
+			r.lookup(tp).begin(position{0, 0}, false)
+			r.receive(tp, records(0, 10), [16]byte{1})
+			for range 10 {
+				<-events
+			}
+			r.lookup(tp).stored(position{8, 0})
+			test.then(r, tp)
+			var got []int64
+			for len(got) == 0 || got[len(got)-1] != 11 {
+				if e := <-events; e != told || !slices.Contains(got, told) {
+					got = append(got, e)
+				}
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// again takes the partition away and gives it back.
+func again(r *Reader, tp topicPartition, start int64, id byte) {
+	ours := map[string][]int32{tp.topic: {tp.partition}}
+	r.onLost(context.Background(), nil, ours)
+	r.onAssigned(context.Background(), nil, ours)
+	r.lookup(tp).begin(position{start, 0}, false)
+	r.receive(tp, records(start, 12), [16]byte{id})
+}
