@@ -1,0 +1,79 @@
+package stepwell_test
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestTheMapOfTheFilesIsThatOfTheRepository(t *testing.T) {
+	page, err := os.ReadFile("docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapped := mappedFiles(t, string(page))
+	for _, p := range packages(t) {
+		folder := strings.TrimPrefix(p.name, "/")
+		if folder == "" {
+			folder = "."
+		}
+		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			f = filepath.ToSlash(f)
+			if !strings.HasSuffix(f, "_test.go") && !mapped[f] && !asAWhole(mapped, f) {
+				t.Errorf("docs/ARCHITECTURE.md does not mention %s: say in its map what the file has", f)
+			}
+		}
+	}
+}
+
+func asAWhole(mapped map[string]bool, file string) bool {
+	for dir := path.Dir(file); dir != "."; dir = path.Dir(dir) {
+		if mapped[dir+"/"] {
+			return true
+		}
+	}
+	return false
+}
+
+// mappedFiles are those that the page's map names, relative to its headings. A folder, with a slash at its end, stands for all it has.
+func mappedFiles(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	_, all, found := strings.Cut(page, "\n## Map of the files\n")
+	all, _, ended := strings.Cut(all, "\n## ")
+	if !found || !ended {
+		t.Fatal("no map of the files")
+	}
+	mapped := map[string]bool{}
+	heading := regexp.MustCompile("^### `/?([a-z/]*?)/?`")
+	name, whole := regexp.MustCompile("`([a-z*/]+(?:_test)?\\.go)`"), regexp.MustCompile("`([a-z/]+/)`")
+	folder := ""
+	for line := range strings.Lines(all) {
+		if strings.HasPrefix(line, "### ") {
+			folder = ""
+			if h := heading.FindStringSubmatch(line); h != nil {
+				folder = h[1]
+			}
+			continue
+		}
+		for _, match := range whole.FindAllStringSubmatch(line, -1) {
+			mapped[match[1]] = true
+		}
+		for _, match := range name.FindAllStringSubmatch(line, -1) {
+			files, err := filepath.Glob(filepath.Join(folder, match[1]))
+			if err != nil || len(files) == 0 {
+				t.Errorf("docs/ARCHITECTURE.md mentions %s, which is not there", path.Join(folder, match[1]))
+			}
+			for _, f := range files {
+				mapped[filepath.ToSlash(f)] = true
+			}
+		}
+	}
+	return mapped
+}
