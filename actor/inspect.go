@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -22,9 +23,6 @@ func printTopology(_ context.Context, a *Actor, out io.Writer) error {
 			continue
 		}
 		fmt.Fprintf(out, "%s: %s\n", s.id, s.retrier.Topology())
-		for _, spec := range s.retrier.Topology().Specs() {
-			fmt.Fprintf(out, "  %s\n", spec.Name)
-		}
 	}
 	return nil
 }
@@ -94,6 +92,9 @@ func (a *Actor) examineKafka(ctx context.Context, report func(string, error)) {
 			found, err := kadm.NewClient(client).ListTopics(ctx, topic)
 			if err == nil {
 				err = found[topic].Err
+			}
+			if errors.Is(err, kerr.UnknownTopicOrPartition) {
+				err = errors.New("does not exist, or this user may not see it")
 			}
 			report("topic "+topic+" of stream "+s.id, err)
 		}

@@ -45,7 +45,7 @@ const usage = `usage: %s [command]
   (none)     run the actor
   config     print every setting, its value and where it came from
   topology   print queues and waits of every stream
-  doctor     check that brokers, topics and queues are as the actor needs them
+  doctor     check brokers, topics and queues; missing queues are created, as a start would
 `
 
 func command(ctx context.Context, app App, args []string, out, errs io.Writer) int {

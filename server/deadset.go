@@ -94,12 +94,8 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request, action, done string
 
 // audit writes who did what to how many. Nothing in it is free text of the request: stream and channel are known names by now.
 func (s *Server) audit(r *http.Request, action string, p params, res Result, err error) {
-	from, _, splitErr := net.SplitHostPort(r.RemoteAddr)
-	if splitErr != nil {
-		from = r.RemoteAddr
-	}
 	attrs := []slog.Attr{
-		slog.String("action", action), slog.String("by", who(r)), slog.String("address", from),
+		slog.String("action", action), slog.String("by", who(r)), slog.String("address", from(r)),
 		slog.String("stream", p.stream), slog.String("channel", p.channel),
 		slog.Int("requested", p.count), slog.Int("done", res.Done), slog.Int("left", res.Left),
 	}
@@ -110,6 +106,15 @@ func (s *Server) audit(r *http.Request, action string, p params, res Result, err
 		attrs = append(attrs, slog.Any("error", err))
 	}
 	s.cfg.Logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelInfo, "audit: dead set", attrs...)
+}
+
+// from is the address that a request came from, without its port, which says nothing.
+func from(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
 }
 
 // name is the dead set's name for people.

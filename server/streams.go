@@ -48,7 +48,7 @@ func (s *Server) hold(w http.ResponseWriter, r *http.Request, done string, pause
 		return &problem{status: http.StatusNotFound, detail: s.unknownStream(id)}
 	}
 	do(stream.Control)
-	s.cfg.Logger.Info("audit: stream "+done, "by", who(r), "address", r.RemoteAddr, "stream", id)
+	s.cfg.Logger.Info("audit: stream "+done, "by", who(r), "address", from(r), "stream", id)
 	return writeJSON(w, http.StatusOK, jsonType, pauseJSON{
 		Message: id + " is " + done + " on this instance", Stream: id, Paused: paused, Scope: "instance",
 	})

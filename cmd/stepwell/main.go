@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) (code int) {
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(errs, "stepwell: %v\nstepwell --help says what there is\n", err)
+		fmt.Fprintf(errs, "stepwell: %v\n%sstepwell --help says what there is\n", err, usageOf(err))
 		return exitUsage
 	}
 	a, err := newActor(&c, out)
@@ -92,6 +92,15 @@ func run(ctx context.Context, args []string, out, errs io.Writer) (code int) {
 		return exitOf(err)
 	}
 	return exitOK
+}
+
+// usageOf is a line with the usage of the command that was meant, as far as that is known.
+func usageOf(err error) string {
+	mistake, ok := errors.AsType[*kong.ParseError](err)
+	if !ok || mistake.Context == nil || mistake.Context.Selected() == nil {
+		return ""
+	}
+	return "usage: stepwell " + mistake.Context.Selected().Summary() + "\n"
 }
 
 func exitOf(err error) int {

@@ -153,6 +153,7 @@ func TestWhatWentWrongIsSaidInWordsAndByTheExitCode(t *testing.T) {
 		{"no count", "dead-set delete -s orders", nil, exitUsage, "--count"},
 		{"no stream", "dead-set delete -n 1", nil, exitUsage, "--stream"},
 		{"no command", "", nil, exitUsage, "--help"},
+		{"the stream as an argument", "dead-set peek orders", nil, exitUsage, "usage: stepwell dead-set peek --stream"},
 		{"unknown command", "dead-set purge", nil, exitUsage, "purge"},
 		{"missing token file", "streams --token-file /nowhere/token", nil, exitUsage, "token-file"},
 		{"nobody there", "streams --address 127.0.0.1:1", nil, exitFailed, "reach the actor"},
