@@ -31,19 +31,22 @@ var mayImport = map[string][]string{
 	"internal/queue":      {},
 	"internal/queue/*":    {"internal/queue"},
 	"internal/envelope":   {"/", "internal/queue"},
-	"internal/rabbit":     {"config", "internal/queue"},
+	"internal/rabbit":     {"config", "internal/failpoint", "internal/queue"},
 	"internal/telemetry":  {"/"},
 	"internal/testbroker": {"internal/testbroker/*"},
 	"internal/testbroker/*": {
 		"internal/testbroker", "internal/testbroker/*",
 	},
-	"otlp":       {},
-	"cmd/*":      {"config"},
-	"examples/*": {"/", "actor", "config", "embedded"},
+	"internal/failpoint": {},
+	"chaos":              {"chaos/*", "internal/failpoint", "internal/testbroker"}, // tests alone
+	"chaos/*":            {"/", "actor", "chaos/*", "internal/queue", "internal/rabbit"},
+	"otlp":               {},
+	"cmd/*":              {"config"},
+	"examples/*":         {"/", "actor", "config", "embedded"},
 }
 
 // onlyInTests are packages that a program never links.
-var onlyInTests = []string{"internal/testbroker", "internal/testbroker/*", "internal/queue/queuetest"}
+var onlyInTests = []string{"internal/testbroker", "internal/testbroker/*", "internal/queue/queuetest", "chaos", "chaos/*"}
 
 // apart are packages that stay strangers to one another, in tests too.
 var apart = []string{"streams", "retry", "deadset", "server"}

@@ -1,0 +1,108 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/testbroker"
+)
+
+// The variables of `make chaos`. Without CHAOS_TIME the tests run a short selection.
+const (
+	seedVariable    = "CHAOS_SEED"    // makes the same choices again; default: a new one, which is printed
+	timeVariable    = "CHAOS_TIME"    // run every scenario once, and then several faults at once, at random, until so long is over
+	onlyVariable    = "CHAOS_ONLY"    // only scenarios whose name contains one of these, separated by commas
+	releaseVariable = "CHAOS_RELEASE" // only on the oldest or the newest RabbitMQ
+	childVariable   = "CHAOS_CHILD"   // an actor to test that was built before
+	resultsVariable = "CHAOS_RESULTS" // a file that a line of JSON is appended to for each run
+)
+
+func TestNothingIsLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip(testbroker.NotRun + "actors are not killed with -short")
+	}
+	seed := seed(t)
+	t.Logf("%s=%d", seedVariable, seed)
+	length, err := time.ParseDuration(cmp.Or(os.Getenv(timeVariable), "0"))
+	if err != nil {
+		t.Fatalf("%s: %v", timeVariable, err)
+	}
+	child := buildChild(t)
+	for _, release := range []string{"oldest", "newest"} {
+		if only := os.Getenv(releaseVariable); only != "" && only != release {
+			continue
+		}
+		t.Run(release, func(t *testing.T) {
+			t.Parallel()
+			s := &site{
+				release: release, child: child,
+				rabbit: testbroker.StartRabbitMQ(t, release, testbroker.RabbitOptions{}),
+				kafka:  testbroker.StartKafka(t, testbroker.KafkaOptions{}),
+			}
+			end := time.Now().Add(length)
+			for _, c := range chosen(length > 0) {
+				t.Run(c.name, func(t *testing.T) { s.test(t, c, choices(seed, release+c.name)) })
+			}
+			for n := 1; time.Now().Before(end) && !t.Failed(); n++ {
+				name := fmt.Sprintf("several at random %d", n)
+				if matches(name) {
+					t.Run(name, func(t *testing.T) { s.test(t, several, choices(seed, release+name)) })
+				}
+			}
+		})
+	}
+}
+
+// chosen are the scenarios to run once.
+func chosen(all bool) []scenario {
+	return slices.DeleteFunc(scenarios(), func(c scenario) bool {
+		return !all && !c.short && os.Getenv(onlyVariable) == "" || !matches(c.name)
+	})
+}
+
+func matches(name string) bool {
+	only := os.Getenv(onlyVariable)
+	return only == "" || slices.ContainsFunc(strings.Split(only, ","), func(part string) bool { return strings.Contains(name, part) })
+}
+
+func seed(t *testing.T) uint64 {
+	text := os.Getenv(seedVariable)
+	if text == "" {
+		return rand.Uint64()
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", seedVariable, err)
+	}
+	return n
+}
+
+// choices are a scenario's own: they do not depend on what ran before it.
+func choices(seed uint64, name string) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
+}
+
+// buildChild makes the actor, with marks at which it can be made to die.
+func buildChild(t *testing.T) string {
+	if built := os.Getenv(childVariable); built != "" {
+		return built
+	}
+	path := filepath.Join(t.TempDir(), "child")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-tags", "failpoint", "-o", path, "./child").CombinedOutput()
+	if err != nil {
+		t.Fatalf("build the actor: %v: %s", err, out)
+	}
+	return path
+}

@@ -1,0 +1,147 @@
+// Command child is the actor that the chaos tests kill: what it does with a record depends on the record alone, and each call is in
+// the ledger before its handler returns.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/chaos/ledger"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/rabbit"
+)
+
+// The variables that are not the actor's own.
+const (
+	ledgerVariable = "CHAOS_LEDGER"
+	proxyVariable  = "CHAOS_KAFKA_PROXY" // an address that every connection to Kafka goes to
+	slowVariable   = "CHAOS_SLOW"        // how long every 40th record takes
+)
+
+func main() {
+	w, err := ledger.Append(os.Getenv(ledgerVariable))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	slow, _ := time.ParseDuration(os.Getenv(slowVariable)) // none is zero
+	app := actor.App{Streams: actor.Streams{"orders": {Handler: handler(w, slow)}}}
+	if through := os.Getenv(proxyVariable); through != "" {
+		app.Brokers = newBrokers(through)
+	}
+	actor.Main(app)
+}
+
+var (
+	errFlaky = errors.New("flaky")
+	errBad   = errors.New("bad")
+)
+
+// handler writes down that a call begins, works, and writes down how it ends.
+func handler(w *ledger.Writer, slow time.Duration) stepwell.Handler {
+	return func(ctx context.Context, m *stepwell.Message) error {
+		e, err := entry(m)
+		if err != nil {
+			return err
+		}
+		if err := w.Write(e); err != nil {
+			panic(err)
+		}
+		verdict := work(ctx, e, slow)
+		e.Kind = kind(verdict)
+		if err := w.Write(e); err != nil {
+			panic(err)
+		}
+		return verdict
+	}
+}
+
+// entry is the beginning of a call. Key and value are numbers, the value with some weight behind it.
+func entry(m *stepwell.Message) (ledger.Entry, error) {
+	number, _, _ := bytes.Cut(m.Value, []byte(" "))
+	sequence, err := strconv.Atoi(string(number))
+	key, keyErr := strconv.Atoi(string(m.Key))
+	return ledger.Entry{
+		Position: ledger.Position{Partition: m.Origin.Partition, Offset: m.Origin.Offset},
+		Key:      key, Sequence: sequence, Attempt: m.Attempt, Replays: m.Replays, Kind: ledger.Began,
+	}, errors.Join(err, keyErr)
+}
+
+// work is what the record demands: of 40 records ten fail twice, one fails until it is replayed, one is dead until then, one is skipped
+// and one is slow.
+func work(ctx context.Context, e ledger.Entry, slow time.Duration) error {
+	pause := time.Millisecond
+	if e.Sequence%40 == 33 {
+		pause = max(pause, slow)
+	}
+	select {
+	case <-time.After(pause):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	switch n := e.Sequence % 40; {
+	case n%4 == 3 && e.Attempt <= 2:
+		return errFlaky
+	case n == 10 && e.Replays == 0:
+		return errBad
+	case n == 20 && e.Replays == 0:
+		return stepwell.DeadLetter(errBad)
+	case n == 30:
+		return stepwell.Skip("not wanted")
+	}
+	return nil
+}
+
+func kind(verdict error) ledger.Kind {
+	if errors.Is(verdict, context.Canceled) {
+		return ledger.Cancelled
+	}
+	switch stepwell.VerdictOf(verdict).Kind {
+	case stepwell.Done:
+		return ledger.Done
+	case stepwell.Dead:
+		return ledger.Dead
+	case stepwell.Skipped:
+		return ledger.Skipped
+	default:
+		return ledger.Failed
+	}
+}
+
+// brokers are those that the environment names, but Kafka is reached through a proxy, whatever address it gives itself.
+type brokers struct {
+	through string
+	rabbit  *rabbit.Broker
+}
+
+func newBrokers(through string) *brokers {
+	timeout, _ := time.ParseDuration(os.Getenv("RABBITMQ_CONFIRM_TIMEOUT")) // none: the default
+	return &brokers{through, rabbit.New(rabbit.Config{
+		URLs: []string{os.Getenv("RABBITMQ_URL")}, ConnectionName: os.Getenv("APP_NAME"), ConfirmTimeout: timeout,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})}
+}
+
+func (b *brokers) Run(ctx context.Context) error { return b.rabbit.Run(ctx) }
+func (b *brokers) Queues() queue.Broker          { return b.rabbit }
+func (b *brokers) Notice() string                { return "Kafka is reached through a proxy" }
+
+func (b *brokers) Kafka(context.Context) ([]kgo.Opt, error) {
+	return []kgo.Opt{
+		kgo.SeedBrokers(b.through),
+		kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: 3 * time.Second}).DialContext(ctx, network, b.through)
+		}),
+	}, nil
+}

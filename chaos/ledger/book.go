@@ -1,0 +1,155 @@
+package ledger
+
+import "fmt"
+
+// Record is what was produced.
+type Record struct{ Key, Sequence int }
+
+// Rules are what the actor was told to do.
+type Rules struct {
+	// Tries is the budget: one more than the retries.
+	Tries int
+}
+
+// Book is what is known of a run. It has no lock.
+type Book struct {
+	rules    Rules
+	produced map[Position]Record
+	records  map[Position]*history
+	wrong    []string
+	wrongs   int
+
+	Calls, Repeats, Cancelled int
+}
+
+// history is what happened to one record.
+type history struct {
+	settled bool // some call of it had a verdict
+	done    bool // success or skip
+	tries   map[try]*outcome
+}
+
+type try struct{ replays, attempt int }
+
+type outcome struct {
+	ended        int // with a verdict
+	failed, dead bool
+}
+
+// NewBook makes an empty book.
+func NewBook(rules Rules) *Book {
+	return &Book{rules: rules, produced: map[Position]Record{}, records: map[Position]*history{}}
+}
+
+// Produced notes a record that Kafka has confirmed.
+func (b *Book) Produced(p Position, r Record) { b.produced[p] = r }
+
+// Note takes the next entry of the ledger, in its order, and complains about calls that should not be.
+func (b *Book) Note(e Entry) {
+	h := b.records[e.Position]
+	if h == nil {
+		h = &history{tries: map[try]*outcome{}}
+		b.records[e.Position] = h
+	}
+	t := try{e.Replays, e.Attempt}
+	o := h.tries[t]
+	if o == nil {
+		o = &outcome{}
+		h.tries[t] = o
+	}
+	if e.Kind == Began {
+		b.Calls++
+		b.mayBegin(e, h)
+		return
+	}
+	if e.Kind == Cancelled {
+		b.Cancelled++
+		return
+	}
+	if o.ended++; o.ended > 1 {
+		b.Repeats++
+	}
+	h.settled = true
+	h.done = h.done || e.Kind == Done || e.Kind == Skipped
+	o.failed = o.failed || e.Kind == Failed
+	o.dead = o.dead || e.Kind == Dead
+}
+
+// mayBegin says what must be true before a call.
+func (b *Book) mayBegin(e Entry, h *history) {
+	if e.Attempt < 1 || e.Attempt > b.rules.Tries {
+		b.complain("%v: attempt %d of %d", e.Position, e.Attempt, b.rules.Tries)
+	}
+	if e.Attempt > 1 {
+		if before := h.tries[try{e.Replays, e.Attempt - 1}]; before == nil || !before.failed {
+			b.complain("%v: attempt %d though attempt %d did not fail", e.Position, e.Attempt, e.Attempt-1)
+		}
+	}
+	if e.Replays > 0 && e.Attempt == 1 && !h.mayBeDead(e.Replays-1, b.rules.Tries) {
+		b.complain("%v: replayed though it was not dead", e.Position)
+	}
+}
+
+// mayBeDead says whether the record had a reason to go to the dead set after so many replays.
+func (h *history) mayBeDead(replays, tries int) bool {
+	for t, o := range h.tries {
+		if t.replays == replays && (o.dead || o.failed && t.attempt == tries) {
+			return true
+		}
+	}
+	return false
+}
+
+const mostComplaints = 20
+
+func (b *Book) complain(format string, args ...any) {
+	if b.wrongs++; b.wrongs <= mostComplaints {
+		b.wrong = append(b.wrong, fmt.Sprintf(format, args...))
+	}
+}
+
+// Committed complains when a commit is past a record that no call has settled. Ask it with commits that were read before the
+// ledger was: then what they are about is in the book.
+func (b *Book) Committed(partition int32, from, next int64) {
+	for offset := from; offset < next; offset++ {
+		p := Position{partition, offset}
+		if h := b.records[p]; h == nil || !h.settled {
+			b.complain("%v: not settled, but partition %d is committed up to %d", p, partition, next)
+			return
+		}
+	}
+}
+
+// Done says how many of the produced records are done, and how many have a reason to rest in the dead set.
+func (b *Book) Done() (done, dead int) {
+	for p := range b.produced {
+		h := b.records[p]
+		switch {
+		case h == nil:
+		case h.done:
+			done++
+		case h.restsDead(b.rules.Tries):
+			dead++
+		}
+	}
+	return done, dead
+}
+
+// restsDead says whether the last budget was used up.
+func (h *history) restsDead(tries int) bool {
+	last := 0
+	for t := range h.tries {
+		last = max(last, t.replays)
+	}
+	return h.mayBeDead(last, tries)
+}
+
+// Over says whether nothing is left to do: all records are done, have a reason to rest in the dead set, or were removed.
+func (b *Book) Over(removed map[Position]bool) bool {
+	for p := range b.produced {
+		if h := b.records[p]; !removed[p] && (h == nil || !h.done && !h.restsDead(b.rules.Tries)) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,131 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// End is what a run left behind, when all actors were gone.
+type End struct {
+	// Queues are the records in each queue, once for each copy.
+	Queues map[string][]Position
+	// Removed are records that an operator, or Kafka's retention, took away: they were counted before.
+	Removed map[Position]bool
+	// Held is how many more messages an operator's delete may have taken, of which it is not known which they were.
+	Held int
+}
+
+// Report is the verdict over a run.
+type Report struct {
+	Records, Calls, Repeats, Cancelled, Copies, Resting int
+
+	Lost  []Position
+	Wrong []string
+}
+
+// Judge counts what is lost and says what else is wrong, or is as it should be. entries are the whole ledger, in order.
+func (b *Book) Judge(end End, entries []Entry) Report {
+	r := Report{Records: len(b.produced), Calls: b.Calls, Repeats: b.Repeats, Cancelled: b.Cancelled}
+	resting := b.resting(end, &r)
+	for p := range b.produced {
+		h := b.records[p]
+		if done := h != nil && h.done; !done && !resting[p] && !end.Removed[p] {
+			r.Lost = append(r.Lost, p)
+		}
+	}
+	slices.SortFunc(r.Lost, compare)
+	if len(r.Lost) <= end.Held {
+		r.Lost = nil
+	}
+	b.authentic(entries)
+	b.inOrder(entries, end.Removed)
+	r.Wrong = b.wrong
+	if more := b.wrongs - len(b.wrong); more > 0 {
+		r.Wrong = append(slices.Clip(r.Wrong), fmt.Sprintf("and %d more like these", more))
+	}
+	return r
+}
+
+// resting is what is in a queue. A message that nobody produced, or that is dead without a reason, does not belong there.
+func (b *Book) resting(end End, r *Report) map[Position]bool {
+	resting := map[Position]bool{}
+	for _, name := range slices.Sorted(maps.Keys(end.Queues)) {
+		for _, p := range end.Queues[name] {
+			h := b.records[p]
+			if _, ok := b.produced[p]; !ok {
+				b.complain("%v: in queue %s, but it was never produced", p, name)
+			}
+			if strings.HasSuffix(name, ".dead_set") && (h == nil || !h.everDead(b.rules.Tries)) {
+				b.complain("%v: in the dead set without a reason", p)
+			}
+			if resting[p] || h != nil && h.done {
+				r.Copies++
+			}
+			resting[p] = true
+		}
+	}
+	r.Resting = len(resting)
+	return resting
+}
+
+func (h *history) everDead(tries int) bool {
+	for t := range h.tries {
+		if h.mayBeDead(t.replays, tries) {
+			return true
+		}
+	}
+	return false
+}
+
+// authentic complains about calls with a record that is not the one that was produced there.
+func (b *Book) authentic(entries []Entry) {
+	for _, e := range entries {
+		if r, ok := b.produced[e.Position]; !ok || r != (Record{e.Key, e.Sequence}) {
+			b.complain("%v: the handler saw key %d and sequence %d, produced was %v (%t)", e.Position, e.Key, e.Sequence, r, ok)
+		}
+	}
+}
+
+// inOrder complains where the first try of a record ever began before that of its key's record before it had ended. Tries that are
+// made again after a crash are not first ones.
+func (b *Book) inOrder(entries []Entry, removed map[Position]bool) {
+	type lane struct {
+		partition int32
+		key       int
+	}
+	lanes := map[lane][]int64{}
+	for p, r := range b.produced {
+		l := lane{p.Partition, r.Key}
+		lanes[l] = append(lanes[l], p.Offset)
+	}
+	before := map[Position]Position{}
+	for l, offsets := range lanes {
+		slices.Sort(offsets)
+		for i := 1; i < len(offsets); i++ {
+			before[Position{l.partition, offsets[i]}] = Position{l.partition, offsets[i-1]}
+		}
+	}
+	ended, began := map[Position]bool{}, map[Position]bool{}
+	for _, e := range entries {
+		if e.Attempt != 1 || e.Replays != 0 {
+			continue
+		}
+		switch p, ok := before[e.Position]; {
+		case e.Kind == Cancelled:
+		case e.Kind != Began:
+			ended[e.Position] = true
+		case !began[e.Position]:
+			began[e.Position] = true
+			if ok && !ended[p] && !removed[p] {
+				b.complain("%v: began before %v of the same key had ended", e.Position, p)
+			}
+		}
+	}
+}
+
+func compare(x, y Position) int {
+	return cmp.Or(cmp.Compare(x.Partition, y.Partition), cmp.Compare(x.Offset, y.Offset))
+}

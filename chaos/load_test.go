@@ -1,0 +1,86 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell/chaos/ledger"
+)
+
+// load produces records at a steady rate, whatever happens, until it is stopped.
+type load struct {
+	r     *run
+	end   context.CancelFunc
+	ended chan struct{}
+
+	mu   sync.Mutex
+	next map[int32]int64 // the end of each partition
+	err  error
+}
+
+func (r *run) startLoad() *load {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &load{r: r, end: cancel, ended: make(chan struct{}), next: map[int32]int64{}}
+	go func() {
+		defer close(l.ended)
+		l.run(ctx)
+	}()
+	r.t.Cleanup(func() { cancel(); <-l.ended })
+	return l
+}
+
+func (l *load) run(ctx context.Context) {
+	const tick = 20 * time.Millisecond
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	weight := strings.Repeat("x", 200)
+	for n := 0; ctx.Err() == nil; <-ticker.C {
+		for range rate / int(time.Second/tick) {
+			l.produce(n, weight)
+			n++
+		}
+	}
+}
+
+// produce hands the record over to the client, which tries for ever: it has none in doubt at the end.
+func (l *load) produce(n int, weight string) {
+	record := ledger.Record{Key: n % 50, Sequence: n}
+	l.r.client.Produce(context.Background(), &kgo.Record{
+		Topic: l.r.topic, Partition: int32((n + n/40) % partitions),
+		Key: fmt.Append(nil, record.Key), Value: fmt.Appendf(nil, "%d %s", n, weight),
+	}, func(k *kgo.Record, err error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if err != nil {
+			l.err = err
+			return
+		}
+		l.next[k.Partition] = max(l.next[k.Partition], k.Offset+1)
+		l.r.watch.produced(ledger.Position{Partition: k.Partition, Offset: k.Offset}, record)
+	})
+}
+
+// stop ends the load and waits until Kafka has all of it.
+func (l *load) stop() {
+	l.r.t.Helper()
+	l.end()
+	<-l.ended
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	l.r.check(l.r.client.Flush(ctx))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.r.check(l.err)
+}
+
+func (l *load) ends() map[int32]int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.next)
+}

@@ -1,0 +1,176 @@
+package chaos
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/failpoint"
+)
+
+// process is an actor in a process of its own.
+type process struct {
+	r       *run
+	cmd     *exec.Cmd
+	address string
+	log     string
+	ended   chan struct{}
+	err     error // set before ended is closed
+}
+
+// spawn starts one more actor.
+func (r *run) spawn() *process { return r.spawnWith(nil) }
+
+func (r *run) spawnWith(more settings) *process {
+	r.t.Helper()
+	u, err := url.Parse(r.rabbit.URL)
+	r.check(err)
+	u.Host = r.toRabbit.Addr()
+	p := &process{r: r, cmd: exec.Command(r.child), address: freeAddress(r), ended: make(chan struct{})}
+	p.log = fmt.Sprintf("%s.%d.log", r.ledger, len(r.actors))
+	env := settings{
+		"CHAOS_LEDGER": r.ledger, "CHAOS_KAFKA_PROXY": r.toKafka.Addr(),
+		"APP_NAME": r.app, "KAFKA_BROKERS": r.kafka.Bootstrap, "RABBITMQ_URL": u.String(), "STREAMS_ORDERS_TOPICS": r.topic,
+		"RETRY_COUNT": fmt.Sprint(retries), "RETRY_DELAY": delay, "RETRY_PREFETCH": "50",
+		"KAFKA_SESSION_TIMEOUT": "6s", "RABBITMQ_CONFIRM_TIMEOUT": "5s", "SHUTDOWN_TIMEOUT": "15s", "SERVER_ADDRESS": p.address,
+	}
+	maps.Copy(env, r.env)
+	maps.Copy(env, more)
+	p.cmd.Env = os.Environ()
+	for k, v := range env {
+		p.cmd.Env = append(p.cmd.Env, k+"="+v)
+	}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := os.Create(p.log)
+	r.check(err)
+	defer func() { _ = out.Close() }() // the child has its own
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	r.check(p.cmd.Start())
+	go func() {
+		defer close(p.ended)
+		p.err = p.cmd.Wait()
+	}()
+	r.actors = append(r.actors, p)
+	r.t.Cleanup(p.cleanUp)
+	return p
+}
+
+// dying starts an actor that kills itself at the n-th hit of a mark.
+func (r *run) dying(mark string, n int) *process {
+	return r.spawnWith(settings{failpoint.Variable: fmt.Sprintf("%s:%d", mark, n)})
+}
+
+func (p *process) cleanUp() {
+	_ = p.cmd.Process.Kill() // it has ended, unless the test failed
+	<-p.ended
+	if p.r.t.Failed() {
+		if data, err := os.ReadFile(p.log); err == nil {
+			p.r.t.Logf("the end of the log of process %d:\n%s", p.cmd.Process.Pid, data[max(0, len(data)-3000):])
+		}
+	}
+}
+
+// kill ends the actor with SIGKILL; it is none of ours from then on.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may have killed itself
+	<-p.ended
+	p.forget()
+}
+
+func (p *process) forget() {
+	for i, a := range p.r.actors {
+		if a == p {
+			p.r.actors = append(p.r.actors[:i:i], p.r.actors[i+1:]...)
+		}
+	}
+}
+
+// signal sends what may also stop or continue the actor.
+func (p *process) signal(s syscall.Signal) {
+	p.r.t.Helper()
+	p.r.check(p.cmd.Process.Signal(s))
+}
+
+// stop ends the actor in order, and fails the test if it is not.
+func (p *process) stop() {
+	p.r.t.Helper()
+	p.signal(syscall.SIGTERM)
+	const most = 20 * time.Second
+	select {
+	case <-p.ended:
+	case <-time.After(most):
+		p.r.t.Errorf("the actor did not end within %s of a SIGTERM", most)
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](p.err); ok {
+		p.r.t.Errorf("the actor ended with %v", exit)
+	}
+}
+
+// leave is stop for an actor that is none of ours from then on.
+func (p *process) leave() {
+	p.r.t.Helper()
+	p.stop()
+	p.forget()
+}
+
+// died waits until the actor has killed itself at its mark.
+func (p *process) died(most time.Duration) bool {
+	select {
+	case <-p.ended:
+		p.forget()
+		return true
+	case <-time.After(most):
+		return false
+	}
+}
+
+// said tells whether the log has the text.
+func (p *process) said(text string) bool {
+	data, err := os.ReadFile(p.log)
+	return err == nil && strings.Contains(string(data), text)
+}
+
+// ready tells whether the actor says so.
+func (p *process) ready() bool {
+	status, _, err := p.do(context.Background(), http.MethodGet, "/readyz", "")
+	return err == nil && status == http.StatusOK
+}
+
+// do asks the actor's API.
+func (p *process) do(ctx context.Context, method, path, body string) (int, string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+p.address+path, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	text, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text), cmp.Or(err, resp.Body.Close())
+}
+
+// freeAddress is one that nobody listens on, for the moment.
+func freeAddress(r *run) string {
+	r.t.Helper()
+	l, err := net.Listen("tcp", "localhost:0")
+	r.check(err)
+	defer func() { _ = l.Close() }() // it is given up
+	return l.Addr().String()
+}

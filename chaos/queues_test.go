@@ -1,0 +1,108 @@
+package chaos
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell/chaos/ledger"
+)
+
+func (r *run) queue(kind string) string { return r.app + ".orders." + kind }
+
+// kinds are the queues of a run, but for the dead set those that must be empty in the end.
+func kinds() []string { return []string{"instant", "delay.300", "dead_set"} }
+
+// channel opens a channel to RabbitMQ itself, not through the proxy, which ends with the run.
+func (r *run) channel() *amqp.Channel {
+	r.t.Helper()
+	ch, err := r.tryChannel()
+	r.check(err)
+	return ch
+}
+
+func (r *run) tryChannel() (*amqp.Channel, error) {
+	conn, err := amqp.Dial(r.rabbit.URL)
+	if err != nil {
+		return nil, err
+	}
+	r.t.Cleanup(func() { _ = conn.Close() }) // the node may have been killed since
+	return conn.Channel()
+}
+
+// waiting is how many messages wait for another try; one where nobody can tell.
+func (r *run) waiting() int {
+	conn, err := amqp.Dial(r.rabbit.URL)
+	if err != nil {
+		return 1
+	}
+	defer func() { _ = conn.Close() }() // it was only asked
+	n := 0
+	for _, kind := range kinds()[:2] {
+		ch, err := conn.Channel()
+		if err != nil {
+			return 1
+		}
+		q, err := ch.QueueDeclarePassive(r.queue(kind), true, false, false, false, nil)
+		if err != nil {
+			return 1
+		}
+		n += q.Messages
+	}
+	return n
+}
+
+// empty takes everything out of the queues, deletes them, and returns what it was.
+func (r *run) empty() map[string][]ledger.Position {
+	r.t.Helper()
+	found := map[string][]ledger.Position{}
+	for _, kind := range kinds() {
+		name := r.queue(kind)
+		for _, d := range r.take(name, true) {
+			found[name] = append(found[name], r.position(&d))
+		}
+	}
+	ch := r.channel()
+	for _, kind := range kinds() {
+		_, err := ch.QueueDelete(r.queue(kind), false, false, false)
+		r.check(err)
+	}
+	return found
+}
+
+// take consumes a queue until nothing more comes. Without acks it holds the messages, on a connection of its own that stays open.
+func (r *run) take(name string, ack bool) []amqp.Delivery {
+	r.t.Helper()
+	const quiet = 500 * time.Millisecond // what the actors gave back when they ended may be on its way
+	deliveries, err := r.channel().Consume(name, "", ack, false, false, false, nil)
+	r.check(err)
+	var all []amqp.Delivery
+	for {
+		select {
+		case d, ok := <-deliveries:
+			if !ok {
+				r.t.Fatalf("the channel was closed while %s was emptied", name)
+			}
+			all = append(all, d)
+		case <-time.After(quiet):
+			return all
+		}
+	}
+}
+
+// position reads the message's id: topic:partition:offset.
+func (r *run) position(d *amqp.Delivery) ledger.Position {
+	r.t.Helper()
+	parts := strings.Split(d.MessageId, ":")
+	if len(parts) != 3 || parts[0] != r.topic {
+		r.t.Errorf("a message with the id %q is in %s", d.MessageId, d.RoutingKey)
+		return ledger.Position{Partition: -1, Offset: -1}
+	}
+	partition, err := strconv.ParseInt(parts[1], 10, 32)
+	r.check(err)
+	offset, err := strconv.ParseInt(parts[2], 10, 64)
+	r.check(err)
+	return ledger.Position{Partition: int32(partition), Offset: offset}
+}

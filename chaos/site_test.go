@@ -1,0 +1,174 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell/chaos/ledger"
+	"github.com/stepwell/stepwell/chaos/proxy"
+	"github.com/stepwell/stepwell/internal/testbroker"
+)
+
+const (
+	partitions = 4
+	rate       = 400 // records a second
+	retries    = 3
+	delay      = "300ms"
+	// linger is how long the load goes on after the faults.
+	linger = 2 * time.Second
+	// patience is how long nothing may happen before a run is judged as it is; settleLimit bounds the whole wait.
+	patience    = 40 * time.Second
+	settleLimit = 3 * time.Minute
+)
+
+// site is a Kafka and a RabbitMQ for scenarios that run one after the other.
+type site struct {
+	release, child string
+	rabbit         *testbroker.Rabbit
+	kafka          *testbroker.Cluster
+}
+
+// scenario is what happens to a run under load.
+type scenario struct {
+	name  string
+	short bool // part of the selection for every day
+	env   settings
+	fault func(r *run)
+}
+
+// settings are environment variables of the actors.
+type settings map[string]string
+
+// run is one scenario under way.
+type run struct {
+	*site
+	t                 *testing.T
+	random            *rand.Rand
+	app, topic        string
+	client            *kgo.Client
+	toRabbit, toKafka *proxy.Proxy
+	env               settings
+	actors            []*process
+	ledger            string
+	watch             *watch
+	load              *load
+	end               ledger.End
+}
+
+// test runs the scenario and fails when anything is lost, or is not as it should be.
+func (s *site) test(t *testing.T, c scenario, random *rand.Rand) {
+	r := s.start(t, c, random)
+	r.until("work goes on", time.Minute, func() bool { done, _ := r.watch.done(); return done > 200 })
+	began := time.Now()
+	c.fault(r)
+	healed := time.Now()
+	r.pause(linger)
+	r.load.stop()
+	r.settle()
+	for _, p := range r.actors {
+		p.stop()
+	}
+	r.end.Queues = r.empty()
+	report, entries := r.watch.judge(r.end)
+	result := summary{
+		Scenario: c.name, RabbitMQ: s.rabbit.Version, Records: report.Records, Calls: report.Calls, Lost: len(report.Lost), Removed: len(r.end.Removed),
+		Repeats: report.Repeats, Copies: report.Copies, Resting: report.Resting, Wrong: len(report.Wrong),
+		Fault: healed.Sub(began), Recovery: recovery(entries, healed),
+	}
+	t.Log(result)
+	result.keep(t)
+	if n := len(report.Lost); n > 0 {
+		t.Errorf("%d records are lost: %v", n, report.Lost[:min(n, 10)])
+	}
+	for _, w := range report.Wrong {
+		t.Error(w)
+	}
+}
+
+func (s *site) start(t *testing.T, c scenario, random *rand.Rand) *run {
+	name := fmt.Sprintf("c%d", time.Now().UnixNano()%1e12)
+	r := &run{site: s, t: t, random: random, app: name, topic: name + ".v1", env: c.env, end: ledger.End{Removed: map[ledger.Position]bool{}}}
+	u, err := url.Parse(s.rabbit.URL)
+	r.check(err)
+	r.toRabbit, r.toKafka = r.proxy(u.Host), r.proxy(s.kafka.Bootstrap)
+	r.client, err = kgo.NewClient(kgo.SeedBrokers(s.kafka.Bootstrap), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(time.Second))
+	r.check(err)
+	t.Cleanup(r.client.Close)
+	made, err := kadm.NewClient(r.client).CreateTopic(t.Context(), partitions, -1, nil, r.topic)
+	r.check(err)
+	r.check(made.Err)
+	r.ledger = filepath.Join(t.TempDir(), "ledger")
+	r.watch = r.startWatch()
+	r.spawn()
+	r.spawn()
+	r.load = r.startLoad()
+	return r
+}
+
+func (r *run) proxy(to string) *proxy.Proxy {
+	r.t.Helper()
+	p, err := proxy.New(to)
+	r.check(err)
+	r.t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			r.t.Error(err)
+		}
+	})
+	return p
+}
+
+// settle waits until all that was produced is done or rests in the dead set, or nothing happens any longer.
+func (r *run) settle() {
+	limit, last, since := time.Now().Add(settleLimit), -1, time.Now()
+	for time.Now().Before(limit) && time.Since(since) < patience {
+		done, calls := r.watch.progress(r.end.Removed)
+		if calls != last {
+			last, since = calls, time.Now()
+		}
+		if done && r.watch.committed(r.load.ends()) && r.waiting() == 0 {
+			return
+		}
+		r.pause(100 * time.Millisecond)
+	}
+	r.t.Log("not all was settled in time")
+}
+
+// pause lets some time pass.
+func (r *run) pause(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-r.t.Context().Done():
+	}
+}
+
+// until waits for the condition.
+func (r *run) until(what string, most time.Duration, ok func() bool) {
+	r.t.Helper()
+	limit := time.Now().Add(most)
+	for !ok() {
+		if time.Now().After(limit) {
+			r.t.Fatalf("not within %s: %s", most, what)
+		}
+		r.pause(50 * time.Millisecond)
+	}
+}
+
+// shortly bounds one question to a broker.
+func (r *run) shortly() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 3*time.Second)
+}
+
+func (r *run) check(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}

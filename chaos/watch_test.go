@@ -1,0 +1,136 @@
+package chaos
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/stepwell/stepwell/chaos/ledger"
+)
+
+// lookEvery is how often the commits are held against the ledger.
+const lookEvery = 50 * time.Millisecond
+
+// watch reads the ledger and the commits while the scenario runs.
+type watch struct {
+	r      *run
+	reader *ledger.Reader
+	stop   context.CancelFunc
+	ended  chan struct{}
+
+	mu      sync.Mutex
+	book    *ledger.Book
+	entries []ledger.Entry
+	commits map[int32]int64
+	err     error
+}
+
+func (r *run) startWatch() *watch {
+	reader, err := ledger.Open(r.ledger)
+	r.check(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &watch{
+		r: r, reader: reader, stop: cancel, ended: make(chan struct{}),
+		book: ledger.NewBook(ledger.Rules{Tries: 1 + retries}), commits: map[int32]int64{},
+	}
+	go func() {
+		defer close(w.ended)
+		w.run(ctx)
+	}()
+	r.t.Cleanup(func() {
+		w.close()
+		_ = reader.Close() // it was only read
+	})
+	return w
+}
+
+func (w *watch) close() {
+	w.stop()
+	<-w.ended
+}
+
+func (w *watch) run(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		w.look(ctx)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look reads the commits first: what they are about is then in the ledger.
+func (w *watch) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	commits, err := kadm.NewClient(w.r.client).FetchOffsets(ctx, w.r.app+".orders")
+	if err != nil {
+		commits = nil // Kafka is away
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.read()
+	commits.Each(func(o kadm.OffsetResponse) {
+		if o.Topic == w.r.topic && o.Err == nil {
+			w.book.Committed(o.Partition, w.commits[o.Partition], o.At)
+			w.commits[o.Partition] = o.At
+		}
+	})
+}
+
+func (w *watch) read() {
+	entries, err := w.reader.Next()
+	if err != nil {
+		w.err = err
+	}
+	for _, e := range entries {
+		w.book.Note(e)
+	}
+	w.entries = append(w.entries, entries...)
+}
+
+func (w *watch) produced(p ledger.Position, r ledger.Record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.book.Produced(p, r)
+}
+
+// done is how many records are done, and rest dead.
+func (w *watch) done() (done, dead int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.book.Done()
+}
+
+// progress tells whether nothing is left to do, and how much was done.
+func (w *watch) progress(removed map[ledger.Position]bool) (over bool, calls int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.book.Over(removed), w.book.Calls
+}
+
+// committed tells whether everything up to these ends is committed.
+func (w *watch) committed(ends map[int32]int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for partition, end := range ends {
+		if w.commits[partition] != end {
+			return false
+		}
+	}
+	return true
+}
+
+// judge ends the watch.
+func (w *watch) judge(end ledger.End) (ledger.Report, []ledger.Entry) {
+	w.r.t.Helper()
+	w.close()
+	w.look(context.Background())
+	w.r.check(w.err)
+	return w.book.Judge(end, w.entries), w.entries
+}
