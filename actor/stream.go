@@ -25,6 +25,7 @@ type stream struct {
 	app       *config.Config
 	cfg       config.Stream
 	log       *slog.Logger
+	plain     *slog.Logger // for the reader, which names the stream itself
 	telemetry *telemetry.Stream
 	dispatch  *dispatch
 	retrier   *retry.Retrier // nil where RETRY_ENABLED is false
@@ -39,7 +40,7 @@ type stream struct {
 func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	cfg := a.cfg.Stream(id)
 	t := a.telemetry.Stream(id)
-	st := &stream{id: id, app: a.cfg, cfg: cfg, log: a.log.With("stream", id), telemetry: t}
+	st := &stream{id: id, app: a.cfg, cfg: cfg, log: a.log.With("stream", id), plain: a.log, telemetry: t}
 	st.waitsFor("its turn to start")
 	st.dispatch = &dispatch{
 		caller: caller{
@@ -86,7 +87,7 @@ func (s *stream) open(kafka []kgo.Opt) error {
 		Topics: s.cfg.Topics, Pattern: s.cfg.TopicPattern, Start: s.cfg.Start, MaxAge: s.cfg.MaxAge,
 		WindowMessages: s.cfg.WindowMessages, WindowBytes: s.cfg.WindowBytes,
 		SessionTimeout: s.app.Kafka.SessionTimeout, GroupProtocol: s.app.Kafka.GroupProtocol,
-		Kafka: kafka, ConfirmsHealthy: s.confirmsHealthy, Forgotten: forgotten, Logger: s.log, Telemetry: s.telemetry,
+		Kafka: kafka, ConfirmsHealthy: s.confirmsHealthy, Forgotten: forgotten, Logger: s.plain, Telemetry: s.telemetry,
 	}, s.dispatch.first)
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", s.id, err)

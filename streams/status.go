@@ -90,7 +90,7 @@ func (s *status) sinceWell() time.Duration {
 
 // reached notes the result of a look at the cluster.
 func (s *status) reached(err error) {
-	s.note("kafka is out of reach", &s.reach, err)
+	s.note("the stream cannot read Kafka", &s.reach, err)
 	s.set(func() {
 		s.wellAt = time.Now()
 		if err != nil || !s.isMember {
