@@ -141,10 +141,11 @@ func (a *Actor) start(ctx context.Context, parts *stack) error {
 	return nil
 }
 
-// stopFunction waits until everything above it is gone, then calls the user's.
+// stopFunction waits until everything above it is gone, then calls the user's, unless the start function failed: what that had opened
+// by then is its own to close, and a stop function need not look for what is not there.
 func (a *Actor) stopFunction(ctx context.Context) error {
 	<-ctx.Done()
-	if a.app.Stop == nil {
+	if a.app.Stop == nil || !a.started.Load() {
 		return nil
 	}
 	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.lastPart())

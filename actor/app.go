@@ -25,9 +25,9 @@ type App struct {
 	Streams Streams
 	// Use is the middleware of all streams, outermost first, around that of each stream.
 	Use []stepwell.Middleware
-	// Start runs before any message. Its error ends the actor.
+	// Start runs before any message. Its error ends the actor; Stop is not called then.
 	Start func(context.Context, *Env) error
-	// Stop runs after the last message, also when Start failed. Its context ends with the shutdown budget.
+	// Stop runs after the last message. Its context ends with the shutdown budget.
 	Stop func(context.Context) error
 	// HTTP serves every path that is not the actor's own.
 	HTTP http.Handler

@@ -59,6 +59,7 @@ func TestAnErrorOfTheStartFunctionEndsTheActor(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		app := orders(func(context.Context, *stepwell.Message) error { return nil })
 		app.Start = func(context.Context, *actor.Env) error { return errors.New("no database") }
+		app.Stop = func(context.Context) error { t.Error("stop of what never started"); return nil }
 		r := w.start(app, nil)
 		<-r.ended
 		if r.err == nil || !strings.Contains(r.err.Error(), "no database") {
