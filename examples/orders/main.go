@@ -40,7 +40,14 @@ func charge(_ context.Context, o Order, m *stepwell.Message) error {
 func main() {
 	brokers := embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 4}})
 	samples := &producer{brokers: brokers}
-	actor.Main(actor.App{
+	shop := app(brokers)
+	shop.Start, shop.Stop = samples.start, samples.stop
+	actor.Main(shop)
+}
+
+// app is the actor without its sample orders: main_test.go runs it too.
+func app(brokers actor.Brokers) actor.App {
+	return actor.App{
 		Name:    "shop",
 		Brokers: brokers,
 		Streams: actor.Streams{"orders": {
@@ -50,9 +57,7 @@ func main() {
 				Retry:  config.Retry{Count: new(2), Delay: time.Second},
 			},
 		}},
-		Start: samples.start,
-		Stop:  samples.stop,
-	})
+	}
 }
 
 const where = `
