@@ -42,6 +42,7 @@ const (
 	ReasonDecode      = "decode"      // the value could not be decoded
 	ReasonUndecodable = "undecodable" // the envelope could not be read
 	ReasonTooLarge    = "too_large"   // larger than RabbitMQ takes
+	ReasonGone        = "gone"        // it was larger than RabbitMQ takes, and Kafka no longer has it
 )
 
 // Verdict is what an error of a handler means.

@@ -57,8 +57,8 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	var err error
 	st.retrier, err = retry.New(retry.Config{
 		App: a.cfg.App.Name, Stream: id,
-		Delays:  retry.Linear(cfg.Retry.Delay, cfg.Retry.Step, *cfg.Retry.Count),
-		Broker:  a.queues,
+		Delays: retry.Linear(cfg.Retry.Delay, cfg.Retry.Step, *cfg.Retry.Count),
+		Broker: a.queues, Source: records{a.brokers},
 		Workers: cfg.Concurrency, Prefetch: cfg.Retry.Prefetch,
 		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: a.cfg.RabbitMQ.ConsumerTimeout,
 		Telemetry: t, Logger: st.log,
@@ -71,7 +71,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	topology := st.retrier.Topology()
 	st.deadSet = deadset.New(deadset.Config{
 		App: a.cfg.App.Name, Stream: id, Queue: topology.DeadSet, Instant: topology.Instant,
-		Broker: a.queues, WalkBytes: a.cfg.DeadSet.WalkBytes,
+		Broker: a.queues, Source: records{a.brokers}, WalkBytes: a.cfg.DeadSet.WalkBytes,
 	})
 	return st, nil
 }

@@ -14,6 +14,8 @@ type Page struct {
 	Messages []Entry
 	// Depth is how many there were.
 	Depth int
+
+	pointers []pointed
 }
 
 const (
@@ -47,6 +49,7 @@ func (s *Set) Peek(ctx context.Context, count int) (Page, error) {
 	if err != nil {
 		return Page{}, fmt.Errorf("peek: %w", err)
 	}
+	s.resolve(ctx, &page)
 	s.remember(page, count, changes)
 	return page, nil
 }
@@ -117,7 +120,11 @@ func (s *Set) read(ctx context.Context, lease queue.Lease, count int) (page Page
 	}
 	page.Depth = w.Depth()
 	for _, d := range w.Deliveries() {
-		page.Messages = append(page.Messages, view(d))
+		entry, pointer := view(d)
+		if pointer != nil {
+			page.pointers = append(page.pointers, pointed{len(page.Messages), pointer})
+		}
+		page.Messages = append(page.Messages, entry)
 		old = old || d.Returns > worn
 	}
 	_, err = w.Close(ctx)

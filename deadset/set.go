@@ -21,6 +21,8 @@ type Config struct {
 	Broker         queue.Broker
 	// WalkBytes bounds the memory that a walk keeps; 0: 64 MiB.
 	WalkBytes int
+	// Source has the values that were too large for the dead set, so that a peek shows them. Nil: it does not.
+	Source Source
 }
 
 // Result is what a replay or a delete did.

@@ -41,6 +41,8 @@ type Entry struct {
 	// Value is JSON where it is JSON, else text where it is that, else base64: Encoding says which.
 	Value    any    `json:"value"`
 	Encoding string `json:"encoding,omitempty"`
+	// ValueError says why the value of a record that is only in Kafka is not shown.
+	ValueError string `json:"value_error,omitempty"`
 	// Truncated says that only the first 64 KiB are shown, of Size bytes.
 	Truncated bool  `json:"truncated,omitempty"`
 	Size      int64 `json:"size"`
@@ -64,36 +66,53 @@ type Header struct {
 	Encoding string `json:"encoding,omitempty"`
 }
 
-// view shows a message, also one that nobody can read.
-func view(d queue.Delivery) Entry {
+// view shows a message, also one that nobody can read. pointer is its envelope where its value is only in Kafka.
+func view(d queue.Delivery) (shown Entry, pointer *envelope.Envelope) {
 	e, err := envelope.Decode(d.Message)
-	if err != nil {
-		f := envelope.FailureOf(d.Message)
-		entry := Entry{
-			ID: text(d.ID), Headers: []Header{}, DiedAt: instant(f.At), Reason: f.Reason, Error: f.Error, Size: int64(len(d.Body)),
-		}
-		if entry.Reason == "" {
-			entry.Reason, entry.Error = stepwell.ReasonUndecodable, text(err.Error())
-		}
-		entry.Value, entry.Encoding, entry.Truncated = shown(d.Body)
-		return entry
+	switch {
+	case err != nil:
+		return unreadable(d, err), nil
+	case e.Pointer:
+		return readable(e), e
 	}
+	return readable(e), nil
+}
+
+func unreadable(d queue.Delivery, err error) Entry {
+	f := envelope.FailureOf(d.Message)
+	entry := Entry{
+		ID: text(d.ID), Headers: []Header{}, DiedAt: instant(f.At), Reason: f.Reason, Error: f.Error, Size: int64(len(d.Body)),
+	}
+	if entry.Reason == "" {
+		entry.Reason, entry.Error = stepwell.ReasonUndecodable, text(err.Error())
+	}
+	entry.Value, entry.Encoding, entry.Truncated = shown(d.Body)
+	return entry
+}
+
+func readable(e *envelope.Envelope) Entry {
 	m := &e.Message
 	entry := Entry{
 		ID: m.ID, Stream: m.Stream, Channel: m.Channel,
 		Topic: m.Origin.Topic, Partition: m.Origin.Partition, Offset: m.Origin.Offset,
-		Timestamp: instant(m.Time), Headers: headers(m.Headers), Size: int64(len(m.Value)),
-		Attempts: m.Attempt, AttemptsTotal: e.AttemptsTotal, Replays: m.Replays,
+		Timestamp: instant(m.Time),
+		Attempts:  m.Attempt, AttemptsTotal: e.AttemptsTotal, Replays: m.Replays,
 		FirstFailedAt: instant(m.FirstFailed), DiedAt: instant(e.DiedAt),
 		Reason: e.Failure.Reason, Error: e.Failure.Error, ErrorType: e.Failure.ErrorType, Stack: e.Failure.Stack,
 		TraceID: traceID(e.TraceParent),
 	}
+	entry.record(m)
 	if e.Pointer {
 		entry.Size = e.Size
 	}
-	entry.Key, entry.KeyEncoding, _ = words(m.Key)
-	entry.Value, entry.Encoding, entry.Truncated = shown(m.Value)
 	return entry
+}
+
+// record shows what came from Kafka.
+func (e *Entry) record(m *stepwell.Message) {
+	e.Headers, e.Size = headers(m.Headers), int64(len(m.Value))
+	e.Key, e.KeyEncoding, _ = words(m.Key)
+	e.Value, e.Encoding, e.Truncated = shown(m.Value)
 }
 
 // shown is a value as JSON where it is that, else as words.

@@ -39,7 +39,7 @@ func (r *Retrier) Run(stop, work context.Context, handle Handle) error {
 	for worker := range r.cfg.Workers {
 		workers.Go(func() {
 			for d := range jobs {
-				r.pick(work, worker, d, handle)
+				r.pick(stop, work, worker, d, handle)
 			}
 		})
 	}
@@ -82,7 +82,7 @@ func (r *Retrier) offer(ctx context.Context, jobs chan<- queue.Delivery, d queue
 }
 
 // pick is a worker's turn with one delivery.
-func (r *Retrier) pick(work context.Context, worker int, d queue.Delivery, handle Handle) {
+func (r *Retrier) pick(stop, work context.Context, worker int, d queue.Delivery, handle Handle) {
 	r.inFlight.Add(1)
 	if work.Err() != nil {
 		r.release(d)
@@ -99,8 +99,7 @@ func (r *Retrier) pick(work context.Context, worker int, d queue.Delivery, handl
 	if !r.memory.begin(j.try, func(settled bool) { r.repeated(d, settled) }) {
 		return
 	}
-	if e.Pointer {
-		r.returnPointer(j)
+	if e.Pointer && !r.fetch(stop, j) {
 		return
 	}
 	m := e.Message // the handler's own
@@ -120,16 +119,6 @@ func (r *Retrier) repeated(d queue.Delivery, settled bool) {
 	}
 	r.cfg.Telemetry.Duplicate()
 	r.ack(d)
-}
-
-// returnPointer puts a pointer that was replayed back into the dead set: its record cannot be handled here, since nothing reads
-// it from Kafka yet.
-func (r *Retrier) returnPointer(j *job) {
-	e := j.envelope
-	e.Failure.At, e.Failure.Error = time.Now(), "the record was too large to be parked: it is only in Kafka"
-	p := &parcel{envelope: e, made: e.Message.Attempt}
-	p.bury(stepwell.ReasonTooLarge, r.topology)
-	r.post(j.work, p, j.parked)
 }
 
 func (r *Retrier) ack(d queue.Delivery) {

@@ -23,6 +23,9 @@ type Config struct {
 	Delays []time.Duration
 	// Broker keeps the queues.
 	Broker queue.Broker
+	// Source has the records that were too large for the broker, so that a replay of their pointers can handle them. Nil: such a pointer goes back
+	// to the dead set.
+	Source Source
 	// Workers is how many messages run at once. Default 16.
 	Workers int
 	// Prefetch is the most messages to hold at once. Default 200; never less than one more than Workers.

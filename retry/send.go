@@ -115,7 +115,7 @@ func (p *parcel) shrink(t Topology) bool {
 	case e.Pointer:
 		return false
 	case e.Compressed:
-		e.Pointer, e.Size, e.Message.Value = true, int64(len(e.Message.Value)), nil
+		e.Point()
 		p.bury(stepwell.ReasonTooLarge, t)
 	default:
 		e.Compressed = true

@@ -1,0 +1,20 @@
+package actor
+
+import (
+	"context"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/streams"
+)
+
+// records are the records of Kafka by their position, for those too large for the queues.
+type records struct{ brokers Brokers }
+
+// Record waits until it is known how to reach Kafka and reads one record.
+func (r records) Record(ctx context.Context, at stepwell.Origin) (m stepwell.Message, found bool, err error) {
+	kafka, err := r.brokers.Kafka(ctx)
+	if err != nil {
+		return m, false, err
+	}
+	return streams.ReadRecord(ctx, kafka, at)
+}

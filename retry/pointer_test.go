@@ -1,0 +1,134 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/retry"
+)
+
+// kafka is a source with one record.
+type kafka struct {
+	mu    sync.Mutex
+	away  int // so many reads fail first
+	reads int
+	found *stepwell.Message
+}
+
+func (k *kafka) Record(ctx context.Context, at stepwell.Origin) (m stepwell.Message, found bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.reads++
+	switch {
+	case ctx.Err() != nil:
+		return m, false, ctx.Err()
+	case k.reads <= k.away:
+		return m, false, errors.New("no broker answers")
+	case k.found == nil || k.found.Origin != at:
+		return m, false, nil
+	}
+	return *k.found, true, nil
+}
+
+// pointed puts a replayed pointer to the record into the instant queue.
+func (w *world) pointed(m *stepwell.Message) {
+	e := &envelope.Envelope{Message: *m, App: "app", AttemptsTotal: 1}
+	e.Message.Replays = 1
+	e.Point()
+	w.put(w.retrier.Topology().Instant, e.Encode())
+}
+
+func TestAPointerThatIsReplayedIsHandledWithTheRecordFromKafka(t *testing.T) {
+	big := record(strings.Repeat("stepwell ", 1000))
+	big.Key, big.Headers, big.Time = []byte("k"), []stepwell.Header{{Key: "h", Value: []byte("v")}}, time.UnixMilli(1)
+	inWorld(t, retry.Linear(s, 0, 2), func(w *world) {
+		w.cfg.Source = &kafka{found: big}
+		w.renew()
+		w.pointed(big)
+		var c calls
+		r := w.start(c.succeeding)
+		time.Sleep(s)
+		r.end()
+		if len(c.tries) != 1 {
+			t.Fatalf("%d calls", len(c.tries))
+		}
+		m := c.tries[0]
+		if string(m.Value) != string(big.Value) || string(m.Key) != "k" || len(m.Headers) != 1 || m.Attempt != 1 || m.Replays != 1 || m.ID != big.ID || m.Stream != "orders" {
+			t.Errorf("called with %v", m)
+		}
+		w.empty()
+	})
+}
+
+func TestAPointerWhoseRecordIsGoneComesBackUncalledWithThatReason(t *testing.T) {
+	older, other := record("value"), record("values")
+	older.Time = time.UnixMilli(1)
+	for name, found := range map[string]*stepwell.Message{"nothing there": nil, "one of another time": older, "one of another size": other} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, retry.Linear(s, 0, 2), func(w *world) {
+				w.cfg.Source = &kafka{found: found}
+				w.renew()
+				w.pointed(record("value"))
+				var c calls
+				r := w.start(c.succeeding)
+				time.Sleep(s)
+				r.end()
+				if e := w.oneDead(); !e.Pointer || e.Size != 5 || e.Failure.Reason != stepwell.ReasonGone || e.Message.Replays != 1 || len(c.tries) != 0 {
+					t.Errorf("after %d calls: %+v", len(c.tries), e)
+				}
+			})
+		})
+	}
+}
+
+func TestAPointerWaitsWhereItIsWhileKafkaIsAway(t *testing.T) {
+	inWorld(t, retry.Linear(s, 0, 2), func(w *world) {
+		k := &kafka{found: record("value"), away: 3}
+		w.cfg.Source = k
+		w.renew()
+		w.pointed(record("value"))
+		var c calls
+		r := w.start(c.succeeding)
+		time.Sleep(10 * s)
+		if k.reads != 1 || len(c.tries) != 0 {
+			t.Fatalf("%d reads and %d calls within ten seconds: want one read that failed", k.reads, len(c.tries))
+		}
+		begin := time.Now()
+		r.end()
+		if waited := time.Since(begin); waited > s {
+			t.Errorf("the stop waited %v for it", waited)
+		}
+		w.renew()
+		r = w.start(c.succeeding)
+		time.Sleep(5 * time.Minute)
+		r.end()
+		if len(c.tries) != 1 || c.tries[0].Attempt != 1 {
+			t.Errorf("calls %v", c.attempts())
+		}
+		w.empty()
+	})
+}
+
+func TestAPointerWhoseHandlerFailsAgainIsAPointerAgain(t *testing.T) {
+	inWorld(t, retry.Linear(s, 0, 2), func(w *world) {
+		w.refuses(longerThan(10))
+		big := record(strings.Repeat("stepwell ", 1000))
+		w.cfg.Source = &kafka{found: big}
+		w.renew()
+		w.pointed(big)
+		var c calls
+		r := w.start(c.failing(retry.Failure{Err: errAway}))
+		time.Sleep(time.Minute)
+		r.end()
+		e := w.oneDead()
+		if !e.Pointer || e.Size != 9000 || e.Failure.Reason != stepwell.ReasonTooLarge || e.Failure.Error != errAway.Error() || e.AttemptsTotal != 2 || len(c.tries) != 1 {
+			t.Errorf("after %d calls: %+v", len(c.tries), e)
+		}
+	})
+}
