@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -92,7 +93,7 @@ func (a *Actor) Run(ctx context.Context) error {
 	if notice := a.brokers.Notice(); notice != "" {
 		a.log.Warn(notice)
 	}
-	for _, warning := range a.cfg.Warnings() {
+	for _, warning := range slices.Concat(a.cfg.Warnings(), unexported(a.app.Telemetry, os.Getenv)) {
 		a.log.Warn(warning)
 	}
 	parts := newStack()

@@ -46,26 +46,31 @@ func everywhere(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Parallel()
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t)
-		w.brokers = embedded.New(embedded.Options{})
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() { ended <- w.brokers.Run(ctx) }()
-		t.Cleanup(func() {
-			cancel()
-			if err := <-ended; err != nil {
-				t.Errorf("embedded brokers: %v", err)
-			}
-		})
-		opts, err := w.brokers.Kafka(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.connect(opts...)
-		w.createTopic(w.topic, 4)
-		test(t, w)
+		test(t, embeddedWorld(t))
 	})
 	onBrokers(t, test)
+}
+
+// embeddedWorld is on brokers in the process.
+func embeddedWorld(t testing.TB) *world {
+	w := newWorld(t)
+	w.brokers = embedded.New(embedded.Options{})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.brokers.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("embedded brokers: %v", err)
+		}
+	})
+	opts, err := w.brokers.Kafka(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.connect(opts...)
+	w.createTopic(w.topic, 4)
+	return w
 }
 
 // onBrokers runs the test on real Kafka with each RabbitMQ there is.
