@@ -38,13 +38,13 @@ type deadSet struct {
 func (d deadSet) Peek(ctx context.Context, count int) (server.Page, error) {
 	page, err := d.set.Peek(ctx, count)
 	if err != nil {
-		return nil, forServer(err)
+		return server.Page{}, forServer(err)
 	}
-	all := make(server.Page, 0, len(page.Messages))
+	all := make([]any, 0, len(page.Messages))
 	for _, m := range page.Messages {
 		all = append(all, m)
 	}
-	return all, nil
+	return server.Page{Messages: all, Depth: page.Depth}, nil
 }
 
 // Replay gives the oldest messages a new budget.

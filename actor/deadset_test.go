@@ -202,3 +202,23 @@ func TestTwoInstancesNeverWorkOnOneDeadSetAtOnceAndReplayEachMessageOnce(t *test
 		}
 	})
 }
+
+func TestAPeekOfMoreThanOneAnswerShowsSaysThatItIsCut(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var works atomic.Bool
+		r := w.start(dying(&works), settings{"DEAD_SET_WALK_BYTES": "1KiB"})
+		w.produce(numbered(6)...)
+		eventually(t, "all are dead", func() bool { return r.depths()[w.queue("orders", "dead_set")] == 6 })
+		_, all := r.do("GET", "/v1/dead_set?count=6&stream=orders", "")
+		shown := len(all["messages"].([]any))
+		if shown == 0 || shown >= 6 || all["cut"] != true || all["depth"] != 6.0 {
+			t.Errorf("%d shown, depth %v, cut %v", shown, all["depth"], all["cut"])
+		}
+		if _, one := r.do("GET", "/v1/dead_set?count=1&stream=orders", ""); len(one["messages"].([]any)) != 1 || one["cut"] != false || one["depth"] != 6.0 {
+			t.Errorf("of one: %v", one)
+		}
+		if status, answer := r.do("DELETE", "/v1/dead_set", `{"count":6,"stream":"orders"}`); status != 200 || answer["done"] != 6.0 {
+			t.Errorf("a delete is not cut: %d %v", status, answer)
+		}
+	})
+}

@@ -267,3 +267,13 @@ func FuzzEveryMessageCanBeShownAsJSON(f *testing.F) {
 		}
 	})
 }
+
+func TestAPeekShowsTwoThousandAtMostAndHowManyThereAre(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, s *deadset.Set) {
+		bury(t, b, 2100)
+		page, err := s.Peek(t.Context(), 100_000)
+		if err != nil || len(page.Messages) != 2000 || page.Depth != 2100 {
+			t.Errorf("%d of %d, %v", len(page.Messages), page.Depth, err)
+		}
+	})
+}

@@ -19,6 +19,13 @@ type result struct {
 	Stopped   string `json:"stopped"`
 }
 
+// peeked is a [Page] on the wire. Cut says that more was asked for, and there is more, than one answer shows.
+type peeked struct {
+	Messages []any `json:"messages"`
+	Depth    int   `json:"depth"`
+	Cut      bool  `json:"cut"`
+}
+
 // peek shows the oldest dead messages.
 func (s *Server) peek(w http.ResponseWriter, r *http.Request) error {
 	p, err := s.params(w, r)
@@ -31,11 +38,12 @@ func (s *Server) peek(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if page == nil {
-		page = Page{}
+	answer := peeked{Messages: page.Messages, Depth: page.Depth, Cut: len(page.Messages) < min(p.count, page.Depth)}
+	if answer.Messages == nil {
+		answer.Messages = []any{}
 	}
 	s.writeWithin(w, s.cfg.WriteTimeout) // anew: the walk may have used up the first
-	return writeJSON(w, http.StatusOK, jsonType, map[string]Page{"messages": page})
+	return writeJSON(w, http.StatusOK, jsonType, answer)
 }
 
 // patientPeek waits for a walk that is under way, up to PeekWait.
@@ -50,7 +58,7 @@ func (s *Server) patientPeek(ctx context.Context, p params) (Page, error) {
 		select {
 		case <-time.After(again):
 		case <-ctx.Done():
-			return nil, err
+			return Page{}, err
 		}
 	}
 }

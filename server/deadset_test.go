@@ -32,8 +32,23 @@ func TestPeekShowsTheOldestAndChangesNothing(t *testing.T) {
 func TestPeekOfAnEmptyDeadSetIsAnEmptyList(t *testing.T) {
 	w := start(t, nil)
 	w.orders.all = nil
-	if a := w.do("GET", "/v1/dead_set?count=2&stream=orders", ""); a.status != 200 || strings.TrimSpace(a.text) != `{"messages":[]}` {
+	if a := w.do("GET", "/v1/dead_set?count=2&stream=orders", ""); a.status != 200 || strings.TrimSpace(a.text) != `{"messages":[],"depth":0,"cut":false}` {
 		t.Errorf("peek: %d %s", a.status, a.text)
+	}
+}
+
+func TestAPeekSaysWhetherItShowsAllThatWasAskedFor(t *testing.T) {
+	w := start(t, nil)
+	w.orders.all = []any{"a", "b", "c", "d", "e"} // one answer shows three
+	for count, want := range map[int]string{1: "[a] 5 false", 3: "[a b c] 5 false", 4: "[a b c] 5 true", 100_000: "[a b c] 5 true"} {
+		a := w.do("GET", fmt.Sprintf("/v1/dead_set?count=%d&stream=orders", count), "")
+		if got := fmt.Sprint(a.json["messages"], a.json["depth"], a.json["cut"]); a.status != 200 || got != want {
+			t.Errorf("peek of %d: %d %s, want %s", count, a.status, got, want)
+		}
+	}
+	w.orders.all = w.orders.all[:2]
+	if a := w.do("GET", "/v1/dead_set?count=100&stream=orders", ""); a.json["cut"] != false {
+		t.Errorf("peek of all there are: %s", a.text)
 	}
 }
 

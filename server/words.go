@@ -16,8 +16,13 @@ var (
 	ErrRetryOff = errors.New("retries are off for this stream: it has no dead set")
 )
 
-// Page is the dead messages a peek found, oldest first, each in the form in which it becomes JSON.
-type Page []any
+// Page is what a peek found.
+type Page struct {
+	// Messages are the oldest, oldest first, each in the form in which it becomes JSON. They may be fewer than asked for.
+	Messages []any
+	// Depth is how many messages there were.
+	Depth int
+}
 
 // Result is what a replay or a delete did.
 type Result struct {

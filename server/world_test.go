@@ -43,11 +43,12 @@ func (s *set) enter(ctx context.Context) (server.Result, error) {
 
 func (s *set) Peek(ctx context.Context, count int) (server.Page, error) {
 	if _, err := s.enter(ctx); err != nil {
-		return nil, err
+		return server.Page{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.all[:min(count, len(s.all))], nil
+	const most = 3 // of one answer
+	return server.Page{Messages: s.all[:min(count, most, len(s.all))], Depth: len(s.all)}, nil
 }
 
 func (s *set) Replay(ctx context.Context, count int) (server.Result, error) {

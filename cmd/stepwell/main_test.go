@@ -21,9 +21,9 @@ type set struct {
 }
 
 func (s *set) Peek(_ context.Context, count int) (server.Page, error) {
-	page := server.Page{}
-	for range min(count, s.left) {
-		page = append(page, map[string]any{"id": "orders.v1:0:7", "attempts_total": 4, "reason": "exhausted", "error": "no \x1b[31mstock\nat all"})
+	page := server.Page{Depth: s.left}
+	for range min(count, s.left, 2) {
+		page.Messages = append(page.Messages, map[string]any{"id": "orders.v1:0:7", "attempts_total": 4, "reason": "exhausted", "error": "no \x1b[31mstock\nat all"})
 	}
 	return page, s.err
 }
@@ -105,6 +105,7 @@ func TestEachCommandDoesWhatItSays(t *testing.T) {
 		{"streams", []string{"paused"}},
 		{"resume orders", []string{"orders is resumed"}},
 		{"dead-set peek --stream orders --count 2", []string{"ID", "orders.v1:0:7", "exhausted", "no  [31mstock at all"}},
+		{"dead-set peek -s orders -n 5", []string{"orders.v1:0:7", "the oldest 2 of 3"}},
 		{"dead-set replay --stream=orders --count=2", []string{"replayed 2 of 2", "1 left"}},
 		{"dead-set delete -s orders -n 5", []string{"deleted 1 of 5", "0 left"}},
 		{"dead-set peek -s orders -n 5", []string{"none"}},

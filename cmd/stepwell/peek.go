@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 )
@@ -20,6 +21,8 @@ func (c *peek) Run(ctx context.Context, a *actor) error {
 			Reason   string    `json:"reason"`
 			Error    string    `json:"error"`
 		} `json:"messages"`
+		Depth int  `json:"depth"`
+		Cut   bool `json:"cut"`
 	}
 	if printed, err := a.do(ctx, "GET", "/v1/dead_set", c.query(), &answer); printed || err != nil {
 		return err
@@ -28,7 +31,11 @@ func (c *peek) Run(ctx context.Context, a *actor) error {
 	for _, m := range answer.Messages {
 		rows = append(rows, []string{m.ID, when(m.DiedAt), strconv.Itoa(m.Attempts), strconv.Itoa(m.Replays), m.Reason, m.Error})
 	}
-	return a.table([]string{"ID", "DIED", "TRIES", "REPLAYS", "REASON", "ERROR"}, rows)
+	err := a.table([]string{"ID", "DIED", "TRIES", "REPLAYS", "REASON", "ERROR"}, rows)
+	if err == nil && answer.Cut {
+		_, err = fmt.Fprintf(a.out, "the oldest %d of %d: one answer shows no more\n", len(rows), answer.Depth)
+	}
+	return err
 }
 
 // when is a time as a table shows it.
