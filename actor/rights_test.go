@@ -1,0 +1,55 @@
+package actor_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell/internal/testbroker"
+)
+
+// The rights that docs/OPERATIONS.md names, for the app shipping.
+const (
+	ownQueues  = `^shipping\..*$`
+	mayWrite   = `^amq\.default$`
+	ownLeases  = `^shipping\..*\.lease$`
+	rightsUser = "worker"
+)
+
+func TestARabbitMQUserNeedsNoMoreRightsThanTheManualSays(t *testing.T) {
+	tests := []struct {
+		name      string
+		declare   string
+		configure string
+	}{
+		{"to create queues", "create", ownQueues},
+		{"to use those that somebody else created", "check", ownLeases},
+	}
+	manual, err := os.ReadFile("../docs/OPERATIONS.md")
+	if err != nil || !hasAll(string(manual), "`"+ownQueues+"`", "`"+mayWrite+"`", "`"+ownLeases+"`") {
+		t.Fatalf("the manual names other rights than these; %v", err)
+	}
+	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+		node.Ctl("add_user", rightsUser, "secret")
+		for _, test := range tests {
+			node.Ctl("set_permissions", rightsUser, of(test.configure, w.app), mayWrite, of(ownQueues, w.app))
+			limited := settings{"RABBITMQ_USERNAME": rightsUser, "RABBITMQ_PASSWORD": "secret", "RABBITMQ_DECLARE": test.declare, "RETRY_COUNT": "1"}
+			var c calls
+			r := w.start(orders(failing(&c)), limited)
+			w.produce(values("x")...)
+			r.deadCount(1)
+			if status, answer := r.do("POST", "/v1/dead_set/replay", `{"count":1,"stream":"orders"}`); status != 200 || answer["done"] != 1.0 {
+				t.Errorf("%s: replay: %d %v", test.name, status, answer)
+			}
+			eventually(t, "two tries, and two after the replay", func() bool { return len(c.all()) == 4 })
+			r.deadCount(1)
+			if status, answer := r.do("DELETE", "/v1/dead_set", `{"count":1,"stream":"orders"}`); status != 200 || answer["done"] != 1.0 {
+				t.Errorf("%s: delete: %d %v", test.name, status, answer)
+			}
+			r.end()
+		}
+	})
+}
+
+// of is the pattern for another app than shipping.
+func of(pattern, app string) string { return strings.ReplaceAll(pattern, "shipping", app) }
