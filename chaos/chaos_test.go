@@ -56,7 +56,7 @@ func TestNothingIsLost(t *testing.T) {
 			for n := 1; time.Now().Before(end) && !t.Failed(); n++ {
 				name := fmt.Sprintf("several at random %d", n)
 				if matches(name) {
-					t.Run(name, func(t *testing.T) { s.test(t, several, choices(seed, release+name)) })
+					t.Run(name, func(t *testing.T) { s.test(t, several(), choices(seed, release+name)) })
 				}
 			}
 		})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +19,7 @@ type load struct {
 	ended chan struct{}
 
 	mu   sync.Mutex
+	made int             // sequence numbers given
 	next map[int32]int64 // the end of each partition
 	err  error
 }
@@ -39,21 +39,34 @@ func (l *load) run(ctx context.Context) {
 	const tick = 20 * time.Millisecond
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	weight := strings.Repeat("x", 200)
-	for n := 0; ctx.Err() == nil; <-ticker.C {
+	for ; ctx.Err() == nil; <-ticker.C {
 		for range rate / int(time.Second/tick) {
-			l.produce(n, weight)
-			n++
+			l.produce(l.number(1))
 		}
 	}
 }
 
+// burst produces n more at once, all of which fail twice.
+func (l *load) burst(n int) {
+	for first := l.number(4 * n); n > 0; n-- {
+		l.produce(first - first%4 + 4*n - 1)
+	}
+}
+
+// number takes so many sequence numbers and returns the first.
+func (l *load) number(n int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.made += n
+	return l.made - n
+}
+
 // produce hands the record over to the client, which tries for ever: it has none in doubt at the end.
-func (l *load) produce(n int, weight string) {
+func (l *load) produce(n int) {
 	record := ledger.Record{Key: n % 50, Sequence: n}
 	l.r.client.Produce(context.Background(), &kgo.Record{
 		Topic: l.r.topic, Partition: int32((n + n/40) % partitions),
-		Key: fmt.Append(nil, record.Key), Value: fmt.Appendf(nil, "%d %s", n, weight),
+		Key: fmt.Append(nil, record.Key), Value: fmt.Appendf(nil, "%d %0200d", n, 0),
 	}, func(k *kgo.Record, err error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()

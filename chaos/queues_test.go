@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"cmp"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -12,8 +14,18 @@ import (
 
 func (r *run) queue(kind string) string { return r.app + ".orders." + kind }
 
-// kinds are the queues of a run, but for the dead set those that must be empty in the end.
-func kinds() []string { return []string{"instant", "delay.300", "dead_set"} }
+// delay is what a failed message waits.
+func (r *run) delay() time.Duration {
+	d, err := time.ParseDuration(cmp.Or(r.env["RETRY_DELAY"], "300ms"))
+	r.check(err)
+	return d
+}
+
+// delayed is the kind of the queue in which failed messages wait.
+func (r *run) delayed() string { return fmt.Sprintf("delay.%d", r.delay().Milliseconds()) }
+
+// kinds are the queues of a run; all but the dead set, the last, must be empty in the end.
+func (r *run) kinds() []string { return []string{"instant", r.delayed(), "dead_set"} }
 
 // channel opens a channel to RabbitMQ itself, not through the proxy, which ends with the run.
 func (r *run) channel() *amqp.Channel {
@@ -28,8 +40,19 @@ func (r *run) tryChannel() (*amqp.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.t.Cleanup(func() { _ = conn.Close() }) // the node may have been killed since
+	if r.connections == nil {
+		r.t.Cleanup(r.disconnect)
+	}
+	r.connections = append(r.connections, conn)
 	return conn.Channel()
+}
+
+// disconnect closes all connections that the run has opened itself. Their nodes may have been killed since.
+func (r *run) disconnect() {
+	for _, conn := range r.connections {
+		_ = conn.Close()
+	}
+	r.connections = r.connections[:0]
 }
 
 // waiting is how many messages wait for another try; one where nobody can tell.
@@ -40,7 +63,7 @@ func (r *run) waiting() int {
 	}
 	defer func() { _ = conn.Close() }() // it was only asked
 	n := 0
-	for _, kind := range kinds()[:2] {
+	for _, kind := range r.kinds()[:2] {
 		ch, err := conn.Channel()
 		if err != nil {
 			return 1
@@ -58,14 +81,14 @@ func (r *run) waiting() int {
 func (r *run) empty() map[string][]ledger.Position {
 	r.t.Helper()
 	found := map[string][]ledger.Position{}
-	for _, kind := range kinds() {
+	for _, kind := range r.kinds() {
 		name := r.queue(kind)
 		for _, d := range r.take(name, true) {
 			found[name] = append(found[name], r.position(&d))
 		}
 	}
 	ch := r.channel()
-	for _, kind := range kinds() {
+	for _, kind := range r.kinds() {
 		_, err := ch.QueueDelete(r.queue(kind), false, false, false)
 		r.check(err)
 	}

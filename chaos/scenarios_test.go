@@ -1,43 +1,112 @@
 package chaos
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/stepwell/stepwell/chaos/proxy"
+)
 
 // scenarios are the faults, each alone.
 func scenarios() []scenario {
+	return slices.Concat(processes(), rabbits(), kafkas(), networks(), operators(), marks())
+}
+
+func processes() []scenario {
 	return []scenario{
-		{name: "nothing at all", fault: func(r *run) { r.pause(time.Second) }},
-		{name: "an actor is killed", short: true, fault: killAnActor},
-		{name: "connections to RabbitMQ are cut", fault: cutRabbitMQ},
+		{name: "no fault at all", fault: func(r *run) { r.pause(time.Second) }},
+		{name: "an actor is killed, three times", short: true, fault: killAnActor},
+		{name: "all actors are killed at once", fault: killAllActors},
+		{name: "an actor is stopped, three times", fault: stopAnActor},
+		{name: "an actor is stopped while its handlers are slow", env: settings{"CHAOS_SLOW": "6s", "SHUTDOWN_TIMEOUT": "2s"}, fault: stopAnActor},
+		{name: "members join and leave every three seconds", fault: rebalanceStorm},
+		{name: "an actor is suspended for longer than its session", fault: suspendAnActor},
 	}
 }
 
-// several are some of the faults in turn.
-var several = scenario{name: "several at random", fault: func(r *run) {
-	for range 2 + r.random.IntN(3) {
-		all := scenarios()
-		c := all[r.random.IntN(len(all))]
-		r.t.Log(c.name)
-		c.fault(r)
+func rabbits() []scenario {
+	return []scenario{
+		{name: "RabbitMQ is killed, twice", fault: killRabbitMQ},
+		{name: "RabbitMQ is killed when thousands of messages expire", fault: killRabbitMQAtExpiry},
+		{name: "RabbitMQ and an actor are killed at once", fault: killRabbitMQAndAnActor},
+		{name: "memory alarm", fault: func(r *run) { r.alarm(func() {}) }},
+		{name: "an actor is killed under a memory alarm", fault: func(r *run) { r.alarm(r.killOne) }},
+		{name: "an operator closes all connections", fault: closeConnections},
+		{name: "slow handlers outlive their connection", env: settings{"CHAOS_SLOW": "3s"}, fault: cutSlowly},
 	}
-}}
+}
+
+func kafkas() []scenario {
+	return []scenario{
+		{name: "Kafka is killed", fault: killKafka},
+		{name: "Kafka and an actor are killed at once", fault: killKafkaAndAnActor},
+		{name: "Kafka deletes records that nobody has read", fault: cutLog},
+	}
+}
+
+// networks are the faults of the two networks, and cuts at the methods at which a message changes hands.
+func networks() []scenario {
+	var all []scenario
+	for _, to := range []struct {
+		name  string
+		proxy func(*run) *proxy.Proxy
+	}{
+		{"RabbitMQ", func(r *run) *proxy.Proxy { return r.toRabbit }},
+		{"Kafka", func(r *run) *proxy.Proxy { return r.toKafka }},
+	} {
+		weather := func(name string, w proxy.Weather) scenario {
+			return scenario{name: name + " " + to.name, fault: func(r *run) { r.weather(to.proxy(r), w) }}
+		}
+		all = append(all,
+			scenario{name: "connections are cut to " + to.name, short: to.name == "RabbitMQ", fault: func(r *run) { r.often(to.proxy(r).Cut) }},
+			scenario{name: "connections are reset to " + to.name, fault: func(r *run) { r.often(to.proxy(r).Reset) }},
+			weather("what is sent disappears on its way to", proxy.Weather{Hole: proxy.Up}),
+			weather("what is answered disappears on its way from", proxy.Weather{Hole: proxy.Down}),
+			weather("200 ms of latency to", proxy.Weather{Latency: 200 * time.Millisecond}),
+			weather("4 KB a second to", proxy.Weather{Rate: 4 << 10}),
+		)
+	}
+	for _, at := range []struct {
+		name   string
+		way    proxy.Way
+		method proxy.Method
+	}{
+		{"a publish", proxy.Up, proxy.Publish},
+		{"a confirm", proxy.Down, proxy.Ack},
+		{"a delivery", proxy.Down, proxy.Deliver},
+		{"an ack", proxy.Up, proxy.Ack},
+	} {
+		all = append(all, scenario{name: "connection reset before or after " + at.name, short: at.method == proxy.Publish, fault: func(r *run) {
+			for n := range 6 {
+				r.trap(at.way, at.method, n%2 == 0)
+			}
+		}})
+	}
+	return all
+}
+
+// several are some of the faults one after the other, in bad weather. Those that need actors with settings of their own stay alone.
+func several() scenario {
+	return scenario{name: "several at random", fault: func(r *run) {
+		all := slices.DeleteFunc(scenarios(), func(c scenario) bool { return c.env != nil || c.alone })
+		r.toRabbit.Set(proxy.Weather{Latency: time.Duration(r.random.IntN(20)) * time.Millisecond})
+		for range 2 + r.random.IntN(3) {
+			c := all[r.random.IntN(len(all))]
+			r.t.Log(c.name)
+			c.fault(r)
+		}
+		r.toRabbit.Set(proxy.Weather{})
+		r.toKafka.Set(proxy.Weather{})
+	}}
+}
 
 // sometime waits up to the given time.
 func (r *run) sometime(most time.Duration) { r.pause(time.Duration(r.random.Int64N(int64(most)))) }
 
-// anActor picks one of those that run.
-func (r *run) anActor() *process { return r.actors[r.random.IntN(len(r.actors))] }
-
-func killAnActor(r *run) {
+// often does it three times.
+func (r *run) often(do func()) {
 	for range 3 {
-		r.anActor().kill()
-		r.spawn()
-		r.sometime(2 * time.Second)
-	}
-}
-
-func cutRabbitMQ(r *run) {
-	for range 3 {
-		r.toRabbit.Cut()
+		do()
 		r.sometime(2 * time.Second)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -21,7 +22,6 @@ const (
 	partitions = 4
 	rate       = 400 // records a second
 	retries    = 3
-	delay      = "300ms"
 	// linger is how long the load goes on after the faults.
 	linger = 2 * time.Second
 	// patience is how long nothing may happen before a run is judged as it is; settleLimit bounds the whole wait.
@@ -40,6 +40,7 @@ type site struct {
 type scenario struct {
 	name  string
 	short bool // part of the selection for every day
+	alone bool // never together with others
 	env   settings
 	fault func(r *run)
 }
@@ -61,6 +62,7 @@ type run struct {
 	watch             *watch
 	load              *load
 	end               ledger.End
+	connections       []*amqp.Connection
 }
 
 // test runs the scenario and fails when anything is lost, or is not as it should be.
@@ -79,7 +81,7 @@ func (s *site) test(t *testing.T, c scenario, random *rand.Rand) {
 	r.end.Queues = r.empty()
 	report, entries := r.watch.judge(r.end)
 	result := summary{
-		Scenario: c.name, RabbitMQ: s.rabbit.Version, Records: report.Records, Calls: report.Calls, Lost: len(report.Lost), Removed: len(r.end.Removed),
+		Scenario: c.name, RabbitMQ: s.rabbit.Version, Records: report.Records, Calls: report.Calls, Lost: len(report.Lost), Removed: report.Removed,
 		Repeats: report.Repeats, Copies: report.Copies, Resting: report.Resting, Wrong: len(report.Wrong),
 		Fault: healed.Sub(began), Recovery: recovery(entries, healed),
 	}
@@ -95,7 +97,7 @@ func (s *site) test(t *testing.T, c scenario, random *rand.Rand) {
 
 func (s *site) start(t *testing.T, c scenario, random *rand.Rand) *run {
 	name := fmt.Sprintf("c%d", time.Now().UnixNano()%1e12)
-	r := &run{site: s, t: t, random: random, app: name, topic: name + ".v1", env: c.env, end: ledger.End{Removed: map[ledger.Position]bool{}}}
+	r := &run{site: s, t: t, random: random, app: name, topic: name + ".v1", env: c.env}
 	u, err := url.Parse(s.rabbit.URL)
 	r.check(err)
 	r.toRabbit, r.toKafka = r.proxy(u.Host), r.proxy(s.kafka.Bootstrap)
@@ -129,7 +131,7 @@ func (r *run) proxy(to string) *proxy.Proxy {
 func (r *run) settle() {
 	limit, last, since := time.Now().Add(settleLimit), -1, time.Now()
 	for time.Now().Before(limit) && time.Since(since) < patience {
-		done, calls := r.watch.progress(r.end.Removed)
+		done, calls := r.watch.progress()
 		if calls != last {
 			last, since = calls, time.Now()
 		}

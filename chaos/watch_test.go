@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -100,6 +101,15 @@ func (w *watch) produced(p ledger.Position, r ledger.Record) {
 	w.book.Produced(p, r)
 }
 
+// remove notes what somebody took away.
+func (w *watch) remove(all ...ledger.Position) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range all {
+		w.book.Remove(p)
+	}
+}
+
 // done is how many records are done, and rest dead.
 func (w *watch) done() (done, dead int) {
 	w.mu.Lock()
@@ -108,10 +118,10 @@ func (w *watch) done() (done, dead int) {
 }
 
 // progress tells whether nothing is left to do, and how much was done.
-func (w *watch) progress(removed map[ledger.Position]bool) (over bool, calls int) {
+func (w *watch) progress() (over bool, calls int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.book.Over(removed), w.book.Calls
+	return w.book.Over(), w.book.Calls
 }
 
 // committed tells whether everything up to these ends is committed.
@@ -120,6 +130,25 @@ func (w *watch) committed(ends map[int32]int64) bool {
 	defer w.mu.Unlock()
 	for partition, end := range ends {
 		if w.commits[partition] != end {
+			return false
+		}
+	}
+	return true
+}
+
+// commitsNow are the commits that were seen last.
+func (w *watch) commitsNow() map[int32]int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.commits)
+}
+
+// beyond tells whether all commits are beyond the offsets.
+func (w *watch) beyond(all map[int32]kadm.Offset) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for partition, o := range all {
+		if w.commits[partition] <= o.At {
 			return false
 		}
 	}

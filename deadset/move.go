@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/failpoint"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -30,6 +31,7 @@ func (s *Set) move(ctx context.Context, to string, all []queue.Delivery, as func
 	for _, d := range all {
 		s.publisher.Publish(ctx, to, as(d), func(err error) { outcomes <- outcome{d, err} })
 	}
+	failpoint.Hit("walk published")
 	return settle(ctx, stop, outcomes, len(all))
 }
 
@@ -44,6 +46,7 @@ func settle(ctx context.Context, stop context.CancelCauseFunc, outcomes <-chan o
 			known++
 			switch {
 			case o.err == nil:
+				failpoint.Hit("walk confirmed")
 				o.d.Ack()
 				moved++
 			case err == nil:

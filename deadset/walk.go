@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stepwell/stepwell/internal/failpoint"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -53,11 +54,14 @@ func (s *Set) step(ctx context.Context, lease queue.Lease, limit int, do act) (s
 		return st, err
 	}
 	st.depth = w.Depth()
+	failpoint.Hit("walk held")
 	acked, err := do(ctx, w.Deliveries())
+	failpoint.Hit("walk acked")
 	// Also after an error, and beyond a context that is over: what is confirmed elsewhere must be removed.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
 	after, closeErr := w.Close(closing)
+	failpoint.Hit("walk closed")
 	st.done, st.after = gone(st.depth, acked, after, closeErr)
 	return st, errors.Join(err, closeErr)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/failpoint"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -44,9 +45,11 @@ func (r *Retrier) send(ctx context.Context, e *envelope.Envelope, f Failure, don
 	f.At = cmp.Or(f.At, time.Now())
 	p := &parcel{envelope: e, made: max(1, e.Message.Attempt)}
 	p.fail(f, r.topology)
+	failpoint.Hit("publish")
 	end := r.cfg.Telemetry.Publish(e.Message.ID, f.TraceParent, f.TraceState)
 	r.post(ctx, p, func(err error) {
 		end(err)
+		failpoint.Hit("parked")
 		done(err)
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/stepwell/stepwell/internal/failpoint"
 )
 
 const (
@@ -63,11 +65,13 @@ func (c *committer) commit(ctx context.Context, parts []*partition) {
 	if len(sent) == 0 {
 		return
 	}
+	failpoint.Hit("commit")
 	err := c.send(ctx, offsets, func(tp topicPartition) bool { return c.r.isOurs(sent[tp].p) }, func(tp topicPartition) {
 		if s, ok := sent[tp]; ok {
 			s.p.stored(s.at)
 		}
 	})
+	failpoint.Hit("committed")
 	if ctx.Err() == nil {
 		c.r.status.committed(err)
 	}

@@ -26,7 +26,7 @@ import (
 const (
 	ledgerVariable = "CHAOS_LEDGER"
 	proxyVariable  = "CHAOS_KAFKA_PROXY" // an address that every connection to Kafka goes to
-	slowVariable   = "CHAOS_SLOW"        // how long every 40th record takes
+	slowVariable   = "CHAOS_SLOW"        // how long a few of the records take, each time
 )
 
 func main() {
@@ -78,11 +78,11 @@ func entry(m *stepwell.Message) (ledger.Entry, error) {
 	}, errors.Join(err, keyErr)
 }
 
-// work is what the record demands: of 40 records ten fail twice, one fails until it is replayed, one is dead until then, one is skipped
-// and one is slow.
+// work is what the record demands: of 40 records ten fail twice, one fails until it is replayed, one is dead until then and one is
+// skipped; of 400 one that succeeds and one that fails twice are slow.
 func work(ctx context.Context, e ledger.Entry, slow time.Duration) error {
 	pause := time.Millisecond
-	if e.Sequence%40 == 33 {
+	if n := e.Sequence % 400; n == 33 || n == 35 {
 		pause = max(pause, slow)
 	}
 	select {

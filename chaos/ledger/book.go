@@ -15,6 +15,7 @@ type Rules struct {
 type Book struct {
 	rules    Rules
 	produced map[Position]Record
+	removed  map[Position]bool
 	records  map[Position]*history
 	wrong    []string
 	wrongs   int
@@ -38,11 +39,20 @@ type outcome struct {
 
 // NewBook makes an empty book.
 func NewBook(rules Rules) *Book {
-	return &Book{rules: rules, produced: map[Position]Record{}, records: map[Position]*history{}}
+	return &Book{rules: rules, produced: map[Position]Record{}, removed: map[Position]bool{}, records: map[Position]*history{}}
 }
 
 // Produced notes a record that Kafka has confirmed.
 func (b *Book) Produced(p Position, r Record) { b.produced[p] = r }
+
+// Remove notes that an operator, or Kafka's retention, took a record away, or may have: it was counted just before.
+func (b *Book) Remove(p Position) { b.removed[p] = true }
+
+// Settled says whether a call of the record has ended with a verdict.
+func (b *Book) Settled(p Position) bool {
+	h := b.records[p]
+	return h != nil && h.settled
+}
 
 // Note takes the next entry of the ledger, in its order, and complains about calls that should not be.
 func (b *Book) Note(e Entry) {
@@ -113,7 +123,7 @@ func (b *Book) complain(format string, args ...any) {
 func (b *Book) Committed(partition int32, from, next int64) {
 	for offset := from; offset < next; offset++ {
 		p := Position{partition, offset}
-		if h := b.records[p]; h == nil || !h.settled {
+		if !b.Settled(p) && !b.removed[p] {
 			b.complain("%v: not settled, but partition %d is committed up to %d", p, partition, next)
 			return
 		}
@@ -145,9 +155,9 @@ func (h *history) restsDead(tries int) bool {
 }
 
 // Over says whether nothing is left to do: all records are done, have a reason to rest in the dead set, or were removed.
-func (b *Book) Over(removed map[Position]bool) bool {
+func (b *Book) Over() bool {
 	for p := range b.produced {
-		if h := b.records[p]; !removed[p] && (h == nil || !h.done && !h.restsDead(b.rules.Tries)) {
+		if h := b.records[p]; !b.removed[p] && (h == nil || !h.done && !h.restsDead(b.rules.Tries)) {
 			return false
 		}
 	}

@@ -12,15 +12,13 @@ import (
 type End struct {
 	// Queues are the records in each queue, once for each copy.
 	Queues map[string][]Position
-	// Removed are records that an operator, or Kafka's retention, took away: they were counted before.
-	Removed map[Position]bool
 	// Held is how many more messages an operator's delete may have taken, of which it is not known which they were.
 	Held int
 }
 
 // Report is the verdict over a run.
 type Report struct {
-	Records, Calls, Repeats, Cancelled, Copies, Resting int
+	Records, Calls, Repeats, Cancelled, Removed, Copies, Resting int
 
 	Lost  []Position
 	Wrong []string
@@ -28,11 +26,11 @@ type Report struct {
 
 // Judge counts what is lost and says what else is wrong, or is as it should be. entries are the whole ledger, in order.
 func (b *Book) Judge(end End, entries []Entry) Report {
-	r := Report{Records: len(b.produced), Calls: b.Calls, Repeats: b.Repeats, Cancelled: b.Cancelled}
+	r := Report{Records: len(b.produced), Calls: b.Calls, Repeats: b.Repeats, Cancelled: b.Cancelled, Removed: len(b.removed)}
 	resting := b.resting(end, &r)
 	for p := range b.produced {
 		h := b.records[p]
-		if done := h != nil && h.done; !done && !resting[p] && !end.Removed[p] {
+		if done := h != nil && h.done; !done && !resting[p] && !b.removed[p] {
 			r.Lost = append(r.Lost, p)
 		}
 	}
@@ -41,7 +39,7 @@ func (b *Book) Judge(end End, entries []Entry) Report {
 		r.Lost = nil
 	}
 	b.authentic(entries)
-	b.inOrder(entries, end.Removed)
+	b.inOrder(entries)
 	r.Wrong = b.wrong
 	if more := b.wrongs - len(b.wrong); more > 0 {
 		r.Wrong = append(slices.Clip(r.Wrong), fmt.Sprintf("and %d more like these", more))
@@ -91,7 +89,7 @@ func (b *Book) authentic(entries []Entry) {
 
 // inOrder complains where the first try of a record ever began before that of its key's record before it had ended. Tries that are
 // made again after a crash are not first ones.
-func (b *Book) inOrder(entries []Entry, removed map[Position]bool) {
+func (b *Book) inOrder(entries []Entry) {
 	type lane struct {
 		partition int32
 		key       int
@@ -119,7 +117,7 @@ func (b *Book) inOrder(entries []Entry, removed map[Position]bool) {
 			ended[e.Position] = true
 		case !began[e.Position]:
 			began[e.Position] = true
-			if ok && !ended[p] && !removed[p] {
+			if ok && !ended[p] && !b.removed[p] {
 				b.complain("%v: began before %v of the same key had ended", e.Position, p)
 			}
 		}

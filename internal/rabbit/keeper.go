@@ -6,6 +6,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell/internal/failpoint"
 )
 
 const (
@@ -64,6 +66,8 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 
 // flush tells the broker what was settled; the channel's life ends where that is not possible.
 func (k *consumer) flush() {
+	failpoint.Hit("ack")
+	defer failpoint.Hit("acked")
 	if err := tell(k.ch, k.acks.plan()); err != nil {
 		k.end(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell/internal/failpoint"
 )
 
 // lane sends the messages of one publisher and tells what became of them. One goroutine owns it.
@@ -188,6 +190,7 @@ func (l *lane) sendOne(o *outgoing) error {
 	if err == nil {
 		o.confirm = confirm
 		l.flight = append(l.flight, o)
+		failpoint.Hit("published")
 		return nil
 	}
 	if !errors.Is(err, amqp.ErrClosed) {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell/internal/failpoint"
 )
 
 // settle looks at the oldest messages in flight as far as their confirms came.
@@ -55,6 +57,7 @@ func (l *lane) judge(o *outgoing) {
 			l.p.b.trouble.clear(l.part)
 		}
 		l.limit = min(2*l.limit, l.p.b.config.PublishWindow)
+		failpoint.Hit("confirmed")
 		o.done(nil)
 	}
 }

@@ -1,0 +1,129 @@
+package chaos
+
+import (
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/stepwell/stepwell/chaos/ledger"
+	"github.com/stepwell/stepwell/chaos/proxy"
+)
+
+func killRabbitMQ(r *run) {
+	for range 2 {
+		r.rabbit.Kill()
+		r.sometime(3 * time.Second)
+		r.rabbit.Start()
+		r.sometime(4 * time.Second)
+	}
+}
+
+// killRabbitMQAtExpiry has many messages moved from the delay queue when the node dies.
+func killRabbitMQAtExpiry(r *run) {
+	for range 3 {
+		r.load.burst(2000)
+		r.pause(r.delay() + time.Duration(r.random.Int64N(int64(300*time.Millisecond))))
+		r.rabbit.Kill()
+		r.rabbit.Start()
+	}
+}
+
+func killRabbitMQAndAnActor(r *run) {
+	r.rabbit.Kill()
+	r.killOne()
+	r.rabbit.Start()
+}
+
+// alarm holds back whoever publishes, and does something meanwhile.
+func (r *run) alarm(do func()) {
+	r.rabbit.Ctl("set_vm_memory_high_watermark", "0.00000001")
+	r.pause(2 * time.Second)
+	do()
+	r.pause(time.Second)
+	r.rabbit.Ctl("set_vm_memory_high_watermark", "0.6")
+}
+
+func closeConnections(r *run) {
+	for range 2 {
+		r.rabbit.Ctl("close_all_connections", "chaos")
+		r.sometime(2 * time.Second)
+	}
+}
+
+// cutSlowly cuts connections while slow handlers have a delivery of theirs.
+func cutSlowly(r *run) {
+	for range 4 {
+		r.pause(time.Second)
+		r.toRabbit.Cut()
+		r.sometime(2 * time.Second)
+	}
+}
+
+// weather changes the weather for long enough that time-outs and heartbeats notice.
+func (r *run) weather(p *proxy.Proxy, w proxy.Weather) {
+	p.Set(w)
+	r.pause(5*time.Second + time.Duration(r.random.Int64N(int64(7*time.Second))))
+	p.Set(proxy.Weather{})
+}
+
+// trap resets a connection at one of the next methods of this kind.
+func (r *run) trap(way proxy.Way, m proxy.Method, after bool) {
+	select {
+	case <-r.toRabbit.CutAt(way, m, 1+r.random.IntN(20), after):
+	case <-time.After(20 * time.Second):
+		r.t.Errorf("no such method passed: %v", m)
+	}
+	r.sometime(time.Second)
+}
+
+func killKafka(r *run) {
+	r.kafka.Kill(1)
+	r.sometime(3 * time.Second)
+	r.kafka.Restart(1)
+	r.pause(3 * time.Second)
+}
+
+func killKafkaAndAnActor(r *run) {
+	r.kafka.Kill(1)
+	r.killOne()
+	r.kafka.Restart(1)
+	r.pause(3 * time.Second)
+}
+
+// cutLog has Kafka delete what is behind the commits, while no actor runs. What was not settled of it is gone, and no more than that.
+func cutLog(r *run) {
+	n := len(r.actors)
+	for len(r.actors) > 0 {
+		r.actors[0].leave()
+	}
+	r.pause(time.Second) // for records to come
+	cut := kadm.Offsets{}
+	for partition, next := range r.watch.commitsNow() {
+		for offset := next; offset < next+20; offset++ {
+			r.watch.remove(ledger.Position{Partition: partition, Offset: offset})
+		}
+		cut.AddOffset(r.topic, partition, next+20, -1)
+	}
+	ctx, cancel := r.shortly()
+	defer cancel()
+	deleted, err := kadm.NewClient(r.client).DeleteRecords(ctx, cut)
+	r.check(err)
+	r.check(deleted.Error())
+	for range n {
+		r.spawn()
+	}
+	r.until("they read on", time.Minute, func() bool { return r.watch.beyond(cut[r.topic]) })
+}
+
+// unacked is how many messages of the queue are with consumers.
+func (r *run) unacked(name string) int {
+	r.t.Helper()
+	for line := range strings.Lines(r.rabbit.Ctl("-q", "list_queues", "name", "messages_unacknowledged")) {
+		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == name {
+			return atoi(r, fields[1])
+		}
+	}
+	r.t.Fatalf("no queue %s", name)
+	return 0
+}

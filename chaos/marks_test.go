@@ -1,0 +1,43 @@
+package chaos
+
+import "time"
+
+// marks are the moments at which an actor kills itself: see package failpoint.
+func marks() []scenario {
+	var all []scenario
+	for _, mark := range []string{
+		"publish", "published", "confirmed", "parked", "ack", "acked", "commit", "committed",
+	} {
+		all = append(all, scenario{name: "an actor dies at: " + mark, short: mark == "published", fault: func(r *run) {
+			for range 3 {
+				p := r.dying(mark, 1+r.random.IntN(40))
+				if !p.died(40 * time.Second) {
+					r.t.Errorf("the actor never came to the mark %s", mark)
+					p.leave()
+				}
+			}
+		}})
+	}
+	for _, mark := range []string{"walk held", "walk published", "walk confirmed", "walk acked", "walk closed"} {
+		all = append(all, scenario{name: "an actor dies at: " + mark, fault: func(r *run) { dieInWalk(r, mark) }})
+	}
+	return all
+}
+
+// dieInWalk replays the dead set by an actor that dies half way, three times.
+func dieInWalk(r *run, mark string) {
+	most := 10
+	if mark == "walk held" || mark == "walk acked" || mark == "walk closed" { // once a walk
+		most = 1
+	}
+	for range 3 {
+		p := r.dying(mark, 1+r.random.IntN(most))
+		r.until("it is ready", time.Minute, p.ready)
+		r.until("some are dead", time.Minute, func() bool { _, dead := r.watch.done(); return dead > most })
+		for !p.died(100 * time.Millisecond) {
+			if _, _, err := p.replay(r.t.Context(), 1000); err == nil {
+				r.pause(200 * time.Millisecond) // somebody else had the lease, or there were too few
+			}
+		}
+	}
+}

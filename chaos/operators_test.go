@@ -1,0 +1,119 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// operators are what people do to queues.
+func operators() []scenario {
+	var all []scenario
+	for _, kind := range []string{"delay", "instant", "dead_set"} {
+		all = append(all,
+			scenario{name: "an operator deletes the queue: " + kind, fault: func(r *run) { r.removed(kind, r.deleteQueue) }},
+			scenario{name: "an operator purges the queue: " + kind, fault: func(r *run) { r.removed(kind, r.purgeQueue) }},
+		)
+	}
+	return append(all,
+		scenario{name: "the instant queue is away when messages expire", env: settings{"RETRY_DELAY": "3s"}, short: true, fault: expireWithoutTarget},
+		scenario{name: "the delay queue is full and refuses", fault: fullQueue},
+		scenario{name: "two operators replay the dead set and an actor is killed", fault: replayTwice},
+	)
+}
+
+// removed does it to a queue while no actor runs, and notes what the queue held.
+func (r *run) removed(kind string, do func(name string)) {
+	r.t.Helper()
+	if kind == "delay" {
+		kind = r.delayed()
+	}
+	name := r.queue(kind)
+	r.frozen(func() {
+		r.count(name)
+		do(name)
+	})
+	r.pause(3 * time.Second)
+}
+
+// count notes what the queue holds, before it is taken away: what can be had, by name, and what actors have, by number.
+func (r *run) count(name string) {
+	r.t.Helper()
+	taken := r.take(name, false)
+	for _, d := range taken {
+		r.watch.remove(r.position(&d))
+	}
+	r.end.Held += r.unacked(name) - len(taken)
+}
+
+func (r *run) deleteQueue(name string) {
+	r.t.Helper()
+	_, err := r.channel().QueueDelete(name, false, false, false)
+	r.check(err)
+}
+
+func (r *run) purgeQueue(name string) {
+	r.t.Helper()
+	r.disconnect() // what was taken goes back
+	_, err := r.channel().QueuePurge(name, false)
+	r.check(err)
+}
+
+// expireWithoutTarget deletes the instant queue, and lets messages expire before it is there again.
+func expireWithoutTarget(r *run) {
+	r.pause(3 * time.Second) // so that messages wait
+	r.frozen(func() {
+		r.count(r.queue("instant"))
+		r.deleteQueue(r.queue("instant"))
+		r.pause(r.delay() + time.Second)
+	})
+}
+
+// fullQueue has the queue nack what is published to it.
+func fullQueue(r *run) {
+	r.rabbit.Ctl("set_policy", "--apply-to", "queues", "full", "^"+r.app+`\.orders\.delay`, `{"max-length":5,"overflow":"reject-publish"}`)
+	r.pause(4 * time.Second)
+	r.rabbit.Ctl("clear_policy", "full")
+}
+
+// replayTwice has two operators ask two actors for the same, again and again, while one of the actors dies.
+func replayTwice(r *run) {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	var operators sync.WaitGroup
+	for _, p := range r.actors {
+		operators.Go(func() { p.replayFor(ctx) })
+	}
+	r.often(func() { r.pause(300 * time.Millisecond) })
+	r.anActor().kill()
+	p := r.spawn()
+	r.until("it is ready", time.Minute, p.ready)
+	operators.Go(func() { p.replayFor(ctx) })
+	r.pause(2 * time.Second)
+	cancel()
+	operators.Wait()
+}
+
+// replayFor replays until ctx ends, and minds no refusal.
+func (p *process) replayFor(ctx context.Context) {
+	for ctx.Err() == nil {
+		_, _, _ = p.replay(ctx, 500)
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (p *process) replay(ctx context.Context, count int) (int, string, error) {
+	return p.do(ctx, http.MethodPost, "/v1/dead_set/replay", fmt.Sprintf(`{"count":%d,"stream":"orders"}`, count))
+}
+
+func atoi(r *run, text string) int {
+	r.t.Helper()
+	n, err := strconv.Atoi(text)
+	r.check(err)
+	return n
+}

@@ -1,0 +1,71 @@
+package chaos
+
+import (
+	"syscall"
+	"time"
+)
+
+// anActor picks one of those that run.
+func (r *run) anActor() *process { return r.actors[r.random.IntN(len(r.actors))] }
+
+// killOne kills an actor and starts another.
+func (r *run) killOne() {
+	r.anActor().kill()
+	r.spawn()
+}
+
+func killAnActor(r *run) { r.often(r.killOne) }
+
+func killAllActors(r *run) {
+	r.often(func() {
+		n := len(r.actors)
+		for len(r.actors) > 0 {
+			r.actors[0].kill()
+		}
+		for range n {
+			r.spawn()
+		}
+		r.sometime(5 * time.Second)
+	})
+}
+
+func stopAnActor(r *run) {
+	r.often(func() {
+		r.anActor().leave()
+		r.spawn()
+	})
+}
+
+func rebalanceStorm(r *run) {
+	for range 4 {
+		p := r.spawn()
+		r.pause(3 * time.Second)
+		if r.random.IntN(3) == 0 {
+			p.kill()
+		} else {
+			p.leave()
+		}
+	}
+}
+
+func suspendAnActor(r *run) {
+	p := r.anActor()
+	p.signal(syscall.SIGSTOP)
+	r.pause(9 * time.Second) // the session is six
+	p.signal(syscall.SIGCONT)
+	r.pause(2 * time.Second)
+}
+
+// frozen does it while no actor runs.
+func (r *run) frozen(do func()) {
+	r.t.Helper()
+	for _, p := range r.actors {
+		p.signal(syscall.SIGSTOP)
+	}
+	defer func() {
+		for _, p := range r.actors {
+			p.signal(syscall.SIGCONT)
+		}
+	}()
+	do()
+}
