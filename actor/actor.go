@@ -71,7 +71,7 @@ func (a *Actor) openBrokers() error {
 	}
 	a.brokers = a.app.Brokers
 	if a.brokers == nil {
-		c, err := newConfigured(a.cfg, retries, a.log)
+		c, err := newConfigured(a.cfg, a.app.EnvPrefix, retries, a.log)
 		if err != nil {
 			return err
 		}

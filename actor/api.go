@@ -23,6 +23,7 @@ func (a *Actor) newServer() (*server.Server, error) {
 	}
 	return server.New(server.Config{
 		Address: a.cfg.Server.Address, Token: a.cfg.Server.Token, Insecure: a.cfg.Server.Insecure,
+		EnvPrefix: a.app.EnvPrefix,
 		BodyLimit: int64(a.cfg.Server.BodyLimit),
 		Streams:   all, Health: a.health, Metrics: a.telemetry.Handler(), User: a.app.HTTP, Logger: a.log,
 	})

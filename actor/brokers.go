@@ -21,14 +21,15 @@ type configured struct {
 	queues *rabbit.Broker // nil where no stream retries
 }
 
-func newConfigured(cfg *config.Config, retries bool, log *slog.Logger) (*configured, error) {
-	opts, err := kafkaOptions(cfg.Kafka)
+// newConfigured makes them; prefix stands before the variables that an error names.
+func newConfigured(cfg *config.Config, prefix string, retries bool, log *slog.Logger) (*configured, error) {
+	opts, err := kafkaOptions(cfg.Kafka, prefix)
 	if err != nil || !retries {
 		return &configured{kafka: opts}, err
 	}
 	tls, err := cfg.RabbitMQ.TLS.Client()
 	if err != nil {
-		return nil, fmt.Errorf("RABBITMQ_TLS: %w", err)
+		return nil, fmt.Errorf("%sRABBITMQ_TLS: %w", prefix, err)
 	}
 	r := cfg.RabbitMQ
 	return &configured{kafka: opts, queues: rabbit.New(rabbit.Config{
@@ -42,11 +43,11 @@ func newConfigured(cfg *config.Config, retries bool, log *slog.Logger) (*configu
 }
 
 // kafkaOptions are the options that lead a client to the cluster and let it in.
-func kafkaOptions(k config.Kafka) ([]kgo.Opt, error) {
+func kafkaOptions(k config.Kafka, prefix string) ([]kgo.Opt, error) {
 	opts := []kgo.Opt{kgo.SeedBrokers(k.Brokers...)}
 	tls, err := k.TLS.Client()
 	if err != nil {
-		return nil, fmt.Errorf("KAFKA_TLS: %w", err)
+		return nil, fmt.Errorf("%sKAFKA_TLS: %w", prefix, err)
 	}
 	if tls != nil {
 		opts = append(opts, kgo.DialTLSConfig(tls))
@@ -62,7 +63,7 @@ func kafkaOptions(k config.Kafka) ([]kgo.Opt, error) {
 	case "SCRAM-SHA-512":
 		mechanism = scram.Auth{User: k.SASL.Username, Pass: k.SASL.Password}.AsSha512Mechanism()
 	default:
-		return nil, fmt.Errorf("KAFKA_SASL_MECHANISM: unknown mechanism %q", k.SASL.Mechanism)
+		return nil, fmt.Errorf("%sKAFKA_SASL_MECHANISM: unknown mechanism %q", prefix, k.SASL.Mechanism)
 	}
 	return append(opts, kgo.SASL(mechanism)), nil
 }

@@ -19,7 +19,7 @@ func printConfig(_ context.Context, a *Actor, out io.Writer) error { return a.cf
 func printTopology(_ context.Context, a *Actor, out io.Writer) error {
 	for _, s := range a.streams {
 		if s.retrier == nil {
-			fmt.Fprintf(out, "%s: no retry queues (RETRY_ENABLED=false)\n", s.id)
+			fmt.Fprintf(out, "%s: no retry queues (%sRETRY_ENABLED=false)\n", s.id, a.app.EnvPrefix)
 			continue
 		}
 		fmt.Fprintf(out, "%s: %s\n", s.id, s.retrier.Topology())
@@ -83,7 +83,7 @@ func (a *Actor) examineKafka(ctx context.Context, report func(string, error)) {
 	}
 	defer client.Close()
 	err = client.Ping(ctx)
-	report("kafka (KAFKA_BROKERS)", err)
+	report("kafka ("+a.app.EnvPrefix+"KAFKA_BROKERS)", err)
 	if err != nil {
 		return
 	}

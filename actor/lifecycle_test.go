@@ -213,3 +213,29 @@ func TestAllConfigurationMistakesAreListedAtOnce(t *testing.T) {
 		t.Errorf("no streams: %v", err)
 	}
 }
+
+func TestAMistakeInTheCodeHidesNoWarningAboutTheEnvironment(t *testing.T) {
+	app := actor.App{Name: "a", EnvPrefix: "SHOP_", Streams: actor.Streams{"orders": {Config: config.Stream{Topics: []string{"t"}}}}}
+	_, err := actor.Load(app, []string{"SHOP_KAFKA_BROKERS=k:1", "SHOP_RABBITMQ_URL=amqp://h/", "SHOP_RETRY_CUONT=1"})
+	if err == nil || !hasAll(err.Error(), "Handler is nil", "warning: SHOP_RETRY_CUONT is not known", "SHOP_RETRY_COUNT") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheServerOfAnAppWithAPrefixNamesItsVariables(t *testing.T) {
+	w := embeddedWorld(t)
+	app, log := logged(orders(failing(&calls{})))
+	app.EnvPrefix = "SHOP_"
+	env := settings{}
+	for k, v := range map[string]string{"APP_NAME": w.app, "STREAMS_ORDERS_TOPICS": w.topic, "SERVER_ADDRESS": "0.0.0.0:0"} {
+		env["SHOP_"+k] = v
+	}
+	r := w.start(app, env)
+	r.ready()
+	if status, answer := r.do("GET", "/v1/streams", ""); status != 403 || !strings.Contains(fmt.Sprint(answer), "SHOP_SERVER_TOKEN") {
+		t.Errorf("%d %v", status, answer)
+	}
+	if !log.said("closed", "SHOP_SERVER_TOKEN") {
+		t.Errorf("log: %s", log)
+	}
+}

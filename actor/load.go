@@ -25,6 +25,11 @@ func Load(app App, environ []string) (*config.Config, error) {
 		AppName: app.Name, Streams: streams, EnvPrefix: app.EnvPrefix, Environ: environ, File: app.ConfigFile,
 		Embedded: app.Brokers != nil,
 	})
+	if cfg != nil && len(errs) > 0 {
+		for _, w := range cfg.Warnings() {
+			errs = append(errs, config.Warning(w))
+		}
+	}
 	if err := config.Join(err, errs...); err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func (s *stack) unwind(ctx context.Context) error {
 	}
 	s.parts = nil
 	if stuck != nil {
-		errs = append(errs, fmt.Errorf("SHUTDOWN_TIMEOUT is over and these still run: %s", strings.Join(stuck, ", ")))
+		errs = append(errs, fmt.Errorf("the time for the stop is over and these still run: %s", strings.Join(stuck, ", ")))
 	}
 	return errors.Join(errs...)
 }

@@ -72,6 +72,25 @@ func TestThePrefixStandsBeforeEveryVariable(t *testing.T) {
 	}
 }
 
+func TestWarningsStandBesideMistakesSinceTheyMayExplainThem(t *testing.T) {
+	s := source("KAFKA_BROKERS=", "KAFKA_BROKRES=k:1", "RETRY_COUNT=many")
+	s.Environ = slices.DeleteFunc(s.Environ, func(e string) bool { return strings.HasPrefix(e, "KAFKA_BROKERS=") })
+	_, err := config.Load(s)
+	if err == nil {
+		t.Fatal("no mistake")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	wants := []string{"the configuration has mistakes", "KAFKA_BROKERS", "RETRY_COUNT", "warning: KAFKA_BROKRES is not known"}
+	if len(lines) != len(wants) {
+		t.Fatalf("says\n%v", err)
+	}
+	for i, want := range wants {
+		if !strings.Contains(lines[i], want) {
+			t.Errorf("line %d is %q, want %s", i+1, lines[i], want)
+		}
+	}
+}
+
 func TestPrintSaysWhereEachValueCameFrom(t *testing.T) {
 	s := source("RETRY_COUNT=5", "WINDOW_BYTES=1048576")
 	s.File = filepath.Join(t.TempDir(), "c.yaml")

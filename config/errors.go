@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -9,7 +10,13 @@ import (
 // Errors are all mistakes of a configuration.
 type Errors []error
 
-// Error lists them, one a line.
+// Warning is said beside mistakes, since it may be what explains them. Alone it is none.
+type Warning string
+
+// Error says that it is a warning.
+func (w Warning) Error() string { return "warning: " + string(w) }
+
+// Error lists them, one a line, the warnings last.
 func (e Errors) Error() string {
 	lines := make([]string, 0, len(e)+1)
 	lines = append(lines, "the configuration has mistakes:")
@@ -32,8 +39,18 @@ func Join(err error, more ...error) error {
 	if len(all) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(all, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	slices.SortStableFunc(all, func(a, b error) int {
+		return cmp.Or(cmp.Compare(severity(a), severity(b)), strings.Compare(a.Error(), b.Error()))
+	})
 	return all
+}
+
+// severity sorts warnings last.
+func severity(err error) int {
+	if _, ok := errors.AsType[Warning](err); ok {
+		return 1
+	}
+	return 0
 }
 
 // nearest returns the candidate that looks most like name, or "" where none does.

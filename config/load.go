@@ -39,7 +39,7 @@ type loader struct {
 	layers   []layer // file, environment
 }
 
-// Load reads and checks a configuration. The error, an [Errors], has all mistakes at once.
+// Load reads and checks a configuration. The error, an [Errors], has all mistakes at once, and each [Warning].
 func Load(source Source) (*Config, error) {
 	if source.Environ == nil {
 		source.Environ = os.Environ()
@@ -54,8 +54,11 @@ func Load(source Source) (*Config, error) {
 	l.layers = []layer{l.readFile(source.File), l.readEnvironment(source.Environ)}
 	l.fill()
 	l.validate()
-	if err := Join(nil, l.errs...); err != nil {
-		return nil, err
+	if len(l.errs) > 0 {
+		for _, w := range l.warnings {
+			l.errs = append(l.errs, Warning(oneLine(w)))
+		}
+		return nil, Join(nil, l.errs...)
 	}
 	l.cfg.warnings = l.warnings
 	return l.cfg, nil
@@ -63,11 +66,13 @@ func Load(source Source) (*Config, error) {
 
 // complain notes a mistake, once however many streams share it.
 func (l *loader) complain(format string, args ...any) {
-	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", `\n`)
+	text := oneLine(fmt.Sprintf(format, args...))
 	if !slices.ContainsFunc(l.errs, func(err error) bool { return err.Error() == text }) {
 		l.errs = append(l.errs, errors.New(text))
 	}
 }
+
+func oneLine(text string) string { return strings.ReplaceAll(text, "\n", `\n`) }
 
 func lookup(environ []string, name string) string {
 	for _, e := range environ {

@@ -24,6 +24,8 @@ type Config struct {
 	Token string
 	// Insecure opens /v1 without a token also off loopback.
 	Insecure bool
+	// EnvPrefix stands before the names of variables in what the server says.
+	EnvPrefix string
 	// BodyLimit is the largest body of a request to /v1 in bytes. Default: 64 KiB.
 	BodyLimit int64
 	// Streams are the actor's streams by stream-id.
@@ -74,7 +76,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Address != Off {
 		if _, _, err := net.SplitHostPort(c.Address); err != nil {
-			return c, fmt.Errorf("SERVER_ADDRESS: %w", err)
+			return c, fmt.Errorf("%s: %w", c.variable("ADDRESS"), err)
 		}
 	}
 	for id, s := range c.Streams {
@@ -84,3 +86,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	return c, nil
 }
+
+// variable is the environment variable of a setting of the server.
+func (c Config) variable(name string) string { return c.EnvPrefix + "SERVER_" + name }

@@ -16,12 +16,13 @@ type guard struct {
 	insecure bool
 	loopback func() bool
 	origin   *http.CrossOriginProtection
+	variable func(name string) string // the settings' names
 }
 
-func newGuard(token string, insecure bool, loopback func() bool) *guard {
-	g := &guard{insecure: insecure, loopback: loopback, origin: http.NewCrossOriginProtection()}
-	if token != "" {
-		sum := sha256.Sum256([]byte(token))
+func newGuard(c Config, loopback func() bool) *guard {
+	g := &guard{insecure: c.Insecure, loopback: loopback, origin: http.NewCrossOriginProtection(), variable: c.variable}
+	if c.Token != "" {
+		sum := sha256.Sum256([]byte(c.Token))
 		g.token = &sum
 	}
 	return g
@@ -62,7 +63,7 @@ func (g *guard) admit(r *http.Request) (by string, err error) {
 	case g.loopback() || g.insecure:
 		return "anyone", nil
 	}
-	return "", refused("this server listens beyond loopback and has no token: set SERVER_TOKEN to open /v1 (or SERVER_INSECURE=true, for everyone)")
+	return "", refused("this server listens beyond loopback and has no token: set " + g.variable("TOKEN") + " to open /v1 (or " + g.variable("INSECURE") + "=true, for everyone)")
 }
 
 // local refuses a request that reached the loopback under a foreign name: that is how a web page comes here, through a name of its own
@@ -82,9 +83,9 @@ func (g *guard) bearer(r *http.Request) error {
 	case same && strings.EqualFold(scheme, "Bearer"):
 		return nil
 	case scheme == "":
-		return &problem{status: http.StatusUnauthorized, detail: "a token is missing: send Authorization: Bearer with the value of SERVER_TOKEN"}
+		return &problem{status: http.StatusUnauthorized, detail: "a token is missing: send Authorization: Bearer with the value of " + g.variable("TOKEN")}
 	}
-	return &problem{status: http.StatusUnauthorized, detail: "the token is not the one of SERVER_TOKEN"}
+	return &problem{status: http.StatusUnauthorized, detail: "the token is not the one of " + g.variable("TOKEN")}
 }
 
 func refused(why string) error {

@@ -116,3 +116,20 @@ func TestAWebPageOfAnotherOriginCanChangeNothing(t *testing.T) {
 		t.Errorf("acted: %v", acts)
 	}
 }
+
+func TestWhatTheServerSaysNamesTheVariablesAsTheAppCallsThem(t *testing.T) {
+	prefixed := func(c *server.Config) { c.EnvPrefix = "SHOP_" }
+	closed := start(t, func(c *server.Config) { everywhere(c); prefixed(c) })
+	closed.onAPI(403, "SHOP_SERVER_TOKEN")
+	closed.onAPI(403, "SHOP_SERVER_INSECURE")
+	open := start(t, func(c *server.Config) { everywhere(c); prefixed(c); c.Insecure = true })
+	locked := start(t, func(c *server.Config) { prefixed(c); c.Token = "t" })
+	locked.onAPI(401, "SHOP_SERVER_TOKEN")
+	locked.onAPI(401, "SHOP_SERVER_TOKEN", "Authorization", "Bearer x")
+	if !strings.Contains(closed.log.String(), "SHOP_SERVER_TOKEN") || !strings.Contains(open.log.String(), "SHOP_SERVER_INSECURE") {
+		t.Errorf("logs: %s %s", closed.log, open.log)
+	}
+	if _, err := server.New(server.Config{Address: "localhost", EnvPrefix: "SHOP_"}); err == nil || !strings.Contains(err.Error(), "SHOP_SERVER_ADDRESS") {
+		t.Errorf("got %v", err)
+	}
+}

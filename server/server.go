@@ -33,7 +33,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, gate: newGate()}
-	s.guard = newGuard(cfg.Token, cfg.Insecure, s.loopback)
+	s.guard = newGuard(cfg, s.loopback)
 	s.handler = s.router()
 	return s, nil
 }
@@ -60,11 +60,11 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.Address)
 	if err != nil {
-		return fmt.Errorf("listen on SERVER_ADDRESS %s: %w", s.cfg.Address, err)
+		return fmt.Errorf("listen on %s %s: %w", s.cfg.variable("ADDRESS"), s.cfg.Address, err)
 	}
 	addr, ok := listener.Addr().(*net.TCPAddr)
 	if !ok {
-		return fmt.Errorf("listen on SERVER_ADDRESS %s: not a TCP address", s.cfg.Address)
+		return fmt.Errorf("listen on %s %s: not a TCP address", s.cfg.variable("ADDRESS"), s.cfg.Address)
 	}
 	s.addr.Store(addr)
 	defer s.addr.Store(nil)
@@ -107,9 +107,10 @@ func (s *Server) announce(addr *net.TCPAddr) {
 	s.cfg.Logger.Info("HTTP server listens", "address", addr.String())
 	switch {
 	case s.cfg.Insecure:
-		s.cfg.Logger.Warn("SERVER_INSECURE is set: where SERVER_TOKEN is not, everyone who reaches this address can read, replay and delete dead messages", "address", addr.String())
+		s.cfg.Logger.Warn("/v1 is open: where there is no token, everyone who reaches this address can read, replay and delete dead messages",
+			"address", addr.String(), "opened_by", s.cfg.variable("INSECURE"), "closed_by", s.cfg.variable("TOKEN"))
 	case s.cfg.Token == "" && !addr.IP.IsLoopback():
-		s.cfg.Logger.Warn("/v1 is closed, since the address is not loopback and there is no token: set SERVER_TOKEN to open it", "address", addr.String())
+		s.cfg.Logger.Warn("/v1 is closed, since the address is not loopback and there is no token", "address", addr.String(), "opened_by", s.cfg.variable("TOKEN"))
 	}
 }
 
