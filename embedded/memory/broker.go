@@ -4,7 +4,6 @@ package memory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -155,7 +154,9 @@ func (b *Broker) Depth(ctx context.Context, name string) (depth int, err error) 
 	return depth, nil
 }
 
-func missing(name string) error { return errors.New("there is no queue " + name) }
+func missing(name string) error {
+	return fmt.Errorf("%w: there is no queue %s", queue.ErrUnavailable, name)
+}
 
 // SetUp false cuts all sessions and leases, and refuses new ones until SetUp true: an outage, for tests.
 func (b *Broker) SetUp(up bool) {

@@ -75,7 +75,7 @@ var (
 	ErrTooLarge = errors.New("message is larger than the broker takes")
 	// ErrLeased: another walk holds the queue's lease.
 	ErrLeased = errors.New("another walk is under way")
-	// ErrUnavailable: the broker cannot be reached, or takes nothing (alarm).
+	// ErrUnavailable: the broker cannot be reached, or takes nothing (alarm), or a queue is not there now.
 	ErrUnavailable = errors.New("queues are not available")
 	// ErrClosed: the broker's Run has ended.
 	ErrClosed = errors.New("queues are closed")

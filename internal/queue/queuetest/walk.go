@@ -15,6 +15,7 @@ func walking() map[string]func(*testing.T, *world) {
 		"WhatArrivesDuringAWalkIsKept":               arrivals,
 		"AWindowHoldsNoMoreThanItsBytes":             windowBytes,
 		"AWindowOutOfRangeOrBesideAnotherIsRefused":  windowRefusals,
+		"AWalkOfAQueueThatIsMissingMayBeTriedAgain":  missingQueue,
 		"AReleasedLeaseLeavesEverythingInTheQueue":   leaseEndsItsWindow,
 		"AnEmptyQueueHasAnEmptyWindow": func(t *testing.T, w *world) {
 			w.declare(t)
@@ -132,6 +133,21 @@ func windowBytes(t *testing.T, w *world) {
 		are(t, win.Deliveries(), upTo(0, test.want)...)
 		shut(t, win, 20)
 	}
+}
+
+func missingQueue(t *testing.T, w *world) {
+	var err error
+	if l, leaseErr := w.Lease(within(t, patience), w.dead); leaseErr != nil {
+		err = leaseErr
+	} else {
+		_, err = l.Window(within(t, patience), 10, 1<<20)
+		l.Release()
+	}
+	if !errors.Is(err, queue.ErrUnavailable) {
+		t.Errorf("before it is declared: %v", err)
+	}
+	w.declare(t)
+	shut(t, window(t, w.lease(t, w.dead), 10), 0)
 }
 
 func windowRefusals(t *testing.T, w *world) {
