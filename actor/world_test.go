@@ -279,23 +279,35 @@ func (r *running) ready() {
 // dead returns the dead set's messages, oldest first.
 func (r *running) dead(count int) []map[string]any {
 	r.t.Helper()
-	status, answer := r.do("GET", fmt.Sprintf("/v1/dead_set?count=%d&topic-entity=orders", count), "")
+	all, status := r.peek(count)
 	if status != 200 {
-		r.t.Fatalf("peek: %d %v", status, answer)
-	}
-	var all []map[string]any
-	for _, m := range answer["messages"].([]any) {
-		all = append(all, m.(map[string]any))
+		r.t.Fatalf("peek: %d", status)
 	}
 	return all
 }
 
-// deadCount waits until the dead set has n messages and returns them.
+func (r *running) peek(count int) (all []map[string]any, status int) {
+	r.t.Helper()
+	status, answer := r.do("GET", fmt.Sprintf("/v1/dead_set?count=%d&topic-entity=orders", count), "")
+	if status != 200 {
+		r.t.Logf("peek: %d %v", status, answer)
+		return nil, status
+	}
+	for _, m := range answer["messages"].([]any) {
+		all = append(all, m.(map[string]any))
+	}
+	return all, status
+}
+
+// deadCount waits until the dead set has n messages and returns them. Just after a start it may not be there yet.
 func (r *running) deadCount(n int) (all []map[string]any) {
 	r.t.Helper()
 	eventually(r.t, fmt.Sprintf("%d messages in the dead set", n), func() bool {
-		all = r.dead(1000)
-		return len(all) == n
+		var status int
+		if all, status = r.peek(1000); status != 200 && status != 503 {
+			r.t.Fatalf("peek: %d", status)
+		}
+		return status == 200 && len(all) == n
 	})
 	return all
 }
