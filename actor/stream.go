@@ -82,10 +82,15 @@ func (s *stream) open(kafka []kgo.Opt) error {
 	if s.retrier != nil {
 		forgotten = s.retrier.Forget
 	}
+	order, err := streams.ParseOrder(s.cfg.Order)
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", s.id, err)
+	}
 	r, err := streams.New(streams.Config{
 		Stream: s.id, Group: s.cfg.Group, ClientID: s.app.Kafka.ClientID,
 		Topics: s.cfg.Topics, Pattern: s.cfg.TopicPattern, Start: s.cfg.Start, MaxAge: s.cfg.MaxAge,
-		WindowMessages: s.cfg.WindowMessages, WindowBytes: s.cfg.WindowBytes,
+		Concurrency: s.cfg.Concurrency, Order: order,
+		WindowMessages: s.cfg.WindowMessages, WindowBytes: s.cfg.WindowBytes, WindowSpan: s.cfg.WindowSpan,
 		SessionTimeout: s.app.Kafka.SessionTimeout, GroupProtocol: s.app.Kafka.GroupProtocol,
 		Kafka: kafka, ConfirmsHealthy: s.confirmsHealthy, Forgotten: forgotten, Logger: s.plain, Telemetry: s.telemetry,
 	}, s.dispatch.first)

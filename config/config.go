@@ -119,7 +119,9 @@ type Stream struct {
 	HandlerTimeout time.Duration `key:"handler_timeout" default:"5m" doc:"A handler's context is cancelled after this long."`
 	WindowMessages int           `key:"window_messages" default:"10000" doc:"Messages that may be in flight at once; then fetching stops."`
 	WindowBytes    int           `key:"window_bytes" default:"64MiB" unit:"bytes" doc:"Bytes that may be in flight at once; then fetching stops."`
-	Concurrency    int           `key:"concurrency" default:"16" doc:"Messages of one stream that run at once on retry; 1 … 1999."`
+	WindowSpan     int           `key:"window_span" default:"1000000" doc:"Messages that may be read beyond the oldest that is not done, done ones included; then fetching stops."`
+	Concurrency    int           `key:"concurrency" default:"16" doc:"Messages of one stream that run at once; 1 … 1999."`
+	Order          string        `key:"order" default:"key" doc:"Which first tries of a partition run one after another: key (those of one key), partition (all) or none."`
 	OnFailure      string        `key:"on_failure" default:"retry" doc:"With retries off: retry (again in place, for ever) or drop (counted)."`
 	Retry          Retry         `key:"retry"`
 }

@@ -35,6 +35,8 @@ func (l *loader) stream(name string, s *Stream) {
 	l.check(s.HandlerTimeout > 0, at+"handler_timeout", "must be above 0")
 	l.check(s.WindowMessages > 0, at+"window_messages", "must be above 0")
 	l.check(s.WindowBytes > 0, at+"window_bytes", "must be above 0")
+	l.check(s.WindowSpan >= s.WindowMessages, at+"window_span", "must not be below %s", l.names.variable("window_messages"))
+	l.oneOf(at+"order", s.Order, "key", "partition", "none")
 	l.check(s.Concurrency > 0 && s.Concurrency < maxPrefetch, at+"concurrency", "is not within 1 to %d", maxPrefetch-1)
 	l.oneOf(at+"on_failure", s.OnFailure, "retry", "drop")
 	l.retry(at, s)

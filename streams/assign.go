@@ -60,8 +60,13 @@ func (r *Reader) assign(tp topicPartition, predecessor *partition) *partition {
 	}
 	p.before = predecessor
 	r.owned[tp] = p
-	w := &worker{p: p, handle: r.handle, slab: slab{stream: r.cfg.Stream}, maxAge: r.cfg.MaxAge}
-	r.workers.Go(w.run)
+	if predecessor != nil && !predecessor.isDone() {
+		p.blocked = true // one key never runs twice at once
+		r.workers.Go(func() {
+			<-predecessor.done
+			p.unblock()
+		})
+	}
 	return p
 }
 

@@ -8,26 +8,28 @@ import (
 
 // load counts what is in flight in all partitions of a reader, and lets the poll loop wait for room.
 type load struct {
-	maxRecords, maxBytes int64
-	records, bytes       atomic.Int64
-	waiting              atomic.Bool
-	room                 chan struct{}
-	progress             atomic.Int64 // unix nanoseconds of the last record settled
+	maxRecords, maxBytes, maxSpan int64
+	records, bytes, span          atomic.Int64
+	waiting                       atomic.Bool
+	room                          chan struct{}
+	progress                      atomic.Int64 // unix nanoseconds of the last record settled
 }
 
-func newLoad(maxRecords, maxBytes int) *load {
-	return &load{maxRecords: int64(maxRecords), maxBytes: int64(maxBytes), room: make(chan struct{}, 1)}
+func newLoad(maxRecords, maxBytes, maxSpan int) *load {
+	return &load{maxRecords: int64(maxRecords), maxBytes: int64(maxBytes), maxSpan: int64(maxSpan), room: make(chan struct{}, 1)}
 }
 
 func (l *load) add(records, bytes int) {
 	l.records.Add(int64(records))
 	l.bytes.Add(int64(bytes))
+	l.span.Add(int64(records))
 }
 
-func (l *load) remove(records, bytes int) {
-	l.records.Add(-int64(records))
-	l.bytes.Add(-int64(bytes))
-	if records > 0 {
+func (l *load) remove(f freed) {
+	l.records.Add(-int64(f.records))
+	l.bytes.Add(-int64(f.bytes))
+	l.span.Add(-int64(f.span))
+	if f.records > 0 {
 		l.progress.Store(time.Now().UnixNano())
 	}
 	if l.waiting.Load() {
@@ -44,7 +46,7 @@ func (l *load) free(averageSize int64) int64 {
 	if room <= 0 {
 		return 0
 	}
-	return min(l.maxRecords-l.records.Load(), room/max(1, averageSize)+1)
+	return min(l.maxRecords-l.records.Load(), l.maxSpan-l.span.Load(), room/max(1, averageSize)+1)
 }
 
 // await returns how many records may be read, at least one. It prefers to wait a little for an eighth of the window, since

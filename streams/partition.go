@@ -29,40 +29,44 @@ type partition struct {
 
 	// stopped says that no further record is to be handed out.
 	stopped atomic.Bool
-	// settledTo is the last offset of the worker's present run of settled records: the worker stores, flush reads.
-	settledTo atomic.Int64
-	// done is closed when the worker is gone.
+	// done is closed when nothing of it runs, or will.
 	done chan struct{}
+	// listed says that the crew has it in its list, and is guarded by the crew.
+	listed bool
 
-	mu         sync.Mutex
-	before     *partition // the earlier assignment: its worker must be gone first, and it knows what was settled then
-	replaced   *partition // what this one replaced when the log was cut: given up together
-	wake       *sync.Cond // something in queue, or stopped, or complete
-	window     window
-	queue      [][]*kgo.Record
-	complete   bool  // nothing more will come; the worker ends when the queue is empty
-	released   bool  // no longer counted in the reader's totals
-	flushed    int64 // settledTo up to here is in the window
-	dispatched int64 // the last offset that was handed out with an outcome
-	quiet      chan struct{}
-	topicID    [16]byte
-	start      int64    // where this assignment began to read; negative: not known yet
-	expected   int64    // the offset after the last record added; negative: not known yet
-	watermark  int64    // the end of the log as the last fetch saw it
-	committed  position // the last commit that is known to have been stored, or where we began
-	forgotten  bool     // what before knows does not count
-	restate    bool     // commit the beginning, though nothing is settled yet
+	mu        sync.Mutex
+	before    *partition // the earlier assignment: it must be done first, and knows what was settled then
+	replaced  *partition // what this one replaced when the log was cut: given up together
+	blocked   bool       // before is not done
+	window    window
+	queue     [][]*kgo.Record // not looked at yet
+	schedule  schedule
+	slab      slab
+	pace      pace
+	stretch   *worker            // that has a stretch, if one has
+	running   int                // workers that handle messages of this partition
+	over      bool               // done is closed
+	complete  bool               // nothing more will come
+	released  bool               // no longer counted in the reader's totals
+	pending   map[int64]struct{} // handed out, and waiting for their ticket
+	quiet     chan struct{}
+	known     *partition // the earlier assignment, as far as it says what is settled already
+	knownTo   int64
+	topicID   [16]byte
+	start     int64    // where this assignment began to read; negative: not known yet
+	expected  int64    // the offset after the last record added; negative: not known yet
+	watermark int64    // the end of the log as the last fetch saw it
+	committed position // the last commit that is known to have been stored, or where we began
+	forgotten bool     // what before knows does not count
+	restate   bool     // commit the beginning, though nothing is settled yet
 }
 
 func newPartition(r *Reader, tp topicPartition) *partition {
 	p := &partition{
 		topicPartition: tp, r: r, done: make(chan struct{}),
-		window:    newWindow(position{-1, -1}),
-		committed: position{-1, -1},
-		flushed:   -1, dispatched: -1, start: -1, expected: -1, watermark: -1,
+		window: newWindow(position{-1, -1}), schedule: newSchedule(), slab: slab{stream: r.cfg.Stream}, pending: map[int64]struct{}{},
+		committed: position{-1, -1}, start: -1, expected: -1, watermark: -1,
 	}
-	p.settledTo.Store(-1)
-	p.wake = sync.NewCond(&p.mu)
 	p.owned, p.disown = context.WithCancelCause(r.life)
 	p.handling, p.halt = context.WithCancelCause(p.owned)
 	return p
@@ -98,7 +102,9 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte) (records, by
 	}
 	p.expected = f.Records[len(f.Records)-1].Offset + 1
 	p.queue = append(p.queue, f.Records)
-	p.wake.Signal()
+	if p.stretch != nil {
+		p.r.crew.rouse() // there is something to hand out beside it
+	}
 	return len(f.Records), bytes
 }
 
@@ -114,37 +120,6 @@ func (p *partition) jump(offset int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expected = max(p.expected, offset)
-}
-
-// take waits for records; false means that the worker has to end.
-func (p *partition) take() ([][]*kgo.Record, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for len(p.queue) == 0 && !p.complete && !p.stopped.Load() {
-		p.wake.Wait()
-	}
-	batches := p.queue
-	p.queue = nil
-	return batches, len(batches) > 0 && !p.stopped.Load()
-}
-
-// stop ends the handing out of records: after the call that runs, the worker is gone.
-func (p *partition) stop() {
-	for q := p; q != nil; q = q.predecessor() {
-		q.mu.Lock()
-		q.stopped.Store(true)
-		q.wake.Broadcast()
-		q.mu.Unlock()
-	}
-	p.r.pause.nudge()
-}
-
-// finish lets the worker end when it has handed out what is queued.
-func (p *partition) finish() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.complete = true
-	p.wake.Broadcast()
 }
 
 func (p *partition) predecessor() *partition {
@@ -166,78 +141,11 @@ func (p *partition) cancel(cause error) {
 	}
 }
 
-// settle marks one offset from any goroutine.
-func (p *partition) settle(offset int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	records, bytes := p.window.Settle(offset)
-	p.freed(records, bytes)
-}
-
-// flush brings the worker's run of settled records into the window.
-func (p *partition) flush() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.flushLocked()
-}
-
-func (p *partition) flushLocked() {
-	to := p.settledTo.Load()
-	if to <= p.flushed {
-		return
-	}
-	records, bytes := p.window.SettleRange(p.flushed+1, to)
-	p.flushed = to
-	p.dispatched = max(p.dispatched, to)
-	p.freed(records, bytes)
-}
-
-// pend notes that a record was handed out and will be settled by its ticket.
-func (p *partition) pend(offset int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.flushLocked()
-	p.flushed, p.dispatched = offset, offset // the next run begins after it
-}
-
-func (p *partition) freed(records, bytes int) {
-	if !p.released && (records > 0 || bytes > 0) {
-		p.r.load.remove(records, bytes)
-	}
-	if p.quiet != nil && p.isQuiet() {
-		close(p.quiet)
-		p.quiet = nil
-	}
-}
-
-// isQuiet says that nothing handed out waits for its ticket.
-func (p *partition) isQuiet() bool {
-	first, ok := p.window.First()
-	return !ok || first > p.dispatched
-}
-
-// quieted returns a channel that is closed when everything handed out is settled. Ask after the worker is gone.
-func (p *partition) quieted() <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.flushLocked()
-	if p.quiet != nil {
-		return p.quiet // a revoke and a stop may wait at once
-	}
-	c := make(chan struct{})
-	if p.isQuiet() {
-		close(c)
-	} else {
-		p.quiet = c
-	}
-	return c
-}
-
 // dirty returns what is to be committed, if anything is.
 func (p *partition) dirty() (position, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.flushLocked()
+	p.flush()
 	next, ok := p.window.Committable()
 	return next, ok && (p.restate || next.offset != p.committed.offset)
 }
@@ -260,13 +168,14 @@ func (p *partition) release(cause error) {
 		p.replaced.release(cause)
 		p.replaced = nil
 	}
-	p.flushLocked()
+	p.flush()
 	if p.released {
 		return
 	}
 	p.released = true
 	p.queue = nil
-	p.r.load.remove(p.window.Len(), p.window.Bytes())
+	p.schedule.Clear()
+	p.r.load.remove(freed{p.window.Unsettled(), p.window.Bytes(), p.window.Len()})
 	p.window.shrink()
 }
 
@@ -275,31 +184,6 @@ func (p *partition) knows(offset int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.start >= 0 && offset >= p.start && p.window.Settled(offset)
-}
-
-// recalls says whether what the assignment before this one knew still holds, and up to which offset. It does not when the
-// topic is another one, or when somebody went back behind what we had committed: there the records are wanted again.
-func (p *partition) recalls(before *partition) (end int64, ok bool) {
-	p.mu.Lock()
-	start, id, forgotten := p.start, p.topicID, p.forgotten
-	p.mu.Unlock()
-	if forgotten {
-		return 0, false
-	}
-	end, ok = before.holds(start, id)
-	if !ok {
-		p.r.cfg.Forgotten(p.topic, p.partition)
-	}
-	return end, ok
-}
-
-// holds says whether, for an assignment that begins at start, the offsets still mean what they meant to this one, and up to which.
-func (p *partition) holds(start int64, id [16]byte) (end int64, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var none [16]byte
-	another := id != p.topicID && id != none && p.topicID != none
-	return p.expected, p.start >= 0 && start >= p.committed.offset && !another
 }
 
 // lag is how many records lie between the settled prefix and the end of the log.

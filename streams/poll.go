@@ -100,6 +100,7 @@ func (r *Reader) receive(tp topicPartition, f *kgo.FetchPartition, topicID [16]b
 	}
 	records, bytes = p.append(f, topicID)
 	r.load.add(records, bytes)
+	r.crew.offer(p)
 	return records, bytes
 }
 
@@ -166,7 +167,9 @@ func (r *Reader) cut(tp topicPartition, e *kgo.ErrDataLoss) {
 
 func (r *Reader) flushAll() {
 	for _, p := range r.all() {
+		p.mu.Lock()
 		p.flush()
+		p.mu.Unlock()
 	}
 }
 

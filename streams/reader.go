@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"regexp"
 	"sync"
@@ -28,9 +29,16 @@ type Config struct {
 	Start string
 	// MaxAge: records older than this are settled without a call, and counted. 0: off.
 	MaxAge time.Duration
+	// Concurrency is how many messages are handled at once, in all partitions together; Order which of one partition may be. Defaults: 16,
+	// OrderKey.
+	Concurrency int
+	Order       Order
 	// WindowMessages and WindowBytes bound what is in flight; then polling stops, the group stays. Defaults: 10,000, 64 MiB. One poll
 	// may exceed the bytes, since the size of a record is known only once it is read.
 	WindowMessages, WindowBytes int
+	// WindowSpan bounds how many records are settled or in flight behind the first unsettled one, in all partitions together. Default: 100
+	// times WindowMessages.
+	WindowSpan int
 	// SessionTimeout, HeartbeatInterval and RebalanceTimeout are those of the group. Defaults: 10 s, 3 s (but at most a third
 	// of the session), 60 s.
 	SessionTimeout, HeartbeatInterval, RebalanceTimeout time.Duration
@@ -84,6 +92,8 @@ type Reader struct {
 	load    *load
 	status  *status
 	commits *committer
+	crew    *crew
+	seed    maphash.Seed
 
 	// set by Run
 	client *kgo.Client
@@ -113,11 +123,12 @@ func New(cfg Config, handle Handle) (*Reader, error) {
 	}
 	r := &Reader{
 		cfg: cfg, handle: handle, begin: begin, log: cfg.Logger, count: cfg.Telemetry,
-		gate: newGate(), pause: newPause(), load: newLoad(cfg.WindowMessages, cfg.WindowBytes),
+		gate: newGate(), pause: newPause(), load: newLoad(cfg.WindowMessages, cfg.WindowBytes, cfg.WindowSpan), seed: maphash.MakeSeed(),
 		owned: map[topicPartition]*partition{}, memory: newMemory(), heal: make(chan string, 1),
 	}
 	r.status = newStatus(cfg)
 	r.commits = newCommitter(r)
+	r.crew = newCrew(cfg.Concurrency, &r.workers)
 	if err := kgo.ValidateOpts(r.options(context.Background())...); err != nil {
 		return nil, fmt.Errorf("stream %s: kafka options: %w", cfg.Stream, err)
 	}
@@ -127,6 +138,8 @@ func New(cfg Config, handle Handle) (*Reader, error) {
 func (c Config) withDefaults() (Config, error) {
 	c.WindowMessages = cmp.Or(c.WindowMessages, 10_000)
 	c.WindowBytes = cmp.Or(c.WindowBytes, 64<<20)
+	c.WindowSpan = cmp.Or(c.WindowSpan, 100*c.WindowMessages)
+	c.Concurrency = cmp.Or(c.Concurrency, 16)
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, 10*time.Second)
 	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, min(3*time.Second, c.SessionTimeout/3))
 	c.RebalanceTimeout = cmp.Or(c.RebalanceTimeout, 60*time.Second)
@@ -151,7 +164,8 @@ func (c Config) withDefaults() (Config, error) {
 	complain(c.Group == "", "no group")
 	complain(len(c.Topics) == 0 && c.Pattern == "", "no topics and no topic pattern")
 	complain(len(c.Topics) > 0 && c.Pattern != "", "topics and a topic pattern: want one of them")
-	complain(c.WindowMessages < 0 || c.WindowBytes < 0, "a window cannot be negative")
+	complain(c.WindowMessages < 0 || c.WindowBytes < 0 || c.WindowSpan < 0, "a window cannot be negative")
+	complain(c.Concurrency < 0, "a concurrency of %d cannot be", c.Concurrency)
 	complain(c.RevokeTimeout >= c.RebalanceTimeout, "revoke time-out %v is not below the rebalance time-out %v", c.RevokeTimeout, c.RebalanceTimeout)
 	complain(c.GroupProtocol != "classic" && c.GroupProtocol != "consumer", "group protocol %q: want classic or consumer", c.GroupProtocol)
 	if _, err := regexp.Compile(c.wholeName()); err != nil {

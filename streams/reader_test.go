@@ -87,8 +87,8 @@ func TestAPendingMessageHoldsTheCommitBackUntilItsTicketIsSettled(t *testing.T) 
 		return Settled
 	})
 	eventually(t, "the prefix is committed", func() bool { return j.count() == 10 && w.committed()[0] == 4 })
-	if s := r.Status(); s.InFlight != 6 {
-		t.Errorf("%d in flight, want the pending one and the five after it", s.InFlight)
+	if s := r.Status(); s.InFlight != 1 || s.Lag != 6 {
+		t.Errorf("%d in flight and a lag of %d, want the pending one, which holds five back", s.InFlight, s.Lag)
 	}
 	tk := <-tickets
 	tk.Settle()

@@ -52,6 +52,9 @@ func (r *Reader) Run(stop, work context.Context) error {
 	reader.Go(func() { stopReading(r.poll(reading)) })
 	rest.Go(func() { r.commits.run(committing) })
 	rest.Go(func() { r.supervise(reading) })
+	if r.cfg.Order != OrderPartition {
+		r.workers.Go(r.crew.watch)
+	}
 	<-reading.Done()
 	reader.Wait()
 	r.gate.end()
@@ -91,6 +94,7 @@ func (r *Reader) leave(work context.Context) error {
 	defer cancel()
 	_ = r.client.LeaveGroupContext(limit) // a member that cannot leave is out after its session
 	r.client.Close()
+	r.crew.close()
 	for _, p := range r.left() {
 		if !p.isDone() {
 			return nil // told by wind; it cannot be waited for

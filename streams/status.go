@@ -21,8 +21,8 @@ type Status struct {
 	// Joined says that the reader is a member of its group and knows where its partitions begin. It may have none all the same.
 	Joined     bool
 	Partitions int
-	// InFlight and InFlightBytes count from the first unsettled message of each partition on.
-	InFlight, InFlightBytes int64
+	// InFlight and InFlightBytes count what was read and is not settled; Span also what is settled behind the first of these.
+	InFlight, InFlightBytes, Span int64
 	// Lag is how many records lie behind the settled ones in the partitions of this reader, as far as it has seen.
 	Lag int64
 	// LastProgress is when a message was settled last, zero before the first.
@@ -36,7 +36,7 @@ func (r *Reader) Status() Status {
 	r.flushAll()
 	s := Status{
 		Paused:   r.pause.on.Load(),
-		InFlight: r.load.records.Load(), InFlightBytes: r.load.bytes.Load(),
+		InFlight: r.load.records.Load(), InFlightBytes: r.load.bytes.Load(), Span: r.load.span.Load(),
 	}
 	for _, p := range r.all() {
 		s.Partitions++

@@ -9,8 +9,15 @@ type window struct {
 	ring  []slot // the length is a power of two
 	head  int    // the oldest slot; it is unsettled, or there is none
 	count int
+	open  int // unsettled ones
 	bytes int
 	next  position
+}
+
+// freed is what settling gives back.
+type freed struct {
+	records, bytes int // that are settled now
+	span           int // by how much Len fell
 }
 
 // slot is one record of the window. Its bytes are -1 once it is settled.
@@ -35,6 +42,9 @@ func newWindow(next position) window { return window{next: next} }
 // Len is how many records lie between the first unsettled one and the last, both counted.
 func (w *window) Len() int { return w.count }
 
+// Unsettled is how many records are not settled.
+func (w *window) Unsettled() int { return w.open }
+
 // Bytes is what the unsettled records hold.
 func (w *window) Bytes() int { return w.bytes }
 
@@ -55,28 +65,31 @@ func (w *window) Add(offset int64, epoch int32, bytes int) {
 		w.grow()
 	}
 	w.count++
+	w.open++
 	*w.at(w.count - 1) = slot{offset: offset, epoch: epoch, bytes: int32(bytes)}
 	w.bytes += bytes
 }
 
-// Settle marks one offset and returns by how much Len and Bytes fell. An offset that is not in the window, or is settled
-// already, changes nothing.
-func (w *window) Settle(offset int64) (records, bytes int) { return w.SettleRange(offset, offset) }
+// Settle marks one offset. An offset that is not in the window, or is settled already, changes nothing.
+func (w *window) Settle(offset int64) freed { return w.SettleRange(offset, offset) }
 
 // SettleRange is Settle for all offsets from first to last.
-func (w *window) SettleRange(first, last int64) (records, bytes int) {
+func (w *window) SettleRange(first, last int64) (f freed) {
 	for i := w.search(first); i < w.count; i++ {
 		s := w.at(i)
 		if s.offset > last {
 			break
 		}
 		if s.bytes != settledSlot {
-			bytes += int(s.bytes)
+			f.bytes += int(s.bytes)
+			f.records++
 			s.bytes = settledSlot
 		}
 	}
-	w.bytes -= bytes
-	return w.advance(), bytes
+	w.bytes -= f.bytes
+	w.open -= f.records
+	f.span = w.advance()
+	return f
 }
 
 // Settled says whether that offset was added and settled. Below the committable offset everything counts as such.

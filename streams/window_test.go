@@ -40,6 +40,15 @@ func (m *modelWindow) bytes() (n int) {
 	return n
 }
 
+func (m *modelWindow) unsettled() (n int) {
+	for _, r := range m.records {
+		if !r.settled {
+			n++
+		}
+	}
+	return n
+}
+
 func TestWindowCommitsOnlyWhatASimpleListWouldCommit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := rapid.Int64Range(0, 1000).Draw(t, "start")
@@ -58,10 +67,10 @@ func TestWindowCommitsOnlyWhatASimpleListWouldCommit(t *testing.T) {
 			},
 			"settle one": func(t *rapid.T) {
 				o := rapid.Int64Range(start-2, top+2).Draw(t, "offset")
-				length, bytes := w.Len(), w.Bytes()
-				records, freed := w.Settle(o)
-				if w.Len() != length-records || w.Bytes() != bytes-freed {
-					t.Fatalf("settle %d says it freed %d and %d, of %d and %d are %d and %d left", o, records, freed, length, bytes, w.Len(), w.Bytes())
+				before := freed{w.Unsettled(), w.Bytes(), w.Len()}
+				f := w.Settle(o)
+				if left := (freed{before.records - f.records, before.bytes - f.bytes, before.span - f.span}); left != (freed{w.Unsettled(), w.Bytes(), w.Len()}) {
+					t.Fatalf("settle %d says it freed %v of %v, but %d %d %d are left", o, f, before, w.Unsettled(), w.Bytes(), w.Len())
 				}
 				m.settle(o, o)
 			},
@@ -79,8 +88,8 @@ func TestWindowCommitsOnlyWhatASimpleListWouldCommit(t *testing.T) {
 				if m.next > start && next.epoch != int32((m.next-1)/10) {
 					t.Fatalf("epoch %d of offset %d", next.epoch, next.offset)
 				}
-				if w.Len() != len(m.records) || w.Bytes() != m.bytes() {
-					t.Fatalf("len %d bytes %d, want %d and %d", w.Len(), w.Bytes(), len(m.records), m.bytes())
+				if w.Len() != len(m.records) || w.Bytes() != m.bytes() || w.Unsettled() != m.unsettled() {
+					t.Fatalf("len %d bytes %d unsettled %d, want %d, %d and %d", w.Len(), w.Bytes(), w.Unsettled(), len(m.records), m.bytes(), m.unsettled())
 				}
 				if first, ok := w.First(); ok != (len(m.records) > 0) || ok && first != m.records[0].offset {
 					t.Fatalf("first %d %v", first, ok)

@@ -2,9 +2,8 @@ package streams
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
 )
@@ -18,20 +17,21 @@ const (
 	Settled Outcome = iota + 1
 	// Pending: [Ticket.Settle] is or will be called once the message is safe.
 	Pending
-	// Abandoned: there is no verdict. The offset is never committed and the partition's worker stops; the partition's next
+	// Abandoned: there is no verdict. The offset is never committed and nothing more of the partition is handed out; its next
 	// owner reads from there.
 	Abandoned
 )
 
-// Handle does the work for one message of a partition after another, in the order of their offsets; partitions run side by
-// side. Its context lives through a stop for the drain and ends with a cause: [ErrRevoked], [ErrLost] or that of the work
-// context. A panic is not caught.
+// Handle does the work for one message. How many run at once, and which, is said by [Config.Order] and [Config.Concurrency]. Its context
+// lives through a stop for the drain and ends with a cause: [ErrRevoked], [ErrLost] or that of the work context. A panic is not
+// caught.
 type Handle func(ctx context.Context, m *stepwell.Message, t Ticket) Outcome
 
 // Ticket settles a message whose outcome was [Pending].
 type Ticket struct {
 	p      *partition
 	offset int64
+	lane   int
 }
 
 // Settle says that the message is safe. It may be called from any goroutine, also before the [Handle] returned Pending, and
@@ -42,108 +42,106 @@ func (t Ticket) Settle() { t.p.settle(t.offset) }
 // owner handles the message again. It outlives the context of the handler.
 func (t Ticket) Context() context.Context { return t.p.owned }
 
-// worker hands out the records of one partition.
+// Lane is the number of the goroutine that runs the [Handle]: from 0 to below [Config.Concurrency], and no other call has it at the same time.
+func (t Ticket) Lane() int { return t.lane }
+
+// stretchSize is how many messages at most are handed to a worker at once.
+const stretchSize = slabSize
+
+// worker is one goroutine of the crew.
 type worker struct {
-	p      *partition
-	handle Handle
-	slab   slab
-	maxAge time.Duration
-	// before knows the offsets below recalled that were settled the last time the partition was ours.
-	before   *partition
-	recalled int64
+	crew *crew
+	lane int
+
+	// doing is the number of the stretch, in the upper half, and how many of its tasks were begun. It is swapped to begin the next task, and to
+	// take the rest away.
+	doing  atomic.Uint64
+	number uint64
+	of     atomic.Pointer[partition] // whose stretch it is
+
+	// The stretch. While a partition has it, that guards all but the tasks, which the worker reads.
+	tasks   [stretchSize]task
+	length  int
+	flushed int // tasks whose outcome the window knows
 }
 
-// run ends when the partition is stopped, complete, or a message was abandoned.
+const (
+	noStretch = 0
+	oneMore   = 1 << 32 // the next number of a stretch
+	indexMask = oneMore - 1
+)
+
 func (w *worker) run() {
-	defer close(w.p.done)
-	if before := w.p.predecessor(); before != nil {
-		<-before.done // one key never runs twice at once
-	}
-	for {
-		batches, ok := w.p.take()
-		if !ok {
-			return
+	for p := w.crew.take(); p != nil; p = w.crew.take() {
+		t, n, more := p.handOut(w)
+		if more {
+			w.crew.offer(p)
 		}
-		w.recall()
-		for _, records := range batches {
-			if !w.batch(records) {
-				return
-			}
+		if n > 0 {
+			t = w.stretch(p, n)
+		}
+		for t.m != nil { // and what waits for its key
+			t = w.single(p, t)
 		}
 	}
 }
 
-// recall is for the first records of an assignment: only now is it known where it begins.
-func (w *worker) recall() {
-	before := w.p.predecessor()
-	if before == nil {
-		return
+// begin makes the first n tasks the worker's stretch. The partition is locked.
+func (w *worker) begin(p *partition, n int) {
+	w.length, w.flushed = n, 0
+	w.number = w.number%indexMask + 1
+	w.of.Store(p)
+	w.doing.Store(w.number * oneMore)
+	if n > 1 {
+		w.crew.rouse()
 	}
-	if end, ok := w.p.recalls(before); ok {
-		w.before, w.recalled = before, end
-	}
-	w.p.setPredecessor(nil)
 }
 
-func (w *worker) batch(records []*kgo.Record) bool {
-	defer w.p.flush()
-	for len(records) > 0 {
-		n := min(slabSize, len(records))
-		if !w.chunk(records[:n]) {
-			return false
-		}
-		records = records[n:]
+// single handles one message and returns the next of its key, if one waits.
+func (w *worker) single(p *partition, t task) task {
+	if !p.mayGoOn() {
+		p.quit()
+		return task{}
 	}
-	return true
+	began := time.Now()
+	outcome := p.r.handle(p.handling, t.m, Ticket{p, t.offset, w.lane})
+	return p.ended(t, outcome, time.Since(began))
 }
 
-// chunk reports false when the worker has to end. What is settled is only stored in settledTo; whoever needs to know flushes.
-func (w *worker) chunk(records []*kgo.Record) bool {
-	p := w.p
-	messages := w.slab.messages(records)
-	for i := range messages {
-		m := &messages[i]
-		if w.p.r.pause.on.Load() && !p.r.pause.wait(&p.stopped) || p.stopped.Load() {
-			return false
+// stretch handles the first n tasks one after another, as long as nobody takes the rest away. Then it returns the next of the key of
+// the last one, if one waits.
+func (w *worker) stretch(p *partition, n int) task {
+	began := time.Now()
+	at := w.doing.Load()
+	done := 0
+	for done < n && p.mayGoOn() {
+		if !w.doing.CompareAndSwap(at, at+1) {
+			break // the rest was taken away
 		}
-		if w.skip(m) {
-			p.settledTo.Store(m.Origin.Offset)
-			continue
+		at++
+		t := &w.tasks[done]
+		outcome := p.r.handle(p.handling, t.m, Ticket{p, t.offset, w.lane})
+		if outcome == Pending {
+			p.pendIn(w, done)
+		} else if outcome != Settled {
+			p.abandon(*t)
+			break
 		}
-		switch w.handle(p.handling, m, Ticket{p, m.Origin.Offset}) {
-		case Settled:
-			p.settledTo.Store(m.Origin.Offset)
-		case Pending:
-			p.pend(m.Origin.Offset)
-		default:
-			w.abandoned(m)
-			return false
-		}
+		done++
 	}
-	return true
+	next, more := p.endStretch(w, done, time.Since(began))
+	if more {
+		w.crew.offer(p)
+	}
+	return next
 }
 
-// skip says whether the record is to be settled without a call, and counts it.
-func (w *worker) skip(m *stepwell.Message) bool {
-	if w.before != nil {
-		if m.Origin.Offset >= w.recalled {
-			w.before = nil
-		} else if w.before.knows(m.Origin.Offset) {
-			w.p.r.count.Duplicate()
-			return true
+// lose takes the rest of its stretch away from a worker that does now what it was seen to do.
+func (w *worker) lose(seen uint64) {
+	if begun := int(seen & indexMask); begun > 0 {
+		p := w.of.Load()
+		if p.takeRest(w, seen, begun) {
+			w.crew.offer(p)
 		}
 	}
-	if w.maxAge > 0 && time.Since(m.Time) > w.maxAge {
-		w.p.r.count.Expired(1)
-		return true
-	}
-	return false
-}
-
-func (w *worker) abandoned(m *stepwell.Message) {
-	if w.p.stopped.Load() || w.p.handling.Err() != nil {
-		return
-	}
-	w.p.r.log.Error("a message was abandoned while its partition is ours: the partition rests until it is assigned anew",
-		"stream", m.Stream, "topic", m.Origin.Topic, "partition", m.Origin.Partition, "offset", m.Origin.Offset)
 }

@@ -20,7 +20,7 @@ func BenchmarkWorkerLoop(b *testing.B) {
 	}
 	r.life = b.Context()
 	p := newPartition(r, topicPartition{"orders.v1", 7})
-	w := &worker{p: p, handle: r.handle, slab: slab{stream: "orders"}}
+	w := &worker{crew: newCrew(0, &r.workers)}
 	records := make([]*kgo.Record, batch)
 	value := make([]byte, 100)
 	for i := range records {
@@ -36,9 +36,8 @@ func BenchmarkWorkerLoop(b *testing.B) {
 		}
 		n, bytes := p.append(f, [16]byte{})
 		r.load.add(n, bytes)
-		batches, _ := p.take()
-		for _, records := range batches {
-			w.batch(records)
+		for _, n, _ := p.handOut(w); n > 0; _, n, _ = p.handOut(w) {
+			w.stretch(p, n)
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batch, "ns/record")

@@ -1,0 +1,179 @@
+package streams
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/stepwell/stepwell"
+)
+
+// onStage is what a schedule has handed out and did not get back, as one would note it by hand.
+type onStage struct {
+	t       *rapid.T
+	running []task
+	begun   map[uint64]int64 // the last offset of each key that was begun
+	fresh   int              // offsets that were never handed out
+}
+
+// begins checks a task at the moment when its handler would be called.
+func (s *onStage) begins(t task) {
+	if t.key != 0 {
+		for _, other := range s.running {
+			if other.key == t.key {
+				s.t.Fatalf("offset %d begins while %d of the same key runs", t.offset, other.offset)
+			}
+		}
+		if last, ok := s.begun[t.key]; ok && last >= t.offset {
+			s.t.Fatalf("offset %d of a key begins after %d", t.offset, last)
+		}
+		s.begun[t.key] = t.offset
+	}
+	s.running = append(s.running, t)
+}
+
+func (s *onStage) ends(t task) {
+	s.running = slices.DeleteFunc(s.running, func(o task) bool { return o.offset == t.offset })
+	s.fresh--
+}
+
+// stretchModel is a stretch under way.
+type stretchModel struct {
+	tasks []task
+	begun int // the last of them runs
+}
+
+func TestAKeyNeverRunsTwiceAtOnceNorOutOfOrderAndNothingIsForgotten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSchedule()
+		stage := &onStage{t: t, begun: map[uint64]int64{}}
+		var single []task // handed out by Next or Done
+		var stretch *stretchModel
+		var top int64
+		add := func(t *rapid.T) {
+			for range rapid.IntRange(1, 20).Draw(t, "n") {
+				s.Add(task{m: &stepwell.Message{}, offset: top, key: rapid.Uint64Range(0, 5).Draw(t, "key")})
+				top++
+				stage.fresh++
+			}
+		}
+		done := func(i int) {
+			ended := single[i]
+			single = slices.Delete(single, i, i+1)
+			stage.ends(ended)
+			if next, ok := s.Done(ended); ok {
+				stage.begins(next)
+				single = append(single, next)
+			}
+		}
+		step := func() { // the worker of the stretch ends one call and begins the next
+			if stretch.begun > 0 {
+				stage.ends(stretch.tasks[stretch.begun-1])
+			}
+			if stretch.begun == len(stretch.tasks) {
+				s.Unstretch(false, nil)
+				stretch = nil
+				return
+			}
+			stage.begins(stretch.tasks[stretch.begun])
+			stretch.begun++
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"add": add,
+			"next": func(t *rapid.T) {
+				if next, ok := s.Next(); ok {
+					if stretch != nil {
+						t.Fatal("handed out beside a stretch")
+					}
+					stage.begins(next)
+					single = append(single, next)
+				}
+			},
+			"done": func(t *rapid.T) {
+				if len(single) > 0 {
+					done(rapid.IntRange(0, len(single)-1).Draw(t, "which"))
+				}
+			},
+			"stretch": func(t *rapid.T) {
+				tasks := make([]task, rapid.IntRange(1, 8).Draw(t, "room"))
+				n := s.Stretch(tasks)
+				if n > 0 && stretch != nil {
+					t.Fatal("two stretches")
+				}
+				if n > 0 {
+					stretch = &stretchModel{tasks: tasks[:n]}
+				}
+			},
+			"go on": func(*rapid.T) {
+				if stretch != nil {
+					step()
+				}
+			},
+			"take the rest away": func(*rapid.T) {
+				if stretch == nil || stretch.begun == 0 {
+					return
+				}
+				s.Unstretch(true, stretch.tasks[stretch.begun-1:])
+				single = append(single, stretch.tasks[stretch.begun-1])
+				stretch = nil
+			},
+		})
+		for stretch != nil {
+			step()
+		}
+		for {
+			if next, ok := s.Next(); ok {
+				stage.begins(next)
+				single = append(single, next)
+			} else if len(single) > 0 {
+				done(0)
+			} else {
+				break
+			}
+		}
+		if stage.fresh != 0 || !s.Empty() || len(s.busy) != 0 {
+			t.Fatalf("%d were never handled, empty %v, %d keys busy", stage.fresh, s.Empty(), len(s.busy))
+		}
+	})
+}
+
+func TestAStretchPassesOverKeysThatAreBusy(t *testing.T) {
+	s := newSchedule()
+	for i, key := range []uint64{1, 1, 2, 0, 1} {
+		s.Add(task{offset: int64(i), key: key})
+	}
+	slow, _ := s.Next()
+	tasks := make([]task, 8)
+	n := s.Stretch(tasks)
+	if got := fmt.Sprint(offsetsOf(tasks[:n])); got != "[2 3]" {
+		t.Fatalf("the stretch has %s", got)
+	}
+	if next, ok := s.Done(slow); !ok || next.offset != 1 {
+		t.Fatalf("after the slow one comes %d", next.offset)
+	}
+}
+
+func offsetsOf(tasks []task) (offsets []int64) {
+	for _, t := range tasks {
+		offsets = append(offsets, t.offset)
+	}
+	return offsets
+}
+
+func BenchmarkScheduleSingly(b *testing.B) {
+	s := newSchedule()
+	b.ReportAllocs()
+	var offset int64
+	for b.Loop() {
+		for range 64 {
+			s.Add(task{offset: offset, key: uint64(offset%1000) + 1})
+			offset++
+		}
+		for t, ok := s.Next(); ok; t, ok = s.Next() {
+			s.Done(t)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/64, "ns/record")
+}
