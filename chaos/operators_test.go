@@ -31,22 +31,23 @@ func (r *run) removed(kind string, do func(name string)) {
 	if kind == "delay" {
 		kind = r.delayed()
 	}
-	name := r.queue(kind)
 	r.frozen(func() {
-		r.count(name)
-		do(name)
+		if kind == "instant" {
+			r.pause(r.delay() + time.Second) // nothing is on its way there any more
+		}
+		r.counted(r.queue(kind), do)
 	})
 	r.pause(3 * time.Second)
 }
 
-// count notes what the queue holds, before it is taken away: what can be had, by name, and what actors have, by number.
-func (r *run) count(name string) {
+// counted notes what the queue holds, and takes it away: what can be had, by name, and what actors have, by number.
+func (r *run) counted(name string, do func(name string)) {
 	r.t.Helper()
-	taken := r.take(name, false)
-	for _, d := range taken {
-		r.watch.remove(r.position(&d))
-	}
+	deliveries := r.consume(name, false)
+	taken := r.all(deliveries)
 	r.end.Held += r.unacked(name) - len(taken)
+	do(name)
+	r.watch.remove(append(taken, r.all(deliveries)...)...)
 }
 
 func (r *run) deleteQueue(name string) {
@@ -65,11 +66,15 @@ func (r *run) purgeQueue(name string) {
 // expireWithoutTarget deletes the instant queue, and lets messages expire before it is there again.
 func expireWithoutTarget(r *run) {
 	r.pause(3 * time.Second) // so that messages wait
-	r.frozen(func() {
-		r.count(r.queue("instant"))
-		r.deleteQueue(r.queue("instant"))
-		r.pause(r.delay() + time.Second)
-	})
+	n := len(r.actors)
+	for len(r.actors) > 0 {
+		r.actors[0].leave()
+	}
+	r.counted(r.queue("instant"), r.deleteQueue)
+	r.pause(r.delay() + time.Second)
+	for range n {
+		r.spawn()
+	}
 }
 
 // fullQueue has the queue nack what is published to it.

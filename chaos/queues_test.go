@@ -83,9 +83,7 @@ func (r *run) empty() map[string][]ledger.Position {
 	found := map[string][]ledger.Position{}
 	for _, kind := range r.kinds() {
 		name := r.queue(kind)
-		for _, d := range r.take(name, true) {
-			found[name] = append(found[name], r.position(&d))
-		}
+		found[name] = r.all(r.consume(name, true))
 	}
 	ch := r.channel()
 	for _, kind := range r.kinds() {
@@ -95,20 +93,26 @@ func (r *run) empty() map[string][]ledger.Position {
 	return found
 }
 
-// take consumes a queue until nothing more comes. Without acks it holds the messages, on a connection of its own that stays open.
-func (r *run) take(name string, ack bool) []amqp.Delivery {
+// consume takes the queue's messages; without acks it holds them, on a connection of its own that stays open.
+func (r *run) consume(name string, ack bool) <-chan amqp.Delivery {
 	r.t.Helper()
-	const quiet = 500 * time.Millisecond // what the actors gave back when they ended may be on its way
 	deliveries, err := r.channel().Consume(name, "", ack, false, false, false, nil)
 	r.check(err)
-	var all []amqp.Delivery
+	return deliveries
+}
+
+// all reads positions until nothing more comes.
+func (r *run) all(deliveries <-chan amqp.Delivery) []ledger.Position {
+	r.t.Helper()
+	const quiet = 500 * time.Millisecond // what the actors gave back when they ended may be on its way
+	var all []ledger.Position
 	for {
 		select {
 		case d, ok := <-deliveries:
 			if !ok {
-				r.t.Fatalf("the channel was closed while %s was emptied", name)
+				return all
 			}
-			all = append(all, d)
+			all = append(all, r.position(&d))
 		case <-time.After(quiet):
 			return all
 		}

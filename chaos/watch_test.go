@@ -161,5 +161,6 @@ func (w *watch) judge(end ledger.End) (ledger.Report, []ledger.Entry) {
 	w.close()
 	w.look(context.Background())
 	w.r.check(w.err)
+	end.Committed = w.commits
 	return w.book.Judge(end, w.entries), w.entries
 }

@@ -14,6 +14,8 @@ type End struct {
 	Queues map[string][]Position
 	// Held is how many more messages an operator's delete may have taken, of which it is not known which they were.
 	Held int
+	// Committed is where a next actor would go on in each partition.
+	Committed map[int32]int64
 }
 
 // Report is the verdict over a run.
@@ -28,11 +30,19 @@ type Report struct {
 func (b *Book) Judge(end End, entries []Entry) Report {
 	r := Report{Records: len(b.produced), Calls: b.Calls, Repeats: b.Repeats, Cancelled: b.Cancelled, Removed: len(b.removed)}
 	resting := b.resting(end, &r)
+	unread := 0
 	for p := range b.produced {
 		h := b.records[p]
-		if done := h != nil && h.done; !done && !resting[p] && !b.removed[p] {
+		switch {
+		case h != nil && h.done || resting[p] || b.removed[p]:
+		case p.Offset >= end.Committed[p.Partition]:
+			unread++ // a next actor would handle it
+		default:
 			r.Lost = append(r.Lost, p)
 		}
+	}
+	if unread > 0 {
+		b.complain("%d records are not committed, and were not handled though there was time", unread)
 	}
 	slices.SortFunc(r.Lost, compare)
 	if len(r.Lost) <= end.Held {

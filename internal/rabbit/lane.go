@@ -26,6 +26,8 @@ type lane struct {
 	retry   time.Time
 	wait    backoff
 	holding backoff
+	stale   bool      // a queue has refused for long: no more on this channel
+	renewed time.Time // when a channel was last given up for that
 }
 
 // opened is a channel in confirm mode.
@@ -35,6 +37,11 @@ type opened struct {
 	returns chan amqp.Return
 	closed  chan *amqp.Error
 }
+
+const (
+	renewAfter = 6                // refusals of one message, about five seconds, after which another channel may do better
+	renewEvery = 10 * time.Second // how often that is tried at most
+)
 
 var (
 	errConfirmLate = errors.New("no confirm in time")
@@ -101,6 +108,9 @@ func (l *lane) step(session *session) (more bool) {
 		return false
 	}
 	l.settle()
+	if l.stale && l.renew(now) {
+		return true
+	}
 	more, err := l.send(now)
 	if err != nil {
 		l.settle()
@@ -160,7 +170,7 @@ func (l *lane) openChannel(s *session) {
 func (l *lane) send(now time.Time) (more bool, err error) {
 	const batch = 32
 	for range batch {
-		if len(l.pending) == 0 || len(l.flight) >= l.limit || l.open.session.blocked() {
+		if len(l.pending) == 0 || len(l.flight) >= l.limit || l.stale || l.open.session.blocked() {
 			return false, nil
 		}
 		o := l.pending[0]
@@ -182,6 +192,19 @@ func (l *lane) send(now time.Time) (more bool, err error) {
 		}
 	}
 	return true, nil
+}
+
+// renew gives up the channel once nothing is in flight on it, and reports whether it did.
+//
+// RabbitMQ 3.10 tells a channel when a queue is full, and forgets to tell it when the limit is lifted by a policy: what is published
+// to the queue on that channel is refused for ever, though it has room.
+func (l *lane) renew(now time.Time) bool {
+	if l.stale = now.Sub(l.renewed) > renewEvery; !l.stale || len(l.flight) > 0 {
+		return false
+	}
+	_ = l.open.session.closeChannel(l.open.ch)
+	l.open, l.stale, l.renewed = nil, false, now
+	return true
 }
 
 func (l *lane) sendOne(o *outgoing) error {

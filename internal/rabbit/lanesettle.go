@@ -47,6 +47,7 @@ func (l *lane) judge(o *outgoing) {
 		l.hold(o)
 	case !o.confirm.Acked():
 		l.p.b.trouble.set("queue "+o.queue, "queue "+o.queue+" refuses messages: what is published to it is held back")
+		l.stale = l.stale || o.tries >= renewAfter
 		l.hold(o)
 	default:
 		if o.tries > 0 {
