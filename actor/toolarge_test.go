@@ -108,7 +108,7 @@ func (r *running) showsBig(big *kgo.Record, replays int) {
 	r.t.Helper()
 	var seen map[string]any
 	eventually(r.t, "it rests in the dead set", func() bool {
-		all := r.dead(10)
+		all, _ := r.peek(10) // it may not be there yet
 		if len(all) == 1 {
 			seen = all[0]
 		}
