@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
 func TestMain(m *testing.M) {
@@ -18,75 +20,148 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestEveryCaseThatNeedsNoBrokersReadsItsRecords(t *testing.T) {
-	cases, err := chosen("", false)
+// tiny is a plan of a few records that writes a page of its own.
+func tiny(t *testing.T, groups, cases string) plan {
+	t.Helper()
+	chosen, err := chosen(groups, cases)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return plan{records: 50_000, rounds: 2, groups: chosen, page: filepath.Join(t.TempDir(), "BENCHMARKS.md")}
+}
+
+func TestCasesOnKfakeReadTheirRecordsAndAreWrittenDown(t *testing.T) {
+	p := tiny(t, "success,growth", "kfake-100-bare,kfake-100-stepwell,kfake-100-partition,kfake-100-kafka-go,kfake-100-watermill,streams-10")
+	p.profiles = t.TempDir()
 	var progress bytes.Buffer
-	p := plan{records: 50_000, rounds: 2, cases: cases, profiles: t.TempDir()}
-	rounds, err := p.measure(t.Context(), &progress)
-	if err != nil {
+	if err := p.run(t.Context(), &progress, &progress); err != nil {
 		t.Fatalf("%v\n%s", err, &progress)
 	}
-	for n, results := range rounds {
-		for _, c := range cases {
-			r := results[c.name]
-			if r.Records != int64(50_000*c.share) || r.Wall <= 0 || r.CPU <= 0 || r.PeakRSS < 1<<20 {
-				t.Errorf("round %d, %s: %+v", n+1, c.name, r)
-			}
-		}
-	}
-	if profile, err := os.Stat(filepath.Join(p.profiles, "stepwell.2.pprof")); err != nil || profile.Size() == 0 {
+	if profile, err := os.Stat(filepath.Join(p.profiles, "success.kfake-100-stepwell.2.pprof")); err != nil || profile.Size() == 0 {
 		t.Errorf("profile: %v", err)
 	}
-	page := filepath.Join(t.TempDir(), "BENCHMARKS.md")
-	if err := newReport(p, rounds).write(page); err != nil {
+	text, err := os.ReadFile(p.page)
+	if err != nil {
 		t.Fatal(err)
 	}
+	for _, name := range []string{"kfake-100-bare", "kfake-100-stepwell", "kfake-100-watermill", "streams-1", "streams-10"} {
+		if !strings.Contains(string(text), "\n| "+name+" |") {
+			t.Errorf("no row of %s in\n%s", name, text)
+		}
+	}
+}
+
+func TestCasesOnRealBrokersDoTheirWork(t *testing.T) {
+	p := tiny(t, "failure,deadset", "stepwell-10,stepwell-replay")
+	p.rounds, p.kafka = 1, testbroker.Kafka(t)
+	nodes := testbroker.RabbitMQs(t)
+	p.rabbitmq = nodes[len(nodes)-1].URL
+	var progress bytes.Buffer
+	if err := p.run(t.Context(), &progress, &progress); err != nil {
+		t.Fatalf("%v\n%s", err, &progress)
+	}
+}
+
+func TestAGroupReplacesItsOwnSectionOnly(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "BENCHMARKS.md")
+	write := func(group string, records int64) {
+		t.Helper()
+		p := tiny(t, group, "")
+		g := p.groups[0]
+		results := round{}
+		for _, c := range g.cases {
+			results[c.name] = result{Records: records, Wall: 1e9, CPU: 1e9}
+		}
+		if err := (section{group: g, plan: p, rounds: []round{results}}).write(page); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("growth", 111)
+	write("success", 222)
+	write("success", 333)
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range cases {
-		if !strings.Contains(string(text), "\n| "+c.name+" |") {
-			t.Errorf("no row of %s in\n%s", c.name, text)
+	for _, want := range []string{"| 111 |", "| 333 |", "## Method"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in\n%s", want, text)
 		}
+	}
+	if strings.Contains(string(text), "| 222 |") || strings.Count(string(text), endMark) != 2 {
+		t.Errorf("an old section is there still:\n%s", text)
 	}
 }
 
 func TestRatiosAreTakenWithinARoundAndTheMiddleOneIsShown(t *testing.T) {
 	of := func(bare, mine float64) round {
-		return round{baseline: {Records: int64(bare), Wall: 1e9, CPU: 1e9}, "stepwell": {Records: int64(mine), Wall: 1e9, CPU: 2e9}}
-	}
-	cases, err := chosen("stepwell", false)
-	if err != nil {
-		t.Fatal(err)
+		return round{"bare": {Records: int64(bare), Wall: 1e9, CPU: 1e9}, "mine": {Records: int64(mine), Wall: 1e9, CPU: 2e9}}
 	}
 	// The medians of 1000, 100, 2000 and of 500, 90, 1800 would make 0.5.
-	r := newReport(plan{cases: cases}, []round{of(1000, 500), of(100, 90), of(2000, 1800)})
-	if got := fmt.Sprintf("%.2f %.2f %.2f %.0f", r.rows[1].ratio, r.rows[1].lowest, r.rows[1].highest, r.rows[1].perSecond); got != "0.90 0.50 0.90 500" {
-		t.Errorf("got %s", got)
+	got := ofBase().cell([]round{of(1000, 500), of(100, 90), of(2000, 1800)}, "mine", "bare")
+	if want := "0.90 (0.50 … 0.90)"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-func TestARecordThatComesTwiceFailsTheRun(t *testing.T) {
-	m := newMeter(countStep)
+func TestARecordThatComesTwiceOrLateFailsTheRun(t *testing.T) {
+	f := feed{Partitions: 2, Keys: 4}
+	for name, wrong := range map[string]func(m *meter){
+		"twice in a partition":  func(m *meter) { m.inOrder(0, 0); m.inOrder(0, 0) },
+		"a gap":                 func(m *meter) { m.inOrder(0, 0); m.inOrder(0, 2) },
+		"twice":                 func(m *meter) { m.once(1, 7); m.once(1, 7) },
+		"a key's order":         func(m *meter) { m.ordered(1, 4); m.ordered(1, 2) },
+		"a key's record again":  func(m *meter) { m.ordered(1, 4); m.ordered(1, 4) },
+		"what a case blames on": func(m *meter) { m.blame("retries came early") },
+	} {
+		m := newMeter(countStep, f)
+		wrong(m)
+		if _, err := m.result(); err == nil {
+			t.Errorf("%s: nobody said so", name)
+		}
+	}
+	m := newMeter(countStep, f)
 	for offset := range int64(countStep) {
-		m.count(0, offset)
+		m.ordered(0, offset)
+		m.once(0, offset)
 	}
 	<-m.done
 	if _, err := m.result(); err != nil {
 		t.Error(err)
 	}
-	m.count(0, 7)
-	if _, err := m.result(); err == nil {
-		t.Error("a record came twice, and nobody said so")
+}
+
+func TestASettingThatIsNotKnownIsFoundOut(t *testing.T) {
+	if !knows("CONCURRENCY=3") || knows("NONSENSE_ORDER=3") {
+		t.Error("CONCURRENCY is a setting, NONSENSE_ORDER is none")
+	}
+	g := group{cases: []benchCase{{name: "odd", setting: "NONSENSE_ORDER=3"}, {name: "even"}}}
+	if lines := g.skip(); len(lines) != 1 || len(g.cases) != 1 || !strings.Contains(lines[0], "odd") {
+		t.Errorf("got %q, %d cases left", lines, len(g.cases))
 	}
 }
 
-func TestAnUnknownCaseIsRefused(t *testing.T) {
-	if _, err := chosen("stepwell,nonsense", false); err == nil || !strings.Contains(err.Error(), "nonsense") {
-		t.Errorf("got %v", err)
+func TestAnUnknownGroupOrCaseIsRefused(t *testing.T) {
+	for _, names := range [][2]string{{"nonsense", ""}, {"failure", "stepwell-10,nonsense"}} {
+		if _, err := chosen(names[0], names[1]); err == nil || !strings.Contains(err.Error(), "nonsense") {
+			t.Errorf("%q: got %v", names, err)
+		}
+	}
+}
+
+func TestEachCaseIsComparedWithOneOfItsGroup(t *testing.T) {
+	for _, g := range allGroups() {
+		names := map[string]bool{}
+		for _, c := range g.cases {
+			if names[c.name] {
+				t.Errorf("%s: two cases are called %s", g.name, c.name)
+			}
+			names[c.name] = true
+		}
+		for _, c := range g.cases {
+			if app := fmt.Sprintf("bench-%d-0-%s", 1<<40, c.name); c.base != "" && !names[c.base] || len(app) > 60 {
+				t.Errorf("%s: base %q of %s, app %s", g.name, c.base, c.name, app)
+			}
+		}
 	}
 }

@@ -19,15 +19,16 @@ const jobVariable = "STEPWELL_BENCH_JOB"
 
 // job is what a child is to do.
 type job struct {
-	Case     string // a case's name, or kfake
-	Kafka    string
-	RabbitMQ string
-	Topic    string
-	Group    string
-	App      string
-	Records  int64
-	Environ  []string // further settings of the actor
-	Profile  string   // a file for the CPU profile; empty: none
+	Group, Case   string // of groups.go; a case may be kfake
+	Kafka         string
+	RabbitMQ      string
+	Topic         string
+	ConsumerGroup string
+	App           string
+	Records       int64
+	Feed          feed
+	Environ       []string // further settings of the actor
+	Profile       string   // a file for the CPU profile; empty: none
 }
 
 // child does the job of this process, if it is a child.
@@ -41,11 +42,11 @@ func child(ctx context.Context) (is bool, err error) {
 		return true, fmt.Errorf("job: %w", err)
 	}
 	if j.Case == kfakeJob {
-		return true, serveKfake()
+		return true, serveKfake(j.Feed)
 	}
-	c, ok := caseNamed(j.Case)
-	if !ok {
-		return true, fmt.Errorf("no case is called %q", j.Case)
+	c, err := caseNamed(j.Group, j.Case)
+	if err != nil {
+		return true, err
 	}
 	r, err := j.run(ctx, c)
 	if err != nil {
@@ -71,19 +72,18 @@ func (j job) run(ctx context.Context, c benchCase) (result, error) {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	m := newMeter(j.Records)
+	m := newMeter(j.Records, j.Feed)
 	ended := make(chan error, 1)
 	go func() { ended <- c.run(ctx, j, m) }()
 	select {
 	case <-m.done:
 	case err := <-ended:
-		return result{}, errors.Join(errors.New("ended before its last record"), err, context.Cause(ctx))
+		return result{}, errors.Join(fmt.Errorf("ended after %d of %d records", m.total.Load(), m.wanted), err, context.Cause(ctx))
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		return result{}, err
-	}
-	return m.result()
+	err := <-ended
+	r, wrong := m.result()
+	return r, errors.Join(err, wrong)
 }
 
 // process is a child that runs.

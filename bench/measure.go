@@ -8,48 +8,66 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 // round has each case's result by name.
 type round map[string]result
 
-// measure runs all cases, round by round.
-func (p plan) measure(ctx context.Context, progress io.Writer) (rounds []round, err error) {
-	app := fmt.Sprintf("stepwell-bench-%d", time.Now().Unix())
-	var from source = fresh{}
-	if p.kafka != "" {
-		c, err := newCluster(ctx, p.kafka, app, p.records)
-		if c != nil {
-			from = c
+// run measures all groups and writes down each when it is done.
+func (p plan) run(ctx context.Context, out, progress io.Writer) (err error) {
+	b, err := p.startBrokers(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	for _, g := range p.groups {
+		skipped := g.skip()
+		for _, line := range skipped {
+			fmt.Fprintln(progress, "NOT RUN: "+line)
 		}
+		rounds, err := p.measure(ctx, b, g, progress)
 		if err != nil {
-			return nil, errors.Join(err, from.end(context.WithoutCancel(ctx), nil))
+			return fmt.Errorf("group %s: %w", g.name, err)
+		}
+		s := section{group: g, plan: p, rounds: rounds, versions: b.versions, skipped: skipped}
+		fmt.Fprintln(out, s)
+		if p.page == "" {
+			continue
+		}
+		if err := s.write(p.page); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// measure runs the cases of a group, round by round.
+func (p plan) measure(ctx context.Context, b *brokers, g group, progress io.Writer) (rounds []round, err error) {
+	prefix := fmt.Sprintf("bench-%d", time.Now().Unix())
+	t := &topics{address: b.kafka, prefix: prefix, made: map[content]string{}}
 	var groups []string
-	defer func() {
-		cleaning := context.WithoutCancel(ctx)
-		err = errors.Join(err, from.end(cleaning, groups), p.deleteQueues(app))
-	}()
+	defer func() { err = errors.Join(err, t.end(context.WithoutCancel(ctx), groups)) }()
 	for n := range p.rounds {
 		results := round{}
-		order := slices.Clone(p.cases)
+		order := slices.Clone(g.cases)
 		if n%2 == 1 {
 			slices.Reverse(order) // so that none is always the one after the same neighbour
 		}
 		for _, c := range order {
-			j := job{Case: c.name, App: app, Group: fmt.Sprintf("%s.%d.%s", app, n, c.name), RabbitMQ: p.rabbitmq, Records: int64(float64(p.records) * c.share), Environ: p.environ}
-			if p.profiles != "" {
-				j.Profile = filepath.Join(p.profiles, fmt.Sprintf("%s.%d.pprof", c.name, n+1))
+			name := fmt.Sprintf("%s-%d-%s", prefix, n, c.name)
+			j := job{
+				Group: g.name, Case: c.name, App: name, ConsumerGroup: name, Kafka: b.kafka, RabbitMQ: b.rabbitmq,
+				Records: c.records(p.records), Environ: p.environ, Feed: c.feed,
 			}
-			groups = append(groups, j.Group)
-			r, err := one(ctx, from, j)
+			if p.profiles != "" {
+				j.Profile = filepath.Join(p.profiles, fmt.Sprintf("%s.%s.%d.pprof", g.name, c.name, n+1))
+			}
+			groups = append(groups, name)
+			r, err := one(ctx, t, j)
 			if err != nil {
 				return nil, fmt.Errorf("round %d: %w", n+1, err)
 			}
-			fmt.Fprintf(progress, "round %d  %-18s %12.0f records/s\n", n+1, c.name, r.perSecond())
+			fmt.Fprintf(progress, "round %d  %-9s %-24s %12.0f records/s  %v\n", n+1, g.name, c.name, r.perSecond(), r.Notes)
 			results[c.name] = r
 		}
 		rounds = append(rounds, results)
@@ -57,40 +75,32 @@ func (p plan) measure(ctx context.Context, progress io.Writer) (rounds []round, 
 	return rounds, nil
 }
 
-// one runs a case in a process of its own.
-func one(ctx context.Context, from source, j job) (r result, err error) {
-	address, topic, closed, err := from.open(ctx)
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, closed()) }()
-	j.Kafka, j.Topic = address, topic
-	p, err := spawn(ctx, j)
-	if err != nil {
-		return r, err
-	}
-	err = p.read(&r)
-	return r, errors.Join(err, p.end())
+// records are the plan's, scaled, and a multiple of what is counted at once in all partitions.
+func (c benchCase) records(all int64) int64 {
+	step := int64(max(c.feed.Partitions, 1) * countStep)
+	n := int64(float64(all) * c.share)
+	return max((n+step-1)/step, 1) * step
 }
 
-// deleteQueues removes the queues that the actor made.
-func (p plan) deleteQueues(app string) error {
-	if p.rabbitmq == "" {
-		return nil
-	}
-	conn, err := amqp.Dial(p.rabbitmq)
-	if err != nil {
-		return fmt.Errorf("delete queues: %w", err)
-	}
-	defer conn.Close()
-	ch, err := conn.Channel()
-	if err != nil {
-		return fmt.Errorf("delete queues: %w", err)
-	}
-	for _, kind := range []string{"delay.5000", "instant", "dead_set"} {
-		if _, err := ch.QueueDelete(app+"."+stream+"."+kind, false, false, false); err != nil {
-			return fmt.Errorf("delete queues: %w", err)
+// one runs a case in a process of its own.
+func one(ctx context.Context, t *topics, j job) (r result, err error) {
+	switch {
+	case j.Feed.Synthetic:
+		address, closed, err := openKfake(ctx, j.Feed)
+		if err != nil {
+			return r, err
+		}
+		defer func() { _ = closed() }() // it was of no use any more
+		j.Kafka, j.Topic = address, kfakeTopic
+	case j.Feed.real():
+		if j.Topic, err = t.open(ctx, j.Feed, j.Records); err != nil {
+			return r, err
 		}
 	}
-	return nil
+	child, err := spawn(ctx, j)
+	if err != nil {
+		return r, err
+	}
+	err = child.read(&r)
+	return r, errors.Join(err, child.end())
 }

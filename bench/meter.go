@@ -1,26 +1,33 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
+	"maps"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
-// meter counts records and measures from the first of them to the last.
+// meter counts records, measures from the first of them to the last, and finds those that come twice or out of order.
 type meter struct {
 	wanted int64
+	feed   feed
 	total  atomic.Int64
-	parts  [partitions]counter
+	parts  []counter
 	first  sync.Once
 	last   sync.Once
+	over   sync.Once
 	began  sample
 	ended  sample
 	done   chan struct{} // closed with the last record
+	keys   []atomic.Int64
+	seen   [][]atomic.Uint64 // by partition, a bit for each offset
+
+	mu    sync.Mutex
+	notes map[string]float64
+	wrong map[string]int
 }
 
 // counter belongs to whoever handles the partition; it has cache lines of its own.
@@ -32,22 +39,116 @@ type counter struct {
 // countStep is how many records of a partition are added to the total at once, so that counting costs next to nothing.
 const countStep = 256
 
-func newMeter(wanted int64) *meter { return &meter{wanted: wanted, done: make(chan struct{})} }
+func newMeter(wanted int64, f feed) *meter {
+	m := &meter{
+		wanted: wanted, feed: f, done: make(chan struct{}), keys: make([]atomic.Int64, f.Keys), notes: map[string]float64{}, wrong: map[string]int{},
+	}
+	m.widen(f.Partitions)
+	return m
+}
 
-// count is what the handlers of all cases do.
-func (m *meter) count(partition int32, offset int64) {
+// widen makes room for so many partitions.
+func (m *meter) widen(partitions int) {
+	m.parts, m.seen = make([]counter, partitions), make([][]atomic.Uint64, partitions)
+	for i := range m.seen {
+		m.seen[i] = make([]atomic.Uint64, 2*m.wanted/64+countStep) // the pages that nobody touches cost nothing
+	}
+}
+
+// begin starts the clock, if nobody has yet.
+func (m *meter) begin() { m.first.Do(func() { m.began = now() }) }
+
+// end stops the clock, if nobody has yet.
+func (m *meter) end() { m.last.Do(func() { m.ended = now() }) }
+
+// finish stops the clock and says that the case is done.
+func (m *meter) finish() {
+	m.end()
+	m.over.Do(func() { close(m.done) })
+}
+
+// inOrder counts a record where a partition is handled by one goroutine at a time.
+func (m *meter) inOrder(partition int32, offset int64) {
 	p := &m.parts[partition]
 	if p.n == 0 {
-		m.first.Do(func() { m.began = now() })
+		m.begin()
 	}
 	p.n++
-	if offset < p.next {
+	if offset != p.next {
 		p.again++
 	}
 	p.next = offset + 1
 	if p.n%countStep == 0 && m.total.Add(countStep) >= m.wanted {
-		m.last.Do(func() { m.ended = now(); close(m.done) })
+		m.finish()
 	}
+}
+
+// first try of a record, where one of its key must not come before an earlier one; it counts nothing.
+func (m *meter) ordered(partition int32, offset int64) {
+	if m.feed.Keys == 0 {
+		return
+	}
+	key := (offset*int64(m.feed.Partitions) + int64(partition)) % int64(m.feed.Keys)
+	if before := m.keys[key].Swap(offset + 1); before > offset {
+		m.blame("records of a key came in the wrong order")
+	}
+}
+
+// once counts a record whose work is done.
+func (m *meter) once(partition int32, offset int64) {
+	bit := uint64(1) << (offset % 64)
+	if m.seen[partition][offset/64].Or(bit)&bit != 0 {
+		m.blame("records were done twice")
+		return
+	}
+	switch m.total.Add(1) {
+	case 1:
+		m.begin()
+	case m.wanted:
+		m.finish()
+	}
+}
+
+func (m *meter) blame(what string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wrong[what]++
+}
+
+// note keeps a number for the report.
+func (m *meter) note(name string, value float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.notes[name] = value
+}
+
+// wait is over when the last record is done.
+func (m *meter) wait(ctx context.Context) error {
+	select {
+	case <-m.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%d of %d records were done: %w", m.total.Load(), m.wanted, context.Cause(ctx))
+	}
+}
+
+// result may be asked for when the case has ended.
+func (m *meter) result() (result, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := result{Records: m.wanted, Wall: m.ended.at.Sub(m.began.at), CPU: m.ended.cpu - m.began.cpu, Notes: maps.Clone(m.notes)}
+	var errs []error
+	for i := range m.parts {
+		if again := m.parts[i].again; again > 0 {
+			errs = append(errs, fmt.Errorf("partition %d: %d records came twice, in the wrong order or after a gap", i, again))
+		}
+	}
+	for what, count := range m.wrong {
+		errs = append(errs, fmt.Errorf("%d %s", count, what))
+	}
+	var err error
+	r.PeakRSS, err = peakRSS()
+	return r, errors.Join(append(errs, err)...)
 }
 
 // result is what one run of a case measured.
@@ -56,6 +157,7 @@ type result struct {
 	Wall    time.Duration
 	CPU     time.Duration
 	PeakRSS int64 // bytes
+	Notes   map[string]float64
 }
 
 // perSecond is how many records were handled in a second.
@@ -63,44 +165,3 @@ func (r result) perSecond() float64 { return float64(r.Records) / r.Wall.Seconds
 
 // cpuPerMillion is the CPU time of a million records in seconds.
 func (r result) cpuPerMillion() float64 { return r.CPU.Seconds() / float64(r.Records) * 1e6 }
-
-// result may be asked for when the case has ended.
-func (m *meter) result() (result, error) {
-	r := result{Records: m.wanted, Wall: m.ended.at.Sub(m.began.at), CPU: m.ended.cpu - m.began.cpu}
-	for i := range m.parts {
-		if again := m.parts[i].again; again > 0 {
-			return r, fmt.Errorf("partition %d: %d records came twice or in the wrong order", i, again)
-		}
-	}
-	var err error
-	r.PeakRSS, err = peakRSS()
-	return r, err
-}
-
-type sample struct {
-	at  time.Time
-	cpu time.Duration
-}
-
-func now() sample {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err) // it has no error but a wrong argument
-	}
-	return sample{time.Now(), time.Duration(u.Utime.Nano() + u.Stime.Nano())}
-}
-
-// peakRSS reads /proc: what getrusage tells of a process that was forked begins with what its parent had.
-func peakRSS() (int64, error) {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0, fmt.Errorf("peak memory: %w", err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if kib, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(kib), " kB"), 10, 64)
-			return n << 10, err
-		}
-	}
-	return 0, nil
-}

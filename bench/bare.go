@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// bare is what anybody writes who needs no more than this: autocommit, the client's defaults.
+func bare(ctx context.Context, j job, m *meter) error {
+	return poll(ctx, j, func(r *kgo.Record) { m.inOrder(r.Partition, r.Offset) })
+}
+
+// bareTuned is the same loop with the fetches and the pool of records that the actor's reader has.
+func bareTuned(ctx context.Context, j job, m *meter) error {
+	const windowMessages = 10_000
+	const overhead = 12 // of a record in its batch, about
+	whole := int32(windowMessages / 2 * (j.Feed.ValueBytes + overhead))
+	return poll(ctx, j, func(r *kgo.Record) {
+		m.inOrder(r.Partition, r.Offset)
+		r.Recycle()
+	}, kgo.FetchMaxBytes(whole), kgo.FetchMaxPartitionBytes(max(whole/2, 64<<10)), kgo.WithPools(&recordPool{}))
+}
+
+func poll(ctx context.Context, j job, handle func(*kgo.Record), more ...kgo.Opt) error {
+	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(j.Kafka), kgo.ConsumerGroup(j.ConsumerGroup), kgo.ConsumeTopics(j.Topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}, more...)...)
+	if err != nil {
+		return fmt.Errorf("kafka client: %w", err)
+	}
+	defer client.Close()
+	for {
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := fetches.Err(); err != nil {
+			return fmt.Errorf("poll: %w", err)
+		}
+		fetches.EachRecord(handle)
+	}
+}
+
+// recordPool lends the client memory for records.
+type recordPool struct{ free sync.Pool }
+
+var _ kgo.PoolRecords = (*recordPool)(nil)
+
+// GetRecords is called by the client for each batch.
+func (p *recordPool) GetRecords(n int) []kgo.Record {
+	if s, ok := p.free.Get().(*[]kgo.Record); ok && cap(*s) >= n {
+		return *s
+	}
+	return make([]kgo.Record, n)
+}
+
+// PutRecords is called when all records of a batch are recycled.
+func (p *recordPool) PutRecords(s []kgo.Record) { p.free.Put(&s) }

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// column is a number of each case, the median of all rounds.
+type column struct {
+	title  string
+	format string
+	// of is the number of one round; base is the zero result where the case has none to be compared with.
+	of func(mine, base result) float64
+	// compares says that there is no number without a base.
+	compares bool
+	// spread shows the lowest and the highest of all rounds as well.
+	spread bool
+}
+
+// The columns that most groups have.
+func perSecond() column {
+	return column{title: "Records/s", format: "%.0f", of: func(mine, _ result) float64 { return mine.perSecond() }}
+}
+
+func ofBase() column {
+	return column{title: "Of base (lowest … highest)", format: "%.2f", compares: true, spread: true,
+		of: func(mine, base result) float64 { return mine.perSecond() / base.perSecond() }}
+}
+
+func cpuSeconds() column {
+	return column{title: "CPU s per million", format: "%.2f", of: func(mine, _ result) float64 { return mine.cpuPerMillion() }}
+}
+
+func cpuOfBase() column {
+	return column{title: "CPU of base (lowest … highest)", format: "%.2f", compares: true, spread: true,
+		of: func(mine, base result) float64 { return mine.cpuPerMillion() / base.cpuPerMillion() }}
+}
+
+func peakMemory() column {
+	return column{title: "Peak RSS MiB", format: "%.0f", of: func(mine, _ result) float64 { return float64(mine.PeakRSS) / (1 << 20) }}
+}
+
+// noted is a number that the case itself noted.
+func noted(title, name, format string) column {
+	return column{title: title, format: format, spread: true, of: func(mine, _ result) float64 {
+		if value, ok := mine.Notes[name]; ok {
+			return value
+		}
+		return math.NaN()
+	}}
+}
+
+// usual are the columns of a group that compares speeds.
+func usual() []column {
+	return []column{perSecond(), ofBase(), cpuSeconds(), cpuOfBase(), peakMemory()}
+}
+
+// cell is what the report shows.
+func (c column) cell(rounds []round, name, base string) string {
+	if c.compares && base == "" {
+		return "–"
+	}
+	var all []float64
+	for _, results := range rounds {
+		if mine, ok := results[name]; ok {
+			if value := c.of(mine, results[cmp.Or(base, name)]); !math.IsNaN(value) {
+				all = append(all, value)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return "–"
+	}
+	slices.Sort(all)
+	text := fmt.Sprintf(c.format, median(all))
+	if c.spread && len(all) > 1 {
+		text += fmt.Sprintf(" ("+c.format+" … "+c.format+")", all[0], all[len(all)-1])
+	}
+	return text
+}
+
+// median of sorted values.
+func median(sorted []float64) float64 {
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}

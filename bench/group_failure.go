@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+const failureText = `A part of the records fails at its first try, waits 100 ms in a quorum queue of RabbitMQ, and succeeds at its second. The hand-written program does the same work on queues
+of the same kind: a poll loop that hands failures to a publisher with up to 1000 confirms in flight (mandatory, persistent), marks offsets for commit when all before them are
+confirmed, and consumes what comes back with a prefetch of 300 and acks of many at once. Dead-lettering is at-least-once, as stepwell's queues have it; where it is at-most-once, which loses
+messages when a node dies, the broker is faster and so shows more of what the clients cost. Measured until the last record has succeeded.`
+
+// retryDelay is how long a failure waits.
+const retryDelay = 100 * time.Millisecond
+
+// defaultDelay is that of an actor that sets none.
+const defaultDelay = 5 * time.Second
+
+var errFirstTry = errors.New("the first try fails")
+
+func failureGroup() group {
+	small := feed{Partitions: 8, ValueBytes: 100, Keys: 1000}
+	large := feed{Partitions: 8, ValueBytes: 1024, Keys: 1000}
+	g := group{name: "failure", title: "What failures cost", text: failureText, columns: usual()}
+	add := func(suffix string, every int64, share float64, f feed, atMostOnce bool) {
+		what := fmt.Sprintf("%d %% fail, %d B", 100/every, f.ValueBytes)
+		if atMostOnce {
+			what += ", at-most-once"
+		}
+		hand := "hand" + suffix
+		g.cases = append(g.cases,
+			benchCase{name: hand, what: "hand-written, " + what, feed: f, share: share, rabbitmq: true, run: byHand(every, 1000, atMostOnce)},
+			benchCase{name: "stepwell" + suffix, what: "actor, " + what, base: hand, feed: f, share: share, rabbitmq: true, run: stepwellFails(every, atMostOnce)})
+	}
+	add("-10", 10, 0.04, small, false)
+	g.cases = append(g.cases, benchCase{name: "one-by-one-10", what: "hand-written, waits for each confirm, 10 % fail, 100 B", base: "hand-10",
+		feed: small, share: 0.005, rabbitmq: true, run: byHand(10, 1, false)})
+	add("-10-1k", 10, 0.04, large, false)
+	add("-1", 100, 0.3, small, false)
+	add("-10-amo", 10, 0.04, small, true)
+	add("-1-amo", 100, 0.3, small, true)
+	return g
+}
+
+// fails says which tries of which records do.
+func fails(every, offset int64, attempt int) bool { return attempt == 1 && offset%every == 0 }
+
+func stepwellFails(every int64, atMostOnce bool) func(context.Context, job, *meter) error {
+	return func(ctx context.Context, j job, m *meter) (err error) {
+		q, err := openQueues(j, retryDelay, atMostOnce)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, q.delete()) }()
+		settings := []string{"RETRY_DELAY=" + retryDelay.String()}
+		if atMostOnce { // the actor would not make such queues itself
+			if err := q.declare(ctx); err != nil {
+				return err
+			}
+			settings = append(settings, "RABBITMQ_DECLARE=check")
+		}
+		return runActor(ctx, j, func(_ context.Context, msg *stepwell.Message) error {
+			if msg.Attempt == 1 {
+				m.ordered(msg.Origin.Partition, msg.Origin.Offset)
+			}
+			if fails(every, msg.Origin.Offset, msg.Attempt) {
+				return errFirstTry
+			}
+			m.once(msg.Origin.Partition, msg.Origin.Offset)
+			return nil
+		}, settings...)
+	}
+}

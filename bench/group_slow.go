@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+const slowText = `A handler that takes 5 ms, four partitions, 1000 keys; messages of one key run one after another. At most min(concurrency, keys) / 5 ms are possible. The hand-written program has a
+queue for each key that has records waiting and as many goroutines as may run at once. In the last two cases the others' records are counted, while those of one key of the thousand take 5 ms or a second.`
+
+const (
+	slowTime    = 5 * time.Millisecond
+	slowestTime = time.Second
+	slowKeys    = 1000
+	slowestKey  = 7
+)
+
+func slowGroup() group {
+	f := feed{Partitions: 4, ValueBytes: 100, Keys: slowKeys}
+	g := group{name: "slow", title: "Slow handlers", text: slowText, columns: []column{
+		perSecond(), ofBase(), noted("Of possible (lowest … highest)", "share", "%.2f"), cpuSeconds(), cpuOfBase(), peakMemory(),
+	}}
+	for _, n := range []int{100, 256, 1000} {
+		hand := fmt.Sprintf("hand-%d", n)
+		share := float64(n) / 5000
+		g.cases = append(g.cases,
+			benchCase{name: hand, what: fmt.Sprintf("a queue for each key, %d at once", n), feed: f, share: share, run: perKeyByHand(n)},
+			benchCase{name: fmt.Sprintf("stepwell-%d", n), what: fmt.Sprintf("actor, ORDER=key, CONCURRENCY=%d", n), base: hand, feed: f, share: share,
+				setting: "ORDER=key", run: stepwellSlow(n, slowTime)})
+	}
+	g.cases = append(g.cases,
+		benchCase{name: "even", what: "actor, CONCURRENCY=100, 5 ms for all keys", feed: f, share: 0.02, setting: "ORDER=key", run: stepwellSlow(100, slowTime)},
+		benchCase{name: "one-slow-key", what: "actor, CONCURRENCY=100, one key takes 1 s", base: "even", feed: f, share: 0.02, setting: "ORDER=key",
+			run: stepwellSlow(100, slowestTime)})
+	return g
+}
+
+// slowMeter counts all but the slowest key's records.
+type slowMeter struct {
+	*meter
+	slowest time.Duration
+}
+
+func newSlowMeter(m *meter, slowest time.Duration) slowMeter {
+	m.wanted -= m.wanted / slowKeys
+	if m.wanted%slowKeys > slowestKey { // the last records are not a whole thousand
+		m.wanted--
+	}
+	return slowMeter{m, slowest}
+}
+
+func (m slowMeter) handle(partition int32, offset int64, key []byte) {
+	m.ordered(partition, offset)
+	m.begin()
+	if binary.BigEndian.Uint32(key) == slowestKey {
+		time.Sleep(m.slowest)
+		return
+	}
+	time.Sleep(slowTime)
+	m.once(partition, offset)
+}
+
+// note tells what share of the possible was reached.
+func (m slowMeter) note(concurrency int) {
+	if wall := m.ended.at.Sub(m.began.at); wall > 0 {
+		possible := float64(min(concurrency, slowKeys)) / slowTime.Seconds()
+		m.meter.note("share", float64(m.wanted)/wall.Seconds()/possible)
+	}
+}
+
+func stepwellSlow(concurrency int, slowest time.Duration) func(context.Context, job, *meter) error {
+	return func(ctx context.Context, j job, all *meter) error {
+		m := newSlowMeter(all, slowest)
+		defer m.note(concurrency)
+		return runActor(ctx, j, func(_ context.Context, msg *stepwell.Message) error {
+			m.handle(msg.Origin.Partition, msg.Origin.Offset, msg.Key)
+			return nil
+		}, "RETRY_ENABLED=false", "ORDER=key", fmt.Sprintf("CONCURRENCY=%d", concurrency))
+	}
+}

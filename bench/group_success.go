@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/streams"
+)
+
+const successText = `The success path: a handler that counts. The base is a poll loop of franz-go that calls a function for each record and commits by itself, with the client's defaults;
+*tuned* is the same loop with small fetches and a pool of records, as the actor's reader has. Eight partitions; the records of the real cluster have 1000 keys, those of kfake none.`
+
+func successGroup() group {
+	g := group{name: "success", title: "What a handler call costs", text: successText, columns: usual()}
+	for _, bytes := range []int{100, 1024} {
+		share := 100 / float64(bytes) * 1.5
+		g.successes("kfake", feed{Synthetic: true, Partitions: 8, ValueBytes: bytes}, min(share, 1))
+		g.successes("kafka", feed{Partitions: 8, ValueBytes: bytes, Keys: 1000}, min(share, 0.5))
+	}
+	return g
+}
+
+// successes adds the cases of one topic.
+func (g *group) successes(broker string, f feed, share float64) {
+	name := func(s string) string { return fmt.Sprintf("%s-%d-%s", broker, f.ValueBytes, s) }
+	add := func(c benchCase) {
+		if c.name != "bare" {
+			c.base = name("bare")
+		}
+		c.name, c.what, c.feed = name(c.name), fmt.Sprintf("%s; %s, %d B", c.what, broker, f.ValueBytes), f
+		c.share *= share
+		g.cases = append(g.cases, c)
+	}
+	add(benchCase{name: "bare", what: "poll loop, defaults", share: 1, run: bare})
+	add(benchCase{name: "tuned", what: "poll loop, the reader's options", share: 1, run: bareTuned})
+	add(benchCase{name: "stepwell", what: "actor, defaults, RETRY_ENABLED=false", share: 1, run: stepwellSucceeds((*meter).once, "RETRY_ENABLED=false")})
+	add(benchCase{name: "partition", what: "actor, ORDER=partition", share: 1, setting: "ORDER=partition",
+		run: stepwellSucceeds((*meter).inOrder, "RETRY_ENABLED=false", "ORDER=partition")})
+	add(benchCase{name: "key", what: "actor, ORDER=key, CONCURRENCY=100", share: 1, setting: "ORDER=key",
+		run: stepwellSucceeds(byKey, "RETRY_ENABLED=false", "ORDER=key", "CONCURRENCY=100")})
+	if f.ValueBytes > 100 {
+		return
+	}
+	if f.Synthetic {
+		add(benchCase{name: "retries", what: "actor with its retry queues on RabbitMQ", share: 1, rabbitmq: true, run: stepwellSucceeds((*meter).once)})
+		add(benchCase{name: "reader", what: "package streams alone, under a handle that counts", share: 1, run: readerAlone})
+	}
+	add(benchCase{name: "kafka-go", what: "segmentio/kafka-go reader of a group, commits each second", share: 0.2, run: kafkaGo})
+	add(benchCase{name: "watermill", what: "watermill-kafka subscriber of a group", share: 0.03, run: watermillLoop})
+}
+
+// byKey counts a record and looks at the order of its key.
+func byKey(m *meter, partition int32, offset int64) {
+	m.ordered(partition, offset)
+	m.once(partition, offset)
+}
+
+// stepwellSucceeds is an actor whose handler counts.
+func stepwellSucceeds(count func(*meter, int32, int64), settings ...string) func(context.Context, job, *meter) error {
+	return func(ctx context.Context, j job, m *meter) error {
+		if j.RabbitMQ != "" {
+			q, err := openQueues(j, defaultDelay, false)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = q.delete() }() // there are none where retries are off
+		}
+		return runActor(ctx, j, func(_ context.Context, msg *stepwell.Message) error {
+			count(m, msg.Origin.Partition, msg.Origin.Offset)
+			return nil
+		}, settings...)
+	}
+}
+
+// readerAlone is the actor's reader without the actor: what lies between it and stepwell's case is the price of a handler call.
+func readerAlone(ctx context.Context, j job, m *meter) error {
+	r, err := streams.New(streams.Config{
+		Stream: stream, Group: j.ConsumerGroup, Topics: []string{j.Topic}, Kafka: []kgo.Opt{kgo.SeedBrokers(j.Kafka)},
+	}, func(_ context.Context, msg *stepwell.Message, _ streams.Ticket) streams.Outcome {
+		m.once(msg.Origin.Partition, msg.Origin.Offset)
+		return streams.Settled
+	})
+	if err != nil {
+		return fmt.Errorf("new reader: %w", err)
+	}
+	return r.Run(ctx, context.WithoutCancel(ctx))
+}

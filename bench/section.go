@@ -1,0 +1,67 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// section is what the report says of one group.
+type section struct {
+	group    group
+	plan     plan
+	rounds   []round
+	versions []string // of the brokers
+	skipped  []string
+}
+
+// String is the section in Markdown.
+func (s section) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## %s\n\n%s\n\n", s.group.title, s.group.text)
+	for _, line := range s.skipped {
+		fmt.Fprintf(&b, "**NOT RUN: %s.**\n\n", line)
+	}
+	head, rule := "| Case | What it is | Base |", "|---|---|---|"
+	for _, c := range s.group.columns {
+		head += " " + c.title + " |"
+		rule += "--:|"
+	}
+	fmt.Fprintf(&b, "%s\n%s\n", head, rule)
+	for _, c := range s.group.cases {
+		fmt.Fprintf(&b, "| %s | %s | %s |", c.name, c.what, cmp.Or(c.base, "–"))
+		for _, column := range s.group.columns {
+			fmt.Fprintf(&b, " %s |", column.cell(s.rounds, c.name, c.base))
+		}
+		fmt.Fprintln(&b)
+	}
+	fmt.Fprintf(&b, "\n%s; medians of %d rounds; `%s`; stepwell at %s.\n", time.Now().UTC().Format(time.DateOnly), len(s.rounds), s.command(), commit())
+	if len(s.versions) > 0 {
+		fmt.Fprintf(&b, "%s.\n", strings.Join(s.versions, "; "))
+	}
+	return b.String()
+}
+
+// command is how to measure the group again.
+func (s section) command() string {
+	args := fmt.Sprintf("go run . -group %s -rounds %d -records %d", s.group.name, s.plan.rounds, s.plan.records)
+	for _, setting := range s.plan.environ {
+		args += " -env " + setting
+	}
+	return args
+}
+
+// commit is that of the working tree, with a mark where files of the library differ from it.
+func commit() string {
+	head, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	if err != nil {
+		return "an unknown commit"
+	}
+	name := strings.TrimSpace(string(head))
+	if changed, err := exec.Command("git", "status", "--porcelain", "--", "..", ":!.", ":!../docs").Output(); err == nil && len(changed) > 0 {
+		name += " with changes"
+	}
+	return name
+}
