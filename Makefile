@@ -1,5 +1,5 @@
 # What people and CI run. `make` alone explains.
-.PHONY: help run test quick lint generate bench brokers
+.PHONY: help run test quick lint generate bench brokers chaos mutations
 .DEFAULT_GOAL := help
 
 RUNNER := go run ./internal/testbroker/run
@@ -16,6 +16,12 @@ test: ## vet and all tests with the race detector, on real brokers it starts its
 
 quick: ## only the tests that need no broker
 	$(RUNNER) -quick
+
+chaos: ## kill everything under load, for CHAOS_TIME (30m) on top of each fault once; CHAOS_SEED repeats a run
+	CI=true CHAOS_TIME=$${CHAOS_TIME:-30m} go test -count=1 -v -timeout 24h -run TestNothingIsLost ./chaos
+
+mutations: ## break the promise on purpose, in a dozen ways, and see that the chaos tests find each
+	CI=true go test -count=1 -v -tags mutations -timeout 3h -run TestEveryMutation ./chaos
 
 lint: ## gofmt, golangci-lint, govulncheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w $$unformatted"; exit 1; }

@@ -12,7 +12,7 @@ func marks() []scenario {
 			for range 3 {
 				p := r.dying(mark, 1+r.random.IntN(40))
 				if !p.died(40 * time.Second) {
-					r.t.Errorf("the actor never came to the mark %s", mark)
+					r.complain("the actor never came to the mark %s", mark)
 					p.leave()
 				}
 			}

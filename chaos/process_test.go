@@ -110,12 +110,12 @@ func (p *process) stop() {
 	select {
 	case <-p.ended:
 	case <-time.After(most):
-		p.r.t.Errorf("the actor did not end within %s of a SIGTERM", most)
+		p.r.complain("the actor did not end within %s of a SIGTERM", most)
 		_ = p.cmd.Process.Kill()
 		<-p.ended
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](p.err); ok {
-		p.r.t.Errorf("the actor ended with %v", exit)
+		p.r.complain("the actor ended with %v", exit)
 	}
 }
 

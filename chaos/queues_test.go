@@ -84,6 +84,9 @@ func (r *run) empty() map[string][]ledger.Position {
 	for _, kind := range r.kinds() {
 		name := r.queue(kind)
 		found[name] = r.all(r.consume(name, true))
+		if kind == "dead_set" && r.dragged > 0 {
+			r.complain("%d messages in the dead set have headers that the broker wrote in another queue", r.dragged)
+		}
 	}
 	ch := r.channel()
 	for _, kind := range r.kinds() {
@@ -122,9 +125,12 @@ func (r *run) all(deliveries <-chan amqp.Delivery) []ledger.Position {
 // position reads the message's id: topic:partition:offset.
 func (r *run) position(d *amqp.Delivery) ledger.Position {
 	r.t.Helper()
+	if d.Headers["x-death"] != nil && d.RoutingKey == r.queue("dead_set") { // where messages are only published
+		r.dragged++
+	}
 	parts := strings.Split(d.MessageId, ":")
 	if len(parts) != 3 || parts[0] != r.topic {
-		r.t.Errorf("a message with the id %q is in %s", d.MessageId, d.RoutingKey)
+		r.complain("a message with the id %q is in %s", d.MessageId, d.RoutingKey)
 		return ledger.Position{Partition: -1, Offset: -1}
 	}
 	partition, err := strconv.ParseInt(parts[1], 10, 32)

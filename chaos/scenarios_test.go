@@ -32,6 +32,10 @@ func rabbits() []scenario {
 		{name: "memory alarm", fault: func(r *run) { r.alarm(func() {}) }},
 		{name: "an actor is killed under a memory alarm", fault: func(r *run) { r.alarm(r.killOne) }},
 		{name: "an operator closes all connections", fault: closeConnections},
+		{
+			name: "slow handlers outlive their connection, then an actor is killed",
+			env:  settings{"CHAOS_SLOW": "2s", "CHAOS_SLOW_EVERY": "80"}, fault: cutSlowlyAndKill,
+		},
 		{name: "slow handlers outlive their connection", env: settings{"CHAOS_SLOW": "3s"}, fault: cutSlowly},
 	}
 }

@@ -63,6 +63,8 @@ type run struct {
 	load              *load
 	end               ledger.End
 	connections       []*amqp.Connection
+	dragged           int      // dead messages with headers of the broker
+	complaints        []string // of what is wrong beside what the ledger shows
 }
 
 // test runs the scenario and fails when anything is lost, or is not as it should be.
@@ -91,13 +93,14 @@ func (s *site) perform(t *testing.T, c scenario, random *rand.Rand) ledger.Repor
 	}
 	r.end.Queues = r.empty()
 	report, entries := r.watch.judge(r.end)
-	result := summary{
+	report.Wrong = append(report.Wrong, r.complaints...)
+	result := ledger.Summary{
 		Scenario: c.name, RabbitMQ: s.rabbit.Version, Records: report.Records, Calls: report.Calls, Lost: len(report.Lost), Removed: report.Removed,
 		Repeats: report.Repeats, Copies: report.Copies, Resting: report.Resting, Wrong: len(report.Wrong),
-		Fault: healed.Sub(began), Recovery: recovery(entries, healed),
+		Fault: healed.Sub(began), Recovery: ledger.Recovery(entries, healed),
 	}
 	t.Log(result)
-	result.keep(t)
+	keep(t, result)
 	return report
 }
 
@@ -177,6 +180,11 @@ func (r *run) until(what string, most time.Duration, ok func() bool) {
 // shortly bounds one question to a broker.
 func (r *run) shortly() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 3*time.Second)
+}
+
+// complain notes what is wrong, and lets the run go on.
+func (r *run) complain(format string, args ...any) {
+	r.complaints = append(r.complaints, fmt.Sprintf(format, args...))
 }
 
 func (r *run) check(err error) {

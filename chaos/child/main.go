@@ -26,7 +26,8 @@ import (
 const (
 	ledgerVariable = "CHAOS_LEDGER"
 	proxyVariable  = "CHAOS_KAFKA_PROXY" // an address that every connection to Kafka goes to
-	slowVariable   = "CHAOS_SLOW"        // how long a few of the records take, each time
+	slowVariable   = "CHAOS_SLOW"        // how long some of the records take, each time
+	everyVariable  = "CHAOS_SLOW_EVERY"  // two of how many are slow; a multiple of 40, default 400
 )
 
 func main() {
@@ -35,8 +36,12 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	slow, _ := time.ParseDuration(os.Getenv(slowVariable)) // none is zero
-	app := actor.App{Streams: actor.Streams{"orders": {Handler: handler(w, slow)}}}
+	s := slowness{every: 400}
+	s.pause, _ = time.ParseDuration(os.Getenv(slowVariable)) // none is zero
+	if n, err := strconv.Atoi(os.Getenv(everyVariable)); err == nil {
+		s.every = n
+	}
+	app := actor.App{Streams: actor.Streams{"orders": {Handler: handler(w, s)}}}
 	if through := os.Getenv(proxyVariable); through != "" {
 		app.Brokers = newBrokers(through)
 	}
@@ -48,8 +53,14 @@ var (
 	errBad   = errors.New("bad")
 )
 
+// slowness says which records take long.
+type slowness struct {
+	pause time.Duration
+	every int
+}
+
 // handler writes down that a call begins, works, and writes down how it ends.
-func handler(w *ledger.Writer, slow time.Duration) stepwell.Handler {
+func handler(w *ledger.Writer, s slowness) stepwell.Handler {
 	return func(ctx context.Context, m *stepwell.Message) error {
 		e, err := entry(m)
 		if err != nil {
@@ -58,7 +69,7 @@ func handler(w *ledger.Writer, slow time.Duration) stepwell.Handler {
 		if err := w.Write(e); err != nil {
 			panic(err)
 		}
-		verdict := work(ctx, e, slow)
+		verdict := work(ctx, e, s)
 		e.Kind = kind(verdict)
 		if err := w.Write(e); err != nil {
 			panic(err)
@@ -79,11 +90,11 @@ func entry(m *stepwell.Message) (ledger.Entry, error) {
 }
 
 // work is what the record demands: of 40 records ten fail twice, one fails until it is replayed, one is dead until then and one is
-// skipped; of 400 one that succeeds and one that fails twice are slow.
-func work(ctx context.Context, e ledger.Entry, slow time.Duration) error {
+// skipped; one that succeeds and one that fails twice are slow.
+func work(ctx context.Context, e ledger.Entry, s slowness) error {
 	pause := time.Millisecond
-	if n := e.Sequence % 400; n == 33 || n == 35 {
-		pause = max(pause, slow)
+	if n := e.Sequence % s.every; n == 33 || n == 35 {
+		pause = max(pause, s.pause)
 	}
 	select {
 	case <-time.After(pause):

@@ -1,0 +1,134 @@
+//go:build mutations
+
+package chaos
+
+import (
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell/internal/testbroker"
+)
+
+// Each patch of the folder mutations breaks a promise on purpose. Its text says in which scenario that shows. A patch that no longer
+// applies is a failure: whoever changes the code it breaks says anew how to break it.
+func TestEveryMutationIsCaught(t *testing.T) {
+	patches, err := filepath.Glob("mutations/*.patch")
+	if err != nil || len(patches) == 0 {
+		t.Fatalf("no mutations: %v", err)
+	}
+	kafka := testbroker.StartKafka(t, testbroker.KafkaOptions{})
+	sites := map[string]*site{}
+	for _, release := range []string{"oldest", "newest"} {
+		sites[release] = &site{release: release, kafka: kafka, rabbit: testbroker.StartRabbitMQ(t, release, testbroker.RabbitOptions{})}
+	}
+	seed := seed(t)
+	t.Logf("%s=%d", seedVariable, seed)
+	for _, path := range patches {
+		name := strings.TrimSuffix(filepath.Base(path), ".patch")
+		if !matches(name) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			s := sites[field(t, path, "RabbitMQ: ")]
+			c := named(t, field(t, path, "Scenario: "))
+			s.child = buildMutant(t, path)
+			s.mustFail(t, c, choices(seed, name))
+		})
+	}
+}
+
+// mustFail runs the scenario until the judge finds fault, a few times at most: not every kill comes at the right moment.
+func (s *site) mustFail(t *testing.T, c scenario, random *rand.Rand) {
+	const most = 4
+	for n := range most {
+		report := s.perform(t, c, random)
+		if len(report.Lost) > 0 || len(report.Wrong) > 0 {
+			t.Logf("caught in run %d: %d of %d records lost, wrong: %q", n+1, len(report.Lost), report.Records, report.Wrong[:min(len(report.Wrong), 2)])
+			return
+		}
+	}
+	t.Errorf("not caught in %d runs of %q", most, c.name)
+}
+
+func named(t *testing.T, name string) scenario {
+	t.Helper()
+	all := scenarios()
+	i := slices.IndexFunc(all, func(c scenario) bool { return c.name == name })
+	if i < 0 {
+		t.Fatalf("no scenario is called %q", name)
+	}
+	return all[i]
+}
+
+// field reads what follows the label at the beginning of a line.
+func field(t *testing.T, path, label string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, label); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	t.Fatalf("%s has no line that begins %q", path, label)
+	return ""
+}
+
+// buildMutant builds the actor from a copy of the tree to which the patch was applied.
+func buildMutant(t *testing.T, patch string) string {
+	t.Helper()
+	dir := t.TempDir()
+	copyTree(t, "..", dir)
+	patch, err := filepath.Abs(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := filepath.Join(t.TempDir(), "child")
+	for _, argv := range [][]string{
+		{"git", "apply", patch},
+		{"go", "build", "-tags", "failpoint", "-o", child, "./chaos/child"},
+	} {
+		cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", strings.Join(argv, " "), err, out)
+		}
+	}
+	return child
+}
+
+// copyTree copies what is needed to build: Go files, and what they embed.
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if d.Name() == ".git" {
+				return filepath.SkipDir
+			}
+			return os.MkdirAll(filepath.Join(to, name), 0o750)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), data, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
