@@ -26,9 +26,12 @@ var errNothing = errors.New("nothing to commit")
 type committer struct {
 	r    *Reader
 	turn chan struct{}
+	room int // for metadata; who has the turn has it
 }
 
-func newCommitter(r *Reader) *committer { return &committer{r: r, turn: make(chan struct{}, 1)} }
+func newCommitter(r *Reader) *committer {
+	return &committer{r: r, turn: make(chan struct{}, 1), room: beyondLimit}
+}
 
 // run commits what is dirty until ctx ends. Never the poll loop: a commit may hang for half a minute.
 func (c *committer) run(ctx context.Context) {
@@ -55,22 +58,27 @@ func (c *committer) commit(ctx context.Context, parts []*partition) {
 	sent := make(map[topicPartition]commitOf, len(parts))
 	offsets := make(map[string]map[int32]kgo.EpochOffset)
 	for _, p := range parts {
-		at, dirty := p.dirty()
+		check, dirty := p.dirty(c.room)
 		if !dirty || !c.r.isOurs(p) {
 			continue
 		}
-		sent[p.topicPartition] = commitOf{p, at}
-		put(offsets, p.topicPartition, at)
+		sent[p.topicPartition] = commitOf{p, check}
+		put(offsets, p.topicPartition, check.at)
 	}
 	if len(sent) == 0 {
 		return
 	}
 	failpoint.Hit("commit")
-	err := c.send(ctx, offsets, func(tp topicPartition) bool { return c.r.isOurs(sent[tp].p) }, func(tp topicPartition) {
+	metadata := func(tp topicPartition) (string, bool) { return sent[tp].metadata, c.r.isOurs(sent[tp].p) }
+	err := c.send(ctx, offsets, metadata, func(tp topicPartition) {
 		if s, ok := sent[tp]; ok {
-			s.p.stored(s.at)
+			s.p.stored(s.checkpoint)
 		}
 	})
+	if errors.Is(err, kerr.OffsetMetadataTooLarge) {
+		c.room /= 2 // the next commit has what fits
+		return
+	}
 	failpoint.Hit("committed")
 	if ctx.Err() == nil {
 		c.r.status.committed(err)
@@ -78,8 +86,8 @@ func (c *committer) commit(ctx context.Context, parts []*partition) {
 }
 
 type commitOf struct {
-	p  *partition
-	at position
+	p *partition
+	checkpoint
 }
 
 func put(offsets map[string]map[int32]kgo.EpochOffset, tp topicPartition, at position) {
@@ -89,10 +97,10 @@ func put(offsets map[string]map[int32]kgo.EpochOffset, tp topicPartition, at pos
 	offsets[tp.topic][tp.partition] = kgo.EpochOffset{Epoch: at.epoch, Offset: at.offset}
 }
 
-// send commits. still is asked just before the request leaves, which may be a whole rebalance later than now; what is not ours
+// send commits. metadata is asked just before the request leaves, which may be a whole rebalance later than now; what is not ours
 // by then is left out. stored is called for each partition that the broker has committed.
-func (c *committer) send(ctx context.Context, offsets map[string]map[int32]kgo.EpochOffset, still func(topicPartition) bool, stored func(topicPartition)) error {
-	before := func(req *kmsg.OffsetCommitRequest) error { return prepare(req, still) }
+func (c *committer) send(ctx context.Context, offsets map[string]map[int32]kgo.EpochOffset, metadata func(topicPartition) (string, bool), stored func(topicPartition)) error {
+	before := func(req *kmsg.OffsetCommitRequest) error { return prepare(req, metadata) }
 	var failed error
 	c.r.client.CommitOffsetsSync(kgo.PreCommitFnContext(ctx, before), offsets,
 		func(_ *kgo.Client, req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
@@ -108,15 +116,14 @@ func (c *committer) send(ctx context.Context, offsets map[string]map[int32]kgo.E
 	return fmt.Errorf("commit offsets: %w", failed)
 }
 
-// prepare removes what is not to be sent, and is the place to write metadata into what is.
-func prepare(req *kmsg.OffsetCommitRequest, still func(topicPartition) bool) error {
+// prepare removes what is not to be sent, and writes metadata into what is.
+func prepare(req *kmsg.OffsetCommitRequest, metadata func(topicPartition) (string, bool)) error {
 	topics := req.Topics[:0]
-	empty := ""
 	for _, t := range req.Topics {
 		parts := t.Partitions[:0]
 		for _, p := range t.Partitions {
-			if still(topicPartition{t.Topic, p.Partition}) {
-				p.Metadata = &empty
+			if text, still := metadata(topicPartition{t.Topic, p.Partition}); still {
+				p.Metadata = &text
 				parts = append(parts, p)
 			}
 		}

@@ -90,14 +90,14 @@ func TestACommitLeavesOutWhatIsNoLongerOursWhenItIsSent(t *testing.T) {
 	put(offsets, topicPartition{w.topic, 0}, position{70, -1})
 	put(offsets, topicPartition{w.topic, 1}, position{80, -1})
 	var stored []topicPartition
-	ours := func(tp topicPartition) bool { return tp.partition == 1 }
+	ours := func(tp topicPartition) (string, bool) { return "", tp.partition == 1 }
 	if err := r.commits.send(t.Context(), offsets, ours, func(tp topicPartition) { stored = append(stored, tp) }); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.committed(); len(got) != 1 || got[1] != 80 || len(stored) != 1 {
 		t.Fatalf("committed %v, reported %v", got, stored)
 	}
-	if err := r.commits.send(t.Context(), offsets, func(topicPartition) bool { return false }, nil); err != nil {
+	if err := r.commits.send(t.Context(), offsets, func(topicPartition) (string, bool) { return "", false }, nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -47,7 +47,7 @@ func TestWhoeverRemembersOffsetsIsToldBeforeTheyMeanSomethingElse(t *testing.T) 
 			for range 10 {
 				<-events
 			}
-			r.lookup(tp).stored(position{8, 0})
+			r.lookup(tp).stored(checkpoint{at: position{8, 0}})
 			test.then(r, tp)
 			var got []int64
 			for len(got) == 0 || got[len(got)-1] != 11 {

@@ -78,7 +78,7 @@ func TestAPollThatBeganBeforeALossBringsNothingIntoTheNextAssignment(t *testing.
 	r.lookup(tp).begin(position{10, -1}, false)
 	r.receive(tp, records(10, 12), [16]byte{1})
 	eventually(t, "the new records", func() bool { o := j.of(0); return len(o) > 1 && o[len(o)-1] == 11 })
-	if at, ok := r.lookup(tp).dirty(); !ok || at.offset != 12 {
-		t.Fatalf("committable %v %v", at, ok)
+	if c, ok := r.lookup(tp).dirty(0); !ok || c.at.offset != 12 {
+		t.Fatalf("committable %v %v", c, ok)
 	}
 }

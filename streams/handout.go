@@ -98,6 +98,8 @@ func (p *partition) refill() bool {
 	for i := range messages {
 		t := taskOf(p.r.cfg.Order, p.r.seed, &messages[i])
 		switch {
+		case p.window.Settled(t.offset):
+			p.r.count.Duplicate()
 		case p.known != nil && p.isKnown(t.offset):
 			p.r.count.Duplicate()
 			p.settled(t.offset, t.offset)

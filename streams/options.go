@@ -36,6 +36,7 @@ func (r *Reader) options(life context.Context) []kgo.Opt {
 		kgo.OnPartitionsAssigned(r.onAssigned),
 		kgo.OnPartitionsRevoked(r.onRevoked),
 		kgo.OnPartitionsLost(r.onLost),
+		kgo.OnOffsetsFetched(r.onFetched),
 		kgo.AdjustFetchOffsetsFn(r.adjust),
 		// No commit: see adjust. An expired one: the earliest record left, never the end, which would skip everything silently.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),

@@ -59,6 +59,10 @@ type partition struct {
 	committed position // the last commit that is known to have been stored, or where we began
 	forgotten bool     // what before knows does not count
 	restate   bool     // commit the beginning, though nothing is settled yet
+	changes   uint64   // how often anything was settled
+	sent      uint64   // changes up to the last commit
+	metadata  string   // of that commit
+	beyond    []span   // what the owner before us settled beyond its commit, as far as it was not read yet
 }
 
 func newPartition(r *Reader, tp topicPartition) *partition {
@@ -94,11 +98,15 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte) (records, by
 	first := f.Records[0].Offset
 	if p.start < 0 {
 		p.start, p.committed = first, position{first, -1}
+		p.window.next = p.committed
 	}
 	for _, r := range f.Records {
 		size := sizeOf(r)
 		p.window.Add(r.Offset, r.LeaderEpoch, size)
 		bytes += size
+		if p.wasSettled(r.Offset) {
+			p.settled(r.Offset, r.Offset)
+		}
 	}
 	p.expected = f.Records[len(f.Records)-1].Offset + 1
 	p.queue = append(p.queue, f.Records)
@@ -128,12 +136,6 @@ func (p *partition) predecessor() *partition {
 	return p.before
 }
 
-func (p *partition) setPredecessor(q *partition) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.before = q
-}
-
 // cancel ends the context of running handlers.
 func (p *partition) cancel(cause error) {
 	for q := p; q != nil; q = q.predecessor() {
@@ -141,20 +143,32 @@ func (p *partition) cancel(cause error) {
 	}
 }
 
-// dirty returns what is to be committed, if anything is.
-func (p *partition) dirty() (position, bool) {
+// checkpoint is what is to be committed.
+type checkpoint struct {
+	at       position
+	metadata string
+	changes  uint64
+}
+
+// dirty returns what is to be committed, if anything is; its metadata has at most limit bytes.
+func (p *partition) dirty(limit int) (checkpoint, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.flush()
-	next, ok := p.window.Committable()
-	return next, ok && (p.restate || next.offset != p.committed.offset)
+	c := checkpoint{changes: p.changes}
+	var ok bool
+	if c.at, ok = p.window.Committable(); !ok || p.changes == p.sent && !p.restate {
+		return c, false
+	}
+	c.metadata = writeBeyond(c.at.offset, p.allBeyond, limit)
+	return c, p.restate || c.at.offset != p.committed.offset || c.metadata != p.metadata
 }
 
 // stored notes a commit that the broker has.
-func (p *partition) stored(at position) {
+func (p *partition) stored(c checkpoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.committed, p.restate = at, false
+	p.committed, p.metadata, p.sent, p.restate = c.at, c.metadata, c.changes, false
 }
 
 // release takes the partition out of the totals and ends its contexts. Tickets that settle later are remembered for the
@@ -210,7 +224,7 @@ func (p *partition) sawEnd(offset int64) {
 // forget drops what the assignment before this one knew: its offsets are other records now. Its worker is still waited for.
 func (p *partition) forget() {
 	p.mu.Lock()
-	p.forgotten = true
+	p.forgotten, p.beyond = true, nil
 	p.mu.Unlock()
 	p.r.cfg.Forgotten(p.topic, p.partition)
 }

@@ -11,8 +11,11 @@ func (p *partition) settle(offset int64) {
 // settled marks the offsets from first to last.
 func (p *partition) settled(first, last int64) {
 	f := p.window.SettleRange(first, last)
-	if !p.released && f != (freed{}) {
-		p.r.load.remove(f)
+	if f.records > 0 {
+		p.changes++
+		if !p.released {
+			p.r.load.remove(f)
+		}
 	}
 	if p.quiet != nil && len(p.pending) == 0 {
 		close(p.quiet)

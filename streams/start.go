@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // startAt is where a group without commits begins. The zero time and latest false: at the earliest record.
@@ -78,6 +79,28 @@ func (r *Reader) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Of
 	}
 	r.status.joined()
 	return offsets, nil
+}
+
+// onFetched reads what the commits say of the offsets beyond them. It comes before adjust.
+func (r *Reader) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
+	note := func(topic string, partition int32, offset int64, metadata *string) {
+		if p := r.lookup(topicPartition{topic, partition}); p != nil && metadata != nil {
+			p.restored(readBeyond(offset, *metadata))
+		}
+	}
+	for _, t := range resp.Topics { // of brokers before 3.0
+		for _, p := range t.Partitions {
+			note(t.Topic, p.Partition, p.Offset, p.Metadata)
+		}
+	}
+	for _, g := range resp.Groups {
+		for _, t := range g.Topics {
+			for _, p := range t.Partitions {
+				note(t.Topic, p.Partition, p.Offset, p.Metadata)
+			}
+		}
+	}
+	return nil
 }
 
 // firstStart returns where partitions without commits begin, if not at their start, once that is committed.
@@ -179,7 +202,7 @@ func (r *Reader) commitStart(ctx context.Context, admin *kadm.Client, topics []s
 	if missing == 0 {
 		return nil
 	}
-	err = r.commits.send(ctx, offsets, func(topicPartition) bool { return true }, func(topicPartition) { missing-- })
+	err = r.commits.send(ctx, offsets, func(topicPartition) (string, bool) { return "", true }, func(topicPartition) { missing-- })
 	if err == nil && missing > 0 {
 		err = fmt.Errorf("%d partitions were not committed", missing)
 	}

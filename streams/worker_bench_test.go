@@ -41,7 +41,7 @@ func BenchmarkWorkerLoop(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batch, "ns/record")
-	if at, _ := p.dirty(); at.offset != offset {
-		b.Fatalf("settled to %d of %d", at.offset, offset)
+	if c, _ := p.dirty(beyondLimit); c.at.offset != offset {
+		b.Fatalf("settled to %d of %d", c.at.offset, offset)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
 	"github.com/stepwell/stepwell"
@@ -255,3 +256,32 @@ func (c *counter) Consumed(n int64) { c.consumed.Add(n) }
 func (c *counter) Lost(n int64)     { c.lost.Add(n) }
 func (c *counter) Expired(n int64)  { c.expired.Add(n) }
 func (c *counter) Duplicate()       { c.duplicates.Add(1) }
+
+// refuseMetadataOver makes the fake broker refuse longer metadata, as brokers with a lower offset.metadata.max.bytes do.
+func (w *world) refuseMetadataOver(limit int, refused *atomic.Int32) {
+	w.fake.ControlKey(int16(kmsg.OffsetCommit), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		w.fake.KeepControl()
+		req := r.(*kmsg.OffsetCommitRequest)
+		resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
+		long := false
+		for _, t := range req.Topics {
+			answer := kmsg.NewOffsetCommitResponseTopic()
+			answer.Topic, answer.TopicID = t.Topic, t.TopicID
+			for _, p := range t.Partitions {
+				part := kmsg.NewOffsetCommitResponseTopicPartition()
+				part.Partition = p.Partition
+				if p.Metadata != nil && len(*p.Metadata) > limit {
+					long = true
+					part.ErrorCode = kerr.OffsetMetadataTooLarge.Code
+				}
+				answer.Partitions = append(answer.Partitions, part)
+			}
+			resp.Topics = append(resp.Topics, answer)
+		}
+		if !long {
+			return nil, nil, false
+		}
+		refused.Add(1)
+		return resp, nil, true
+	})
+}

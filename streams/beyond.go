@@ -1,0 +1,123 @@
+package streams
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"strings"
+)
+
+// span are offsets from first to before end.
+type span struct{ first, end int64 }
+
+// A commit says how far everything is settled. Its metadata says what is settled beyond that, so that the next owner does not run it again:
+// beyondMark, then in base64 (the broker takes only UTF-8) unsigned varints, by turns how many offsets are not settled and how
+// many are, from the committed one on.
+const (
+	beyondMark = "stepwell/1 "
+	// beyondLimit is how long metadata may be: a broker takes 4096 bytes unless offset.metadata.max.bytes says otherwise.
+	beyondLimit = 4096
+)
+
+// writeBeyond is the metadata of a commit at offset; of spans, which are ascending and do not touch, those that fit into limit bytes. It
+// is empty without spans.
+func writeBeyond(offset int64, spans func(yield func(span) bool), limit int) string {
+	room := base64.RawStdEncoding.DecodedLen(max(0, limit-len(beyondMark)))
+	var raw []byte
+	for s := range spans {
+		n := len(raw)
+		raw = binary.AppendUvarint(raw, uint64(s.first-offset))
+		raw = binary.AppendUvarint(raw, uint64(s.end-s.first))
+		offset = s.end
+		if len(raw) > room {
+			raw = raw[:n]
+			break
+		}
+	}
+	if len(raw) == 0 {
+		return ""
+	}
+	return beyondMark + base64.RawStdEncoding.EncodeToString(raw)
+}
+
+// readBeyond returns what is settled beyond a commit at offset. Metadata that is not ours says nothing.
+func readBeyond(offset int64, metadata string) []span {
+	text, ours := strings.CutPrefix(metadata, beyondMark)
+	raw, err := base64.RawStdEncoding.DecodeString(text)
+	if !ours || err != nil || offset < 0 {
+		return nil
+	}
+	var spans []span
+	for len(raw) > 0 {
+		gap, n := binary.Uvarint(raw)
+		if n <= 0 {
+			return nil
+		}
+		run, m := binary.Uvarint(raw[n:])
+		raw = raw[max(0, n+max(m, 0)):]
+		const most = 1 << 40 // what is more is not an offset of the same log
+		if m <= 0 || gap == 0 || run == 0 || gap > most || run > most || offset > 1<<62 {
+			return nil
+		}
+		s := span{first: offset + int64(gap)}
+		s.end = s.first + int64(run)
+		spans = append(spans, s)
+		offset = s.end
+	}
+	return spans
+}
+
+// Beyond yields what is settled behind the first unsettled record, in ascending order. Offsets that have no record count like their
+// neighbours.
+func (w *window) Beyond(yield func(span) bool) {
+	var s span
+	for i := range w.count {
+		slot := w.at(i)
+		if slot.bytes == settledSlot {
+			if s.end == 0 {
+				s.first = slot.offset
+			}
+			s.end = slot.offset + 1
+			continue
+		}
+		if s.end > 0 && !yield(s) {
+			return
+		}
+		s = span{}
+	}
+	if s.end > 0 {
+		yield(s)
+	}
+}
+
+// restored notes what the commit from which we begin said of the offsets beyond it.
+func (p *partition) restored(spans []span) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.beyond = spans
+}
+
+// wasSettled says whether the owner before us settled an offset. It is asked in ascending order.
+func (p *partition) wasSettled(offset int64) bool {
+	for len(p.beyond) > 0 && offset >= p.beyond[0].end {
+		p.beyond = p.beyond[1:]
+	}
+	return len(p.beyond) > 0 && offset >= p.beyond[0].first
+}
+
+// allBeyond is what is known to be settled behind the first unsettled record, read or not.
+func (p *partition) allBeyond(yield func(span) bool) {
+	open, end := true, int64(0)
+	p.window.Beyond(func(s span) bool {
+		if len(p.beyond) > 0 && s.end >= p.beyond[0].first {
+			s.end = max(s.end, p.beyond[0].end) // the read part of one that goes on
+		}
+		end = s.end
+		open = yield(s)
+		return open
+	})
+	for _, s := range p.beyond {
+		if open && s.first > end {
+			open = yield(s)
+		}
+	}
+}
