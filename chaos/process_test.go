@@ -38,7 +38,8 @@ func (r *run) spawnWith(more settings) *process {
 	r.check(err)
 	u.Host = r.toRabbit.Addr()
 	p := &process{r: r, cmd: exec.Command(r.child), address: freeAddress(r), ended: make(chan struct{})}
-	p.log = fmt.Sprintf("%s.%d.log", r.ledger, len(r.actors))
+	r.spawned++
+	p.log = fmt.Sprintf("%s.%d.log", r.ledger, r.spawned)
 	env := settings{
 		"CHAOS_LEDGER": r.ledger, "CHAOS_KAFKA_PROXY": r.toKafka.Addr(),
 		"APP_NAME": r.app, "KAFKA_BROKERS": r.kafka.Bootstrap, "RABBITMQ_URL": u.String(), "STREAMS_ORDERS_TOPICS": r.topic,
@@ -74,7 +75,7 @@ func (r *run) dying(mark string, n int) *process {
 func (p *process) cleanUp() {
 	_ = p.cmd.Process.Kill() // it has ended, unless the test failed
 	<-p.ended
-	if p.r.t.Failed() {
+	if p.r.t.Failed() || len(p.r.complaints) > 0 {
 		if data, err := os.ReadFile(p.log); err == nil {
 			p.r.t.Logf("the end of the log of process %d:\n%s", p.cmd.Process.Pid, data[max(0, len(data)-3000):])
 		}
@@ -135,12 +136,6 @@ func (p *process) died(most time.Duration) bool {
 	case <-time.After(most):
 		return false
 	}
-}
-
-// said tells whether the log has the text.
-func (p *process) said(text string) bool {
-	data, err := os.ReadFile(p.log)
-	return err == nil && strings.Contains(string(data), text)
 }
 
 // ready tells whether the actor says so.

@@ -18,7 +18,7 @@ func processes() []scenario {
 		{name: "an actor is killed, three times", short: true, fault: killAnActor},
 		{name: "all actors are killed at once", fault: killAllActors},
 		{name: "an actor is stopped, three times", fault: stopAnActor},
-		{name: "an actor is stopped while its handlers are slow", env: settings{"CHAOS_SLOW": "6s", "SHUTDOWN_TIMEOUT": "2s"}, fault: stopAnActor},
+		{name: "an actor is stopped while its handlers are slow", env: settings{"CHAOS_SLOW": "6s", "SHUTDOWN_TIMEOUT": "4s"}, fault: stopAnActor},
 		{name: "members join and leave every three seconds", fault: rebalanceStorm},
 		{name: "an actor is suspended for longer than its session", fault: suspendAnActor},
 	}

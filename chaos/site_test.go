@@ -58,6 +58,7 @@ type run struct {
 	toRabbit, toKafka *proxy.Proxy
 	env               settings
 	actors            []*process
+	spawned           int
 	ledger            string
 	watch             *watch
 	load              *load

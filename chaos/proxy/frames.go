@@ -2,17 +2,14 @@ package proxy
 
 import "encoding/binary"
 
-// Method is a method of AMQP 0-9-1, as its class and its number in it.
-type Method struct{ Class, Number uint16 }
+// Method is a method of AMQP 0-9-1: its class and its number in it, as they stand in a frame.
+type Method uint32
 
 // The methods at which a message changes hands.
-var (
-	Publish = Method{60, 40}
-	Return  = Method{60, 50}
-	Deliver = Method{60, 60}
-	Ack     = Method{60, 80}  // of a client: a delivery; of the broker: a confirm
-	Nack    = Method{60, 120} // a delivery that goes back
-	Close   = Method{20, 40}  // of a channel
+const (
+	Publish Method = 60<<16 | 40
+	Deliver Method = 60<<16 | 60
+	Ack     Method = 60<<16 | 80 // of a client: a delivery; of the broker: a confirm
 )
 
 // frames finds the methods in one direction of an AMQP connection.
@@ -47,7 +44,7 @@ func (f *frames) next(data []byte) (n int, method Method, found bool) {
 		if f.head[0] == methodType && len(f.head) < headSize {
 			f.head = append(f.head, data[n])
 			if len(f.head) == headSize {
-				method, found = Method{binary.BigEndian.Uint16(f.head[7:]), binary.BigEndian.Uint16(f.head[9:])}, true
+				method, found = Method(binary.BigEndian.Uint32(f.head[7:])), true
 			}
 			f.body--
 			n++

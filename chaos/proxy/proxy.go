@@ -31,8 +31,8 @@ type Weather struct {
 
 // Proxy leads to one address. It is for tests, and takes connections until Close.
 type Proxy struct {
-	target string
-	listen net.Listener
+	target *net.TCPAddr
+	listen *net.TCPListener
 	owned  sync.WaitGroup
 
 	mu      sync.Mutex
@@ -53,15 +53,19 @@ type trap struct {
 }
 
 // pair is a client's connection and ours to the server.
-type pair struct{ client, server net.Conn }
+type pair struct{ client, server *net.TCPConn }
 
 // New makes a proxy on a free port of the loopback, which leads to target.
 func New(target string) (*Proxy, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	to, err := net.ResolveTCPAddr("tcp", target)
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", target, err)
+	}
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	p := &Proxy{target: target, listen: l, pairs: map[*pair]bool{}, changed: make(chan struct{})}
+	p := &Proxy{target: to, listen: l, pairs: map[*pair]bool{}, changed: make(chan struct{})}
 	p.owned.Go(p.accept)
 	return p, nil
 }
@@ -109,8 +113,8 @@ func (p *Proxy) end(prepare func(*net.TCPConn)) {
 }
 
 func (t *pair) end(prepare func(*net.TCPConn)) {
-	for _, c := range []net.Conn{t.client, t.server} {
-		prepare(c.(*net.TCPConn))
+	for _, c := range []*net.TCPConn{t.client, t.server} {
+		prepare(c)
 		_ = c.Close()
 	}
 }
@@ -127,11 +131,11 @@ func (p *Proxy) CutAt(way Way, m Method, n int, after bool) <-chan struct{} {
 
 func (p *Proxy) accept() {
 	for {
-		client, err := p.listen.Accept()
+		client, err := p.listen.AcceptTCP()
 		if err != nil {
 			return
 		}
-		server, err := net.DialTimeout("tcp", p.target, time.Second)
+		server, err := net.DialTCP("tcp", nil, p.target)
 		if err != nil {
 			_ = client.Close()
 			continue

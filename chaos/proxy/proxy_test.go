@@ -130,8 +130,7 @@ func frame(kind byte, payload []byte) []byte {
 }
 
 func method(m Method, arguments int) []byte {
-	b := binary.BigEndian.AppendUint16(nil, m.Class)
-	return frame(1, append(binary.BigEndian.AppendUint16(b, m.Number), make([]byte, arguments)...))
+	return frame(1, append(binary.BigEndian.AppendUint32(nil, uint32(m)), make([]byte, arguments)...))
 }
 
 func TestMethodsAreFoundHoweverTheStreamIsCutIntoPieces(t *testing.T) {

@@ -12,12 +12,15 @@ import (
 )
 
 // plan reads the environment once.
+//
+//nolint:gochecknoglobals // it is the same for all marks of the process
 var plan = sync.OnceValues(func() (name string, at int64) {
 	name, number, _ := strings.Cut(os.Getenv(Variable), ":")
 	at, _ = strconv.ParseInt(number, 10, 64) // no number is no plan: the hits never come to zero
 	return name, at
 })
 
+//nolint:gochecknoglobals // the marks count together
 var hits atomic.Int64
 
 // Hit kills the process, without a chance to put anything in order, when the environment says so.
