@@ -70,7 +70,11 @@ func expireWithoutTarget(r *run) {
 	for len(r.actors) > 0 {
 		r.actors[0].leave()
 	}
-	r.counted(r.queue("instant"), r.deleteQueue)
+	name := r.queue("instant")
+	held := r.consume(name, false)
+	r.pause(300 * time.Millisecond)
+	r.deleteQueue(name)
+	r.watch.remove(r.all(held)...)
 	r.pause(r.delay() + time.Second)
 	for range n {
 		r.spawn()
