@@ -42,6 +42,10 @@ func peakMemory() column {
 	return column{title: "Peak RSS MiB", format: "%.0f", of: func(mine, _ result) float64 { return float64(mine.PeakRSS) / (1 << 20) }}
 }
 
+func allocs() column {
+	return column{title: "Allocations per record", format: "%.2f", of: func(mine, _ result) float64 { return mine.allocsPerRecord() }}
+}
+
 // noted is a number that the case itself noted.
 func noted(title, name, format string) column {
 	return column{title: title, format: format, spread: true, of: func(mine, _ result) float64 {
@@ -54,7 +58,7 @@ func noted(title, name, format string) column {
 
 // usual are the columns of a group that compares speeds.
 func usual() []column {
-	return []column{perSecond(), ofBase(), cpuSeconds(), cpuOfBase(), peakMemory()}
+	return []column{perSecond(), ofBase(), cpuSeconds(), cpuOfBase(), allocs(), peakMemory()}
 }
 
 // cell is what the report shows.

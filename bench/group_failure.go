@@ -37,10 +37,17 @@ func failureGroup() group {
 			benchCase{name: "stepwell" + suffix, what: "actor, " + what, base: hand, feed: f, share: share, rabbitmq: true, run: stepwellFails(every, atMostOnce)})
 	}
 	add("-10", 10, 0.04, small, false)
-	g.cases = append(g.cases, benchCase{name: "one-by-one-10", what: "hand-written, waits for each confirm, 10 % fail, 100 B", base: "hand-10",
-		feed: small, share: 0.005, rabbitmq: true, run: byHand(10, 1, false)})
+	g.cases = append(g.cases,
+		benchCase{name: "one-by-one-10", what: "hand-written, waits for each confirm, 10 % fail, 100 B", base: "hand-10",
+			feed: small, share: 0.005, rabbitmq: true, run: byHand(10, 1, false)},
+		benchCase{name: "watermill-10", what: "watermill, poison queue on RabbitMQ (confirmed, no delay), 10 % fail, 100 B", base: "hand-10",
+			feed: small, share: 0.01, rabbitmq: true, run: poisonQueue(10)},
+		benchCase{name: "stepwell-10-warm", what: "actor, HANDLER_TIMEOUT=10s: a full prefetch from the first second, 10 % fail, 100 B", base: "hand-10",
+			feed: small, share: 0.04, rabbitmq: true, run: stepwellFails(10, false, "HANDLER_TIMEOUT=10s")})
 	add("-10-1k", 10, 0.04, large, false)
 	add("-1", 100, 0.3, small, false)
+	g.cases = append(g.cases, benchCase{name: "stepwell-1-warm", what: "actor, HANDLER_TIMEOUT=10s, 1 % fail, 100 B", base: "hand-1",
+		feed: small, share: 0.3, rabbitmq: true, run: stepwellFails(100, false, "HANDLER_TIMEOUT=10s")})
 	add("-10-amo", 10, 0.04, small, true)
 	add("-1-amo", 100, 0.3, small, true)
 	return g
@@ -49,14 +56,14 @@ func failureGroup() group {
 // fails says which tries of which records do.
 func fails(every, offset int64, attempt int) bool { return attempt == 1 && offset%every == 0 }
 
-func stepwellFails(every int64, atMostOnce bool) func(context.Context, job, *meter) error {
+func stepwellFails(every int64, atMostOnce bool, more ...string) func(context.Context, job, *meter) error {
 	return func(ctx context.Context, j job, m *meter) (err error) {
 		q, err := openQueues(j, retryDelay, atMostOnce)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, q.delete()) }()
-		settings := []string{"RETRY_DELAY=" + retryDelay.String()}
+		settings := append([]string{"RETRY_DELAY=" + retryDelay.String()}, more...)
 		if atMostOnce { // the actor would not make such queues itself
 			if err := q.declare(ctx); err != nil {
 				return err

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/IBM/sarama"
-	"github.com/ThreeDotsLabs/watermill"
 	watermillkafka "github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
 	kafkago "github.com/segmentio/kafka-go"
 )
@@ -31,13 +29,9 @@ func kafkaGo(ctx context.Context, j job, m *meter) error {
 }
 
 func watermillLoop(ctx context.Context, j job, m *meter) error {
-	cfg := watermillkafka.DefaultSaramaSubscriberConfig()
-	cfg.Consumer.Offsets.Initial = sarama.OffsetOldest
-	s, err := watermillkafka.NewSubscriber(watermillkafka.SubscriberConfig{
-		Brokers: []string{j.Kafka}, ConsumerGroup: j.ConsumerGroup, Unmarshaler: watermillkafka.DefaultMarshaler{}, OverwriteSaramaConfig: cfg,
-	}, watermill.NopLogger{})
+	s, err := watermillReader(j)
 	if err != nil {
-		return fmt.Errorf("subscriber: %w", err)
+		return err
 	}
 	defer s.Close()
 	messages, err := s.Subscribe(ctx, j.Topic)

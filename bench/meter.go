@@ -137,6 +137,7 @@ func (m *meter) result() (result, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := result{Records: m.wanted, Wall: m.ended.at.Sub(m.began.at), CPU: m.ended.cpu - m.began.cpu, Notes: maps.Clone(m.notes)}
+	r.Allocs = m.ended.allocs - m.began.allocs
 	var errs []error
 	for i := range m.parts {
 		if again := m.parts[i].again; again > 0 {
@@ -156,12 +157,16 @@ type result struct {
 	Records int64
 	Wall    time.Duration
 	CPU     time.Duration
-	PeakRSS int64 // bytes
+	Allocs  uint64 // objects
+	PeakRSS int64  // bytes
 	Notes   map[string]float64
 }
 
 // perSecond is how many records were handled in a second.
 func (r result) perSecond() float64 { return float64(r.Records) / r.Wall.Seconds() }
+
+// allocsPerRecord is how many objects a record costs.
+func (r result) allocsPerRecord() float64 { return float64(r.Allocs) / float64(r.Records) }
 
 // cpuPerMillion is the CPU time of a million records in seconds.
 func (r result) cpuPerMillion() float64 { return r.CPU.Seconds() / float64(r.Records) * 1e6 }

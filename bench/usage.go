@@ -3,16 +3,18 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// sample is a moment and what CPU time the process had used by then.
+// sample is a moment, and what the process had used by then.
 type sample struct {
-	at  time.Time
-	cpu time.Duration
+	at     time.Time
+	cpu    time.Duration
+	allocs uint64 // objects
 }
 
 func now() sample {
@@ -20,7 +22,9 @@ func now() sample {
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		panic(err) // it has no error but a wrong argument
 	}
-	return sample{time.Now(), time.Duration(u.Utime.Nano() + u.Stime.Nano())}
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	return sample{time.Now(), time.Duration(u.Utime.Nano() + u.Stime.Nano()), mem.Mallocs}
 }
 
 // peakRSS reads /proc: what getrusage tells of a process that was forked begins with what its parent had.
