@@ -165,3 +165,19 @@ func TestEachCaseIsComparedWithOneOfItsGroup(t *testing.T) {
 		}
 	}
 }
+
+func TestARecordThatSucceedsCostsFewAllocations(t *testing.T) {
+	p := tiny(t, "success", "kfake-100-stepwell")
+	p.rounds, p.records, p.page = 1, 400_000, ""
+	rounds, err := p.measure(t.Context(), &brokers{}, p.groups[0], t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Messages, contexts and records are allocated many at once; what is left is the value, and a little for each fetch.
+	const most = 0.5
+	got := rounds[0]["kfake-100-stepwell"].allocsPerRecord()
+	t.Logf("%.2f allocations per record", got)
+	if got > most || got <= 0 {
+		t.Errorf("a record costs %.2f allocations, want at most %.2f", got, most)
+	}
+}
