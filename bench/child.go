@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/pprof"
 	"time"
 )
 
@@ -28,7 +27,7 @@ type job struct {
 	Records       int64
 	Feed          feed
 	Environ       []string // further settings of the actor
-	Profile       string   // a file for the CPU profile; empty: none
+	Profile       string   // a file for the CPU profile of what is measured; empty: none
 }
 
 // child does the job of this process, if it is a child.
@@ -61,18 +60,15 @@ const caseTimeout = 2 * time.Minute
 func (j job) run(ctx context.Context, c benchCase) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, caseTimeout)
 	defer cancel()
+	m := newMeter(j.Records, j.Feed)
 	if j.Profile != "" {
 		f, err := os.Create(j.Profile)
 		if err != nil {
 			return result{}, fmt.Errorf("profile: %w", err)
 		}
 		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return result{}, fmt.Errorf("profile: %w", err)
-		}
-		defer pprof.StopCPUProfile()
+		m.profile = f
 	}
-	m := newMeter(j.Records, j.Feed)
 	ended := make(chan error, 1)
 	go func() { ended <- c.run(ctx, j, m) }()
 	select {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,18 +14,19 @@ import (
 
 // meter counts records, measures from the first of them to the last, and finds those that come twice or out of order.
 type meter struct {
-	wanted int64
-	feed   feed
-	total  atomic.Int64
-	parts  []counter
-	first  sync.Once
-	last   sync.Once
-	over   sync.Once
-	began  sample
-	ended  sample
-	done   chan struct{} // closed with the last record
-	keys   []atomic.Int64
-	seen   [][]atomic.Uint64 // by partition, a bit for each offset
+	wanted  int64
+	feed    feed
+	total   atomic.Int64
+	parts   []counter
+	first   sync.Once
+	last    sync.Once
+	over    sync.Once
+	began   sample
+	ended   sample
+	done    chan struct{} // closed with the last record
+	profile *os.File      // of what is between begin and end; nil: none
+	keys    []atomic.Int64
+	seen    [][]atomic.Uint64 // by partition, a bit for each offset
 
 	mu    sync.Mutex
 	notes map[string]float64
@@ -56,10 +59,26 @@ func (m *meter) widen(partitions int) {
 }
 
 // begin starts the clock, if nobody has yet.
-func (m *meter) begin() { m.first.Do(func() { m.began = now() }) }
+func (m *meter) begin() {
+	m.first.Do(func() {
+		if m.profile != nil {
+			if err := pprof.StartCPUProfile(m.profile); err != nil {
+				m.blame("profiles could not be started: " + err.Error())
+			}
+		}
+		m.began = now()
+	})
+}
 
 // end stops the clock, if nobody has yet.
-func (m *meter) end() { m.last.Do(func() { m.ended = now() }) }
+func (m *meter) end() {
+	m.last.Do(func() {
+		m.ended = now()
+		if m.profile != nil {
+			pprof.StopCPUProfile()
+		}
+	})
+}
 
 // finish stops the clock and says that the case is done.
 func (m *meter) finish() {
