@@ -56,6 +56,11 @@ func noted(title, name, format string) column {
 	}}
 }
 
+// overBase is by how much a noted number is above that of the base.
+func overBase(title, name string) column {
+	return column{title: title, format: "%+.1f", compares: true, spread: true, of: func(mine, base result) float64 { return mine.Notes[name] - base.Notes[name] }}
+}
+
 // usual are the columns of a group that compares speeds.
 func usual() []column {
 	return []column{perSecond(), ofBase(), cpuSeconds(), cpuOfBase(), allocs(), peakMemory()}

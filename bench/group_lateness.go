@@ -24,7 +24,8 @@ func latenessGroup() group {
 	f := feed{Partitions: 4, ValueBytes: 100, Keys: 1000}
 	return group{
 		name: "lateness", title: "How late a retry comes", text: latenessText,
-		columns: []column{noted("p50 ms", "p50", "%.1f"), noted("p99 ms", "p99", "%.1f"), noted("Highest ms", "max", "%.1f"), cpuSeconds(), peakMemory()},
+		columns: []column{noted("p50 ms", "p50", "%.1f"), noted("p99 ms", "p99", "%.1f"), noted("Highest ms", "max", "%.1f"),
+			overBase("p50 over base's, ms", "p50"), overBase("p99 over base's, ms", "p99"), cpuSeconds(), peakMemory()},
 		cases: []benchCase{
 			{name: "hand", what: "hand-written, as among the failures", feed: f, share: 0.0025, rabbitmq: true, run: lateByHand},
 			{name: "stepwell", what: "actor, RETRY_DELAY=1s", base: "hand", feed: f, share: 0.0025, rabbitmq: true, run: stepwellLate},

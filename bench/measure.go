@@ -20,6 +20,7 @@ func (p plan) run(ctx context.Context, out, progress io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
+	at := commit(ctx)
 	for _, g := range p.groups {
 		skipped := g.skip()
 		for _, line := range skipped {
@@ -29,7 +30,7 @@ func (p plan) run(ctx context.Context, out, progress io.Writer) (err error) {
 		if err != nil {
 			return fmt.Errorf("group %s: %w", g.name, err)
 		}
-		s := section{group: g, plan: p, rounds: rounds, versions: b.versions, skipped: skipped}
+		s := section{group: g, plan: p, rounds: rounds, versions: b.versions, skipped: skipped, commit: at}
 		fmt.Fprintln(out, s)
 		if p.page == "" {
 			continue

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -139,16 +138,6 @@ func (m *meter) note(name string, value float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.notes[name] = value
-}
-
-// wait is over when the last record is done.
-func (m *meter) wait(ctx context.Context) error {
-	select {
-	case <-m.done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%d of %d records were done: %w", m.total.Load(), m.wanted, context.Cause(ctx))
-	}
 }
 
 // result may be asked for when the case has ended.

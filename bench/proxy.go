@@ -34,17 +34,18 @@ func newProxy(ctx context.Context, broker string) (p *proxy, through string, err
 	}
 	p = &proxy{target: u.Host, listener: l}
 	u.Host = l.Addr().String()
-	p.running.Go(p.accept)
+	p.running.Go(func() { p.accept(ctx) })
 	return p, u.String(), nil
 }
 
-func (p *proxy) accept() {
+func (p *proxy) accept(ctx context.Context) {
+	var dialer net.Dialer
 	for {
 		in, err := p.listener.Accept()
 		if err != nil {
 			return // cut
 		}
-		out, err := net.Dial("tcp", p.target)
+		out, err := dialer.DialContext(ctx, "tcp", p.target)
 		if err != nil {
 			_ = in.Close()
 			continue

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -15,6 +16,7 @@ type section struct {
 	rounds   []round
 	versions []string // of the brokers
 	skipped  []string
+	commit   string
 }
 
 // String is the section in Markdown.
@@ -37,7 +39,7 @@ func (s section) String() string {
 		}
 		fmt.Fprintln(&b)
 	}
-	fmt.Fprintf(&b, "\n%s; medians of %d rounds; `%s`; stepwell at %s.\n", time.Now().UTC().Format(time.DateOnly), len(s.rounds), s.command(), commit())
+	fmt.Fprintf(&b, "\n%s; medians of %d rounds; `%s`; stepwell at %s.\n", time.Now().UTC().Format(time.DateOnly), len(s.rounds), s.command(), s.commit)
 	if len(s.versions) > 0 {
 		fmt.Fprintf(&b, "%s.\n", strings.Join(s.versions, "; "))
 	}
@@ -54,13 +56,13 @@ func (s section) command() string {
 }
 
 // commit is that of the working tree, with a mark where files of the library differ from it.
-func commit() string {
-	head, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+func commit(ctx context.Context) string {
+	head, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
 	if err != nil {
 		return "an unknown commit"
 	}
 	name := strings.TrimSpace(string(head))
-	if changed, err := exec.Command("git", "status", "--porcelain", "--", "..", ":!.", ":!../docs").Output(); err == nil && len(changed) > 0 {
+	if changed, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--", "..", ":!.", ":!../docs").Output(); err == nil && len(changed) > 0 {
 		name += " with changes"
 	}
 	return name
