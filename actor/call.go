@@ -24,7 +24,7 @@ var errNoVerdict = errors.New("the handler was cancelled")
 
 // call runs the handler once and returns its verdict. The error is errNoVerdict when ctx ended before the handler was done, else nil; that the work is
 // done always counts. first is the trace context of the message's first try; that of this one is returned.
-func (c *caller) call(ctx context.Context, m *stepwell.Message, first telemetry.TraceContext) (v stepwell.Verdict, trace telemetry.TraceContext, err error) {
+func (c *caller) call(ctx context.Context, m *stepwell.Message, first telemetry.TraceContext, t timing) (v stepwell.Verdict, trace telemetry.TraceContext, err error) {
 	handling := ctx
 	if c.telemetry.Tracing() {
 		var end func(error)
@@ -32,9 +32,17 @@ func (c *caller) call(ctx context.Context, m *stepwell.Message, first telemetry.
 		trace = c.telemetry.Trace(handling)
 		defer func() { end(v.Err) }()
 	}
-	began := c.calls.now()
-	slot := c.calls.begin(m.Origin.Partition, began)
-	cc := c.calls.context(slot)
+	var cc *callContext
+	began, slot := instant(0), -1
+	if t.lane != nil {
+		began = c.calls.at(t.began)
+		t.lane.enter(began)
+		cc = t.lane.contexts.next()
+	} else {
+		began = c.calls.now()
+		slot = c.calls.begin(m.Origin.Partition, began)
+		cc = c.calls.context(slot)
+	}
 	cc.Context, cc.calls, cc.deadline = handling, c.calls, began+instant(c.timeout)
 	defer func() {
 		cc.end()
@@ -42,11 +50,14 @@ func (c *caller) call(ctx context.Context, m *stepwell.Message, first telemetry.
 		if p := recover(); p != nil {
 			v = stepwell.Verdict{Kind: stepwell.Retry, Err: &panicError{value: p, stack: debug.Stack()}}
 		}
-		if v.Kind != stepwell.Done && ctx.Err() != nil {
+		switch {
+		case v.Kind != stepwell.Done && ctx.Err() != nil:
 			err = errNoVerdict
-			return
+		case t.lane != nil:
+			t.lane.leave(v.Kind)
+		default:
+			c.telemetry.Handled(handling, slot, time.Duration(c.calls.now()-began), v.Kind)
 		}
-		c.telemetry.Handled(handling, slot, time.Duration(c.calls.now()-began), v.Kind)
 	}()
 	// The verdict is read where a panic is caught: an error may have an Unwrap that panics.
 	return stepwell.VerdictOf(c.handler(cc, m)), trace, nil

@@ -20,7 +20,7 @@ func newDispatch(t testing.TB, handler stepwell.Handler) *dispatch {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = measured.Shutdown(context.Background()) })
-	return &dispatch{caller: caller{handler: handler, timeout: time.Minute, telemetry: measured.Stream("orders"), calls: newCalls()}}
+	return &dispatch{caller: caller{handler: handler, timeout: time.Minute, telemetry: measured.Stream("orders"), calls: newCalls(1)}}
 }
 
 func succeed(context.Context, *stepwell.Message) error { return nil }

@@ -9,28 +9,33 @@ import (
 // instant is a point in time since calls were made. To read it takes half as long as time.Now.
 type instant time.Duration
 
-// calls knows since when handlers run, at the price of two atomic stores a call. It has a fixed number of slots: where more calls run at
-// once than there are, some are not seen, which matters only if all that are seen end.
+// calls knows since when handlers run: those of first tries by the lane of the reader they run on, others, at the price of two atomic
+// stores a call, by slots. There is a fixed number of slots: where more calls run at once than there are, some are not seen, which
+// matters only if all that are seen end.
 type calls struct {
 	epoch time.Time
 	over  *timed // stands for the timer of a call that was over before anybody asked for it
+	lanes []lane
 	slots [callSlots]struct {
-		began    atomic.Int64  // an instant; 0: free
-		contexts []callContext // for the next calls; it belongs to the call that has the slot
-		_        [32]byte      // a cache line each
+		began    atomic.Int64 // an instant; 0: free
+		contexts contexts     // it belongs to the call that has the slot
+		_        [32]byte     // a cache line each
 	}
 }
 
 const callSlots = 64
 
-func newCalls() *calls {
+// newCalls has a number of lanes.
+func newCalls(lanes int) *calls {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	// A call never begins at instant 0, which says that its slot is free.
-	return &calls{epoch: time.Now().Add(-1), over: &timed{over, cancel}}
+	return &calls{epoch: time.Now().Add(-1), over: &timed{over, cancel}, lanes: make([]lane, lanes)}
 }
 
 func (c *calls) now() instant { return instant(time.Since(c.epoch)) }
+
+func (c *calls) at(t time.Time) instant { return instant(t.Sub(c.epoch)) }
 
 func (c *calls) time(i instant) time.Time { return c.epoch.Add(time.Duration(i)) }
 
@@ -49,18 +54,24 @@ func (c *calls) begin(near int32, at instant) int {
 // contextsAtOnce is how many contexts are allocated at once: a handler that keeps one after its call keeps the memory of that many.
 const contextsAtOnce = 32
 
+// contexts are memory for the contexts of the next calls.
+type contexts []callContext
+
+func (c *contexts) next() *callContext {
+	if len(*c) == 0 {
+		*c = make([]callContext, contextsAtOnce)
+	}
+	next := &(*c)[0]
+	*c = (*c)[1:]
+	return next
+}
+
 // context returns memory for the context of the call that has the slot.
 func (c *calls) context(slot int) *callContext {
 	if slot < 0 {
 		return new(callContext)
 	}
-	s := &c.slots[slot]
-	if len(s.contexts) == 0 {
-		s.contexts = make([]callContext, contextsAtOnce)
-	}
-	next := &s.contexts[0]
-	s.contexts = s.contexts[1:]
-	return next
+	return c.slots[slot].contexts.next()
 }
 
 func (c *calls) end(slot int) {
@@ -72,10 +83,16 @@ func (c *calls) end(slot int) {
 // oldest is when the longest-running call began; zero when none runs.
 func (c *calls) oldest() time.Time {
 	var first int64
-	for i := range c.slots {
-		if at := c.slots[i].began.Load(); at != 0 && (first == 0 || at < first) {
+	look := func(began *atomic.Int64) {
+		if at := began.Load(); at != 0 && (first == 0 || at < first) {
 			first = at
 		}
+	}
+	for i := range c.slots {
+		look(&c.slots[i].began)
+	}
+	for i := range c.lanes {
+		look(&c.lanes[i].began)
 	}
 	if first == 0 {
 		return time.Time{}

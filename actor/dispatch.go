@@ -40,12 +40,27 @@ type ticket interface {
 
 // first is the handle of the stream's reader.
 func (d *dispatch) first(ctx context.Context, m *stepwell.Message, t streams.Ticket) streams.Outcome {
-	return streams.Outcome(run(ctx, d, m, firstTry{t, d.retrier}))
+	if t.IsZero() {
+		return streams.Outcome(run(ctx, d, m, firstTry{t, d.retrier}, timing{}))
+	}
+	return streams.Outcome(run(ctx, d, m, firstTry{t, d.retrier}, timing{&d.calls.lanes[t.Lane()], t.Began()}))
 }
 
 // again is the handle of the stream's retries.
 func (d *dispatch) again(ctx context.Context, m *stepwell.Message, t retry.Ticket) retry.Outcome {
-	return retry.Outcome(run(ctx, d, m, laterTry{t}))
+	return retry.Outcome(run(ctx, d, m, laterTry{t}, timing{}))
+}
+
+// ended is told how long first tries took.
+func (d *dispatch) ended(lane int, all, last time.Duration) {
+	d.calls.lanes[lane].ended(d.telemetry, lane, all, last)
+}
+
+// measure counts the calls of a lane now, since it will have none for a while.
+func (d *dispatch) measure(t timing) {
+	if t.lane != nil {
+		t.lane.ended(d.telemetry, 0, time.Since(t.began), 0)
+	}
 }
 
 type firstTry struct {
@@ -74,9 +89,9 @@ func (t laterTry) first() telemetry.TraceContext {
 func (t laterTry) fail(_ *stepwell.Message, f retry.Failure) { t.Fail(f) }
 
 // run calls the handler and says what the source is to do. It is generic so that a ticket costs no allocation unless it is used.
-func run[T ticket](ctx context.Context, d *dispatch, m *stepwell.Message, t T) outcome {
+func run[T ticket](ctx context.Context, d *dispatch, m *stepwell.Message, t T, at timing) outcome {
 	came := *m // what is parked is the message as it came, whatever the handler does to its fields
-	v, trace, err := d.call(ctx, m, t.first())
+	v, trace, err := d.call(ctx, m, t.first(), at)
 	if err != nil {
 		return abandoned
 	}
@@ -85,6 +100,7 @@ func run[T ticket](ctx context.Context, d *dispatch, m *stepwell.Message, t T) o
 		return settled
 	case stepwell.Retry, stepwell.Dead:
 		if d.retrier == nil {
+			d.measure(at)
 			return d.inPlace.until(ctx, d, came)
 		}
 		park(came, v, trace, t)
@@ -126,7 +142,7 @@ func (p inPlace) until(ctx context.Context, d *dispatch, came stepwell.Message) 
 		}
 		came.Attempt++
 		m := came
-		v, _, err := d.call(ctx, &m, telemetry.TraceContext{})
+		v, _, err := d.call(ctx, &m, telemetry.TraceContext{}, timing{})
 		if err != nil {
 			return abandoned
 		}

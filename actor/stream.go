@@ -47,7 +47,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 			handler:   stepwell.Chain(stepwell.Chain(s.Handler, s.Use...), a.app.Use...),
 			timeout:   cfg.HandlerTimeout,
 			telemetry: t,
-			calls:     newCalls(),
+			calls:     newCalls(cfg.Concurrency),
 		},
 		inPlace: inPlace{drop: cfg.OnFailure == "drop", pause: cfg.Retry.Delay, longest: max(cfg.Retry.Delay, 30*time.Second)},
 	}
@@ -93,6 +93,7 @@ func (s *stream) open(kafka []kgo.Opt) error {
 		WindowMessages: s.cfg.WindowMessages, WindowBytes: s.cfg.WindowBytes, WindowSpan: s.cfg.WindowSpan,
 		SessionTimeout: s.app.Kafka.SessionTimeout, GroupProtocol: s.app.Kafka.GroupProtocol,
 		Kafka: kafka, ConfirmsHealthy: s.confirmsHealthy, Forgotten: forgotten, Logger: s.plain, Telemetry: s.telemetry,
+		Ended: s.dispatch.ended,
 	}, s.dispatch.first)
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", s.id, err)

@@ -41,7 +41,7 @@ func (p *partition) unblock() {
 	p.r.crew.offer(p)
 }
 
-// mayGoOn is asked before each call. It waits while the reader is paused.
+// mayGoOn is asked before a single call. It waits while the reader is paused.
 func (p *partition) mayGoOn() bool {
 	if p.r.pause.on.Load() {
 		return p.r.pause.wait(&p.stopped)
@@ -54,11 +54,11 @@ func (p *partition) mayGoOn() bool {
 func (p *partition) handOut(w *worker) (t task, n int, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for !p.blocked && !p.stopped.Load() && !p.schedule.Stretched() {
+	for !p.blocked && !p.stopped.Load() && !p.r.pause.on.Load() && !p.schedule.Stretched() {
 		if p.schedule.Fresh() == 0 && !p.refill() {
 			break
 		}
-		if p.pace.slow && p.r.cfg.Order != OrderPartition {
+		if p.pace.slow {
 			var ok bool
 			if t, ok = p.schedule.Next(); ok {
 				p.running++
@@ -203,18 +203,19 @@ func (p *partition) takeRest(w *worker, seen uint64, begun int) bool {
 	p.flushTo(w, begun-1)
 	p.schedule.Unstretch(true, w.tasks[begun-1:w.length])
 	p.stretch = nil
+	w.lostAt = time.Now()
 	p.pace.ran(1, watchInterval)
 	return true
 }
 
 // endStretch notes that so many tasks of its stretch are done. It returns the next of the key of the last one if the rest was taken
-// away, and says whether there may be something for others.
-func (p *partition) endStretch(w *worker, done int, took time.Duration) (next task, more bool) {
+// away, how long that last one took then (else 0), and whether there may be something for others.
+func (p *partition) endStretch(w *worker, done int, took time.Duration) (next task, last time.Duration, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.flushTo(w, done)
 	if p.stretch != w {
-		return p.next(w.tasks[max(done, 1)-1]), false
+		return p.next(w.tasks[max(done, 1)-1]), time.Since(w.lostAt) + watchInterval, false
 	}
 	w.doing.Store(noStretch)
 	p.stretch = nil
@@ -224,7 +225,7 @@ func (p *partition) endStretch(w *worker, done int, took time.Duration) (next ta
 	}
 	p.running--
 	p.checkDone()
-	return task{}, p.hasMore()
+	return task{}, 0, p.hasMore()
 }
 
 // pendIn notes that a task of a stretch will be settled by its ticket.

@@ -1,6 +1,10 @@
 package streams
 
 import (
+	"math"
+	"strconv"
+	"strings"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
@@ -14,8 +18,28 @@ const slabSize = 64
 // slab makes messages of records. Only the messages themselves leave it.
 type slab struct {
 	stream string
+	prefix []byte // of all IDs; empty: they are not that simple
 	ids    []byte
 	ends   [slabSize]int
+}
+
+// newSlab is for the records of one partition.
+func newSlab(stream string, tp topicPartition) slab {
+	s := slab{stream: stream}
+	zero := envelope.ID(tp.topic, tp.partition, 0)
+	if longest := envelope.ID(tp.topic, tp.partition, math.MaxInt64); strings.HasPrefix(longest, zero[:len(zero)-1]) {
+		s.prefix = []byte(zero[:len(zero)-1])
+	}
+	return s
+}
+
+// appendID appends the ID of a record.
+func (s *slab) appendID(r *kgo.Record) {
+	if len(s.prefix) == 0 {
+		s.ids = envelope.AppendID(s.ids, r.Topic, r.Partition, r.Offset)
+		return
+	}
+	s.ids = strconv.AppendInt(append(s.ids, s.prefix...), r.Offset, 10)
 }
 
 // messages makes messages of at most slabSize records and gives these back to the client. What it returns belongs to the handlers; nothing
@@ -24,7 +48,7 @@ func (s *slab) messages(records []*kgo.Record) []stepwell.Message {
 	headers := 0
 	s.ids = s.ids[:0]
 	for i, r := range records {
-		s.ids = envelope.AppendID(s.ids, r.Topic, r.Partition, r.Offset)
+		s.appendID(r)
 		s.ends[i] = len(s.ids)
 		headers += len(r.Headers)
 	}

@@ -68,7 +68,7 @@ type partition struct {
 func newPartition(r *Reader, tp topicPartition) *partition {
 	p := &partition{
 		topicPartition: tp, r: r, done: make(chan struct{}),
-		window: newWindow(position{-1, -1}), schedule: newSchedule(), slab: slab{stream: r.cfg.Stream}, pending: map[int64]struct{}{},
+		window: newWindow(position{-1, -1}), schedule: newSchedule(), slab: newSlab(r.cfg.Stream, tp), pending: map[int64]struct{}{},
 		committed: position{-1, -1}, start: -1, expected: -1, watermark: -1,
 	}
 	p.owned, p.disown = context.WithCancelCause(r.life)

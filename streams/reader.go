@@ -55,6 +55,9 @@ type Config struct {
 	// operator rewound: the same offset is then another record, or is wanted again. It may be called from any goroutine, more than
 	// once. Nil: nobody needs to know.
 	Forgotten func(topic string, partition int32)
+	// Ended is told, on the goroutine that ran them, how long the calls of a lane took since it was told last: all together, and the last
+	// of them if that was measured alone, else 0. Calls that took less than a millisecond or two are measured together. Nil: nobody is told.
+	Ended func(lane int, all, last time.Duration)
 	// Logger is for what happens while the reader runs. Nil: nothing is logged.
 	Logger *slog.Logger
 	// Telemetry counts what is read and what is settled without a call. Nil: nothing is counted.
@@ -148,6 +151,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.Ended == nil {
+		c.Ended = func(int, time.Duration, time.Duration) {}
+	}
 	if c.Telemetry == nil {
 		c.Telemetry = uncounted{}
 	}
@@ -181,4 +187,9 @@ func (c Config) wholeName() string { return "^(?:" + c.Pattern + ")$" }
 func (r *Reader) Pause() { r.pause.set(true) }
 
 // Resume ends a pause.
-func (r *Reader) Resume() { r.pause.set(false) }
+func (r *Reader) Resume() {
+	r.pause.set(false)
+	for _, p := range r.all() {
+		r.crew.offer(p)
+	}
+}

@@ -52,9 +52,7 @@ func (r *Reader) Run(stop, work context.Context) error {
 	reader.Go(func() { stopReading(r.poll(reading)) })
 	rest.Go(func() { r.commits.run(committing) })
 	rest.Go(func() { r.supervise(reading) })
-	if r.cfg.Order != OrderPartition {
-		r.workers.Go(r.crew.watch)
-	}
+	r.workers.Go(r.crew.watch)
 	<-reading.Done()
 	reader.Wait()
 	r.gate.end()

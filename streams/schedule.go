@@ -63,7 +63,8 @@ func taskOf(order Order, seed maphash.Seed, m *stepwell.Message) task {
 // a line of their own while others pass. Or as a stretch: one goroutine handles many one after another, which costs next to nothing
 // for each, and nothing fresh is handed out beside it until it ends or its rest is taken away from it.
 type schedule struct {
-	fresh     []task // not handed out yet, nor in a line
+	fresh     []task // not handed out yet, nor in a line; what is before head was
+	head      int
 	busy      map[uint64]*line
 	waiting   int // in lines
 	stretched bool
@@ -82,17 +83,17 @@ func newSchedule() schedule { return schedule{busy: map[uint64]*line{}} }
 func (s *schedule) Add(t task) { s.fresh = append(s.fresh, t) }
 
 // Fresh is how many tasks have not been looked at yet.
-func (s *schedule) Fresh() int { return len(s.fresh) }
+func (s *schedule) Fresh() int { return len(s.fresh) - s.head }
 
 // Empty says that nothing waits.
-func (s *schedule) Empty() bool { return len(s.fresh) == 0 && s.waiting == 0 }
+func (s *schedule) Empty() bool { return s.Fresh() == 0 && s.waiting == 0 }
 
 // Stretched says that there is a stretch: nothing else is handed out.
 func (s *schedule) Stretched() bool { return s.stretched }
 
 // Next hands out one task whose key is free, if there is one. It is followed by a Done.
 func (s *schedule) Next() (task, bool) {
-	for !s.stretched && len(s.fresh) > 0 {
+	for !s.stretched && s.Fresh() > 0 {
 		t := s.first()
 		if s.waits(t) {
 			continue
@@ -106,10 +107,17 @@ func (s *schedule) Next() (task, bool) {
 }
 
 func (s *schedule) first() task {
-	t := s.fresh[0]
-	s.fresh[0] = task{}
-	s.fresh = s.fresh[1:]
+	t := s.fresh[s.head]
+	s.skip(1)
 	return t
+}
+
+// skip drops the first n fresh tasks.
+func (s *schedule) skip(n int) {
+	clear(s.fresh[s.head : s.head+n])
+	if s.head += n; s.head == len(s.fresh) {
+		s.fresh, s.head = s.fresh[:0], 0
+	}
 }
 
 // waits puts a task into the line of its key, if that is busy.
@@ -175,15 +183,21 @@ func (s *schedule) free(l *line) {
 // Stretch hands out as many tasks as fit into dst, to be handled one after another, and returns how many; none while there is
 // another stretch. It is followed by one Unstretch.
 func (s *schedule) Stretch(dst []task) int {
+	if s.stretched {
+		return 0
+	}
 	n := 0
-	for !s.stretched && n < len(dst) && len(s.fresh) > 0 {
-		t := s.first()
-		if len(s.busy) == 0 || !s.waits(t) {
+	if len(s.busy) == 0 {
+		n = copy(dst, s.fresh[s.head:])
+		s.skip(n)
+	}
+	for n < len(dst) && s.Fresh() > 0 {
+		if t := s.first(); !s.waits(t) {
 			dst[n] = t
 			n++
 		}
 	}
-	s.stretched = s.stretched || n > 0
+	s.stretched = n > 0
 	return n
 }
 
@@ -198,13 +212,14 @@ func (s *schedule) Unstretch(ongoing bool, undone []task) {
 		undone = undone[1:]
 	}
 	if len(undone) > 0 {
-		s.fresh = append(append(make([]task, 0, len(undone)+len(s.fresh)), undone...), s.fresh...)
+		s.fresh = append(append(make([]task, 0, len(undone)+s.Fresh()), undone...), s.fresh[s.head:]...)
+		s.head = 0
 	}
 }
 
 // Clear forgets what was not handed out.
 func (s *schedule) Clear() {
-	s.fresh, s.waiting, s.spare = nil, 0, nil
+	s.fresh, s.head, s.waiting, s.spare = nil, 0, 0, nil
 	for key := range s.busy {
 		s.busy[key] = nil
 	}

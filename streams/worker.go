@@ -31,7 +31,7 @@ type Handle func(ctx context.Context, m *stepwell.Message, t Ticket) Outcome
 type Ticket struct {
 	p      *partition
 	offset int64
-	lane   int
+	w      *worker
 }
 
 // Settle says that the message is safe. It may be called from any goroutine, also before the [Handle] returned Pending, and
@@ -42,16 +42,24 @@ func (t Ticket) Settle() { t.p.settle(t.offset) }
 // owner handles the message again. It outlives the context of the handler.
 func (t Ticket) Context() context.Context { return t.p.owned }
 
-// Lane is the number of the goroutine that runs the [Handle]: from 0 to below [Config.Concurrency], and no other call has it at the same time.
-func (t Ticket) Lane() int { return t.lane }
+// Lane is the number of the goroutine that runs the [Handle]: from 0 to below [Config.Concurrency]. No other call has it at the same
+// time. It is to be asked during the call.
+func (t Ticket) Lane() int { return t.w.lane }
+
+// Began is when the call began, or up to a few milliseconds before: fast calls in a row share it. It is to be asked during the call.
+func (t Ticket) Began() time.Time { return t.w.began }
+
+// IsZero says that the ticket is no reader's.
+func (t Ticket) IsZero() bool { return t.w == nil }
 
 // stretchSize is how many messages at most are handed to a worker at once.
 const stretchSize = slabSize
 
 // worker is one goroutine of the crew.
 type worker struct {
-	crew *crew
-	lane int
+	crew  *crew
+	lane  int
+	began time.Time // of the stretch or the single call
 
 	// doing is the number of the stretch, in the upper half, and how many of its tasks were begun. It is swapped to begin the next task, and to
 	// take the rest away.
@@ -62,7 +70,8 @@ type worker struct {
 	// The stretch. While a partition has it, that guards all but the tasks, which the worker reads.
 	tasks   [stretchSize]task
 	length  int
-	flushed int // tasks whose outcome the window knows
+	flushed int       // tasks whose outcome the window knows
+	lostAt  time.Time // when the rest was taken away; zero: it was not
 }
 
 const (
@@ -88,7 +97,7 @@ func (w *worker) run() {
 
 // begin makes the first n tasks the worker's stretch. The partition is locked.
 func (w *worker) begin(p *partition, n int) {
-	w.length, w.flushed = n, 0
+	w.length, w.flushed, w.lostAt = n, 0, time.Time{}
 	w.number = w.number%indexMask + 1
 	w.of.Store(p)
 	w.doing.Store(w.number * oneMore)
@@ -103,24 +112,26 @@ func (w *worker) single(p *partition, t task) task {
 		p.quit()
 		return task{}
 	}
-	began := time.Now()
-	outcome := p.r.handle(p.handling, t.m, Ticket{p, t.offset, w.lane})
-	return p.ended(t, outcome, time.Since(began))
+	w.began = time.Now()
+	outcome := p.r.handle(p.handling, t.m, Ticket{p, t.offset, w})
+	took := time.Since(w.began)
+	p.r.cfg.Ended(w.lane, took, took)
+	return p.ended(t, outcome, took)
 }
 
 // stretch handles the first n tasks one after another, as long as nobody takes the rest away. Then it returns the next of the key of
-// the last one, if one waits.
+// the last one, if one waits. To look at a clock takes as long as a fast call: it is done once for all.
 func (w *worker) stretch(p *partition, n int) task {
-	began := time.Now()
+	w.began = time.Now()
 	at := w.doing.Load()
 	done := 0
-	for done < n && p.mayGoOn() {
+	for done < n && !p.stopped.Load() && !p.r.pause.on.Load() {
 		if !w.doing.CompareAndSwap(at, at+1) {
 			break // the rest was taken away
 		}
 		at++
 		t := &w.tasks[done]
-		outcome := p.r.handle(p.handling, t.m, Ticket{p, t.offset, w.lane})
+		outcome := p.r.handle(p.handling, t.m, Ticket{p, t.offset, w})
 		if outcome == Pending {
 			p.pendIn(w, done)
 		} else if outcome != Settled {
@@ -129,7 +140,9 @@ func (w *worker) stretch(p *partition, n int) task {
 		}
 		done++
 	}
-	next, more := p.endStretch(w, done, time.Since(began))
+	took := time.Since(w.began)
+	next, last, more := p.endStretch(w, done, took)
+	p.r.cfg.Ended(w.lane, took, last)
 	if more {
 		w.crew.offer(p)
 	}

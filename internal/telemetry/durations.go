@@ -46,14 +46,15 @@ func newDurations(attributes [stepwell.Skipped + 1]attribute.Set, stream attribu
 	return d
 }
 
-func (d *durations) record(lane int, took time.Duration, verdict stepwell.Kind) {
+// record notes n calls that took so long each.
+func (d *durations) record(lane, n int, took time.Duration, verdict stepwell.Kind) {
 	bucket := 0
 	for bucket < len(d.bounds) && took > d.bounds[bucket] {
 		bucket++
 	}
 	at := &d.lanes[uint(lane)%lanes].verdicts[verdict-stepwell.Done]
-	at.counts[bucket].Add(1)
-	at.sum.Add(int64(took))
+	at.counts[bucket].Add(uint64(n))
+	at.sum.Add(int64(n) * int64(took))
 }
 
 // points are one for each verdict there was. A call that ends just now may be in the counts and not yet in the sum.

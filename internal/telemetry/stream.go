@@ -57,16 +57,23 @@ func (t *Telemetry) Stream(id string) *Stream {
 
 // Handled counts a call of the handler with its duration and verdict. Calls that run at the same time are cheapest with different lanes.
 func (s *Stream) Handled(ctx context.Context, lane int, d time.Duration, verdict stepwell.Kind) {
+	s.HandledMany(ctx, lane, 1, d, verdict)
+}
+
+// HandledMany counts n calls that took d each.
+func (s *Stream) HandledMany(ctx context.Context, lane, n int, d time.Duration, verdict stepwell.Kind) {
 	if s == nil {
 		return
 	}
 	if s.durations != nil {
-		s.durations.record(lane, d, verdict)
+		s.durations.record(lane, n, d, verdict)
 		return
 	}
-	s.i.process.Record(ctx, d.Seconds(), s.verdicts[verdict]...)
+	for range n {
+		s.i.process.Record(ctx, d.Seconds(), s.verdicts[verdict]...)
+	}
 	if verdict == stepwell.Skipped {
-		s.i.skipped.Add(ctx, 1, s.add...)
+		s.i.skipped.Add(ctx, int64(n), s.add...)
 	}
 }
 
