@@ -48,6 +48,12 @@ const usage = `usage: %s [command]
   doctor     check brokers, topics and queues; missing queues are created, as a start would
 `
 
+// runTuned runs the actor in a process that is its own.
+func runTuned(ctx context.Context, a *Actor, _ io.Writer) error {
+	defer TuneGC(a.log)()
+	return a.Run(ctx)
+}
+
 func command(ctx context.Context, app App, args []string, out, errs io.Writer) int {
 	name := ""
 	if len(args) > 0 {
@@ -57,7 +63,7 @@ func command(ctx context.Context, app App, args []string, out, errs io.Writer) i
 		args = args[:1]
 	}
 	run := map[string]func(context.Context, *Actor, io.Writer) error{
-		"":         func(ctx context.Context, a *Actor, _ io.Writer) error { return a.Run(ctx) },
+		"":         runTuned,
 		"config":   printConfig,
 		"topology": printTopology,
 		"doctor":   doctor,

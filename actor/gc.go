@@ -1,0 +1,76 @@
+package actor
+
+import (
+	"log/slog"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+)
+
+const (
+	// gcRoom is how much the heap may grow between two collections, where what lives is less than that.
+	gcRoom = 48 << 20
+	// gcMost is the highest percentage: more buys nothing.
+	gcMost = 400
+)
+
+// TuneGC lets the heap grow by up to 48 MiB between two collections, also where little of it lives: an actor that reads fast makes much
+// garbage beside a small live heap, and Go's default (GOGC=100) would collect it hundreds of times a second. Where more than 48 MiB
+// live, the default holds. It does nothing where GOGC or GOMEMLIMIT is set. The result undoes it.
+//
+// [Main] calls it, since it owns the process. A program that embeds an actor may.
+func TuneGC(log *slog.Logger) (undo func()) {
+	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
+		if os.Getenv(name) != "" {
+			return func() {}
+		}
+	}
+	log.Info("the garbage collector runs when the heap has grown by 48 MiB or doubled, whichever comes last; set GOGC or GOMEMLIMIT to have it otherwise")
+	t := &gcTuner{percent: gcMost, before: debug.SetGCPercent(gcMost)}
+	t.arm()
+	return t.stop
+}
+
+// gcTuner sets the percentage anew after each collection, when what lives has changed much.
+type gcTuner struct {
+	mu      sync.Mutex
+	percent int
+	before  int
+	stopped bool
+}
+
+// arm leaves garbage behind whose finalizer runs after the next collection. It needs no goroutine, and is never late.
+func (t *gcTuner) arm() {
+	runtime.SetFinalizer(&gcMark{}, func(*gcMark) { t.collected() })
+}
+
+type gcMark struct{ _ [16]byte } // larger than what the runtime allocates together with others
+
+func (t *gcTuner) collected() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		return
+	}
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	if want := gcPercent(live[0].Value.Uint64()); want < t.percent*4/5 || want > t.percent*5/4 {
+		t.percent = want
+		debug.SetGCPercent(want)
+	}
+	t.arm()
+}
+
+func (t *gcTuner) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = true
+	debug.SetGCPercent(t.before)
+}
+
+// gcPercent is how much of what lives the heap may grow by.
+func gcPercent(live uint64) int {
+	return int(min(max(gcRoom*100/max(live, 1), 100), gcMost))
+}
