@@ -60,15 +60,19 @@ func cutSlowly(r *run) {
 	}
 }
 
-// cutSlowlyAndKill cuts connections, and kills an actor when handlers that began before have ended: an ack of theirs that settled another
+// cutSlowlyAndKill cuts connections, and kills the actors when handlers that began before have ended: an ack of theirs that settled another
 // message would lose it.
 func cutSlowlyAndKill(r *run) {
 	for range 4 {
+		for _, p := range r.actors {
+			r.until("the actor is ready", time.Minute, p.ready)
+		}
+		r.sometime(2 * time.Second)
 		r.toRabbit.Cut()
 		r.pause(1200 * time.Millisecond)
 		r.toRabbit.Cut()
 		r.pause(1500*time.Millisecond + time.Duration(r.random.Int64N(int64(500*time.Millisecond))))
-		r.killOne()
+		r.killAll()
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 // operators are what people do to queues.
@@ -15,6 +17,7 @@ func operators() []scenario {
 	for _, kind := range []string{"delay", "instant", "dead_set"} {
 		all = append(all,
 			scenario{name: "an operator deletes the queue: " + kind, fault: func(r *run) { r.removed(kind, r.deleteQueue) }},
+			scenario{name: "an operator deletes the queue and declares it again: " + kind, fault: func(r *run) { r.removed(kind, r.declareAgain) }},
 			scenario{name: "an operator purges the queue: " + kind, fault: func(r *run) { r.removed(kind, r.purgeQueue) }},
 		)
 	}
@@ -53,6 +56,29 @@ func (r *run) counted(name string, do func(name string)) {
 func (r *run) deleteQueue(name string) {
 	r.t.Helper()
 	_, err := r.channel().QueueDelete(name, false, false, false)
+	r.check(err)
+}
+
+// declareAgain deletes the queue and declares it as it was, at once: its consumers may not be told.
+func (r *run) declareAgain(name string) {
+	r.t.Helper()
+	args := amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(1_000_000)}
+	target := ""
+	switch name {
+	case r.queue("dead_set"):
+		args["x-single-active-consumer"] = true
+	case r.queue("instant"):
+		target = r.queue("dead_set")
+	default:
+		target = r.queue("instant")
+		args["x-message-ttl"] = r.delay().Milliseconds()
+	}
+	if target != "" {
+		args["x-dead-letter-exchange"], args["x-dead-letter-routing-key"] = "", target
+		args["x-dead-letter-strategy"], args["x-overflow"] = "at-least-once", "reject-publish"
+	}
+	r.deleteQueue(name)
+	_, err := r.channel().QueueDeclare(name, true, false, false, false, args)
 	r.check(err)
 }
 

@@ -18,15 +18,20 @@ func killAnActor(r *run) { r.often(r.killOne) }
 
 func killAllActors(r *run) {
 	r.often(func() {
-		n := len(r.actors)
-		for len(r.actors) > 0 {
-			r.actors[0].kill()
-		}
-		for range n {
-			r.spawn()
-		}
+		r.killAll()
 		r.sometime(5 * time.Second)
 	})
+}
+
+// killAll kills all actors and starts as many others.
+func (r *run) killAll() {
+	n := len(r.actors)
+	for len(r.actors) > 0 {
+		r.actors[0].kill()
+	}
+	for range n {
+		r.spawn()
+	}
 }
 
 func stopAnActor(r *run) {

@@ -83,6 +83,10 @@ func (r *run) empty() map[string][]ledger.Position {
 	found := map[string][]ledger.Position{}
 	for _, kind := range r.kinds() {
 		name := r.queue(kind)
+		if !r.exists(name) {
+			r.complain("queue %s is gone, and nobody has declared it again", name)
+			continue
+		}
 		found[name] = r.all(r.consume(name, true))
 		if kind == "dead_set" && r.dragged > 0 {
 			r.complain("%d messages in the dead set have headers that the broker wrote in another queue", r.dragged)
@@ -94,6 +98,12 @@ func (r *run) empty() map[string][]ledger.Position {
 		r.check(err)
 	}
 	return found
+}
+
+func (r *run) exists(name string) bool {
+	r.t.Helper()
+	_, err := r.channel().QueueDeclarePassive(name, true, false, false, false, nil)
+	return err == nil
 }
 
 // consume takes the queue's messages; without acks it holds them, on a connection of its own that stays open.

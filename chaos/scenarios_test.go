@@ -33,8 +33,8 @@ func rabbits() []scenario {
 		{name: "an actor is killed under a memory alarm", fault: func(r *run) { r.alarm(r.killOne) }},
 		{name: "an operator closes all connections", fault: closeConnections},
 		{
-			name: "slow handlers outlive their connection, then an actor is killed",
-			env:  settings{"CHAOS_SLOW": "2s", "CHAOS_SLOW_EVERY": "80"}, fault: cutSlowlyAndKill,
+			name: "slow handlers outlive their connection, then all actors are killed",
+			env:  settings{"CHAOS_SLOW": "2s", "CHAOS_SLOW_EVERY": "40"}, fault: cutSlowlyAndKill,
 		},
 		{name: "slow handlers outlive their connection", env: settings{"CHAOS_SLOW": "3s"}, fault: cutSlowly},
 	}
