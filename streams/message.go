@@ -19,6 +19,8 @@ const slabSize = 64
 type slab struct {
 	stream string
 	prefix []byte // of all IDs; empty: they are not that simple
+	offset int64  // the last one, and in decimal: most often the next is one more
+	digits []byte
 	ids    []byte
 	ends   [slabSize]int
 }
@@ -39,7 +41,23 @@ func (s *slab) appendID(r *kgo.Record) {
 		s.ids = envelope.AppendID(s.ids, r.Topic, r.Partition, r.Offset)
 		return
 	}
-	s.ids = strconv.AppendInt(append(s.ids, s.prefix...), r.Offset, 10)
+	if r.Offset != s.offset+1 || !increment(s.digits) {
+		s.digits = strconv.AppendInt(s.digits[:0], r.Offset, 10)
+	}
+	s.offset = r.Offset
+	s.ids = append(append(s.ids, s.prefix...), s.digits...)
+}
+
+// increment adds one to a decimal number in place. It reports false, and leaves zeros, where that takes one digit more.
+func increment(digits []byte) bool {
+	for i := len(digits) - 1; i >= 0; i-- {
+		if digits[i] != '9' {
+			digits[i]++
+			return true
+		}
+		digits[i] = '0'
+	}
+	return false
 }
 
 // messages makes messages of at most slabSize records and gives these back to the client. What it returns belongs to the handlers; nothing
