@@ -40,5 +40,6 @@ func runActor(ctx context.Context, j job, handler stepwell.Handler, settings ...
 	if err != nil {
 		return err
 	}
+	defer actor.TuneGC(slog.New(slog.DiscardHandler))() // as actor.Main does
 	return a.Run(ctx)
 }

@@ -40,10 +40,8 @@ func (c *crew) offer(p *partition) {
 	}
 	p.listed = true
 	c.ready = append(c.ready, p)
-	switch {
-	case c.idle > 0:
-		c.work.Signal()
-	case len(c.workers) < c.size:
+	c.work.Signal()
+	if len(c.ready)-c.first > c.idle && len(c.workers) < c.size { // idle ones count until they have taken something
 		w := &worker{crew: c, lane: len(c.workers)}
 		c.workers = append(c.workers, w)
 		c.wait.Go(w.run)

@@ -82,17 +82,26 @@ const (
 
 func (w *worker) run() {
 	for p := w.crew.take(); p != nil; p = w.crew.take() {
-		t, n, more := p.handOut(w)
-		if more {
-			w.crew.offer(p)
-		}
-		if n > 0 {
-			t = w.stretch(p, n)
-		}
-		for t.m != nil { // and what waits for its key
-			t = w.single(p, t)
-		}
+		w.serve(p)
 	}
+}
+
+// serve handles what the partition hands out. It reports false when that is nothing.
+func (w *worker) serve(p *partition) bool {
+	t, n, more := p.handOut(w)
+	if more {
+		w.crew.offer(p)
+	}
+	if n == 0 && t.m == nil {
+		return false
+	}
+	if n > 0 {
+		t = w.stretch(p, n)
+	}
+	for t.m != nil { // and what waits for its key
+		t = w.single(p, t)
+	}
+	return true
 }
 
 // begin makes the first n tasks the worker's stretch. The partition is locked.

@@ -36,8 +36,7 @@ func BenchmarkWorkerLoop(b *testing.B) {
 		}
 		n, bytes := p.append(f, [16]byte{})
 		r.load.add(n, bytes)
-		for _, n, _ := p.handOut(w); n > 0; _, n, _ = p.handOut(w) {
-			w.stretch(p, n)
+		for w.serve(p) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batch, "ns/record")
