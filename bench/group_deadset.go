@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
 )
 
 const deadsetText = `A hundred thousand dead messages of 100 B, each put there by a handler that failed (RETRY_COUNT=0); then all are replayed or deleted by one request over HTTP, while the actor
@@ -50,6 +52,7 @@ func buried(ctx context.Context, j job, m *meter, f func(context.Context, api, q
 	if err != nil {
 		return err
 	}
+	defer actor.TuneGC(slog.New(slog.DiscardHandler))() // as actor.Main does
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(running) }()
