@@ -38,6 +38,7 @@ var mayImport = map[string][]string{
 		"internal/testbroker", "internal/testbroker/*",
 	},
 	"internal/failpoint": {},
+	"internal/seats":     {},
 	"chaos":              {"chaos/*", "internal/failpoint", "internal/testbroker"}, // tests alone
 	"chaos/*":            {"/", "actor", "chaos/*", "internal/queue", "internal/rabbit"},
 	"otlp":               {},

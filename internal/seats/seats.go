@@ -1,0 +1,130 @@
+// Package seats says who of a stream may call its handler now: first tries and retries share a number of seats.
+package seats
+
+import (
+	"slices"
+	"sync"
+)
+
+// Seats are how many calls of one stream may run at once. While first tries wait, retries get a seat only if they have less than half of
+// all, and then before first tries do; where no first try waits, retries may have all. A single seat goes to and fro. Within a side, who
+// came first is first.
+type Seats struct {
+	mu           sync.Mutex
+	size, free   int
+	first, retry Side
+	last         *Side // that got a seat
+}
+
+// Side is what first tries, or retries, see of the seats.
+type Side struct {
+	all  *Seats
+	held int
+	line []chan struct{} // who waits, in order; closed when the seat is theirs. While anybody waits no seat is free.
+}
+
+// New makes n seats, at least one.
+func New(n int) *Seats {
+	s := &Seats{size: max(n, 1), free: max(n, 1)}
+	s.first.all, s.retry.all = s, s
+	return s
+}
+
+// First is the side of first tries.
+func (s *Seats) First() *Side { return &s.first }
+
+// Retry is the side of retries.
+func (s *Seats) Retry() *Side { return &s.retry }
+
+// Take waits for a seat. It reports false, and there is none, when over is closed first.
+func (d *Side) Take(over <-chan struct{}) bool {
+	s := d.all
+	s.mu.Lock()
+	if s.free > 0 {
+		s.free--
+		d.held++
+		s.last = d
+		s.mu.Unlock()
+		return true
+	}
+	mine := d.join()
+	s.mu.Unlock()
+	return d.await(mine, over)
+}
+
+// Leave gives a seat back.
+func (d *Side) Leave() {
+	s := d.all
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d.held--
+	s.free++
+	s.grant()
+}
+
+// Yield gives a seat back and takes one, after those who wait now where it is their turn. It reports false, and there is none any more, when
+// over is closed first.
+func (d *Side) Yield(over <-chan struct{}) bool {
+	s := d.all
+	s.mu.Lock()
+	if len(s.first.line) == 0 && len(s.retry.line) == 0 {
+		s.mu.Unlock()
+		return true
+	}
+	mine := d.join()
+	d.held--
+	s.free++
+	s.grant()
+	s.mu.Unlock()
+	return d.await(mine, over)
+}
+
+func (d *Side) join() chan struct{} {
+	mine := make(chan struct{})
+	d.line = append(d.line, mine)
+	return mine
+}
+
+func (d *Side) await(mine chan struct{}, over <-chan struct{}) bool {
+	select {
+	case <-mine:
+		return true
+	case <-over:
+	}
+	d.all.mu.Lock()
+	defer d.all.mu.Unlock()
+	at := slices.Index(d.line, mine)
+	if at < 0 {
+		return true // it came meanwhile
+	}
+	d.line = slices.Delete(d.line, at, at+1)
+	return false
+}
+
+// grant gives the free seat, if there is one, to whose turn it is.
+func (s *Seats) grant() {
+	d := s.next()
+	if d == nil || s.free == 0 {
+		return
+	}
+	s.free--
+	d.held++
+	s.last = d
+	close(d.line[0])
+	d.line = slices.Delete(d.line, 0, 1)
+}
+
+// next is whose turn it is; nil: nobody waits.
+func (s *Seats) next() *Side {
+	switch {
+	case len(s.first.line) == 0 && len(s.retry.line) == 0:
+		return nil
+	case len(s.first.line) == 0:
+		return &s.retry
+	case len(s.retry.line) == 0, s.retry.held >= max(1, s.size/2):
+		return &s.first
+	case s.size == 1 && s.last == &s.retry:
+		return &s.first
+	}
+	return &s.retry
+}
