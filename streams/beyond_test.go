@@ -67,7 +67,7 @@ func TestWhatWasDoneBeyondAGapIsNotRunAgainByTheNextOwner(t *testing.T) {
 			first.note(m)
 			return Settled
 		}
-		r := w.run(w.config(), stuck)
+		r := w.run(w.byKey(), stuck)
 		eventually(t, "all but two are done", func() bool { return first.count() == 298 })
 		eventually(t, "that is committed", func() bool { return w.committed()[0] == 100 && strings.HasPrefix(w.metadata(0), beyondMark) })
 		eventually(t, "with all that is beyond", func() bool { return len(readBeyond(100, w.metadata(0))) == 2 })
@@ -76,7 +76,7 @@ func TestWhatWasDoneBeyondAGapIsNotRunAgainByTheNextOwner(t *testing.T) {
 
 		heir := newJournal()
 		c := &counter{}
-		cfg := w.config()
+		cfg := w.byKey()
 		cfg.Telemetry = c
 		second := w.run(cfg, heir.settleAll)
 		eventually(t, "all is committed", func() bool { return w.committed()[0] == 300 })
@@ -90,7 +90,7 @@ func TestWhatWasDoneBeyondAGapIsNotRunAgainByTheNextOwner(t *testing.T) {
 		// An operator goes back: everything is wanted again.
 		w.commit(0, 50)
 		again := newJournal()
-		w.run(w.config(), again.settleAll)
+		w.run(w.byKey(), again.settleAll)
 		eventually(t, "what comes after is handled again", func() bool { return again.count() == 250 })
 	})
 }
@@ -102,7 +102,7 @@ func TestABrokerThatTakesLessMetadataGetsLess(t *testing.T) {
 	var refused atomic.Int32
 	w.refuseMetadataOver(1000, &refused)
 	release := make(chan struct{})
-	w.run(w.config(), func(ctx context.Context, m *stepwell.Message, tk Ticket) Outcome {
+	w.run(w.byKey(), func(ctx context.Context, m *stepwell.Message, tk Ticket) Outcome {
 		if m.Origin.Offset%2 == 0 { // as many gaps as there can be
 			context.AfterFunc(ctx, func() {})
 			go func() { <-release; tk.Settle() }()

@@ -44,7 +44,7 @@ func TestASlowKeyDelaysOnlyItselfAlsoWhenHandlersWereFastBefore(t *testing.T) {
 	}
 	w.keyed(1000, func(i int) string { return []string{"a", "b", "c"}[i%3] }) // fast ones first
 	w.keyed(400, func(i int) string { return []string{"slow", "a", "b", "", "c"}[i%5] })
-	r := w.run(w.config(), handle)
+	r := w.run(w.byKey(), handle)
 	eventually(t, "all others are handled", func() bool { return j.count() == 1000+400*4/5 })
 	eventually(t, "only the first of the slow key holds the commit back", func() bool { return w.committed()[0] == 1000 })
 	if s := r.Status(); s.InFlight != 80 || s.Span != 400 {
@@ -110,7 +110,7 @@ func TestOrderAndConcurrencyAreKeptWhileCallsTurnSlowAndFast(t *testing.T) {
 			w := fakeWorld(t, 1)
 			s := newStage(t)
 			j := newJournal()
-			cfg := w.config()
+			cfg := w.byKey()
 			cfg.Order, cfg.Concurrency = test.order, size
 			w.keyed(n, func(i int) string {
 				if i%7 == 0 {
@@ -145,7 +145,7 @@ func TestManyKeysWaitAsLongAsTheConcurrencyAllows(t *testing.T) {
 	w := fakeWorld(t, 4)
 	var running, most atomic.Int64
 	full := make(chan struct{})
-	cfg := w.config()
+	cfg := w.byKey()
 	cfg.Concurrency = 12
 	for p := range int32(4) {
 		w.produce(p, 50)

@@ -143,12 +143,20 @@ func (w *world) commits() (map[int32]int64, error) {
 	}
 }
 
-// config is that of a reader of this world.
+// config is that of a reader of this world, which handles the messages of a partition in their order.
 func (w *world) config() Config {
 	return Config{
+		Order:  OrderPartition,
 		Stream: "orders", Group: w.group, Topics: []string{w.topic},
 		Kafka: []kgo.Opt{kgo.SeedBrokers(w.seeds...)},
 	}
+}
+
+// byKey is config with messages of different keys side by side.
+func (w *world) byKey() Config {
+	cfg := w.config()
+	cfg.Order = OrderKey
+	return cfg
 }
 
 // running is a reader that runs.
