@@ -46,6 +46,7 @@ type slowMeter struct {
 }
 
 func newSlowMeter(m *meter, slowest time.Duration) slowMeter {
+	m.step = 1 // without that key partitions do not have whole steps
 	m.wanted -= m.wanted / slowKeys
 	if m.wanted%slowKeys > slowestKey { // the last records are not a whole thousand
 		m.wanted--

@@ -14,6 +14,7 @@ import (
 // meter counts records, measures from the first of them to the last, and finds those that come twice or out of order.
 type meter struct {
 	wanted  int64
+	step    int64 // how many records of a partition are counted at once
 	feed    feed
 	total   atomic.Int64
 	parts   []counter
@@ -35,7 +36,8 @@ type meter struct {
 // counter belongs to whoever handles the partition; it has cache lines of its own.
 type counter struct {
 	n, next, again int64
-	_              [104]byte
+	shared         atomic.Int64 // instead of n, where several may handle the partition
+	_              [96]byte
 }
 
 // countStep is how many records of a partition are added to the total at once, so that counting costs next to nothing.
@@ -43,7 +45,7 @@ const countStep = 256
 
 func newMeter(wanted int64, f feed) *meter {
 	m := &meter{
-		wanted: wanted, feed: f, done: make(chan struct{}), keys: make([]atomic.Int64, f.Keys), notes: map[string]float64{}, wrong: map[string]int{},
+		wanted: wanted, step: countStep, feed: f, done: make(chan struct{}), keys: make([]atomic.Int64, f.Keys), notes: map[string]float64{}, wrong: map[string]int{},
 	}
 	m.widen(f.Partitions)
 	return m
@@ -119,10 +121,11 @@ func (m *meter) once(partition int32, offset int64) {
 		m.blame("records were done twice")
 		return
 	}
-	switch m.total.Add(1) {
-	case 1:
+	n := m.parts[partition].shared.Add(1)
+	if n == 1 {
 		m.begin()
-	case m.wanted:
+	}
+	if n%m.step == 0 && m.total.Add(m.step) >= m.wanted {
 		m.finish()
 	}
 }
