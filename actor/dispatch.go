@@ -36,6 +36,8 @@ type ticket interface {
 	first() telemetry.TraceContext
 	// fail parks the message and settles it when it is safe there. m is the message as it came.
 	fail(m *stepwell.Message, f retry.Failure)
+	// rest waits before the message is tried again in place, and reports false when it is not to be.
+	rest(ctx context.Context, d time.Duration) bool
 }
 
 // first is the handle of the stream's reader.
@@ -56,13 +58,6 @@ func (d *dispatch) ended(lane int, all, last time.Duration) {
 	d.calls.lanes[lane].ended(d.telemetry, lane, all, last)
 }
 
-// measure counts the calls of a lane now, since it will have none for a while.
-func (d *dispatch) measure(t timing) {
-	if t.lane != nil {
-		t.lane.ended(d.telemetry, 0, time.Since(t.began), 0)
-	}
-}
-
 type firstTry struct {
 	streams.Ticket
 	retrier *retry.Retrier
@@ -77,6 +72,13 @@ func (t firstTry) fail(m *stepwell.Message, f retry.Failure) {
 	})
 }
 
+func (t firstTry) rest(ctx context.Context, d time.Duration) bool {
+	if t.IsZero() {
+		return sleep(ctx, d)
+	}
+	return t.Rest(ctx, d)
+}
+
 func (firstTry) first() telemetry.TraceContext { return telemetry.TraceContext{} }
 
 type laterTry struct{ retry.Ticket }
@@ -85,6 +87,8 @@ func (t laterTry) first() telemetry.TraceContext {
 	parent, state := t.Trace()
 	return telemetry.TraceContext{Parent: parent, State: state}
 }
+
+func (laterTry) rest(ctx context.Context, d time.Duration) bool { return sleep(ctx, d) }
 
 func (t laterTry) fail(_ *stepwell.Message, f retry.Failure) { t.Fail(f) }
 
@@ -100,8 +104,7 @@ func run[T ticket](ctx context.Context, d *dispatch, m *stepwell.Message, t T, a
 		return settled
 	case stepwell.Retry, stepwell.Dead:
 		if d.retrier == nil {
-			d.measure(at)
-			return d.inPlace.until(ctx, d, came)
+			return until(ctx, d, came, t)
 		}
 		park(came, v, trace, t)
 		return pending
@@ -123,21 +126,22 @@ func park[T ticket](m stepwell.Message, v stepwell.Verdict, trace telemetry.Trac
 }
 
 // inPlace is what a stream without queues does with a failing message: it tries again with a growing pause until it is done or no longer
-// ours. There is no dead set to put it in, so it is dropped only where ON_FAILURE says so, and DeadLetter is a failure like any other.
+// ours. Others are handled during the pause, but for those that must wait for it. There is no dead set to put it in, so it is dropped only where ON_FAILURE says so, and DeadLetter is a failure like any other.
 type inPlace struct {
 	drop    bool
 	pause   time.Duration
 	longest time.Duration
 }
 
-func (p inPlace) until(ctx context.Context, d *dispatch, came stepwell.Message) outcome {
+func until[T ticket](ctx context.Context, d *dispatch, came stepwell.Message, t T) outcome {
+	p := d.inPlace
 	came.FirstFailed = time.Now()
 	for pause := p.pause; ; pause = min(2*pause, p.longest) {
 		if p.drop {
 			d.telemetry.Dropped()
 			return settled
 		}
-		if !sleep(ctx, pause/2+rand.N(pause/2+1)) {
+		if !t.rest(ctx, pause/2+rand.N(pause/2+1)) {
 			return abandoned
 		}
 		came.Attempt++

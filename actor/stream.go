@@ -14,6 +14,7 @@ import (
 	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/seats"
 	"github.com/stepwell/stepwell/internal/telemetry"
 	"github.com/stepwell/stepwell/retry"
 	"github.com/stepwell/stepwell/streams"
@@ -31,6 +32,7 @@ type stream struct {
 	retrier   *retry.Retrier // nil where RETRY_ENABLED is false
 	deadSet   *deadset.Set   // nil likewise
 	broker    queue.Broker   // nil likewise
+	seats     *seats.Seats   // for calls
 	paused    atomic.Bool
 
 	reader  atomic.Pointer[streams.Reader] // nil until the brokers are known
@@ -40,7 +42,7 @@ type stream struct {
 func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	cfg := a.cfg.Stream(id)
 	t := a.telemetry.Stream(id)
-	st := &stream{id: id, app: a.cfg, cfg: cfg, log: a.log.With("stream", id), plain: a.log, telemetry: t}
+	st := &stream{id: id, app: a.cfg, cfg: cfg, log: a.log.With("stream", id), plain: a.log, telemetry: t, seats: seats.New(cfg.Concurrency)}
 	st.waitsFor("its turn to start")
 	st.dispatch = &dispatch{
 		caller: caller{
@@ -59,7 +61,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 		App: a.cfg.App.Name, Stream: id,
 		Delays: retry.Linear(cfg.Retry.Delay, cfg.Retry.Step, *cfg.Retry.Count),
 		Broker: a.queues, Source: records{a.brokers},
-		Workers: cfg.Concurrency, Prefetch: cfg.Retry.Prefetch,
+		Workers: cfg.Concurrency, Seats: st.seats.Retry(), Prefetch: cfg.Retry.Prefetch,
 		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: a.cfg.RabbitMQ.ConsumerTimeout,
 		Telemetry: t, Logger: st.log,
 	})
@@ -89,7 +91,7 @@ func (s *stream) open(kafka []kgo.Opt) error {
 	r, err := streams.New(streams.Config{
 		Stream: s.id, Group: s.cfg.Group, ClientID: s.app.Kafka.ClientID,
 		Topics: s.cfg.Topics, Pattern: s.cfg.TopicPattern, Start: s.cfg.Start, MaxAge: s.cfg.MaxAge,
-		Concurrency: s.cfg.Concurrency, Order: order,
+		Concurrency: s.cfg.Concurrency, Seats: s.seats.First(), Order: order,
 		WindowMessages: s.cfg.WindowMessages, WindowBytes: s.cfg.WindowBytes, WindowSpan: s.cfg.WindowSpan,
 		SessionTimeout: s.app.Kafka.SessionTimeout, GroupProtocol: s.app.Kafka.GroupProtocol,
 		Kafka: kafka, ConfirmsHealthy: s.confirmsHealthy, Forgotten: forgotten, Logger: s.plain, Telemetry: s.telemetry,

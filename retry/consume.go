@@ -102,13 +102,25 @@ func (r *Retrier) pick(stop, work context.Context, worker int, d queue.Delivery,
 	if e.Pointer && !r.fetch(stop, j) {
 		return
 	}
-	m := e.Message // the handler's own
-	r.slow.begin(worker)
-	outcome := handle(work, &m, Ticket{j})
-	r.slow.end(worker)
-	if outcome != Pending {
+	if outcome := r.call(stop, work, worker, j, handle); outcome != Pending {
 		j.end(outcome == Settled)
 	}
+}
+
+// call waits for a seat and calls the handler. To wait counts as part of the call: prefetched messages wait for both. A message that is not called
+// because of a stop or a pause goes back.
+func (r *Retrier) call(stop, work context.Context, worker int, j *job, handle Handle) Outcome {
+	r.slow.begin(worker)
+	defer r.slow.end(worker)
+	if !r.cfg.Seats.Take(stop.Done()) {
+		return Abandoned
+	}
+	defer r.cfg.Seats.Leave()
+	if r.paused.Load() {
+		return Abandoned
+	}
+	m := j.envelope.Message // the handler's own
+	return handle(work, &m, Ticket{j})
 }
 
 // repeated is a delivery whose try runs or ran already.

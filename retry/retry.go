@@ -28,6 +28,8 @@ type Config struct {
 	Source Source
 	// Workers is how many messages run at once. Default 16.
 	Workers int
+	// Seats are taken for calls, so that others who call the same handler can be counted in. Nil: nobody else does.
+	Seats Seats
 	// Prefetch is the most messages to hold at once. Default 200; never less than one more than Workers.
 	Prefetch int
 	// HandlerTimeout is the longest a call takes. Default 5 minutes.
@@ -40,6 +42,14 @@ type Config struct {
 	Telemetry Telemetry
 	// Logger receives what no caller can be told. Nil: slog's default.
 	Logger *slog.Logger
+}
+
+// Seats are shared by retries and others who call the same handler.
+type Seats interface {
+	// Take waits for a seat. It reports false, and there is none, when over is closed first.
+	Take(over <-chan struct{}) bool
+	// Leave gives it back.
+	Leave()
 }
 
 // Telemetry counts what becomes of failed messages.
@@ -83,6 +93,9 @@ func New(cfg Config) (*Retrier, error) {
 	cfg.ConsumerTimeout = cmp.Or(cfg.ConsumerTimeout, 30*time.Minute)
 	cfg.Remember = cmp.Or(cfg.Remember, DefaultRemember)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	if cfg.Seats == nil {
+		cfg.Seats = unlimited{}
+	}
 	if cfg.Telemetry == nil {
 		cfg.Telemetry = uncounted{}
 	}
@@ -137,6 +150,11 @@ func (r *Retrier) Status() Status {
 // Forget drops what is remembered of a partition: call it when its log was cut, its topic made anew, or an operator rewound it, since
 // the same offset is then another message, or is wanted again.
 func (r *Retrier) Forget(topic string, partition int32) { r.memory.forget(placeOf(topic, partition)) }
+
+type unlimited struct{}
+
+func (unlimited) Take(<-chan struct{}) bool { return true }
+func (unlimited) Leave()                    {}
 
 type uncounted struct{}
 

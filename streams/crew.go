@@ -6,27 +6,35 @@ import (
 	"time"
 )
 
-// crew are the workers of a stream: goroutines that handle messages of all its partitions, as many as may run at once. They are
-// started when there is work for them, and end with the crew.
+// crew are the workers of a stream: goroutines that handle messages of all its partitions. As many have a place, which is a lane of their
+// own, as calls may run at once. They are started when there is work for them, and end with the crew, or for one that comes back from a rest.
 type crew struct {
-	size int
-	wait *sync.WaitGroup // for the workers and the watch
+	size  int
+	wait  *sync.WaitGroup // for the workers and the watch
+	seats Seats
 
-	mu      sync.Mutex
-	work    *sync.Cond
-	ready   []*partition // that may have something to hand out, in turn; each is here at most once
-	first   int          // of ready
-	idle    int
-	closed  bool
-	workers []*worker
+	mu     sync.Mutex
+	work   *sync.Cond
+	ready  []*partition // that may have something to hand out, in turn; each is here at most once
+	first  int          // of ready
+	idle   int
+	closed bool
+	back   []*comeback // who has rested and waits for a place, in turn
+	passed bool        // the last place went to one of them though there was something to hand out
+	free   []int       // lanes that somebody had
+	used   int         // lanes that anybody had, the first ones
 
-	watched atomic.Bool   // the watch is awake
-	wake    chan struct{} // wakes the watch
-	over    chan struct{} // closed when the crew ends
+	lanes   []atomic.Pointer[worker] // who has each lane
+	watched atomic.Bool              // the watch is awake
+	wake    chan struct{}            // wakes the watch
+	over    chan struct{}            // closed when the crew ends
 }
 
 func newCrew(size int, wait *sync.WaitGroup) *crew {
-	c := &crew{size: size, wait: wait, wake: make(chan struct{}, 1), over: make(chan struct{})}
+	c := &crew{
+		size: size, wait: wait, seats: unlimited{}, lanes: make([]atomic.Pointer[worker], size),
+		wake: make(chan struct{}, 1), over: make(chan struct{}),
+	}
 	c.work = sync.NewCond(&c.mu)
 	return c
 }
@@ -41,23 +49,32 @@ func (c *crew) offer(p *partition) {
 	p.listed = true
 	c.ready = append(c.ready, p)
 	c.work.Signal()
-	if len(c.ready)-c.first > c.idle && len(c.workers) < c.size { // idle ones count until they have taken something
-		w := &worker{crew: c, lane: len(c.workers)}
-		c.workers = append(c.workers, w)
+	c.grow()
+}
+
+// grow starts a worker if there is work for it and a place.
+func (c *crew) grow() {
+	if len(c.ready)-c.first > c.idle && c.hasPlace() { // idle ones count until they have taken something
+		w := &worker{crew: c}
+		c.place(w)
 		c.wait.Go(w.run)
 	}
 }
 
-// take returns the partition whose turn it is, or nil when the crew ends.
-func (c *crew) take() *partition {
+// take returns the partition whose turn it is, or nil when the worker is to end: the crew does, or somebody else has its place.
+func (c *crew) take(w *worker) *partition {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.first == len(c.ready) && !c.closed {
+	for c.first == len(c.ready) && !c.closed && len(c.back) == 0 {
 		c.idle++
 		c.work.Wait()
 		c.idle--
 	}
 	if c.closed {
+		return nil
+	}
+	if c.isTurnOfBack() {
+		c.vacate(w)
 		return nil
 	}
 	p := c.ready[c.first]
@@ -68,6 +85,7 @@ func (c *crew) take() *partition {
 		c.ready, c.first = append(c.ready[:0], c.ready[c.first:]...), 0
 	}
 	p.listed = false
+	c.passed = false
 	return p
 }
 
@@ -88,7 +106,7 @@ const watchInterval = time.Millisecond
 
 // watch takes the rest of a stretch away from a worker whose call takes long. It sleeps while there are no stretches.
 func (c *crew) watch() {
-	var seen []uint64 // what each worker was doing
+	seen := make([]sight, len(c.lanes))
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
@@ -97,11 +115,11 @@ func (c *crew) watch() {
 			return
 		case <-tick.C:
 		}
-		if c.look(&seen) {
+		if c.look(seen) {
 			continue
 		}
 		c.watched.Store(false)
-		if c.look(&seen) { // a stretch that began before the store did not rouse us
+		if c.look(seen) { // a stretch that began before the store did not rouse us
 			c.watched.Store(true)
 			continue
 		}
@@ -115,21 +133,26 @@ func (c *crew) watch() {
 	}
 }
 
+// sight is what a worker was seen to do.
+type sight struct {
+	w     *worker
+	doing uint64
+}
+
 // look compares what the workers do with what they did at the last look, and says whether there is any stretch.
-func (c *crew) look(seen *[]uint64) (any bool) {
-	c.mu.Lock()
-	workers := c.workers
-	c.mu.Unlock()
-	for len(*seen) < len(workers) {
-		*seen = append(*seen, noStretch)
-	}
-	for i, w := range workers {
-		now := w.doing.Load()
-		if now != noStretch && now == (*seen)[i] {
-			w.lose(now)
+func (c *crew) look(seen []sight) (any bool) {
+	for i := range c.lanes {
+		w := c.lanes[i].Load()
+		if w == nil {
+			seen[i] = sight{}
+			continue
 		}
-		any = any || now != noStretch
-		(*seen)[i] = now
+		now := sight{w, w.doing.Load()}
+		if now.doing != noStretch && now == seen[i] {
+			w.lose(now.doing)
+		}
+		any = any || now.doing != noStretch
+		seen[i] = now
 	}
 	return any
 }

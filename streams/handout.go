@@ -6,11 +6,20 @@ import "time"
 func (p *partition) stop() {
 	for q := p; q != nil; q = q.predecessor() {
 		q.mu.Lock()
-		q.stopped.Store(true)
+		q.hold()
 		q.checkDone()
 		q.mu.Unlock()
 	}
 	p.r.pause.nudge()
+}
+
+// hold says that nothing more is to be handed out. It reports false when that was said before.
+func (p *partition) hold() bool {
+	if p.stopped.Swap(true) {
+		return false
+	}
+	close(p.halted)
+	return true
 }
 
 // finish says that nothing more will come.
@@ -41,7 +50,7 @@ func (p *partition) unblock() {
 	p.r.crew.offer(p)
 }
 
-// mayGoOn is asked before a single call. It waits while the reader is paused.
+// mayGoOn is asked before a call. It waits while the reader is paused.
 func (p *partition) mayGoOn() bool {
 	if p.r.pause.on.Load() {
 		return p.r.pause.wait(&p.stopped)
@@ -245,7 +254,7 @@ func (p *partition) abandon(t task) {
 }
 
 func (p *partition) giveUp(t task) {
-	if p.stopped.Swap(true) || p.handling.Err() != nil {
+	if !p.hold() || p.handling.Err() != nil {
 		return
 	}
 	p.r.log.Error("a message was abandoned while its partition is ours: the partition rests until it is assigned anew",

@@ -29,6 +29,7 @@ type partition struct {
 
 	// stopped says that no further record is to be handed out.
 	stopped atomic.Bool
+	halted  chan struct{} // closed then
 	// done is closed when nothing of it runs, or will.
 	done chan struct{}
 	// listed says that the crew has it in its list, and is guarded by the crew.
@@ -67,7 +68,7 @@ type partition struct {
 
 func newPartition(r *Reader, tp topicPartition) *partition {
 	p := &partition{
-		topicPartition: tp, r: r, done: make(chan struct{}),
+		topicPartition: tp, r: r, done: make(chan struct{}), halted: make(chan struct{}),
 		window: newWindow(position{-1, -1}), schedule: newSchedule(), slab: newSlab(r.cfg.Stream, tp), pending: map[int64]struct{}{},
 		committed: position{-1, -1}, start: -1, expected: -1, watermark: -1,
 	}

@@ -33,6 +33,8 @@ type Config struct {
 	// OrderKey.
 	Concurrency int
 	Order       Order
+	// Seats are taken for calls, so that others who call the same handler can be counted in. Nil: nobody else does.
+	Seats Seats
 	// WindowMessages and WindowBytes bound what is in flight; then polling stops, the group stays. Defaults: 10,000, 64 MiB. One poll
 	// may exceed the bytes, since the size of a record is known only once it is read.
 	WindowMessages, WindowBytes int
@@ -132,6 +134,9 @@ func New(cfg Config, handle Handle) (*Reader, error) {
 	r.status = newStatus(cfg)
 	r.commits = newCommitter(r)
 	r.crew = newCrew(cfg.Concurrency, &r.workers)
+	if cfg.Seats != nil {
+		r.crew.seats = cfg.Seats
+	}
 	if err := kgo.ValidateOpts(r.options(context.Background())...); err != nil {
 		return nil, fmt.Errorf("stream %s: kafka options: %w", cfg.Stream, err)
 	}

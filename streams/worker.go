@@ -43,7 +43,7 @@ func (t Ticket) Settle() { t.p.settle(t.offset) }
 func (t Ticket) Context() context.Context { return t.p.owned }
 
 // Lane is the number of the goroutine that runs the [Handle]: from 0 to below [Config.Concurrency]. No other call has it at the same
-// time. It is to be asked during the call.
+// time. It is to be asked during the call, and again after a [Ticket.Rest].
 func (t Ticket) Lane() int { return t.w.lane }
 
 // Began is when the call began, or up to a few milliseconds before: fast calls in a row share it. It is to be asked during the call.
@@ -60,6 +60,8 @@ type worker struct {
 	crew  *crew
 	lane  int
 	began time.Time // of the stretch or the single call
+
+	seated bool
 
 	// doing is the number of the stretch, in the upper half, and how many of its tasks were begun. It is swapped to begin the next task, and to
 	// take the rest away.
@@ -81,8 +83,14 @@ const (
 )
 
 func (w *worker) run() {
-	for p := w.crew.take(); p != nil; p = w.crew.take() {
-		w.serve(p)
+	for p := w.crew.take(w); p != nil; p = w.crew.take(w) {
+		if w.sit(w.crew.over) {
+			w.serve(p)
+			w.stand()
+		}
+		if w.lane == noLane {
+			return
+		}
 	}
 }
 
@@ -96,10 +104,10 @@ func (w *worker) serve(p *partition) bool {
 		return false
 	}
 	if n > 0 {
-		t = w.stretch(p, n)
+		t = w.inTurn(p, w.stretch(p, n))
 	}
 	for t.m != nil { // and what waits for its key
-		t = w.single(p, t)
+		t = w.inTurn(p, w.single(p, t))
 	}
 	return true
 }
@@ -117,14 +125,14 @@ func (w *worker) begin(p *partition, n int) {
 
 // single handles one message and returns the next of its key, if one waits.
 func (w *worker) single(p *partition, t task) task {
-	if !p.mayGoOn() {
+	if !w.mayGoOn(p) {
 		p.quit()
 		return task{}
 	}
 	w.began = time.Now()
 	outcome := p.r.handle(p.handling, t.m, Ticket{p, t.offset, w})
 	took := time.Since(w.began)
-	p.r.cfg.Ended(w.lane, took, took)
+	w.told(p, took, took)
 	return p.ended(t, outcome, took)
 }
 
@@ -151,7 +159,7 @@ func (w *worker) stretch(p *partition, n int) task {
 	}
 	took := time.Since(w.began)
 	next, last, more := p.endStretch(w, done, took)
-	p.r.cfg.Ended(w.lane, took, last)
+	w.told(p, took, last)
 	if more {
 		w.crew.offer(p)
 	}
