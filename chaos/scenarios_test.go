@@ -92,7 +92,7 @@ func networks() []scenario {
 // several are some of the faults one after the other, in bad weather. Those that need actors with settings of their own stay alone.
 func several() scenario {
 	return scenario{name: "several at random", fault: func(r *run) {
-		all := slices.DeleteFunc(scenarios(), func(c scenario) bool { return c.env != nil || c.alone })
+		all := slices.DeleteFunc(scenarios(), func(c scenario) bool { return c.env != nil })
 		r.toRabbit.Set(proxy.Weather{Latency: time.Duration(r.random.IntN(20)) * time.Millisecond})
 		for range 2 + r.random.IntN(3) {
 			c := all[r.random.IntN(len(all))]

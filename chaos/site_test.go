@@ -40,7 +40,6 @@ type site struct {
 type scenario struct {
 	name  string
 	short bool // part of the selection for every day
-	alone bool // never together with others
 	env   settings
 	fault func(r *run)
 }
