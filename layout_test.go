@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/failpoint": {},
 	"internal/seats":     {},
+	"internal/solo":      {},
 	"chaos":              {"chaos/*", "internal/failpoint", "internal/testbroker"}, // tests alone
 	"chaos/*":            {"/", "actor", "chaos/*", "internal/queue", "internal/rabbit"},
 	"otlp":               {},

@@ -82,6 +82,7 @@ func (r *Reader) onRevoked(_ context.Context, _ *kgo.Client, revoked map[string]
 	r.drain(limit, parts, ErrRevoked)
 	limit, cancel = context.WithTimeout(r.life, commitTimeout)
 	defer cancel()
+	part(parts)
 	r.commits.commit(limit, parts)
 	r.drop(parts, ErrRevoked)
 }

@@ -11,18 +11,23 @@ type span struct{ first, end int64 }
 
 // A commit says how far everything is settled. Its metadata says what is settled beyond that, so that the next owner does not run it again:
 // beyondMark, then in base64 (the broker takes only UTF-8) unsigned varints, by turns how many offsets are not settled and how
-// many are, from the committed one on.
+// many are, from the committed one on. With crashMark at its beginning there is a mark before them.
 const (
 	beyondMark = "stepwell/1 "
+	crashMark  = "stepwell/2 "
 	// beyondLimit is how long metadata may be: a broker takes 4096 bytes unless offset.metadata.max.bytes says otherwise.
 	beyondLimit = 4096
 )
 
-// writeBeyond is the metadata of a commit at offset; of spans, which are ascending and do not touch, those that fit into limit bytes. It
-// is empty without spans.
-func writeBeyond(offset int64, spans func(yield func(span) bool), limit int) string {
+// writeBeyond is the metadata of a commit at offset; of spans, which are ascending and do not touch, those that fit into limit bytes. Without a
+// mark and without spans it is empty.
+func writeBeyond(offset int64, m *lifeMark, spans func(yield func(span) bool), limit int) string {
 	room := base64.RawStdEncoding.DecodedLen(max(0, limit-len(beyondMark)))
 	var raw []byte
+	first := beyondMark
+	if m != nil {
+		first, raw = crashMark, appendMark(nil, offset, *m)
+	}
 	for s := range spans {
 		n := len(raw)
 		raw = binary.AppendUvarint(raw, uint64(s.first-offset))
@@ -36,34 +41,54 @@ func writeBeyond(offset int64, spans func(yield func(span) bool), limit int) str
 	if len(raw) == 0 {
 		return ""
 	}
-	return beyondMark + base64.RawStdEncoding.EncodeToString(raw)
+	return first + base64.RawStdEncoding.EncodeToString(raw)
 }
 
-// readBeyond returns what is settled beyond a commit at offset. Metadata that is not ours says nothing.
-func readBeyond(offset int64, metadata string) []span {
-	text, ours := strings.CutPrefix(metadata, beyondMark)
-	raw, err := base64.RawStdEncoding.DecodeString(text)
-	if !ours || err != nil || offset < 0 {
-		return nil
+// readBeyond returns what is settled beyond a commit at offset, and the mark. Metadata that is not ours says nothing.
+func readBeyond(offset int64, metadata string) ([]span, lifeMark) {
+	text, marked := strings.CutPrefix(metadata, crashMark)
+	ours := marked
+	if !marked {
+		text, ours = strings.CutPrefix(metadata, beyondMark)
 	}
-	var spans []span
+	raw, err := base64.RawStdEncoding.DecodeString(text)
+	if !ours || err != nil || offset < 0 || offset > 1<<62 {
+		return nil, noMark
+	}
+	m := noMark
+	if marked {
+		var ok bool
+		if m, raw, ok = cutMark(offset, raw); !ok {
+			return nil, noMark
+		}
+	}
+	spans, ok := readSpans(offset, raw)
+	if !ok {
+		return nil, noMark
+	}
+	return spans, m
+}
+
+// farthest is the most that two offsets of a log can be apart.
+const farthest = 1 << 40
+
+func readSpans(offset int64, raw []byte) (spans []span, ok bool) {
 	for len(raw) > 0 {
 		gap, n := binary.Uvarint(raw)
 		if n <= 0 {
-			return nil
+			return nil, false
 		}
 		run, m := binary.Uvarint(raw[n:])
 		raw = raw[max(0, n+max(m, 0)):]
-		const most = 1 << 40 // what is more is not an offset of the same log
-		if m <= 0 || gap == 0 || run == 0 || gap > most || run > most || offset > 1<<62 {
-			return nil
+		if m <= 0 || gap == 0 || run == 0 || gap > farthest || run > farthest || offset > 1<<62 {
+			return nil, false
 		}
 		s := span{first: offset + int64(gap)}
 		s.end = s.first + int64(run)
 		spans = append(spans, s)
 		offset = s.end
 	}
-	return spans
+	return spans, true
 }
 
 // Beyond yields what is settled behind the first unsettled record, in ascending order. Offsets that have no record count like their
@@ -90,10 +115,14 @@ func (w *window) Beyond(yield func(span) bool) {
 }
 
 // restored notes what the commit from which we begin said of the offsets beyond it.
-func (p *partition) restored(spans []span) {
+func (p *partition) restored(offset int64, metadata string) {
+	spans, m := readBeyond(offset, metadata)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.beyond = spans
+	if !p.crash.guard.begun {
+		p.crash.guard = takeOver(m, offset, p.r.rules())
+	}
 }
 
 // wasSettled says whether the owner before us settled an offset. It is asked in ascending order.

@@ -24,11 +24,11 @@ func TestMetadataSaysWhatIsSettledBeyondTheCommitAsFarAsItFits(t *testing.T) {
 			spans = append(spans, span{first, at})
 		}
 		limit := rapid.IntRange(64, beyondLimit).Draw(t, "limit")
-		text := writeBeyond(offset, slices.Values(spans), limit)
+		text := writeBeyond(offset, nil, slices.Values(spans), limit)
 		if len(text) > limit {
 			t.Fatalf("%d bytes, %d are the limit", len(text), limit)
 		}
-		got := readBeyond(offset, text)
+		got, _ := readBeyond(offset, text)
 		if len(got) > len(spans) || !slices.Equal(got, spans[:len(got)]) {
 			t.Fatalf("read %v of %v", got, spans)
 		}
@@ -43,9 +43,14 @@ func FuzzMetadataOfOthersSaysNothingWrong(f *testing.F) {
 	f.Add(int64(5), "consumer-1-uuid")
 	f.Add(int64(5), beyondMark+"AQI")
 	f.Add(int64(1)<<62, beyondMark+"//////////8B")
+	f.Add(int64(5), crashMark+"BwoDFAECAQ")
 	f.Fuzz(func(t *testing.T, offset int64, text string) {
 		last := offset
-		for _, s := range readBeyond(offset, text) {
+		spans, m := readBeyond(offset, text)
+		if m != noMark && readMark(offset, appendMark(nil, offset, m)) != m {
+			t.Fatalf("the mark %+v is not one that is written", m)
+		}
+		for _, s := range spans {
 			if s.first <= last || s.end <= s.first {
 				t.Fatalf("%v after %d", s, last)
 			}
@@ -70,7 +75,10 @@ func TestWhatWasDoneBeyondAGapIsNotRunAgainByTheNextOwner(t *testing.T) {
 		r := w.run(w.byKey(), stuck)
 		eventually(t, "all but two are done", func() bool { return first.count() == 298 })
 		eventually(t, "that is committed", func() bool { return w.committed()[0] == 100 && strings.HasPrefix(w.metadata(0), beyondMark) })
-		eventually(t, "with all that is beyond", func() bool { return len(readBeyond(100, w.metadata(0))) == 2 })
+		eventually(t, "with all that is beyond", func() bool {
+			spans, _ := readBeyond(100, w.metadata(0))
+			return len(spans) == 2
+		})
 		r.kill(nil)
 		<-r.done
 

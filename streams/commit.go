@@ -26,11 +26,13 @@ var errNothing = errors.New("nothing to commit")
 type committer struct {
 	r    *Reader
 	turn chan struct{}
-	room int // for metadata; who has the turn has it
+	now  chan struct{} // readable when a commit is not to wait for the next tick
+	door chan struct{} // readable when the room has opened
+	room int           // for metadata; who has the turn has it
 }
 
 func newCommitter(r *Reader) *committer {
-	return &committer{r: r, turn: make(chan struct{}, 1), room: beyondLimit}
+	return &committer{r: r, turn: make(chan struct{}, 1), now: make(chan struct{}, 1), door: make(chan struct{}, 1), room: beyondLimit}
 }
 
 // run commits what is dirty until ctx ends. Never the poll loop: a commit may hang for half a minute.
@@ -42,8 +44,28 @@ func (c *committer) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-c.now:
+		case <-c.door:
+			c.r.reopen()
+			continue
 		}
 		c.commit(ctx, c.r.all())
+	}
+}
+
+// hurry asks for a commit at once.
+func (c *committer) hurry() {
+	select {
+	case c.now <- struct{}{}:
+	default:
+	}
+}
+
+// opened says that the room is open again.
+func (c *committer) opened() {
+	select {
+	case c.door <- struct{}{}:
+	default:
 	}
 }
 

@@ -67,7 +67,7 @@ func (p *partition) handOut(w *worker) (t task, n int, more bool) {
 		if p.schedule.Fresh() == 0 && !p.refill() {
 			break
 		}
-		if p.pace.slow {
+		if p.pace.slow || !p.crash.guard.easy() {
 			var ok bool
 			if t, ok = p.schedule.Next(); ok {
 				p.running++
@@ -93,7 +93,12 @@ func (p *partition) refill() bool {
 	}
 	p.recall()
 	records := p.queue[0]
-	if n := min(slabSize, len(records)); n < len(records) {
+	n := min(slabSize, len(records))
+	if n = p.permitted(records[:n]); n == 0 {
+		return false
+	}
+	p.crash.handed = records[n-1].Offset + 1
+	if n < len(records) {
 		p.queue[0], records = records[n:], records[:n]
 	} else {
 		p.queue[0] = nil
@@ -185,6 +190,7 @@ func (p *partition) ended(t task, o Outcome, took time.Duration) task {
 	default:
 		p.giveUp(t)
 	}
+	p.loneReturned()
 	p.pace.ran(1, took)
 	return p.next(t)
 }

@@ -64,6 +64,7 @@ type partition struct {
 	sent      uint64   // changes up to the last commit
 	metadata  string   // of that commit
 	beyond    []span   // what the owner before us settled beyond its commit, as far as it was not read yet
+	crash     crash
 }
 
 func newPartition(r *Reader, tp topicPartition) *partition {
@@ -72,6 +73,7 @@ func newPartition(r *Reader, tp topicPartition) *partition {
 		window: newWindow(position{-1, -1}), schedule: newSchedule(), slab: newSlab(r.cfg.Stream, tp), pending: map[int64]struct{}{},
 		committed: position{-1, -1}, start: -1, expected: -1, watermark: -1,
 	}
+	p.crash.begin(p)
 	p.owned, p.disown = context.WithCancelCause(r.life)
 	p.handling, p.halt = context.WithCancelCause(p.owned)
 	return p
@@ -95,6 +97,7 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte) (records, by
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watermark = max(p.watermark, f.HighWatermark)
+	p.crash.guard.ends(f.HighWatermark)
 	p.topicID = topicID
 	first := f.Records[0].Offset
 	if p.start < 0 {
@@ -149,6 +152,7 @@ type checkpoint struct {
 	at       position
 	metadata string
 	changes  uint64
+	mark     lifeMark
 }
 
 // dirty returns what is to be committed, if anything is; its metadata has at most limit bytes.
@@ -158,11 +162,19 @@ func (p *partition) dirty(limit int) (checkpoint, bool) {
 	p.flush()
 	c := checkpoint{changes: p.changes}
 	var ok bool
-	if c.at, ok = p.window.Committable(); !ok || p.changes == p.sent && !p.restate {
+	if c.at, ok = p.window.Committable(); !ok {
 		return c, false
 	}
-	c.metadata = writeBeyond(c.at.offset, p.allBeyond, limit)
-	return c, p.restate || c.at.offset != p.committed.offset || c.metadata != p.metadata
+	mark, urgent := p.mark()
+	urgent = urgent || p.restate
+	if p.changes == p.sent && !urgent {
+		return c, false
+	}
+	if mark != nil {
+		c.mark = *mark
+	}
+	c.metadata = writeBeyond(c.at.offset, mark, p.allBeyond, limit)
+	return c, urgent || c.at.offset != p.committed.offset || c.metadata != p.metadata
 }
 
 // stored notes a commit that the broker has.
@@ -170,6 +182,7 @@ func (p *partition) stored(c checkpoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.committed, p.metadata, p.sent, p.restate = c.at, c.metadata, c.changes, false
+	p.marked(c.mark)
 }
 
 // release takes the partition out of the totals and ends its contexts. Tickets that settle later are remembered for the
@@ -188,6 +201,7 @@ func (p *partition) release(cause error) {
 		return
 	}
 	p.released = true
+	p.r.cfg.Room.Release(&p.crash.turn)
 	p.queue = nil
 	p.schedule.Clear()
 	p.r.load.remove(freed{p.window.Unsettled(), p.window.Bytes(), p.window.Len()})

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell/internal/solo"
 )
 
 // Config says what to read and how.
@@ -60,6 +62,13 @@ type Config struct {
 	// Ended is told, on the goroutine that ran them, how long the calls of a lane took since it was told last: all together, and the last
 	// of them if that was measured alone, else 0. Calls that took less than a millisecond or two are measured together. Nil: nobody is told.
 	Ended func(lane int, all, last time.Duration)
+	// CrashLimit is after how many deaths of the process in a row, with the same records under way, those records run alone. 0: never.
+	CrashLimit int
+	// Condemn is called in place of the [Handle] for a record that killed the process, also twice when nothing else ran. Nil: it runs again and
+	// again, alone.
+	Condemn Handle
+	// Room is where calls are made. Who shares one can have it alone. Nil: nobody shares it.
+	Room *solo.Room
 	// Logger is for what happens while the reader runs. Nil: nothing is logged.
 	Logger *slog.Logger
 	// Telemetry counts what is read and what is settled without a call. Nil: nothing is counted.
@@ -99,6 +108,7 @@ type Reader struct {
 	commits *committer
 	crew    *crew
 	seed    maphash.Seed
+	number  uint32 // tells commits of this reader from those of others
 
 	// set by Run
 	client *kgo.Client
@@ -128,7 +138,7 @@ func New(cfg Config, handle Handle) (*Reader, error) {
 	}
 	r := &Reader{
 		cfg: cfg, handle: handle, begin: begin, log: cfg.Logger, count: cfg.Telemetry,
-		gate: newGate(), pause: newPause(), load: newLoad(cfg.WindowMessages, cfg.WindowBytes, cfg.WindowSpan), seed: maphash.MakeSeed(),
+		gate: newGate(), pause: newPause(), load: newLoad(cfg.WindowMessages, cfg.WindowBytes, cfg.WindowSpan), seed: maphash.MakeSeed(), number: newLife(),
 		owned: map[topicPartition]*partition{}, memory: newMemory(), heal: make(chan string, 1),
 	}
 	r.status = newStatus(cfg)
@@ -156,6 +166,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.Room == nil {
+		c.Room = &solo.Room{}
+	}
 	if c.Ended == nil {
 		c.Ended = func(int, time.Duration, time.Duration) {}
 	}
@@ -176,6 +189,7 @@ func (c Config) withDefaults() (Config, error) {
 	complain(len(c.Topics) == 0 && c.Pattern == "", "no topics and no topic pattern")
 	complain(len(c.Topics) > 0 && c.Pattern != "", "topics and a topic pattern: want one of them")
 	complain(c.WindowMessages < 0 || c.WindowBytes < 0 || c.WindowSpan < 0, "a window cannot be negative")
+	complain(c.CrashLimit < 0, "a crash limit of %d cannot be", c.CrashLimit)
 	complain(c.Concurrency < 0, "a concurrency of %d cannot be", c.Concurrency)
 	complain(c.RevokeTimeout >= c.RebalanceTimeout, "revoke time-out %v is not below the rebalance time-out %v", c.RevokeTimeout, c.RebalanceTimeout)
 	complain(c.GroupProtocol != "classic" && c.GroupProtocol != "consumer", "group protocol %q: want classic or consumer", c.GroupProtocol)
@@ -189,7 +203,12 @@ func (c Config) withDefaults() (Config, error) {
 func (c Config) wholeName() string { return "^(?:" + c.Pattern + ")$" }
 
 // Pause stops the handing out of messages; a call that runs is not disturbed. The reader stays in its group.
-func (r *Reader) Pause() { r.pause.set(true) }
+func (r *Reader) Pause() {
+	r.pause.set(true)
+	for _, p := range r.all() {
+		p.yield()
+	}
+}
 
 // Resume ends a pause.
 func (r *Reader) Resume() {

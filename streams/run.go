@@ -52,6 +52,7 @@ func (r *Reader) Run(stop, work context.Context) error {
 	reader.Go(func() { stopReading(r.poll(reading)) })
 	rest.Go(func() { r.commits.run(committing) })
 	rest.Go(func() { r.supervise(reading) })
+	defer r.cfg.Room.Listen(r.commits.opened)()
 	r.workers.Go(r.crew.watch)
 	<-reading.Done()
 	reader.Wait()
@@ -85,6 +86,7 @@ func (r *Reader) wind(work context.Context) error {
 // leave commits a last time, gives everything up and leaves the group.
 func (r *Reader) leave(work context.Context) error {
 	limit, cancel := lastingAfter(r.life, work, lastCommitTimeout)
+	part(r.all())
 	r.commits.commit(limit, r.all())
 	cancel()
 	r.drop(r.all(), shutdownCause(work))

@@ -158,6 +158,19 @@ func (s *schedule) Done(t task) (next task, ok bool) {
 	return next, true
 }
 
+// Return takes a task back that Done handed out, with all that waits for its key.
+func (s *schedule) Return(t task) {
+	undone := []task{t}
+	if l := s.busy[t.key]; l != nil {
+		undone = append(undone, l.tasks[l.head:]...)
+		s.waiting -= len(undone) - 1
+		clear(l.tasks)
+		s.free(l)
+	}
+	delete(s.busy, t.key)
+	s.fresh, s.head = append(undone, s.fresh[s.head:]...), 0
+}
+
 const (
 	spareLines = 1024
 	spareLine  = 64 // longer ones are left to the garbage collector

@@ -3,9 +3,13 @@ package streams
 // settle marks one offset from any goroutine.
 func (p *partition) settle(offset int64) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	delete(p.pending, offset)
 	p.settled(offset, offset)
+	guarded := !p.crash.guard.easy()
+	p.mu.Unlock()
+	if guarded {
+		p.r.crew.offer(p) // the next may go now
+	}
 }
 
 // settled marks the offsets from first to last.

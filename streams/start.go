@@ -85,7 +85,7 @@ func (r *Reader) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Of
 func (r *Reader) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
 	note := func(topic string, partition int32, offset int64, metadata *string) {
 		if p := r.lookup(topicPartition{topic, partition}); p != nil && metadata != nil {
-			p.restored(readBeyond(offset, *metadata))
+			p.restored(offset, *metadata)
 		}
 	}
 	for _, t := range resp.Topics { // of brokers before 3.0

@@ -95,7 +95,12 @@ func (w *worker) run() {
 }
 
 // serve handles what the partition hands out. It reports false when that is nothing.
-func (w *worker) serve(p *partition) bool {
+func (w *worker) serve(p *partition) (worked bool) {
+	inside := p.r.cfg.Room.Enter()
+	if !inside && !p.isAlone() {
+		return false // it is offered again when the door opens
+	}
+	defer func() { p.leave(inside, worked) }()
 	t, n, more := p.handOut(w)
 	if more {
 		w.crew.offer(p)
@@ -107,7 +112,10 @@ func (w *worker) serve(p *partition) bool {
 		t = w.inTurn(p, w.stretch(p, n))
 	}
 	for t.m != nil { // and what waits for its key
-		t = w.inTurn(p, w.single(p, t))
+		if t = w.single(p, t); t.m != nil && p.r.cfg.Room.Closed() {
+			t = p.takeBack(t)
+		}
+		t = w.inTurn(p, t)
 	}
 	return true
 }
@@ -130,7 +138,7 @@ func (w *worker) single(p *partition, t task) task {
 		return task{}
 	}
 	w.began = time.Now()
-	outcome := p.r.handle(p.handling, t.m, Ticket{p, t.offset, w})
+	outcome := p.handle(t)(p.handling, t.m, Ticket{p, t.offset, w})
 	took := time.Since(w.began)
 	w.told(p, took, took)
 	return p.ended(t, outcome, took)

@@ -1,0 +1,129 @@
+package streams
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/stepwell/stepwell"
+)
+
+// victim is a reader that can die: then it settles nothing any more, commits nothing, and leaves its group without a word.
+type victim struct {
+	*running
+	dying atomic.Bool
+}
+
+// deadly are the records that kill the reader which calls their handler, and what came of all.
+type deadly struct {
+	w      *world
+	kills  map[int64]bool // by offset, in partition 0
+	deaths chan *victim
+
+	mu        sync.Mutex
+	handled   map[string]int
+	condemned []string
+}
+
+func newDeadly(w *world, kills ...int64) *deadly {
+	d := &deadly{w: w, kills: map[int64]bool{}, deaths: make(chan *victim, 100), handled: map[string]int{}}
+	for _, o := range kills {
+		d.kills[o] = true
+	}
+	return d
+}
+
+func nameOf(m *stepwell.Message) string {
+	return fmt.Sprintf("%d:%d", m.Origin.Partition, m.Origin.Offset)
+}
+
+// start runs a reader. What it calls takes the time it is told to, and a killer takes it to its death.
+func (d *deadly) start(takes time.Duration) *victim {
+	v := &victim{}
+	cfg := d.w.config()
+	cfg.CrashLimit, cfg.HeartbeatInterval, cfg.SessionTimeout = 3, 200*time.Millisecond, 6*time.Second
+	cfg.Condemn = func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.condemned = append(d.condemned, nameOf(m))
+		return Settled
+	}
+	v.running = d.w.run(cfg, func(ctx context.Context, m *stepwell.Message, _ Ticket) Outcome {
+		kills := m.Origin.Partition == 0 && d.kills[m.Origin.Offset]
+		if kills && !v.dying.Swap(true) {
+			d.deaths <- v
+		}
+		if !sleep(ctx, takes) || kills || v.dying.Load() {
+			<-ctx.Done()
+			return Abandoned
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.handled[nameOf(m)]++
+		return Settled
+	})
+	return v
+}
+
+func (d *deadly) done() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.handled) + len(d.condemned)
+}
+
+// die ends a reader as the death of its process does.
+func (v *victim) die() {
+	v.dying.Store(true)
+	v.commits.turn <- struct{}{} // no commit from now on, also no last one
+	v.kill(nil)
+	<-v.done
+}
+
+func TestARecordThatKillsTheProcessIsCondemnedAndNoOtherIs(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		members int
+		takes   time.Duration
+	}{
+		{"a single reader of fast records", 1, 0},
+		{"three readers of slow ones", 3, 50 * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := fakeWorld(t, 4, kfake.SleepOutOfOrder())
+			const each = 40
+			for p := range int32(4) {
+				w.produce(p, each)
+			}
+			d := newDeadly(w, 17)
+			for range test.members {
+				d.start(test.takes)
+			}
+			deaths := 0
+			within(t, time.Minute, "all is handled but the killer", func() bool {
+				select {
+				case v := <-d.deaths:
+					deaths++
+					v.die()
+					d.start(test.takes)
+				default:
+				}
+				return d.done() == 4*each
+			})
+			if !slices.Equal(d.condemned, []string{"0:17"}) || d.handled["0:17"] > 0 {
+				t.Errorf("condemned %v", d.condemned)
+			}
+			if deaths != 5 {
+				t.Errorf("%d deaths, want 3 and 2 alone", deaths)
+			}
+			eventually(t, "all is committed", func() bool { c := w.committed(); return c[0] == each && c[3] == each })
+		})
+	}
+}
