@@ -42,7 +42,7 @@ func TestBothSidesGetWhatTheyMayHaveWhileBothWait(t *testing.T) {
 						*n++
 					}
 				}()
-				for range test.size {
+				for range 2 * test.size { // some wait all the time
 					go work(s.First(), time.Second, over, func() { count <- &firsts })
 					go work(s.Retry(), time.Second, over, func() { count <- &retries })
 				}
