@@ -43,6 +43,9 @@ func (r *Retrier) Run(stop, work context.Context, handle Handle) error {
 			}
 		})
 	}
+	closing := make(chan struct{})
+	var feeder sync.WaitGroup
+	feeder.Go(func() { r.feed(stop, closing, jobs) })
 	err := r.cfg.Broker.Consume(stop, work, queue.Consumption{
 		Queue: r.topology.Instant,
 		Prefetch: func() int {
@@ -52,6 +55,8 @@ func (r *Retrier) Run(stop, work context.Context, handle Handle) error {
 		Paused:  r.paused.Load,
 		Changed: r.changed,
 	})
+	close(closing)
+	feeder.Wait()
 	close(jobs)
 	workers.Wait()
 	if err != nil {
@@ -94,6 +99,11 @@ func (r *Retrier) pick(stop, work context.Context, worker int, d queue.Delivery,
 		return
 	}
 	e.Message.Stream = r.cfg.Stream
+	left, ok := r.admit(stop, work, d, e)
+	if !ok {
+		return
+	}
+	defer left()
 	o := e.Message.Origin
 	j := &job{retrier: r, work: work, delivery: d, envelope: e, try: tryOf(&e.Message), place: placeOf(o.Topic, o.Partition)}
 	if !r.memory.begin(j.try, func(settled bool) { r.repeated(d, settled) }) {

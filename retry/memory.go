@@ -74,6 +74,14 @@ func (m *memory) begin(t try, repeat func(settled bool)) bool {
 	return true
 }
 
+// knows says that the try runs or was settled.
+func (m *memory) knows(t try) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, settled := m.settled[t]
+	return settled || m.running[t] != nil
+}
+
 // end ends a try that begin called new, and tells those who wait for it.
 func (m *memory) end(t try, p place, settled bool) {
 	m.mu.Lock()

@@ -7,6 +7,7 @@ package retry
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/solo"
 )
 
 // Config describes the retries of one stream. App, Stream and Broker are required.
@@ -38,6 +40,10 @@ type Config struct {
 	ConsumerTimeout time.Duration
 	// Remember is how many settled tries are remembered, so that a repeat is not called. Default [DefaultRemember].
 	Remember int
+	// CrashLimit is after how many deaths of the process, each while it ran alone, a message is not called again. 0: it always is.
+	CrashLimit int
+	// Room is where calls are made. Who shares one can have it alone. Nil: nobody shares it.
+	Room *solo.Room
 	// Telemetry counts what happens. Nil: nobody does.
 	Telemetry Telemetry
 	// Logger receives what no caller can be told. Nil: slog's default.
@@ -72,6 +78,9 @@ type Retrier struct {
 	publisher queue.Publisher
 	memory    *memory
 	slow      *slowest
+	solo      *quiet
+	parked    parked
+	name      string // of this process
 
 	paused   atomic.Bool
 	changed  chan struct{}
@@ -96,6 +105,7 @@ func New(cfg Config) (*Retrier, error) {
 	if cfg.Seats == nil {
 		cfg.Seats = unlimited{}
 	}
+	cfg.Room = cmp.Or(cfg.Room, &solo.Room{})
 	if cfg.Telemetry == nil {
 		cfg.Telemetry = uncounted{}
 	}
@@ -113,6 +123,9 @@ func New(cfg Config) (*Retrier, error) {
 		publisher: cfg.Broker.Publisher(cfg.App + "." + cfg.Stream),
 		memory:    newMemory(cfg.Remember),
 		slow:      newSlowest(cfg.Workers, cfg.HandlerTimeout),
+		solo:      newQuiet(cfg.Room),
+		parked:    parked{more: make(chan struct{}, 1)},
+		name:      rand.Text(),
 		changed:   make(chan struct{}, 1),
 	}, nil
 }
