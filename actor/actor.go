@@ -15,6 +15,7 @@ import (
 
 	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/solo"
 	"github.com/stepwell/stepwell/internal/telemetry"
 	"github.com/stepwell/stepwell/server"
 )
@@ -30,6 +31,7 @@ type Actor struct {
 	streams   []*stream    // by id
 	server    *server.Server
 	started   atomic.Bool // the user's start function is done
+	room      solo.Room   // where handlers are called
 	depths    depths
 }
 

@@ -21,6 +21,9 @@ type dispatch struct {
 	inPlace inPlace
 }
 
+// errCrashLoop is written beside a message that is not called again.
+var errCrashLoop = errors.New("the process died each time the message ran alone")
+
 // outcome is what the source of a message is told. Streams and retry have the same three.
 type outcome int
 
@@ -46,6 +49,23 @@ func (d *dispatch) first(ctx context.Context, m *stepwell.Message, t streams.Tic
 		return streams.Outcome(run(ctx, d, m, firstTry{t, d.retrier}, timing{}))
 	}
 	return streams.Outcome(run(ctx, d, m, firstTry{t, d.retrier}, timing{&d.calls.lanes[t.Lane()], t.Began()}))
+}
+
+// condemn is the handle for a record that killed the process; nil: there is no place for it, and it runs again.
+func (d *dispatch) condemn() streams.Handle {
+	switch {
+	case d.retrier != nil:
+		return func(_ context.Context, m *stepwell.Message, t streams.Ticket) streams.Outcome {
+			firstTry{t, d.retrier}.fail(m, retry.Failure{Reason: stepwell.ReasonCrashLoop, Err: errCrashLoop})
+			return streams.Pending
+		}
+	case d.inPlace.drop:
+		return func(context.Context, *stepwell.Message, streams.Ticket) streams.Outcome {
+			d.telemetry.Dropped()
+			return streams.Settled
+		}
+	}
+	return nil
 }
 
 // again is the handle of the stream's retries.

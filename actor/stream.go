@@ -15,6 +15,7 @@ import (
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/seats"
+	"github.com/stepwell/stepwell/internal/solo"
 	"github.com/stepwell/stepwell/internal/telemetry"
 	"github.com/stepwell/stepwell/retry"
 	"github.com/stepwell/stepwell/streams"
@@ -33,6 +34,7 @@ type stream struct {
 	deadSet   *deadset.Set   // nil likewise
 	broker    queue.Broker   // nil likewise
 	seats     *seats.Seats   // for calls
+	room      *solo.Room
 	paused    atomic.Bool
 
 	reader  atomic.Pointer[streams.Reader] // nil until the brokers are known
@@ -42,7 +44,7 @@ type stream struct {
 func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	cfg := a.cfg.Stream(id)
 	t := a.telemetry.Stream(id)
-	st := &stream{id: id, app: a.cfg, cfg: cfg, log: a.log.With("stream", id), plain: a.log, telemetry: t, seats: seats.New(cfg.Concurrency)}
+	st := &stream{id: id, app: a.cfg, cfg: cfg, log: a.log.With("stream", id), plain: a.log, telemetry: t, seats: seats.New(cfg.Concurrency), room: &a.room}
 	st.waitsFor("its turn to start")
 	st.dispatch = &dispatch{
 		caller: caller{
@@ -62,6 +64,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 		Delays: retry.Linear(cfg.Retry.Delay, cfg.Retry.Step, *cfg.Retry.Count),
 		Broker: a.queues, Source: records{a.brokers},
 		Workers: cfg.Concurrency, Seats: st.seats.Retry(), Prefetch: cfg.Retry.Prefetch,
+		CrashLimit: *cfg.CrashLimit, Room: &a.room,
 		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: a.cfg.RabbitMQ.ConsumerTimeout,
 		Telemetry: t, Logger: st.log,
 	})
@@ -95,7 +98,7 @@ func (s *stream) open(kafka []kgo.Opt) error {
 		WindowMessages: s.cfg.WindowMessages, WindowBytes: s.cfg.WindowBytes, WindowSpan: s.cfg.WindowSpan,
 		SessionTimeout: s.app.Kafka.SessionTimeout, GroupProtocol: s.app.Kafka.GroupProtocol,
 		Kafka: kafka, ConfirmsHealthy: s.confirmsHealthy, Forgotten: forgotten, Logger: s.plain, Telemetry: s.telemetry,
-		Ended: s.dispatch.ended,
+		Ended: s.dispatch.ended, CrashLimit: *s.cfg.CrashLimit, Condemn: s.dispatch.condemn(), Room: s.room,
 	}, s.dispatch.first)
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", s.id, err)

@@ -122,6 +122,7 @@ type Stream struct {
 	WindowSpan     int           `key:"window_span" default:"1000000" doc:"Messages that may be read beyond the oldest that is not done, done ones included; then fetching stops."`
 	Concurrency    int           `key:"concurrency" default:"16" doc:"Messages of one stream that run at once, first tries and retries together; 1 … 1999. While first tries wait, retries take at most half of it (of 1: every second turn)."`
 	Order          string        `key:"order" default:"key" doc:"Which first tries of a partition run one after another: key (those of one key), partition (all) or none."`
+	CrashLimit     *int          `key:"crash_limit" default:"3" doc:"After so many deaths of the process in a row what was under way runs alone, and what kills it then goes to the dead set; 0 … 100, 0: off."`
 	OnFailure      string        `key:"on_failure" default:"retry" doc:"With retries off: retry (again in place, for ever) or drop (counted)."`
 	Retry          Retry         `key:"retry"`
 }

@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	maxWaits = 24             // distinct ones, each a queue
-	maxWait  = math.MaxUint32 // milliseconds, RabbitMQ's limit of a TTL
-	maxCount = 1000
+	maxWaits  = 24             // distinct ones, each a queue
+	maxWait   = math.MaxUint32 // milliseconds, RabbitMQ's limit of a TTL
+	maxCount  = 1000
+	maxDeaths = 100
 )
 
 func (l *loader) stream(name string, s *Stream) {
@@ -38,6 +39,7 @@ func (l *loader) stream(name string, s *Stream) {
 	l.check(s.WindowSpan >= s.WindowMessages, at+"window_span", "must not be below %s", l.names.variable("window_messages"))
 	l.oneOf(at+"order", s.Order, "key", "partition", "none")
 	l.check(s.Concurrency > 0 && s.Concurrency < maxPrefetch, at+"concurrency", "is not within 1 to %d", maxPrefetch-1)
+	l.check(*s.CrashLimit >= 0 && *s.CrashLimit <= maxDeaths, at+"crash_limit", "is not within 0 to %d", maxDeaths)
 	l.oneOf(at+"on_failure", s.OnFailure, "retry", "drop")
 	l.retry(at, s)
 }
