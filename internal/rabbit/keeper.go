@@ -13,7 +13,7 @@ import (
 const (
 	ackDelay      = 3 * time.Millisecond // how long an ack waits for others to go with it
 	ackBatch      = 64                   // how many acks do not wait
-	pauseInterval = time.Second          // how often a pause is asked for where nothing signals it
+	pauseInterval = time.Second          // how often a pause is asked for where nothing signals it, and a larger prefetch
 	prefetchEvery = 5 * time.Second
 )
 
@@ -55,6 +55,7 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 			k.lookAtPause()
 		case <-pause.C:
 			k.lookAtPause()
+			k.grow()
 			if k.b.topology.creations(k.c.Queue) != k.queue {
 				k.end(errConsumerForgot)
 			}
@@ -128,6 +129,16 @@ func (k *consumer) lookForLoss(prefetch int) {
 		if k.starved++; k.starved > 1 {
 			k.end(errConsumerForgot)
 		}
+	}
+}
+
+// grow asks for a new consumer as soon as more than twice as much may be fetched ahead, as after the first calls of a fast handler.
+func (k *consumer) grow() {
+	want := k.wantedPrefetch()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.prefetch > 0 && want > 2*k.prefetch {
+		signal(k.again)
 	}
 }
 
