@@ -30,6 +30,8 @@ func play(role string) {
 			panic(err)
 		}
 		switch {
+		case kind == "deadly":
+			return deadly(string(m.Value), m.Attempt)
 		case kind == "stubborn":
 			select {}
 		case kind == "hold" && strings.HasPrefix(string(m.Value), "bad") && len(attempt) == m.Attempt:

@@ -1,0 +1,171 @@
+package actor_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/testbroker"
+)
+
+// deadly is a handler that some messages kill the process of, after a moment in which others run.
+func deadly(value string, attempt int) error {
+	switch {
+	case value == "kills at once" && attempt == 1, value == "kills later" && attempt == 2:
+		time.Sleep(30 * time.Millisecond)
+		os.Exit(1)
+	case value == "kills later", strings.HasPrefix(value, "fails") && attempt < 3:
+		return errFlaky
+	}
+	time.Sleep(5 * time.Millisecond)
+	return nil
+}
+
+func TestAMessageThatKillsTheProcessComesToTheDeadSetAloneAndTheGroupGoesOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("NOT RUN: processes that are killed again and again, because of -short")
+	}
+	t.Parallel()
+	nodes := testbroker.RabbitMQs(t)
+	for _, test := range []struct {
+		killer    string
+		instances int
+		node      testbroker.Node
+	}{
+		{"kills at once", 1, nodes[0]},
+		{"kills at once", 3, nodes[len(nodes)-1]},
+		{"kills later", 1, nodes[0]},
+		{"kills later", 3, nodes[0]},
+		{"kills later", 1, nodes[len(nodes)-1]},
+		{"kills later", 3, nodes[len(nodes)-1]},
+	} {
+		t.Run(fmt.Sprintf("it %s, %d processes, RabbitMQ %s", test.killer, test.instances, test.node.Version), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.rabbit, w.seeds = test.node.URL, testbroker.Kafka(t)
+			w.connect(kgo.SeedBrokers(w.seeds))
+			w.createTopic(w.topic, 4)
+			t.Cleanup(w.deleteQueues)
+			s := w.supervise(t, test.instances)
+
+			const n = 60
+			for i := range n {
+				value := fmt.Sprintf("goes well %d", i)
+				if i%5 == 0 {
+					value = fmt.Sprintf("fails %d", i)
+				}
+				if i == n/2 {
+					value = test.killer
+				}
+				w.produce(&kgo.Record{Key: fmt.Appendf(nil, "%d", i), Value: []byte(value)})
+			}
+			within(t, 3*time.Minute, "the killer is dead and all else is done", func() bool {
+				return w.committed() == n && w.ready(t, "dead_set") == 1 && w.ready(t, "instant") == 0 && w.ready(t, "delay.200") == 0
+			})
+			s.stop()
+			var calls atomic.Int32
+			look := w.start(orders(func(context.Context, *stepwell.Message) error { calls.Add(1); return nil }), nil)
+			dead := look.deadCount(1)
+			if dead[0]["value"] != test.killer || dead[0]["reason"] != stepwell.ReasonCrashLoop {
+				t.Errorf("in the dead set is %v", dead[0])
+			}
+			look.ready()
+			if calls.Load() > 0 {
+				t.Errorf("%d messages were not done", calls.Load())
+			}
+			t.Logf("%d deaths", s.deaths.Load())
+		})
+	}
+}
+
+// supervisor starts actors in processes of their own, again and again.
+type supervisor struct {
+	t       *testing.T
+	end     context.CancelFunc
+	running sync.WaitGroup
+	deaths  atomic.Int32
+}
+
+func (w *world) supervise(t *testing.T, instances int) *supervisor {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &supervisor{t: t, end: cancel}
+	path := filepath.Join(t.TempDir(), "log")
+	for range instances {
+		s.running.Go(func() {
+			for ctx.Err() == nil {
+				code := w.deadlyActor(ctx, t, path)
+				if code == 1 {
+					s.deaths.Add(1)
+				} else if code != 0 || ctx.Err() == nil {
+					t.Errorf("an actor ended with %d", code)
+					return
+				}
+			}
+		})
+	}
+	t.Cleanup(func() {
+		s.stop()
+		if t.Failed() {
+			if data, err := os.ReadFile(path); err == nil {
+				t.Logf("the end of the actors' log:\n%s", data[max(0, len(data)-20000):])
+			}
+		}
+	})
+	return s
+}
+
+func (s *supervisor) stop() {
+	s.end()
+	s.running.Wait()
+}
+
+// deadlyActor runs one actor until it ends, or until ctx does and it stops, and returns its exit code.
+func (w *world) deadlyActor(ctx context.Context, t *testing.T, path string) int {
+	log, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Error(err)
+		return -1
+	}
+	defer log.Close()
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Args = cmd.Args[:1]
+	cmd.Env = append(os.Environ(), roleVariable+"=deadly",
+		"APP_NAME="+w.app, "KAFKA_BROKERS="+w.seeds, "RABBITMQ_URL="+w.rabbit, "STREAMS_ORDERS_TOPICS="+w.topic,
+		"RETRY_COUNT=5", "RETRY_DELAY=200ms", "KAFKA_SESSION_TIMEOUT=6s", "SERVER_ADDRESS=off")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = time.Minute
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stdout, cmd.Stderr = log, log
+	_ = cmd.Run() // the exit code says it
+	return cmd.ProcessState.ExitCode()
+}
+
+// ready is how many messages of a queue no consumer has; -1: there is no such queue.
+func (w *world) ready(t *testing.T, kind string) int {
+	conn, err := amqp.Dial(w.rabbit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := ch.QueueDeclarePassive(w.queue("orders", kind), true, false, false, false, nil)
+	if err != nil {
+		return -1
+	}
+	return q.Messages
+}
