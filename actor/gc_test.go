@@ -53,7 +53,6 @@ func TestWithALargeLiveHeapTheCollectorRunsAsUsual(t *testing.T) {
 		t.Error("a large heap may grow by more than itself")
 	}
 	runtime.KeepAlive(kept)
-	kept = nil
 	if !afterSomeCollections(func(percent int) bool { return percent > 200 }) {
 		t.Error("a heap that is small again is collected as often as a large one")
 	}

@@ -53,18 +53,18 @@ func readBeyond(offset int64, metadata string) ([]span, lifeMark) {
 	}
 	raw, err := base64.RawStdEncoding.DecodeString(text)
 	if !ours || err != nil || offset < 0 || offset > 1<<62 {
-		return nil, noMark
+		return nil, noMark()
 	}
-	m := noMark
+	m := noMark()
 	if marked {
 		var ok bool
 		if m, raw, ok = cutMark(offset, raw); !ok {
-			return nil, noMark
+			return nil, noMark()
 		}
 	}
 	spans, ok := readSpans(offset, raw)
 	if !ok {
-		return nil, noMark
+		return nil, noMark()
 	}
 	return spans, m
 }

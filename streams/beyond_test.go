@@ -47,7 +47,7 @@ func FuzzMetadataOfOthersSaysNothingWrong(f *testing.F) {
 	f.Fuzz(func(t *testing.T, offset int64, text string) {
 		last := offset
 		spans, m := readBeyond(offset, text)
-		if m != noMark && readMark(offset, appendMark(nil, offset, m)) != m {
+		if m != noMark() && readMark(offset, appendMark(nil, offset, m)) != m {
 			t.Fatalf("the mark %+v is not one that is written", m)
 		}
 		for _, s := range spans {

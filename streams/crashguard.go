@@ -22,7 +22,7 @@ type crash struct {
 }
 
 func (c *crash) begin(p *partition) {
-	c.guard = takeOver(noMark, 0, p.r.rules())
+	c.guard = takeOver(noMark(), 0, p.r.rules())
 	c.blamed.Store(-1)
 	c.turn.Ready = func() { p.r.crew.offer(p) }
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // noMark is what is assumed where a commit says nothing: that nobody died.
-var noMark = lifeMark{lone: -1}
+func noMark() lifeMark { return lifeMark{lone: -1} }
 
 // appendMark appends a mark as unsigned varints. Offsets are counted from the committed one.
 func appendMark(raw []byte, offset int64, m lifeMark) []byte {
@@ -30,12 +30,12 @@ func cutMark(offset int64, raw []byte) (m lifeMark, rest []byte, ok bool) {
 		n := 0
 		all[i], n = binary.Uvarint(raw)
 		if n <= 0 || all[i] > farthest {
-			return noMark, nil, false
+			return noMark(), nil, false
 		}
 		raw = raw[n:]
 	}
 	if all[0] > math.MaxUint32 || all[6] > 1 {
-		return noMark, nil, false
+		return noMark(), nil, false
 	}
 	m = lifeMark{
 		life: uint32(all[0]), handed: offset + int64(all[1]), deaths: int(all[2]), suspect: offset + int64(all[3]),
