@@ -55,6 +55,13 @@ func (d deadSet) Replay(ctx context.Context, count int) (server.Result, error) {
 	return server.Result(r), forServer(err)
 }
 
+// ReplayAll gives the oldest messages a new budget, also those that killed the process.
+func (d deadSet) ReplayAll(ctx context.Context, count int) (server.Result, error) {
+	r, err := d.set.ReplayAll(ctx, count)
+	d.telemetry.Replayed(int64(r.Done))
+	return server.Result(r), forServer(err)
+}
+
 // Delete removes the oldest messages.
 func (d deadSet) Delete(ctx context.Context, count int) (server.Result, error) {
 	r, err := d.set.Delete(ctx, count)

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -29,7 +31,8 @@ type Config struct {
 type Result struct {
 	// Requested is the count that was asked for, Done how many messages it was done to: only those count that are seen to be gone.
 	// Left is how many were in the dead set afterwards, as far as that is known.
-	Requested, Done, Left int
+	// LeftOut is how many of the oldest a replay passed over because they killed the process.
+	Requested, Done, Left, LeftOut int
 	// Stopped says why it stopped half way; empty: it did not.
 	Stopped string
 }
@@ -61,11 +64,20 @@ func New(cfg Config) *Set {
 	return s
 }
 
-// Replay gives the count oldest messages a full new budget: each is published to the instant queue, and removed here when that is confirmed.
+// Replay gives the count oldest messages but those that killed the process a full new budget: each is published to the instant queue, and removed here when that is confirmed.
 // The result is true also beside an error. The error is queue.ErrLeased while another walk is under way, and queue.ErrUnavailable
 // where the broker cannot be reached or confirms nothing for ten seconds.
 func (s *Set) Replay(ctx context.Context, count int) (Result, error) {
-	r, err := s.walk(ctx, count, func(ctx context.Context, all []queue.Delivery) (int, error) {
+	return s.replay(ctx, count, harmless)
+}
+
+// ReplayAll is Replay for the count oldest messages, also those that killed the process.
+func (s *Set) ReplayAll(ctx context.Context, count int) (Result, error) {
+	return s.replay(ctx, count, func(queue.Delivery) bool { return true })
+}
+
+func (s *Set) replay(ctx context.Context, count int, which func(queue.Delivery) bool) (Result, error) {
+	r, err := s.walk(ctx, count, which, func(ctx context.Context, all []queue.Delivery) (int, error) {
 		return s.move(ctx, s.cfg.Instant, all, replayed)
 	})
 	if err != nil {
@@ -74,9 +86,15 @@ func (s *Set) Replay(ctx context.Context, count int) (Result, error) {
 	return r, nil
 }
 
+// harmless says that a message did not kill the process.
+func harmless(d queue.Delivery) bool {
+	return envelope.FailureOf(d.Message).Reason != stepwell.ReasonCrashLoop
+}
+
 // Delete removes the count oldest messages for good. The result is true also beside an error.
 func (s *Set) Delete(ctx context.Context, count int) (Result, error) {
-	r, err := s.walk(ctx, count, func(_ context.Context, all []queue.Delivery) (int, error) {
+	all := func(queue.Delivery) bool { return true }
+	r, err := s.walk(ctx, count, all, func(_ context.Context, all []queue.Delivery) (int, error) {
 		for _, d := range all {
 			d.Ack()
 		}

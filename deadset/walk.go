@@ -15,8 +15,9 @@ const closeTime = 30 * time.Second
 // act acks those messages that it is done with, and says how many.
 type act func(ctx context.Context, all []queue.Delivery) (int, error)
 
-// walk acts on the count oldest messages, window by window, and on no more than there were at the start.
-func (s *Set) walk(ctx context.Context, count int, do act) (r Result, err error) {
+// walk acts on the count oldest messages of that kind, window by window, and on no more than there were at the start. Those it leaves out stay
+// at the head of the queue: where they fill a window it sees nothing beyond them.
+func (s *Set) walk(ctx context.Context, count int, which func(queue.Delivery) bool, do act) (r Result, err error) {
 	s.forget()
 	defer s.forget()
 	r.Requested = count
@@ -25,24 +26,45 @@ func (s *Set) walk(ctx context.Context, count int, do act) (r Result, err error)
 		return r, err
 	}
 	defer lease.Release()
-	for first := true; r.Done < count && err == nil; first = false {
+	for first, more := true, true; more && r.Done < count && err == nil; first = false {
+		limit, passed := count-r.Done, 0
+		if r.LeftOut > 0 {
+			limit = windowSize
+		}
 		var st step
-		st, err = s.step(ctx, lease, count-r.Done, do)
+		st, err = s.step(ctx, lease, limit, pick(which, count-r.Done, &passed, do))
 		if first && err == nil {
 			count = min(count, st.depth) // those that arrive meanwhile are not ours
 		}
 		r.Done += st.done
+		more = st.done > 0 || passed > r.LeftOut
+		r.LeftOut = max(r.LeftOut, passed)
 		if err == nil || st.depth > 0 { // else there was no window, and what the one before showed still holds
 			r.Left = st.after
-		}
-		if st.done == 0 {
-			break
 		}
 	}
 	if err != nil {
 		r.Stopped = err.Error()
 	}
 	return r, err
+}
+
+// pick is do for at most so many messages, of that kind; passed tells how many others came before the last of them.
+func pick(which func(queue.Delivery) bool, most int, passed *int, do act) act {
+	return func(ctx context.Context, all []queue.Delivery) (int, error) {
+		chosen := make([]queue.Delivery, 0, min(most, len(all)))
+		for _, d := range all {
+			if len(chosen) == most {
+				break
+			}
+			if !which(d) {
+				*passed++
+				continue
+			}
+			chosen = append(chosen, d)
+		}
+		return do(ctx, chosen)
+	}
 }
 
 // step is what became of one window: how many messages there were, how many are known to be gone, how many there are now.

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -105,6 +106,10 @@ func (a arguments) addValue(name string, value any) error {
 		return a.add(name, "")
 	case string:
 		return a.add(name, v)
+	case bool:
+		if aliases[name] == crashLoopName {
+			return a.add(name, strconv.FormatBool(v))
+		}
 	case json.Number:
 		if aliases[name] == "count" || aliases[name] == "" {
 			return a.add(name, v.String())

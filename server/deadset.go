@@ -16,6 +16,7 @@ type result struct {
 	Requested int    `json:"requested"`
 	Done      int    `json:"done"`
 	Left      int    `json:"left"`
+	LeftOut   int    `json:"left_out"`
 	Stopped   string `json:"stopped"`
 }
 
@@ -65,28 +66,38 @@ func (s *Server) patientPeek(ctx context.Context, p params) (Page, error) {
 
 // replay gives the oldest dead messages a new budget.
 func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
-	return s.act(w, r, "replay", "replayed", DeadSet.Replay)
+	return s.act(w, r, "replay", "replayed", func(set DeadSet, ctx context.Context, p params) (Result, error) {
+		if p.crashLoop {
+			return set.ReplayAll(ctx, p.count)
+		}
+		return set.Replay(ctx, p.count)
+	})
 }
 
 // remove deletes the oldest dead messages.
 func (s *Server) remove(w http.ResponseWriter, r *http.Request) error {
-	return s.act(w, r, "delete", "deleted", DeadSet.Delete)
+	return s.act(w, r, "delete", "deleted", func(set DeadSet, ctx context.Context, p params) (Result, error) {
+		return set.Delete(ctx, p.count)
+	})
 }
 
 // act does what a person asked for to the oldest messages, and leaves an audit line whatever came of it.
-func (s *Server) act(w http.ResponseWriter, r *http.Request, action, done string, do func(DeadSet, context.Context, int) (Result, error)) error {
+func (s *Server) act(w http.ResponseWriter, r *http.Request, action, done string, do func(DeadSet, context.Context, params) (Result, error)) error {
 	p, err := s.params(w, r)
 	if err != nil {
 		return err
 	}
-	res, err := do(p.set, r.Context(), p.count)
+	res, err := do(p.set, r.Context(), p)
 	s.audit(r, action, p, res, err)
 	if err != nil && res.Done == 0 {
 		return err
 	}
 	answer := result{
 		Message:   fmt.Sprintf("%s %d of %d messages of %s", done, res.Done, p.count, p.name()),
-		Requested: p.count, Done: res.Done, Left: res.Left, Stopped: res.Stopped,
+		Requested: p.count, Done: res.Done, Left: res.Left, LeftOut: res.LeftOut, Stopped: res.Stopped,
+	}
+	if res.LeftOut > 0 {
+		answer.Message += fmt.Sprintf("; %d that killed the process were left out, for which include_crash_loop=true asks", res.LeftOut)
 	}
 	if err != nil && answer.Stopped == "" {
 		answer.Stopped = err.Error()

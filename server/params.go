@@ -15,6 +15,7 @@ import (
 type params struct {
 	stream, channel string
 	count           int
+	crashLoop       bool // also messages that killed the process
 	set             DeadSet
 }
 
@@ -25,7 +26,11 @@ var aliases = map[string]string{ //nolint:gochecknoglobals // a table that never
 	"topic-entity": "stream",
 	"topic_entity": "stream",
 	"channel":      "channel",
+
+	crashLoopName: crashLoopName,
 }
+
+const crashLoopName = "include_crash_loop"
 
 // wholeNumber is deliberately strict: no sign, no leading zero, no exponent. A count that can be read in two ways is not acted on.
 var wholeNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})$`)
@@ -62,6 +67,10 @@ func (s *Server) resolve(given arguments) (params, error) {
 	if p.count, err = count(given); err != nil {
 		wrong = append(wrong, err.Error())
 	}
+	if text := given[crashLoopName]; text != "" && text != "true" && text != "false" {
+		wrong = append(wrong, fmt.Sprintf("%s must be true or false, not %q", crashLoopName, clip(text)))
+	}
+	p.crashLoop = given[crashLoopName] == "true"
 	stream, known := s.cfg.Streams[p.stream]
 	if !known {
 		wrong = append(wrong, s.unknownStream(p.stream))

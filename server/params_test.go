@@ -62,6 +62,8 @@ func TestAMistakeInTheParametersIsNamedAndNothingIsDone(t *testing.T) {
 		{"a text", "", `"orders"`, "must be a JSON object"},
 		{"null", "", `null`, "must be a JSON object"},
 		{"blanks", "", "  \n", "not JSON"},
+		{"neither yes nor no", "?stream=orders&count=1&include_crash_loop=yes", "", "true or false"},
+		{"misspelt crash loops", "?stream=orders&count=1&include-crash-loops=true", "", "did you mean include_crash_loop?"},
 		{"a byte order mark", "", "\ufeff{}", "not JSON"},
 	}
 	w := start(t, nil)
@@ -146,4 +148,23 @@ func FuzzParametersNeverActWithoutAGoodCount(f *testing.F) {
 			t.Errorf("%d for %q %q: %s", rec.Code, query, body, rec.Body)
 		}
 	})
+}
+
+func TestAReplayTakesWhatKilledTheProcessOnlyWhenAskedTo(t *testing.T) {
+	for _, test := range []struct {
+		query, body string
+		all         int
+	}{
+		{"?stream=orders&count=1", "", 0},
+		{"?stream=orders&count=1&include_crash_loop=false", "", 0},
+		{"?stream=orders&count=1&include_crash_loop=true", "", 1},
+		{"", `{"stream":"orders","count":1,"include_crash_loop":true}`, 1},
+		{"", `{"stream":"orders","count":1,"include_crash_loop":"true"}`, 1},
+		{"", `{"stream":"orders","count":1,"include_crash_loop":false}`, 0},
+	} {
+		w := start(t, nil)
+		if a := w.do("POST", "/v1/dead_set/replay"+test.query, test.body); a.status != 200 || w.orders.crashLoops != test.all {
+			t.Errorf("%s%s: %d %s, %d replays of all", test.query, test.body, a.status, a.text, w.orders.crashLoops)
+		}
+	}
 }

@@ -8,7 +8,7 @@ import (
 
 // nearest returns the parameter that name is probably meant to be, or "".
 func nearest(name string) string {
-	const longest = 20
+	const longest = 24
 	if len(name) > longest {
 		return ""
 	}

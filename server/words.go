@@ -27,7 +27,8 @@ type Page struct {
 // Result is what a replay or a delete did.
 type Result struct {
 	// Requested is the count that was asked for, Done how many messages it was done to, Left how many are in the dead set now.
-	Requested, Done, Left int
+	// LeftOut is how many of the oldest a replay passed over because they killed the process.
+	Requested, Done, Left, LeftOut int
 	// Stopped says why it stopped half way; empty: it did not.
 	Stopped string
 }
@@ -36,8 +37,10 @@ type Result struct {
 type DeadSet interface {
 	// Peek returns the oldest messages and changes nothing.
 	Peek(ctx context.Context, count int) (Page, error)
-	// Replay gives the oldest messages a new budget of tries. The result counts also beside an error.
+	// Replay gives the oldest messages a new budget of tries, but those that killed the process. The result counts also beside an error.
 	Replay(ctx context.Context, count int) (Result, error)
+	// ReplayAll does so for all.
+	ReplayAll(ctx context.Context, count int) (Result, error)
 	// Delete removes the oldest messages for good. The result counts also beside an error.
 	Delete(ctx context.Context, count int) (Result, error)
 }

@@ -21,11 +21,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // set is a dead set in memory.
 type set struct {
-	mu    sync.Mutex
-	all   []any
-	acted []int                                        // the counts of all replays and deletes
-	asked int                                          // how often anything was asked of it
-	trap  func(context.Context) (server.Result, error) // nil: all goes well
+	mu         sync.Mutex
+	all        []any
+	acted      []int                                        // the counts of all replays and deletes
+	crashLoops int                                          // how many of them were replays of all
+	asked      int                                          // how often anything was asked of it
+	trap       func(context.Context) (server.Result, error) // nil: all goes well
 }
 
 func newSet(values ...any) *set { return &set{all: values} }
@@ -52,6 +53,12 @@ func (s *set) Peek(ctx context.Context, count int) (server.Page, error) {
 }
 
 func (s *set) Replay(ctx context.Context, count int) (server.Result, error) {
+	return s.take(ctx, count)
+}
+func (s *set) ReplayAll(ctx context.Context, count int) (server.Result, error) {
+	s.mu.Lock()
+	s.crashLoops++
+	s.mu.Unlock()
 	return s.take(ctx, count)
 }
 func (s *set) Delete(ctx context.Context, count int) (server.Result, error) {

@@ -18,6 +18,8 @@ import (
 type set struct {
 	left int
 	err  error
+
+	crashLoop bool // the last replay was one of all
 }
 
 func (s *set) Peek(_ context.Context, count int) (server.Page, error) {
@@ -29,6 +31,11 @@ func (s *set) Peek(_ context.Context, count int) (server.Page, error) {
 }
 
 func (s *set) Replay(ctx context.Context, count int) (server.Result, error) {
+	return s.Delete(ctx, count)
+}
+
+func (s *set) ReplayAll(ctx context.Context, count int) (server.Result, error) {
+	s.crashLoop = true
 	return s.Delete(ctx, count)
 }
 

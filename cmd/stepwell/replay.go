@@ -3,12 +3,19 @@ package main
 import "context"
 
 // replay is stepwell dead-set replay.
-type replay struct{ which }
+type replay struct {
+	which
+	CrashLoop bool `help:"Also messages that killed the process." name:"include-crash-loop"`
+}
 
 // Run does it.
 func (c *replay) Run(ctx context.Context, a *actor) error {
 	var r result
-	if printed, err := a.do(ctx, "POST", "/v1/dead_set/replay", c.query(), &r); printed || err != nil {
+	q := c.query()
+	if c.CrashLoop {
+		q.Set("include_crash_loop", "true")
+	}
+	if printed, err := a.do(ctx, "POST", "/v1/dead_set/replay", q, &r); printed || err != nil {
 		return err
 	}
 	return a.printResult(r)

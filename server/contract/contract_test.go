@@ -30,6 +30,9 @@ type scripted struct {
 
 func (s scripted) Peek(context.Context, int) (server.Page, error)     { return s.page, s.err }
 func (s scripted) Replay(context.Context, int) (server.Result, error) { return s.result, s.err }
+func (s scripted) ReplayAll(context.Context, int) (server.Result, error) {
+	return s.result, s.err
+}
 func (s scripted) Delete(context.Context, int) (server.Result, error) { return s.result, s.err }
 
 type idle struct{}
