@@ -99,7 +99,7 @@ func (r *Retrier) pick(stop, work context.Context, worker int, d queue.Delivery,
 		return
 	}
 	e.Message.Stream = r.cfg.Stream
-	left, ok := r.admit(stop, work, d, e)
+	left, ok := r.admit(stop, work, &d, e)
 	if !ok {
 		return
 	}

@@ -3,6 +3,8 @@ package retry
 import (
 	"context"
 	"maps"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -22,6 +24,8 @@ const (
 	hAnnounced   = "x-stepwell-suspect-by" // which process announced it; empty: none since its last death
 	// copyTime is how long the process stays quiet for a copy that another one may have got.
 	copyTime = 10 * time.Second
+	// vouchTime is how long after a stop was asked for a suspect that still runs is given back as one that did not kill the process.
+	vouchTime = 2 * time.Second
 )
 
 // suspicion is what the headers of a delivery say.
@@ -75,7 +79,8 @@ func (s suspicion) treat(d queue.Delivery, process string, limit int) treatment 
 }
 
 // admit says whether a delivery may be handled now; then left is to be called after its call. If not, its way is decided.
-func (r *Retrier) admit(stop, work context.Context, d queue.Delivery, e *envelope.Envelope) (left func(), ok bool) {
+func (r *Retrier) admit(stop, work context.Context, of *queue.Delivery, e *envelope.Envelope) (left func(), ok bool) {
+	d := *of
 	s := suspicionOf(d)
 	delete(e.Extra, hSuspect)
 	delete(e.Extra, hAnnounced)
@@ -90,7 +95,7 @@ func (r *Retrier) admit(stop, work context.Context, d queue.Delivery, e *envelop
 	case announce:
 		r.announce(stop, work, d, s)
 	case runAlone:
-		return r.alone(stop, work, d, s)
+		return r.alone(stop, work, of, s)
 	case condemn:
 		r.condemn(work, d, e, s)
 	case asAny:
@@ -146,12 +151,64 @@ func (r *Retrier) announce(stop, work context.Context, d queue.Delivery, s suspi
 }
 
 // alone is for a copy that was announced, by this process or another.
-func (r *Retrier) alone(stop, work context.Context, d queue.Delivery, s suspicion) (left func(), ok bool) {
-	if r.solo.resume() || r.solo.begin(stop) {
-		return r.solo.end, true
+func (r *Retrier) alone(stop, work context.Context, d *queue.Delivery, s suspicion) (left func(), ok bool) {
+	if !r.solo.resume() && !r.solo.begin(stop) {
+		r.postpone(stop, work, *d, suspicion{true, s.runs - 1, ""})
+		return nil, false
 	}
-	r.postpone(stop, work, d, suspicion{true, s.runs - 1, ""})
-	return nil, false
+	d.Session = &once{Session: d.Session}
+	over := make(chan struct{})
+	var vouching sync.WaitGroup
+	vouching.Go(func() { r.vouch(stop, work, over, *d, s) })
+	return func() {
+		close(over)
+		vouching.Wait()
+		r.solo.end()
+	}, true
+}
+
+// vouch sees to it that a suspect which a stop cuts off does not look as if it had killed the process: before the time is up a copy takes its place
+// that says so. Should the call come to its end even so, that copy is a repeat.
+func (r *Retrier) vouch(stop, work context.Context, over <-chan struct{}, d queue.Delivery, s suspicion) {
+	select {
+	case <-over:
+		return
+	case <-stop.Done():
+	}
+	grace := time.NewTimer(vouchTime)
+	defer grace.Stop()
+	select {
+	case <-over:
+		return
+	case <-work.Done():
+		return
+	case <-grace.C:
+	}
+	r.publisher.Publish(work, r.topology.Instant, suspicion{true, s.runs - 1, ""}.with(d.Message), func(err error) {
+		if err == nil {
+			d.Ack() // else it stays as it is
+		}
+	})
+}
+
+// once is a session for a delivery that two may settle.
+type once struct {
+	queue.Session
+	settled atomic.Bool
+}
+
+// Ack removes the message unless it was settled before.
+func (o *once) Ack(tag uint64) {
+	if !o.settled.Swap(true) {
+		o.Session.Ack(tag)
+	}
+}
+
+// Release gives the message back unless it was settled before.
+func (o *once) Release(tag uint64) {
+	if !o.settled.Swap(true) {
+		o.Session.Release(tag)
+	}
 }
 
 // condemn puts a message into the dead set, uncalled.
