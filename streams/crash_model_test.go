@@ -90,6 +90,9 @@ func (m *crashModel) handOut() (err error) {
 		m.guard.announce(m.handed)
 		return nil
 	case turnLone:
+		if !m.said.running || m.said.lone != m.handed {
+			return fmt.Errorf("%d runs alone, and no commit says so", m.handed)
+		}
 		if len(m.running) > 0 {
 			return fmt.Errorf("%d runs alone beside %v", m.handed, m.running)
 		}
