@@ -238,3 +238,17 @@ func TestAnOwnerThatWasOnlyCutOffDoesNotCountItsOwnDeath(t *testing.T) {
 		t.Errorf("not blamed, though the process died twice while it ran alone: %v", turn)
 	}
 }
+
+func TestRegularStopsNeverMakeASuspect(t *testing.T) {
+	m := newCrashModel(5, 1, -1)
+	for range 20 {
+		m.commit(false)
+		if err := m.handOut(); err != nil || len(m.running) != 1 {
+			t.Fatalf("not handed out: %v", err)
+		}
+		m.stop()
+		if m.said.deaths != 0 || m.guard.lonely() {
+			t.Fatalf("counted as a death: %+v", m.said)
+		}
+	}
+}
