@@ -142,8 +142,7 @@ func (c *crew) vacate(w *worker) {
 		c.back = slices.Delete(c.back, 0, 1)
 		c.place(b.w)
 		close(b.placed)
-	default:
-		c.passed = false
+	default: // whose worker takes its turn itself, unless somebody else was faster
 		c.grow()
 	}
 }
