@@ -56,6 +56,7 @@ func (w *world) process(f *fatal, limit int, killer string) (died bool) {
 		died = true
 	case <-time.After(time.Minute):
 	}
+	r.stop() // first: what is given back must not come to this process again
 	r.abort()
 	r.end()
 	return died
