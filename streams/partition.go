@@ -165,7 +165,7 @@ func (p *partition) dirty(limit int) (checkpoint, bool) {
 	if c.at, ok = p.window.Committable(); !ok {
 		return c, false
 	}
-	mark, urgent := p.mark()
+	mark, urgent := p.mark(limit)
 	urgent = urgent || p.restate
 	if p.changes == p.sent && !urgent {
 		return c, false
