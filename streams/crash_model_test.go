@@ -252,3 +252,16 @@ func TestRegularStopsNeverMakeASuspect(t *testing.T) {
 		}
 	}
 }
+
+func TestWithoutADeadSetWhatKillsTheProcessRunsAgainAlone(t *testing.T) {
+	g := takeOver(lifeMark{life: 8, deaths: 3, suspect: 20, lone: 5, died: 9, running: true}, 5, rules{limit: 3, life: 7, spare: true})
+	g.stored(g.mark(5, 5, firstLead, false))
+	if turn, _ := g.next(5, 5); turn != turnAlone {
+		t.Errorf("the killer: %v, want alone once it is announced", turn)
+	}
+	g.announce(5)
+	g.stored(g.mark(5, 5, firstLead, false))
+	if turn, _ := g.next(5, 5); turn != turnLone {
+		t.Errorf("the killer, announced: %v", turn)
+	}
+}
