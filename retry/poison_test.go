@@ -91,7 +91,7 @@ func TestAMessageThatKillsTheProcessIsCondemnedAndItsNeighboursAreNot(t *testing
 	})
 }
 
-func TestAMessageWhoseProcessesAreStoppedAndCutOffForEverIsNeverCondemned(t *testing.T) {
+func TestAMessageWhoseProcessesAreStoppedAgainAndAgainIsNeverCondemned(t *testing.T) {
 	inWorld(t, retry.Linear(time.Second, 0, 3), func(w *world) {
 		w.first(&stepwell.Message{ID: "t:0:1", Value: []byte("v"), Attempt: 1, Origin: stepwell.Origin{Topic: "t"}}, retry.Failure{Err: errAway})
 		time.Sleep(2 * time.Second)
