@@ -127,3 +127,18 @@ func TestARecordThatKillsTheProcessIsCondemnedAndNoOtherIs(t *testing.T) {
 		})
 	}
 }
+
+func TestABrokerThatTakesNoMetadataStopsNothing(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 1)
+	w.produce(0, 100)
+	var refused atomic.Int32
+	w.refuseMetadataOver(20, &refused)
+	d := newDeadly(w)
+	d.start(0)
+	eventually(t, "all is done", func() bool { return d.done() == 100 })
+	eventually(t, "all is committed", func() bool { return w.committed()[0] == 100 })
+	if refused.Load() == 0 {
+		t.Error("nothing was refused")
+	}
+}

@@ -172,9 +172,16 @@ func (p *partition) yield() {
 	}
 }
 
+// markSize is what a mark may need. Where a broker takes less, deaths are not counted.
+const markSize = 64
+
 // mark is what the next commit says of deaths, nil where nothing is to be said, and whether it must be sent though nothing else changed.
-func (p *partition) mark() (*lifeMark, bool) {
+func (p *partition) mark(limit int) (*lifeMark, bool) {
 	c := &p.crash
+	if limit < markSize && c.guard.limit > 0 {
+		c.guard = guard{}
+		p.r.crew.offer(p)
+	}
 	if c.guard.limit == 0 {
 		return nil, false
 	}

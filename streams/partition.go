@@ -181,7 +181,7 @@ func (p *partition) dirty(limit int) (checkpoint, bool) {
 	if c.at, ok = p.window.Committable(); !ok {
 		return c, false
 	}
-	mark, urgent := p.mark()
+	mark, urgent := p.mark(limit)
 	urgent = urgent || p.restate
 	at, held := p.replaced.heldAt(p.start)
 	if p.changes == p.sent && !urgent && !held || held && at.offset < 0 {
