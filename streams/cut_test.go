@@ -62,7 +62,7 @@ func TestASlowSingleStretchDoesNotHoldTheQueueBack(t *testing.T) {
 	r.onAssigned(t.Context(), nil, map[string][]int32{tp.topic: {0}})
 	p := r.lookup(tp)
 	p.begin(position{0, 0}, false)
-	time.Sleep(20 * time.Millisecond) // the watch falls asleep
+	within(t, 2*time.Second, "the watch sleeps", func() bool { return !r.crew.watched.Load() })
 	r.Pause()
 	r.receive(tp, records(0, 1), [16]byte{1})
 	r.receive(tp, records(1, 10), [16]byte{1})
@@ -158,14 +158,15 @@ func TestForgetAlsoForgetsWhatWasRecalled(t *testing.T) {
 	for range 20 {
 		<-got
 	}
-	time.Sleep(10 * time.Millisecond)
+	within(t, 2*time.Second, "all but the pending one are settled", func() bool { r.flushAll(); return r.load.records.Load() == 1 })
 	r.onLost(t.Context(), nil, ours)
 	r.onAssigned(t.Context(), nil, ours)
 	p := r.lookup(tp)
 	p.begin(position{0, 0}, false)
 	r.receive(tp, records(0, 5), [16]byte{1})
-	<-got                                                                           // 0 again
-	_ = r.trouble(tp, &kgo.ErrDataLoss{Topic: tp.topic, ConsumedTo: 7, ResetTo: 5}) // 5 and 6 were control records
+	<-got // 0 again
+	// 5 and 6 were control records.
+	_ = r.trouble(tp, &kgo.ErrDataLoss{Topic: tp.topic, ConsumedTo: 7, ResetTo: 5})
 	r.receive(tp, records(5, 8), [16]byte{1})
 	done := make(chan struct{})
 	go func() { <-got; close(done) }()
