@@ -145,7 +145,8 @@ func (p *partition) allBeyond(yield func(span) bool) {
 		return open
 	})
 	for _, s := range p.beyond {
-		if open && s.first > end {
+		s.first = max(s.first, p.window.next.offset+1) // the commit is in the middle of one that was read in part; a gap is never 0
+		if open && s.first > end && s.first < s.end {
 			open = yield(s)
 		}
 	}

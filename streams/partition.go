@@ -153,6 +153,22 @@ type checkpoint struct {
 	metadata string
 	changes  uint64
 	mark     lifeMark
+	held     bool // by what a cut replaced: to be committed again
+}
+
+// heldAt is where a partition that was replaced holds the commit back: it has an unsettled record before the cut, which is still in the log.
+func (p *partition) heldAt(cut int64) (at position, held bool) {
+	if p == nil {
+		return position{}, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at, held = p.replaced.heldAt(min(cut, p.start)); held {
+		return at, true
+	}
+	p.flush()
+	first, open := p.window.First()
+	return p.window.next, open && first < cut
 }
 
 // dirty returns what is to be committed, if anything is; its metadata has at most limit bytes.
@@ -167,11 +183,17 @@ func (p *partition) dirty(limit int) (checkpoint, bool) {
 	}
 	mark, urgent := p.mark(limit)
 	urgent = urgent || p.restate
-	if p.changes == p.sent && !urgent {
+	at, held := p.replaced.heldAt(p.start)
+	if p.changes == p.sent && !urgent && !held || held && at.offset < 0 {
 		return c, false
 	}
 	if mark != nil {
 		c.mark = *mark
+	}
+	if held { // what is settled beyond is said once nothing holds it back
+		c.at, c.held = at, true
+		c.metadata = writeBeyond(at.offset, mark, func(func(span) bool) {}, limit)
+		return c, true
 	}
 	c.metadata = writeBeyond(c.at.offset, mark, p.allBeyond, limit)
 	return c, urgent || c.at.offset != p.committed.offset || c.metadata != p.metadata
@@ -181,7 +203,7 @@ func (p *partition) dirty(limit int) (checkpoint, bool) {
 func (p *partition) stored(c checkpoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.committed, p.metadata, p.sent, p.restate = c.at, c.metadata, c.changes, false
+	p.committed, p.metadata, p.sent, p.restate = c.at, c.metadata, c.changes, c.held
 	p.marked(c.mark)
 }
 
@@ -239,7 +261,7 @@ func (p *partition) sawEnd(offset int64) {
 // forget drops what the assignment before this one knew: its offsets are other records now. Its worker is still waited for.
 func (p *partition) forget() {
 	p.mu.Lock()
-	p.forgotten, p.beyond = true, nil
+	p.forgotten, p.beyond, p.known = true, nil, nil
 	p.mu.Unlock()
 	p.r.cfg.Forgotten(p.topic, p.partition)
 }

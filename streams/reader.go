@@ -214,6 +214,8 @@ func (r *Reader) Pause() {
 func (r *Reader) Resume() {
 	r.pause.set(false)
 	for _, p := range r.all() {
-		r.crew.offer(p)
+		for q := p; q != nil; q = q.predecessor() { // what a cut replaced goes on too, and p waits for it
+			r.crew.offer(q)
+		}
 	}
 }

@@ -134,17 +134,17 @@ func (c *crew) vacate(w *worker) {
 	c.lanes[w.lane].Store(nil)
 	c.free = append(c.free, w.lane)
 	w.lane = noLane
-	switch {
-	case c.closed:
-	case c.isTurnOfBack():
+	if c.closed {
+		return
+	}
+	if c.isTurnOfBack() { // else a worker takes its turn itself, unless somebody else was faster
 		c.passed = c.first < len(c.ready)
 		b := c.back[0]
 		c.back = slices.Delete(c.back, 0, 1)
 		c.place(b.w)
 		close(b.placed)
-	default: // whose worker takes its turn itself, unless somebody else was faster
-		c.grow()
 	}
+	c.grow() // also after that: an idle worker that was called may have given its place away
 }
 
 // leave takes the worker's place, for a rest.

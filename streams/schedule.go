@@ -133,6 +133,11 @@ func (s *schedule) waits(t task) bool {
 		l = s.newLine()
 		s.busy[t.key] = l
 	}
+	if l.head > spareLine && l.head > len(l.tasks)/2 { // a line that is never empty is not to grow for ever
+		n := copy(l.tasks, l.tasks[l.head:])
+		clear(l.tasks[n:])
+		l.tasks, l.head = l.tasks[:n], 0
+	}
 	l.tasks = append(l.tasks, t)
 	s.waiting++
 	return true

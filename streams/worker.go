@@ -126,7 +126,7 @@ func (w *worker) begin(p *partition, n int) {
 	w.number = w.number%indexMask + 1
 	w.of.Store(p)
 	w.doing.Store(w.number * oneMore)
-	if n > 1 {
+	if n > 1 || p.hasMore() {
 		w.crew.rouse()
 	}
 }
