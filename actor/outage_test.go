@@ -112,7 +112,15 @@ func TestAStopWhileRabbitMQIsAwayEndsInTimeAndTheNextProcessFinishesTheWork(t *t
 		node.Kill()
 		w.produce(several("bad", 50)...)
 		w.produce(several("good", 50)...)
-		eventually(t, "all tried", func() bool { tried, _ := y.count(); return tried == 100 })
+		eventually(t, "all tried", func() bool {
+			select {
+			case <-r.ended:
+				t.Fatalf("the actor has ended: %v", r.err)
+			default:
+			}
+			tried, _ := y.count()
+			return tried == 100
+		})
 		began := time.Now()
 		r.stop()
 		<-r.ended
