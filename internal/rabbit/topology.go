@@ -48,7 +48,7 @@ func (b *Broker) Declare(ctx context.Context, specs []queue.Spec) error {
 			return fmt.Errorf("declare queues: %w", err)
 		}
 		created, err := b.topology.ensure(ctx, s, ordered)
-		if err != nil && !s.alive() && ctx.Err() == nil {
+		if err != nil && (!s.alive() || isCut(err)) && sleep(ctx, cutPause) {
 			continue
 		}
 		if err != nil {
@@ -60,6 +60,18 @@ func (b *Broker) Declare(ctx context.Context, specs []queue.Spec) error {
 		}
 		return nil
 	}
+}
+
+// cutPause is how long a declaration waits whose connection was cut, which is known a moment before the session has ended.
+const cutPause = 50 * time.Millisecond
+
+// isCut says that the error is about the connection, not about what was asked.
+func isCut(err error) bool {
+	switch code(err) {
+	case amqp.FrameError, amqp.ChannelError, amqp.ConnectionForced:
+		return true
+	}
+	return false
 }
 
 // rank orders targets before those that point to them.
