@@ -3,6 +3,7 @@ package streams
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"math"
 	"strings"
 )
 
@@ -11,7 +12,8 @@ type span struct{ first, end int64 }
 
 // A commit says how far everything is settled. Its metadata says what is settled beyond that, so that the next owner does not run it again:
 // beyondMark, then in base64 (the broker takes only UTF-8) unsigned varints, by turns how many offsets are not settled and how
-// many are, from the committed one on. With crashMark at its beginning there is a mark before them.
+// many are, from the committed one on. Before them stands the highest leader epoch of what was read, plus one: where records of a higher one
+// are met, the log was cut meanwhile, and what was settled there was others. With crashMark at its beginning there is a mark before all that.
 const (
 	beyondMark = "stepwell/1 "
 	crashMark  = "stepwell/2 "
@@ -19,15 +21,18 @@ const (
 	beyondLimit = 4096
 )
 
-// writeBeyond is the metadata of a commit at offset; of spans, which are ascending and do not touch, those that fit into limit bytes. Without a
+// writeBeyond is the metadata of a commit at offset, when records up to that epoch were read; of spans, which are ascending and do not touch, those that fit into limit bytes. Without a
 // mark and without spans it is empty.
-func writeBeyond(offset int64, m *lifeMark, spans func(yield func(span) bool), limit int) string {
+func writeBeyond(offset int64, epoch int32, m *lifeMark, spans func(yield func(span) bool), limit int) string {
 	room := base64.RawStdEncoding.DecodedLen(max(0, limit-len(beyondMark)))
 	var raw []byte
 	first := beyondMark
 	if m != nil {
 		first, raw = crashMark, appendMark(nil, offset, *m)
 	}
+	marked := len(raw)
+	raw = binary.AppendUvarint(raw, uint64(epoch+1))
+	bare := len(raw)
 	for s := range spans {
 		n := len(raw)
 		raw = binary.AppendUvarint(raw, uint64(s.first-offset))
@@ -38,14 +43,18 @@ func writeBeyond(offset int64, m *lifeMark, spans func(yield func(span) bool), l
 			break
 		}
 	}
+	if len(raw) == bare {
+		raw = raw[:marked] // an epoch of nothing
+	}
 	if len(raw) == 0 {
 		return ""
 	}
 	return first + base64.RawStdEncoding.EncodeToString(raw)
 }
 
-// readBeyond returns what is settled beyond a commit at offset, and the mark. Metadata that is not ours says nothing.
-func readBeyond(offset int64, metadata string) ([]span, lifeMark) {
+// readBeyond returns what is settled beyond a commit at offset, up to which leader epoch that holds, and the mark. Metadata that is not ours
+// says nothing.
+func readBeyond(offset int64, metadata string) ([]span, int32, lifeMark) {
 	text, marked := strings.CutPrefix(metadata, crashMark)
 	ours := marked
 	if !marked {
@@ -53,20 +62,27 @@ func readBeyond(offset int64, metadata string) ([]span, lifeMark) {
 	}
 	raw, err := base64.RawStdEncoding.DecodeString(text)
 	if !ours || err != nil || offset < 0 || offset > 1<<62 {
-		return nil, noMark()
+		return nil, -1, noMark()
 	}
 	m := noMark()
 	if marked {
 		var ok bool
 		if m, raw, ok = cutMark(offset, raw); !ok {
-			return nil, noMark()
+			return nil, -1, noMark()
 		}
 	}
-	spans, ok := readSpans(offset, raw)
-	if !ok {
-		return nil, noMark()
+	if len(raw) == 0 {
+		return nil, -1, m
 	}
-	return spans, m
+	epoch, n := binary.Uvarint(raw)
+	if n <= 0 || epoch > math.MaxInt32 {
+		return nil, -1, noMark()
+	}
+	spans, ok := readSpans(offset, raw[n:])
+	if !ok {
+		return nil, -1, noMark()
+	}
+	return spans, int32(epoch) - 1, m
 }
 
 // farthest is the most that two offsets of a log can be apart.
@@ -116,17 +132,21 @@ func (w *window) Beyond(yield func(span) bool) {
 
 // restored notes what the commit from which we begin said of the offsets beyond it.
 func (p *partition) restored(offset int64, metadata string) {
-	spans, m := readBeyond(offset, metadata)
+	spans, epoch, m := readBeyond(offset, metadata)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.beyond = spans
+	p.beyond, p.beyondEpoch = spans, epoch
 	if !p.crash.guard.begun {
 		p.crash.guard = takeOver(m, offset, p.r.rules())
 	}
 }
 
-// wasSettled says whether the owner before us settled an offset. It is asked in ascending order.
-func (p *partition) wasSettled(offset int64) bool {
+// wasSettled says whether the owner before us settled the record of this offset and leader epoch. It is asked in ascending order, in which epochs
+// never fall.
+func (p *partition) wasSettled(offset int64, epoch int32) bool {
+	if epoch > p.beyondEpoch {
+		p.beyond = nil // the log was cut since, and these are other records
+	}
 	for len(p.beyond) > 0 && offset >= p.beyond[0].end {
 		p.beyond = p.beyond[1:]
 	}
@@ -150,4 +170,12 @@ func (p *partition) allBeyond(yield func(span) bool) {
 			open = yield(s)
 		}
 	}
+}
+
+// spanEpoch is the leader epoch of allBeyond. What is left of beyond is of no lower one than what was read: else it was dropped.
+func (p *partition) spanEpoch() int32 {
+	if len(p.beyond) > 0 {
+		return max(p.epoch, p.beyondEpoch)
+	}
+	return p.epoch
 }

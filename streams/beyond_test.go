@@ -24,15 +24,19 @@ func TestMetadataSaysWhatIsSettledBeyondTheCommitAsFarAsItFits(t *testing.T) {
 			spans = append(spans, span{first, at})
 		}
 		limit := rapid.IntRange(64, beyondLimit).Draw(t, "limit")
-		text := writeBeyond(offset, nil, slices.Values(spans), limit)
+		epoch := rapid.Int32Range(-1, 1<<30).Draw(t, "epoch")
+		text := writeBeyond(offset, epoch, nil, slices.Values(spans), limit)
 		if len(text) > limit {
 			t.Fatalf("%d bytes, %d are the limit", len(text), limit)
 		}
-		got, _ := readBeyond(offset, text)
+		got, of, _ := readBeyond(offset, text)
+		if len(got) > 0 && of != epoch {
+			t.Fatalf("epoch %d, want %d", of, epoch)
+		}
 		if len(got) > len(spans) || !slices.Equal(got, spans[:len(got)]) {
 			t.Fatalf("read %v of %v", got, spans)
 		}
-		if len(got) < len(spans) && len(text) < limit-12 {
+		if len(got) < len(spans) && len(text) < limit-20 {
 			t.Fatalf("only %d of %d in %d bytes", len(got), len(spans), len(text))
 		}
 	})
@@ -46,7 +50,7 @@ func FuzzMetadataOfOthersSaysNothingWrong(f *testing.F) {
 	f.Add(int64(5), crashMark+"BwoDFAECAQ")
 	f.Fuzz(func(t *testing.T, offset int64, text string) {
 		last := offset
-		spans, m := readBeyond(offset, text)
+		spans, _, m := readBeyond(offset, text)
 		if m != noMark() && readMark(offset, appendMark(nil, offset, m)) != m {
 			t.Fatalf("the mark %+v is not one that is written", m)
 		}
@@ -76,7 +80,7 @@ func TestWhatWasDoneBeyondAGapIsNotRunAgainByTheNextOwner(t *testing.T) {
 		eventually(t, "all but two are done", func() bool { return first.count() == 298 })
 		eventually(t, "that is committed", func() bool { return w.committed()[0] == 100 && strings.HasPrefix(w.metadata(0), beyondMark) })
 		eventually(t, "with all that is beyond", func() bool {
-			spans, _ := readBeyond(100, w.metadata(0))
+			spans, _, _ := readBeyond(100, w.metadata(0))
 			return len(spans) == 2
 		})
 		r.kill(nil)

@@ -130,12 +130,12 @@ func TestMetadataStaysReadableInTheMiddleOfARestoredSpan(t *testing.T) {
 	r, tp := lone(t, nil2)
 	r.onAssigned(t.Context(), nil, map[string][]int32{tp.topic: {0}})
 	p := r.lookup(tp)
-	p.restored(100, writeBeyond(100, nil, slices.Values([]span{{101, 200}, {300, 400}}), 4096))
+	p.restored(100, writeBeyond(100, 0, nil, slices.Values([]span{{101, 200}, {300, 400}}), 4096))
 	p.begin(position{100, 0}, false)
 	r.receive(tp, records(100, 150), [16]byte{1})
 	within(t, 2*time.Second, "100 is settled", func() bool { c, _ := p.dirty(4096); return c.at.offset == 150 })
 	c, _ := p.dirty(4096)
-	got, _ := readBeyond(c.at.offset, c.metadata)
+	got, _, _ := readBeyond(c.at.offset, c.metadata)
 	if len(got) == 0 || got[len(got)-1] != (span{300, 400}) {
 		t.Errorf("commit at %d, metadata %q says %v", c.at.offset, c.metadata, got)
 	}
@@ -174,5 +174,54 @@ func TestForgetAlsoForgetsWhatWasRecalled(t *testing.T) {
 	select {
 	case got <- 0:
 	default:
+	}
+}
+
+// epochs gives records from an offset on a leader epoch.
+func epochs(f *kgo.FetchPartition, from int64, epoch int32) *kgo.FetchPartition {
+	for _, r := range f.Records {
+		if r.Offset >= from {
+			r.LeaderEpoch = epoch
+		}
+	}
+	return f
+}
+
+func TestRecordsOfANewerEpochAreNotThoseThatWereSettled(t *testing.T) {
+	for name, before := range map[string]func(t *testing.T, r *Reader, tp topicPartition){
+		"by the owner before us": func(_ *testing.T, r *Reader, tp topicPartition) {
+			r.onAssigned(context.Background(), nil, map[string][]int32{tp.topic: {0}})
+			r.lookup(tp).restored(0, writeBeyond(0, 1, nil, slices.Values([]span{{3, 10}}), 4096))
+		},
+		"when the partition was ours before": func(t *testing.T, r *Reader, tp topicPartition) {
+			ours := map[string][]int32{tp.topic: {0}}
+			r.onAssigned(context.Background(), nil, ours)
+			r.lookup(tp).begin(position{0, 1}, false)
+			r.receive(tp, epochs(records(0, 10), 0, 1), [16]byte{1})
+			within(t, 2*time.Second, "all but the pending ones are settled", func() bool { r.flushAll(); return r.load.records.Load() == 3 })
+			r.onLost(context.Background(), nil, ours)
+			r.onAssigned(context.Background(), nil, ours)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJournal()
+			r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+				j.note(m)
+				if m.Origin.Offset < 3 {
+					return Pending
+				}
+				return Settled
+			})
+			before(t, r, tp)
+			p := r.lookup(tp)
+			p.begin(position{0, 1}, false)
+			handled := j.count()
+			// While nobody of us had the partition the log was cut at 5, by an unclean election, and has grown again.
+			r.receive(tp, epochs(epochs(records(0, 10), 0, 1), 5, 2), [16]byte{1})
+			within(t, 2*time.Second, "what is new is handled", func() bool { return j.count() >= handled+8 })
+			if got := j.of(0)[handled:]; !slices.Equal(got, []int64{0, 1, 2, 5, 6, 7, 8, 9}) {
+				t.Errorf("handled %v, want those before 3, which were not settled, and from 5 on", got)
+			}
+		})
 	}
 }

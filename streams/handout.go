@@ -1,6 +1,10 @@
 package streams
 
-import "time"
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
 
 // stop ends the handing out of records: what runs ends, what waits is dropped.
 func (p *partition) stop() {
@@ -104,6 +108,7 @@ func (p *partition) refill() bool {
 		p.queue[0] = nil
 		p.queue = p.queue[1:]
 	}
+	p.doubt(records)
 	messages := p.slab.messages(records)
 	var now time.Time
 	if p.r.cfg.MaxAge > 0 {
@@ -132,10 +137,24 @@ func (p *partition) recall() {
 	if p.before == nil {
 		return
 	}
-	if end, ok := p.recalls(p.before); ok {
-		p.known, p.knownTo = p.before, end
+	if end, epoch, ok := p.recalls(p.before); ok {
+		p.known, p.knownTo, p.knownEpoch = p.before, end, epoch
 	}
 	p.before = nil
+}
+
+// doubt ends what is known where records have a higher leader epoch: the log was cut since, and these are others.
+func (p *partition) doubt(records []*kgo.Record) {
+	if p.known == nil || records[len(records)-1].LeaderEpoch <= p.knownEpoch {
+		return
+	}
+	for _, r := range records {
+		if r.LeaderEpoch > p.knownEpoch {
+			p.knownTo = min(p.knownTo, r.Offset)
+			p.r.cfg.Forgotten(p.topic, p.partition)
+			return
+		}
+	}
 }
 
 // isKnown says whether the offset was settled the last time the partition was ours.
@@ -147,27 +166,28 @@ func (p *partition) isKnown(offset int64) bool {
 	return p.known.knows(offset)
 }
 
-// recalls says whether what the assignment before this one knew still holds, and up to which offset. It does not when the
+// recalls says whether what the assignment before this one knew still holds, and up to which offset and leader epoch. It does not when the
 // topic is another one, or when somebody went back behind what we had committed: there the records are wanted again.
-func (p *partition) recalls(before *partition) (end int64, ok bool) {
+func (p *partition) recalls(before *partition) (end int64, epoch int32, ok bool) {
 	start, id, forgotten := p.start, p.topicID, p.forgotten
 	if forgotten {
-		return 0, false
+		return 0, -1, false
 	}
-	end, ok = before.holds(start, id)
+	end, epoch, ok = before.holds(start, id)
 	if !ok {
 		p.r.cfg.Forgotten(p.topic, p.partition)
 	}
-	return end, ok
+	return end, epoch, ok
 }
 
-// holds says whether, for an assignment that begins at start, the offsets still mean what they meant to this one, and up to which.
-func (p *partition) holds(start int64, id [16]byte) (end int64, ok bool) {
+// holds says whether, for an assignment that begins at start, the offsets still mean what they meant to this one, up to which offset and leader
+// epoch.
+func (p *partition) holds(start int64, id [16]byte) (end int64, epoch int32, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var none [16]byte
 	another := id != p.topicID && id != none && p.topicID != none
-	return p.expected, p.start >= 0 && start >= p.committed.offset && !another
+	return p.expected, p.epoch, p.start >= 0 && start >= p.committed.offset && !another
 }
 
 // quit is for a worker that did not begin what it was given.

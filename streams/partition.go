@@ -35,43 +35,46 @@ type partition struct {
 	// listed says that the crew has it in its list, and is guarded by the crew.
 	listed bool
 
-	mu        sync.Mutex
-	before    *partition // the earlier assignment: it must be done first, and knows what was settled then
-	replaced  *partition // what this one replaced when the log was cut: given up together
-	blocked   bool       // before is not done
-	window    window
-	queue     [][]*kgo.Record // not looked at yet
-	schedule  schedule
-	slab      slab
-	pace      pace
-	stretch   *worker            // that has a stretch, if one has
-	running   int                // workers that handle messages of this partition
-	over      bool               // done is closed
-	complete  bool               // nothing more will come
-	released  bool               // no longer counted in the reader's totals
-	pending   map[int64]struct{} // handed out, and waiting for their ticket
-	quiet     chan struct{}
-	known     *partition // the earlier assignment, as far as it says what is settled already
-	knownTo   int64
-	topicID   [16]byte
-	start     int64    // where this assignment began to read; negative: not known yet
-	expected  int64    // the offset after the last record added; negative: not known yet
-	watermark int64    // the end of the log as the last fetch saw it
-	committed position // the last commit that is known to have been stored, or where we began
-	forgotten bool     // what before knows does not count
-	restate   bool     // commit the beginning, though nothing is settled yet
-	changes   uint64   // how often anything was settled
-	sent      uint64   // changes up to the last commit
-	metadata  string   // of that commit
-	beyond    []span   // what the owner before us settled beyond its commit, as far as it was not read yet
-	crash     crash
+	mu          sync.Mutex
+	before      *partition // the earlier assignment: it must be done first, and knows what was settled then
+	replaced    *partition // what this one replaced when the log was cut: given up together
+	blocked     bool       // before is not done
+	window      window
+	queue       [][]*kgo.Record // not looked at yet
+	schedule    schedule
+	slab        slab
+	pace        pace
+	stretch     *worker            // that has a stretch, if one has
+	running     int                // workers that handle messages of this partition
+	over        bool               // done is closed
+	complete    bool               // nothing more will come
+	released    bool               // no longer counted in the reader's totals
+	pending     map[int64]struct{} // handed out, and waiting for their ticket
+	quiet       chan struct{}
+	known       *partition // the earlier assignment, as far as it says what is settled already
+	knownTo     int64
+	knownEpoch  int32
+	topicID     [16]byte
+	start       int64    // where this assignment began to read; negative: not known yet
+	expected    int64    // the offset after the last record added; negative: not known yet
+	watermark   int64    // the end of the log as the last fetch saw it
+	committed   position // the last commit that is known to have been stored, or where we began
+	forgotten   bool     // what before knows does not count
+	restate     bool     // commit the beginning, though nothing is settled yet
+	changes     uint64   // how often anything was settled
+	sent        uint64   // changes up to the last commit
+	metadata    string   // of that commit
+	beyond      []span   // what the owner before us settled beyond its commit, as far as it was not read yet
+	beyondEpoch int32    // up to which leader epoch that holds
+	epoch       int32    // the highest of the records read; -1: there is none
+	crash       crash
 }
 
 func newPartition(r *Reader, tp topicPartition) *partition {
 	p := &partition{
 		topicPartition: tp, r: r, done: make(chan struct{}), halted: make(chan struct{}),
 		window: newWindow(position{-1, -1}), schedule: newSchedule(), slab: newSlab(r.cfg.Stream, tp), pending: map[int64]struct{}{},
-		committed: position{-1, -1}, start: -1, expected: -1, watermark: -1,
+		committed: position{-1, -1}, epoch: -1, beyondEpoch: -1, start: -1, expected: -1, watermark: -1,
 	}
 	p.crash.begin(p)
 	p.owned, p.disown = context.WithCancelCause(r.life)
@@ -108,7 +111,8 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte) (records, by
 		size := sizeOf(r)
 		p.window.Add(r.Offset, r.LeaderEpoch, size)
 		bytes += size
-		if p.wasSettled(r.Offset) {
+		p.epoch = max(p.epoch, r.LeaderEpoch)
+		if p.wasSettled(r.Offset, r.LeaderEpoch) {
 			p.settled(r.Offset, r.Offset)
 		}
 	}
@@ -192,10 +196,10 @@ func (p *partition) dirty(limit int) (checkpoint, bool) {
 	}
 	if held { // what is settled beyond is said once nothing holds it back
 		c.at, c.held = at, true
-		c.metadata = writeBeyond(at.offset, mark, func(func(span) bool) {}, limit)
+		c.metadata = writeBeyond(at.offset, p.epoch, mark, func(func(span) bool) {}, limit)
 		return c, true
 	}
-	c.metadata = writeBeyond(c.at.offset, mark, p.allBeyond, limit)
+	c.metadata = writeBeyond(c.at.offset, p.spanEpoch(), mark, p.allBeyond, limit)
 	return c, urgent || c.at.offset != p.committed.offset || c.metadata != p.metadata
 }
 
