@@ -149,7 +149,16 @@ func (w *world) deadlyActor(ctx context.Context, t *testing.T, path string) int 
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stdout, cmd.Stderr = log, log
 	_ = cmd.Run() // the exit code says it
+	if ctx.Err() != nil && (cmd.ProcessState == nil || signalled(cmd.ProcessState, syscall.SIGTERM)) {
+		return 0 // it was asked to stop before it was there to hear it
+	}
 	return cmd.ProcessState.ExitCode()
+}
+
+// signalled says whether a process ended by a signal it had no handler for.
+func signalled(p *os.ProcessState, s syscall.Signal) bool {
+	status, ok := p.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == s
 }
 
 // ready is how many messages of a queue no consumer has; -1: there is no such queue.

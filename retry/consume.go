@@ -28,11 +28,14 @@ const (
 // is then remembered for when the message is handed out again.
 type Handle func(ctx context.Context, m *stepwell.Message, t Ticket) Outcome
 
-// Run declares the queues and calls handle for each message that comes to the instant queue, until stop ends; it returns when
-// all calls have, and is nil for a stop that was asked for. When work ends, calls are cancelled and what is not settled goes back.
+// Run declares the queues, unless Declare has, and calls handle for each message that comes to the instant queue, until stop ends;
+// it returns when all calls have, and is nil for a stop that was asked for. When work ends, calls are cancelled and what is not
+// settled goes back.
 func (r *Retrier) Run(stop, work context.Context, handle Handle) error {
-	if err := r.Declare(stop); err != nil {
-		return asked(stop, err)
+	if !r.declared.Load() {
+		if err := r.Declare(stop); err != nil {
+			return asked(stop, err)
+		}
 	}
 	jobs := make(chan queue.Delivery)
 	var workers sync.WaitGroup

@@ -82,6 +82,7 @@ type Retrier struct {
 	parked    parked
 	name      string // of this process
 
+	declared atomic.Bool
 	paused   atomic.Bool
 	changed  chan struct{}
 	inFlight atomic.Int64
@@ -138,6 +139,7 @@ func (r *Retrier) Declare(ctx context.Context) error {
 	if err := r.cfg.Broker.Declare(ctx, r.topology.Specs()); err != nil {
 		return fmt.Errorf("declare the queues of stream %s: %w", r.cfg.Stream, err)
 	}
+	r.declared.Store(true)
 	return nil
 }
 
