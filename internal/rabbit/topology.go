@@ -3,7 +3,10 @@ package rabbit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -65,13 +68,14 @@ func (b *Broker) Declare(ctx context.Context, specs []queue.Spec) error {
 // cutPause is how long a declaration waits whose connection was cut, which is known a moment before the session has ended.
 const cutPause = 50 * time.Millisecond
 
-// isCut says that the error is about the connection, not about what was asked.
+// isCut says that the error is about the connection, not about what was asked: the client's own errors, and those of the network.
 func isCut(err error) bool {
-	switch code(err) {
-	case amqp.FrameError, amqp.ChannelError, amqp.ConnectionForced:
-		return true
+	var e *amqp.Error
+	if errors.As(err, &e) {
+		return e != amqp.ErrChannelMax && (!e.Server || e.Code == amqp.ConnectionForced)
 	}
-	return false
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF)
 }
 
 // rank orders targets before those that point to them.

@@ -143,3 +143,25 @@ func TestEverythingEndsWithRun(t *testing.T) {
 		t.Error("Run twice: no error")
 	}
 }
+
+func TestCutsWhileQueuesAreDeclaredAreNoError(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		proxy := newProxy(t, url)
+		b, _ := run(t, Config{URLs: []string{proxy.url}, BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond})
+		declare(t, b, n.specs())
+		for round := range 80 {
+			done := make(chan error, 1)
+			go func() { done <- b.Declare(t.Context(), n.specs()) }()
+			select { // at another moment of the declaration in each round
+			case err := <-done:
+				done <- err
+			case <-time.After(time.Duration(round%40) * 100 * time.Microsecond):
+			}
+			proxy.cut()
+			if err := <-done; err != nil {
+				t.Fatalf("round %d: %v", round, err)
+			}
+		}
+	})
+}
