@@ -36,6 +36,18 @@ type Rabbit struct {
 // is and ends it with the test.
 func StartRabbitMQ(t testing.TB, version string, o RabbitOptions) *Rabbit {
 	t.Helper()
+	node, err := local.StartRabbit(t.Context(), findRabbit(t, version), t.TempDir(), o)
+	check(t, err)
+	t.Cleanup(func() { check(t, node.Close()) })
+	return newRabbit(t, node)
+}
+
+func newRabbit(t testing.TB, node *local.Rabbit) *Rabbit {
+	return &Rabbit{Version: node.Version, URL: node.URL(), TLSURL: node.TLSURL(), Certs: node.Certs, t: t, node: node}
+}
+
+func findRabbit(t testing.TB, version string) local.RabbitDist {
+	t.Helper()
 	if testing.Short() {
 		notRun(t, "a private RabbitMQ is not started with -short")
 	}
@@ -47,11 +59,11 @@ func StartRabbitMQ(t testing.TB, version string, o RabbitOptions) *Rabbit {
 	if err != nil {
 		notRun(t, "no RabbitMQ to start: run `make brokers`")
 	}
-	node, err := local.StartRabbit(t.Context(), dist, t.TempDir(), o)
-	check(t, err)
-	t.Cleanup(func() { check(t, node.Close()) })
-	return &Rabbit{Version: node.Version, URL: node.URL(), TLSURL: node.TLSURL(), Certs: node.Certs, t: t, node: node}
+	return dist
 }
+
+// Name is what the nodes of its cluster call the node.
+func (r *Rabbit) Name() string { return r.node.Name() }
 
 // Kill ends the node with SIGKILL and returns when it is gone.
 func (r *Rabbit) Kill() { r.t.Helper(); check(r.t, r.node.Kill()) }

@@ -97,14 +97,9 @@ func store(t *testing.T, url, queue string) {
 // anew only seconds after a start.
 func fetch(t *testing.T, url, queue string) string {
 	t.Helper()
-	conn, err := amqp.Dial(url)
+	body, err := get(url, queue)
 	check(t, err)
-	defer func() { _ = conn.Close() }()
-	ch, err := conn.Channel()
-	check(t, err)
-	m, _, err := ch.Get(queue, true)
-	check(t, err)
-	return string(m.Body)
+	return body
 }
 
 func trust(t *testing.T, c Certs) (*x509.CertPool, tls.Certificate) {

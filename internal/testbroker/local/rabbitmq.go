@@ -19,6 +19,9 @@ type RabbitOptions struct {
 	// ClientCerts makes the TLS listener refuse who shows no certificate
 	// that is signed by Certs.CA.
 	ClientCerts bool
+	// Join is a running node whose cluster this one becomes a member of: see
+	// StartRabbitCluster.
+	Join *Rabbit
 }
 
 // Rabbit is one RabbitMQ node of our own.
@@ -30,7 +33,8 @@ type Rabbit struct {
 	dir   string // its folder, as we see it
 	in    string // its folder, as the node sees it
 	ports *Ports
-	epmd  *process
+	names int      // port of the epmd that knows the nodes of its cluster
+	epmd  *process // nil for a node that has joined another
 	node  *process
 }
 
@@ -49,7 +53,10 @@ func StartRabbit(ctx context.Context, dist RabbitDist, dir string, o RabbitOptio
 	if err != nil {
 		return nil, err
 	}
-	r := &Rabbit{Version: dist.Version, dist: dist, dir: dir, in: dist.inside(dir), ports: ports}
+	r := &Rabbit{Version: dist.Version, dist: dist, dir: dir, in: dist.inside(dir), ports: ports, names: ports.At(rabbitEpmd)}
+	if o.Join != nil {
+		r.names = o.Join.names
+	}
 	if err := r.setUp(o); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -58,6 +65,9 @@ func StartRabbit(ctx context.Context, dist RabbitDist, dir string, o RabbitOptio
 	}
 	return r, nil
 }
+
+// Name is what the nodes of a cluster call this one.
+func (r *Rabbit) Name() string { return fmt.Sprintf("stepwell%d@localhost", r.ports.At(rabbitAMQP)) }
 
 // Addr is the host and port of the AMQP listener.
 func (r *Rabbit) Addr() string { return r.ports.Addr(rabbitAMQP) }
@@ -136,6 +146,9 @@ func (r *Rabbit) setUp(o RabbitOptions) error {
 		r.Certs = certs
 		conf = append(conf, r.tlsConf(o.ClientCerts)...)
 	}
+	if o.Join != nil {
+		conf = append(conf, r.joinConf(o.Join)...)
+	}
 	files := map[string]string{
 		"rabbitmq.conf": strings.Join(conf, "\n") + "\n",
 		// How long an expired message waits that met no queue. The broker's own three minutes are long in a test.
@@ -148,7 +161,10 @@ func (r *Rabbit) setUp(o RabbitOptions) error {
 			return fmt.Errorf("set up a RabbitMQ node: %w", err)
 		}
 	}
-	epmd := r.dist.command(context.Background(), r.dir, r.env(), "epmd", "-address", "127.0.0.1", "-port", fmt.Sprint(r.ports.At(rabbitEpmd)))
+	if o.Join != nil {
+		return nil
+	}
+	epmd := r.dist.command(context.Background(), r.dir, r.env(), "epmd", "-address", "127.0.0.1", "-port", fmt.Sprint(r.names))
 	var err error
 	r.epmd, err = startProcess(epmd, filepath.Join(r.dir, "epmd.log"))
 	return err
@@ -178,7 +194,7 @@ func (r *Rabbit) env() []string {
 		"PATH=" + r.dist.path(), "LANG=C.UTF-8", "HOME=" + r.in,
 		// With this the start script becomes the node, so that its pid is the node's.
 		"RABBITMQ_ALLOW_INPUT=1",
-		fmt.Sprintf("RABBITMQ_NODENAME=stepwell%d@localhost", r.ports.At(rabbitAMQP)),
+		"RABBITMQ_NODENAME=" + r.Name(),
 		"RABBITMQ_CONF_ENV_FILE=/dev/null",
 		"RABBITMQ_CONFIG_FILE=" + at("rabbitmq.conf"),
 		"RABBITMQ_ADVANCED_CONFIG_FILE=" + at("advanced.config"),
@@ -189,7 +205,7 @@ func (r *Rabbit) env() []string {
 		"RABBITMQ_FEATURE_FLAGS_FILE=" + at("flags"),
 		"RABBITMQ_GENERATED_CONFIG_DIR=" + at("generated"),
 		fmt.Sprintf("RABBITMQ_DIST_PORT=%d", r.ports.At(rabbitDist)),
-		fmt.Sprintf("ERL_EPMD_PORT=%d", r.ports.At(rabbitEpmd)),
+		fmt.Sprintf("ERL_EPMD_PORT=%d", r.names),
 		"ERL_EPMD_ADDRESS=127.0.0.1",
 		"RABBITMQ_SERVER_START_ARGS=+Bi -noinput",
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 2:2 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}",
