@@ -38,10 +38,7 @@ func TestNothingIsLost(t *testing.T) {
 		t.Fatalf("%s: %v", timeVariable, err)
 	}
 	child := buildChild(t)
-	for _, release := range []string{"oldest", "newest"} {
-		if only := os.Getenv(releaseVariable); only != "" && only != release {
-			continue
-		}
+	for _, release := range releases() {
 		t.Run(release, func(t *testing.T) {
 			t.Parallel()
 			s := &site{
@@ -50,7 +47,7 @@ func TestNothingIsLost(t *testing.T) {
 				kafka:  testbroker.StartKafka(t, testbroker.KafkaOptions{}),
 			}
 			end := time.Now().Add(length)
-			for _, c := range chosen(length > 0) {
+			for _, c := range chosen(scenarios(), length > 0) {
 				t.Run(c.name, func(t *testing.T) { s.test(t, c, choices(seed, release+c.name)) })
 			}
 			for n := 1; time.Now().Before(end) && !t.Failed(); n++ {
@@ -63,9 +60,16 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
+func releases() []string {
+	if only := os.Getenv(releaseVariable); only != "" {
+		return []string{only}
+	}
+	return []string{"oldest", "newest"}
+}
+
 // chosen are the scenarios to run once.
-func chosen(all bool) []scenario {
-	return slices.DeleteFunc(scenarios(), func(c scenario) bool {
+func chosen(from []scenario, all bool) []scenario {
+	return slices.DeleteFunc(from, func(c scenario) bool {
 		return !all && !c.short && os.Getenv(onlyVariable) == "" || !matches(c.name)
 	})
 }

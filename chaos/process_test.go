@@ -34,17 +34,16 @@ func (r *run) spawn() *process { return r.spawnWith(nil) }
 
 func (r *run) spawnWith(more settings) *process {
 	r.t.Helper()
-	u, err := url.Parse(r.rabbit.URL)
-	r.check(err)
-	u.Host = r.toRabbit.Addr()
 	p := &process{r: r, cmd: exec.Command(r.child), address: freeAddress(r), ended: make(chan struct{})}
 	r.spawned++
 	p.log = fmt.Sprintf("%s.%d.log", r.ledger, r.spawned)
 	env := settings{
-		"CHAOS_LEDGER": r.ledger, "CHAOS_KAFKA_PROXY": r.toKafka.Addr(),
-		"APP_NAME": r.app, "KAFKA_BROKERS": r.kafka.Bootstrap, "RABBITMQ_URL": u.String(), "STREAMS_ORDERS_TOPICS": r.topic,
+		"CHAOS_LEDGER": r.ledger, "APP_NAME": r.app, "KAFKA_BROKERS": r.kafka.Bootstrap, "RABBITMQ_URL": r.urls(), "STREAMS_ORDERS_TOPICS": r.topic,
 		"RETRY_COUNT": fmt.Sprint(retries), "RETRY_DELAY": r.delay().String(), "RETRY_PREFETCH": "50",
 		"KAFKA_SESSION_TIMEOUT": "6s", "RABBITMQ_CONFIRM_TIMEOUT": "5s", "SHUTDOWN_TIMEOUT": "15s", "SERVER_ADDRESS": p.address,
+	}
+	if r.toKafka != nil {
+		env["CHAOS_KAFKA_PROXY"] = r.toKafka.Addr()
 	}
 	maps.Copy(env, r.env)
 	maps.Copy(env, more)
@@ -65,6 +64,22 @@ func (r *run) spawnWith(more settings) *process {
 	r.actors = append(r.actors, p)
 	r.t.Cleanup(p.cleanUp)
 	return p
+}
+
+// urls are where the actors find RabbitMQ: behind the proxy, or at each node of the cluster, from another one on each time.
+func (r *run) urls() string {
+	r.t.Helper()
+	if r.rabbits == nil {
+		u, err := url.Parse(r.rabbit.URL)
+		r.check(err)
+		u.Host = r.toRabbit.Addr()
+		return u.String()
+	}
+	var all []string
+	for i := range r.rabbits {
+		all = append(all, r.rabbits[(r.spawned+i)%len(r.rabbits)].URL)
+	}
+	return strings.Join(all, ",")
 }
 
 // dying starts an actor that kills itself at the n-th hit of a mark.

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -36,7 +37,7 @@ func (r *run) channel() *amqp.Channel {
 }
 
 func (r *run) tryChannel() (*amqp.Channel, error) {
-	conn, err := amqp.Dial(r.rabbit.URL)
+	conn, err := r.dial()
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +46,22 @@ func (r *run) tryChannel() (*amqp.Channel, error) {
 	}
 	r.connections = append(r.connections, conn)
 	return conn.Channel()
+}
+
+// dial connects to the first node that answers.
+func (r *run) dial() (*amqp.Connection, error) {
+	if r.rabbits == nil {
+		return amqp.Dial(r.rabbit.URL)
+	}
+	var errs []error
+	for _, node := range r.rabbits {
+		conn, err := amqp.Dial(node.URL)
+		if err == nil {
+			return conn, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
 }
 
 // disconnect closes all connections that the run has opened itself. Their nodes may have been killed since.
@@ -57,7 +74,7 @@ func (r *run) disconnect() {
 
 // waiting is how many messages wait for another try; one where nobody can tell.
 func (r *run) waiting() int {
-	conn, err := amqp.Dial(r.rabbit.URL)
+	conn, err := r.dial()
 	if err != nil {
 		return 1
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +33,8 @@ const (
 // site is a Kafka and a RabbitMQ for scenarios that run one after the other.
 type site struct {
 	release, child string
-	rabbit         *testbroker.Rabbit
+	rabbit         *testbroker.Rabbit   // of a cluster the first node
+	rabbits        []*testbroker.Rabbit // all nodes of a cluster, which is reached without a proxy; else none
 	kafka          *testbroker.Cluster
 }
 
@@ -107,10 +109,13 @@ func (s *site) perform(t *testing.T, c scenario, random *rand.Rand) ledger.Repor
 func (s *site) start(t *testing.T, c scenario, random *rand.Rand) *run {
 	name := fmt.Sprintf("c%d", time.Now().UnixNano()%1e12)
 	r := &run{site: s, t: t, random: random, app: name, topic: name + ".v1", env: c.env}
-	u, err := url.Parse(s.rabbit.URL)
-	r.check(err)
-	r.toRabbit, r.toKafka = r.proxy(u.Host), r.proxy(s.kafka.Bootstrap)
-	r.client, err = kgo.NewClient(kgo.SeedBrokers(s.kafka.Bootstrap), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(time.Second))
+	if s.rabbits == nil {
+		u, err := url.Parse(s.rabbit.URL)
+		r.check(err)
+		r.toRabbit, r.toKafka = r.proxy(u.Host), r.proxy(s.kafka.Bootstrap)
+	}
+	var err error
+	r.client, err = kgo.NewClient(kgo.SeedBrokers(strings.Split(s.kafka.Bootstrap, ",")...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(time.Second))
 	r.check(err)
 	t.Cleanup(r.client.Close)
 	made, err := kadm.NewClient(r.client).CreateTopic(t.Context(), partitions, -1, nil, r.topic)
