@@ -35,13 +35,25 @@ func killRabbitMQAndAnActor(r *run) {
 	r.rabbit.Start()
 }
 
-// alarm holds back whoever publishes, and does something meanwhile.
-func (r *run) alarm(do func()) {
+// memoryAlarm holds back whoever publishes, and does something meanwhile.
+func (r *run) memoryAlarm(do func()) {
 	r.rabbit.Ctl("set_vm_memory_high_watermark", "0.00000001")
 	r.pause(2 * time.Second)
 	do()
 	r.pause(time.Second)
 	r.rabbit.Ctl("set_vm_memory_high_watermark", "0.6")
+}
+
+// diskAlarm has RabbitMQ find its disk full: it wants more of it to be free than there is.
+func (r *run) diskAlarm(do func()) {
+	r.rabbit.Ctl("set_disk_free_limit", "900000GB")
+	if status := r.rabbit.Ctl("-q", "status"); !strings.Contains(status, "disk space alarm") {
+		r.complain("RabbitMQ finds enough room on its disk: %s", status)
+	}
+	r.pause(7 * time.Second) // longer than a confirm may take
+	do()
+	r.pause(time.Second)
+	r.rabbit.Ctl("set_disk_free_limit", "50MB")
 }
 
 func closeConnections(r *run) {

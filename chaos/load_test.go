@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,7 +42,7 @@ func (l *load) run(ctx context.Context) {
 	defer ticker.Stop()
 	for ; ctx.Err() == nil; <-ticker.C {
 		for range rate / int(time.Second/tick) {
-			l.produce(l.number(1))
+			l.produce(l.number(1), usual)
 		}
 	}
 }
@@ -49,8 +50,20 @@ func (l *load) run(ctx context.Context) {
 // burst produces n more at once, all of which fail twice.
 func (l *load) burst(n int) {
 	for first := l.number(4 * n); n > 0; n-- {
-		l.produce(first - first%4 + 4*n - 1)
+		l.produce(first-first%4+4*n-1, usual)
 	}
+}
+
+// special is what follows the number in a record's value, and the reason with which such a record must end in the dead set, if it must.
+type special struct{ text, reason string }
+
+// usual are records of some weight.
+var usual = special{text: strings.Repeat("0", 200)}
+
+// once produces one record that fails twice, unless it comes to something else.
+func (l *load) once(s special) {
+	first := l.number(4)
+	l.produce(first-first%4+3, s)
 }
 
 // number takes so many sequence numbers and returns the first.
@@ -62,11 +75,11 @@ func (l *load) number(n int) int {
 }
 
 // produce hands the record over to the client, which tries for ever: it has none in doubt at the end.
-func (l *load) produce(n int) {
+func (l *load) produce(n int, s special) {
 	record := ledger.Record{Key: n % 50, Sequence: n}
 	l.r.client.Produce(context.Background(), &kgo.Record{
 		Topic: l.r.topic, Partition: int32((n + n/40) % partitions),
-		Key: fmt.Append(nil, record.Key), Value: fmt.Appendf(nil, "%d %0200d", n, 0),
+		Key: fmt.Append(nil, record.Key), Value: fmt.Appendf(nil, "%d %s", n, s.text),
 	}, func(k *kgo.Record, err error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -75,7 +88,11 @@ func (l *load) produce(n int) {
 			return
 		}
 		l.next[k.Partition] = max(l.next[k.Partition], k.Offset+1)
-		l.r.watch.produced(ledger.Position{Partition: k.Partition, Offset: k.Offset}, record)
+		p := ledger.Position{Partition: k.Partition, Offset: k.Offset}
+		if s.reason != "" {
+			l.r.watch.doom(p, s.reason)
+		}
+		l.r.watch.produced(p, record)
 	})
 }
 

@@ -155,6 +155,14 @@ func (r *run) position(d *amqp.Delivery) ledger.Position {
 	if d.Headers["x-death"] != nil && d.RoutingKey == r.queue("dead_set") { // where messages are only published
 		r.dragged++
 	}
+	p := r.idOf(d)
+	if reason, ok := d.Headers["x-stepwell-reason"].(string); ok && d.RoutingKey == r.queue("dead_set") {
+		r.end.Reasons[p] = reason
+	}
+	return p
+}
+
+func (r *run) idOf(d *amqp.Delivery) ledger.Position {
 	parts := strings.Split(d.MessageId, ":")
 	if len(parts) != 3 || parts[0] != r.topic {
 		r.complain("a message with the id %q is in %s", d.MessageId, d.RoutingKey)

@@ -9,7 +9,7 @@ import (
 
 // scenarios are the faults, each alone.
 func scenarios() []scenario {
-	return slices.Concat(processes(), rabbits(), kafkas(), networks(), operators(), marks())
+	return slices.Concat(processes(), poisons(), rabbits(), kafkas(), networks(), operators(), marks())
 }
 
 func processes() []scenario {
@@ -29,8 +29,10 @@ func rabbits() []scenario {
 		{name: "RabbitMQ is killed, twice", fault: killRabbitMQ},
 		{name: "RabbitMQ is killed when thousands of messages expire", fault: killRabbitMQAtExpiry},
 		{name: "RabbitMQ and an actor are killed at once", fault: killRabbitMQAndAnActor},
-		{name: "memory alarm", fault: func(r *run) { r.alarm(func() {}) }},
-		{name: "an actor is killed under a memory alarm", fault: func(r *run) { r.alarm(r.killOne) }},
+		{name: "memory alarm", fault: func(r *run) { r.memoryAlarm(func() {}) }},
+		{name: "an actor is killed under a memory alarm", fault: func(r *run) { r.memoryAlarm(r.killOne) }},
+		{name: "disk alarm", fault: func(r *run) { r.diskAlarm(func() {}) }},
+		{name: "an actor is killed under a disk alarm", fault: func(r *run) { r.diskAlarm(r.killOne) }},
 		{name: "an operator closes all connections", fault: closeConnections},
 		{
 			name: "slow handlers outlive their connection, then all actors are killed",

@@ -109,6 +109,7 @@ func (s *site) perform(t *testing.T, c scenario, random *rand.Rand) ledger.Repor
 func (s *site) start(t *testing.T, c scenario, random *rand.Rand) *run {
 	name := fmt.Sprintf("c%d", time.Now().UnixNano()%1e12)
 	r := &run{site: s, t: t, random: random, app: name, topic: name + ".v1", env: c.env}
+	r.end.Reasons = map[ledger.Position]string{}
 	if s.rabbits == nil {
 		u, err := url.Parse(s.rabbit.URL)
 		r.check(err)

@@ -110,6 +110,13 @@ func (w *watch) remove(all ...ledger.Position) {
 	}
 }
 
+// doom notes a record that must end in the dead set.
+func (w *watch) doom(p ledger.Position, reason string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.book.Doom(p, reason)
+}
+
 // done is how many records are done, and rest dead.
 func (w *watch) done() (done, dead int) {
 	w.mu.Lock()

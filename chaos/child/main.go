@@ -30,6 +30,9 @@ const (
 	everyVariable  = "CHAOS_SLOW_EVERY"  // two of how many are slow; a multiple of 40, default 400
 )
 
+// killer ends the value of a record that ends the process in that attempt.
+const killer = " kills %d"
+
 func main() {
 	w, err := ledger.Append(os.Getenv(ledgerVariable))
 	if err != nil {
@@ -68,6 +71,10 @@ func handler(w *ledger.Writer, s slowness) stepwell.Handler {
 		}
 		if err := w.Write(e); err != nil {
 			panic(err)
+		}
+		if bytes.HasSuffix(m.Value, fmt.Appendf(nil, killer, m.Attempt)) {
+			time.Sleep(30 * time.Millisecond) // others are under way
+			os.Exit(1)
 		}
 		verdict := work(ctx, e, s)
 		e.Kind = kind(verdict)

@@ -16,6 +16,7 @@ type Book struct {
 	rules    Rules
 	produced map[Position]Record
 	removed  map[Position]bool
+	doomed   map[Position]string
 	records  map[Position]*history
 	wrong    []string
 	wrongs   int
@@ -39,7 +40,7 @@ type outcome struct {
 
 // NewBook makes an empty book.
 func NewBook(rules Rules) *Book {
-	return &Book{rules: rules, produced: map[Position]Record{}, removed: map[Position]bool{}, records: map[Position]*history{}}
+	return &Book{rules: rules, produced: map[Position]Record{}, removed: map[Position]bool{}, doomed: map[Position]string{}, records: map[Position]*history{}}
 }
 
 // Produced notes a record that Kafka has confirmed.
@@ -47,6 +48,9 @@ func (b *Book) Produced(p Position, r Record) { b.produced[p] = r }
 
 // Remove notes that an operator, or Kafka's retention, took a record away, or may have: it was counted just before.
 func (b *Book) Remove(p Position) { b.removed[p] = true }
+
+// Doom notes a record that nothing can help: it must rest in the dead set in the end, with this reason, whatever its calls said.
+func (b *Book) Doom(p Position, reason string) { b.doomed[p] = reason }
 
 // Settled says whether a call of the record has ended with a verdict.
 func (b *Book) Settled(p Position) bool {
@@ -123,7 +127,7 @@ func (b *Book) complain(format string, args ...any) {
 func (b *Book) Committed(partition int32, from, next int64) {
 	for offset := from; offset < next; offset++ {
 		p := Position{partition, offset}
-		if !b.Settled(p) && !b.removed[p] {
+		if !b.Settled(p) && !b.removed[p] && b.doomed[p] == "" {
 			b.complain("%v: not settled, but partition %d is committed up to %d", p, partition, next)
 			return
 		}
@@ -154,10 +158,11 @@ func (h *history) restsDead(tries int) bool {
 	return h.mayBeDead(last, tries)
 }
 
-// Over says whether nothing is left to do: all records are done, have a reason to rest in the dead set, or were removed.
+// Over says whether nothing is left to do: all records are done, have a reason to rest in the dead set, or were removed. Of doomed
+// ones it cannot tell.
 func (b *Book) Over() bool {
 	for p := range b.produced {
-		if h := b.records[p]; !b.removed[p] && (h == nil || !h.done && !h.restsDead(b.rules.Tries)) {
+		if h := b.records[p]; !b.removed[p] && b.doomed[p] == "" && (h == nil || !h.done && !h.restsDead(b.rules.Tries)) {
 			return false
 		}
 	}

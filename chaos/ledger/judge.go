@@ -6,12 +6,16 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/stepwell/stepwell"
 )
 
 // End is what a run left behind, when all actors were gone.
 type End struct {
 	// Queues are the records in each queue, once for each copy.
 	Queues map[string][]Position
+	// Reasons are those of the messages in the dead set.
+	Reasons map[Position]string
 	// Held is how many more messages an operator's delete may have taken, of which it is not known which they were.
 	Held int
 	// Committed is where a next actor would go on in each partition.
@@ -48,6 +52,7 @@ func (b *Book) Judge(end End, entries []Entry) Report {
 	if len(r.Lost) <= end.Held {
 		r.Lost = nil
 	}
+	b.doomedOnly(end.Reasons)
 	b.authentic(entries)
 	b.inOrder(entries)
 	r.Wrong = b.wrong
@@ -66,7 +71,7 @@ func (b *Book) resting(end End, r *Report) map[Position]bool {
 			if _, ok := b.produced[p]; !ok {
 				b.complain("%v: in queue %s, but it was never produced", p, name)
 			}
-			if strings.HasSuffix(name, ".dead_set") && (h == nil || !h.everDead(b.rules.Tries)) {
+			if strings.HasSuffix(name, ".dead_set") && b.doomed[p] == "" && (h == nil || !h.everDead(b.rules.Tries)) {
 				b.complain("%v: in the dead set without a reason", p)
 			}
 			if resting[p] || h != nil && h.done {
@@ -77,6 +82,20 @@ func (b *Book) resting(end End, r *Report) map[Position]bool {
 	}
 	r.Resting = len(resting)
 	return resting
+}
+
+// doomedOnly complains about doomed records that do not rest in the dead set with their reason, and about others that have such a reason.
+func (b *Book) doomedOnly(reasons map[Position]string) {
+	for p, want := range b.doomed {
+		if got := reasons[p]; got != want {
+			b.complain("%v: its reason in the dead set is %q and should be %q", p, got, want)
+		}
+	}
+	for p, got := range reasons {
+		if b.doomed[p] == "" && got != stepwell.ReasonExhausted && got != stepwell.ReasonDeadLetter {
+			b.complain("%v: in the dead set with the reason %q", p, got)
+		}
+	}
 }
 
 func (h *history) everDead(tries int) bool {
@@ -127,7 +146,7 @@ func (b *Book) inOrder(entries []Entry) {
 			ended[e.Position] = true
 		case !began[e.Position]:
 			began[e.Position] = true
-			if ok && !ended[p] && !b.removed[p] {
+			if ok && !ended[p] && !b.removed[p] && b.doomed[p] == "" {
 				b.complain("%v: began before %v of the same key had ended", e.Position, p)
 			}
 		}

@@ -86,6 +86,38 @@ func TestTheJudgeFindsWhatIsLostAndWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestWhatIsDoomedMustRestInTheDeadSetWithItsReasonAndNothingElseMay(t *testing.T) {
+	dead := map[string][]Position{"a.b.dead_set": {{0, 1}}}
+	for _, c := range []struct {
+		name    string
+		entries []Entry
+		end     End
+		wrong   string
+	}{
+		{"it rests there", join(call(0, 1, Done), call(1, 1, Began), call(2, 1, Done)), End{Queues: dead, Reasons: map[Position]string{{0, 1}: "crash_loop"}}, ""},
+		{"it has another reason", join(call(0, 1, Done), call(2, 1, Done)), End{Queues: dead, Reasons: map[Position]string{{0, 1}: "exhausted"}}, "should be"},
+		{"it is not there", join(call(0, 1, Done), call(1, 1, Done), call(2, 1, Done)), End{}, "should be"},
+		{
+			"a healthy one is there too", join(call(0, 1, Done), call(2, 1, Dead)),
+			End{Queues: map[string][]Position{"a.b.dead_set": {{0, 1}, {0, 2}}}, Reasons: map[Position]string{{0, 1}: "crash_loop", {0, 2}: "crash_loop"}}, "with the reason",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, entries := story(c.entries...)
+			b.Doom(Position{0, 1}, "crash_loop")
+			b.Committed(0, 0, 3)
+			c.end.Committed = everything
+			r := b.Judge(c.end, entries)
+			if len(r.Lost) > 0 {
+				t.Errorf("lost: %v", r.Lost)
+			}
+			if said := strings.Join(r.Wrong, "; "); (c.wrong == "") != (said == "") || !strings.Contains(said, c.wrong) {
+				t.Errorf("wrong: %q, want %q", said, c.wrong)
+			}
+		})
+	}
+}
+
 func TestACommitPastARecordWithoutAVerdictIsSeen(t *testing.T) {
 	b, _ := story(join(call(0, 1, Done), call(1, 1, Cancelled))...)
 	b.Committed(0, 0, 1)
