@@ -1,5 +1,5 @@
 # What people and CI run. `make` alone explains.
-.PHONY: help run test quick lint generate bench brokers chaos mutations
+.PHONY: help run test quick lint generate bench brokers chaos mutations soak
 .DEFAULT_GOAL := help
 
 RUNNER := go run ./internal/testbroker/run
@@ -19,6 +19,9 @@ quick: ## only the tests that need no broker
 
 chaos: ## kill everything under load, for CHAOS_TIME (30m) on top of each fault once; CHAOS_SEED repeats a run
 	CI=true CHAOS_TIME=$${CHAOS_TIME:-30m} go test -count=1 -v -timeout 24h -run TestNothingIsLost ./chaos
+
+soak: ## steady work with failures and restarts for SOAK_TIME (30m): nothing is lost, and nothing grows
+	CI=true SOAK_TIME=$${SOAK_TIME:-30m} go test -count=1 -v -timeout 24h -run TestASoak ./chaos
 
 mutations: ## break the promise on purpose, in a dozen ways, and see that the chaos tests find each
 	CI=true go test -count=1 -v -tags mutations -timeout 3h -run TestEveryMutation ./chaos

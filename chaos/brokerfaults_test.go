@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -60,6 +61,20 @@ func closeConnections(r *run) {
 	for range 2 {
 		r.rabbit.Ctl("close_all_connections", "chaos")
 		r.sometime(2 * time.Second)
+	}
+}
+
+// changePassword has RabbitMQ refuse the actors when they come again, for a while.
+func changePassword(r *run) {
+	r.rabbit.Ctl("change_password", "guest", "another")
+	r.toRabbit.Cut()
+	for _, p := range r.actors {
+		r.until("it says that it cannot work", time.Minute, func() bool { return !p.ready() })
+	}
+	r.sometime(5 * time.Second)
+	r.rabbit.Ctl("change_password", "guest", "guest")
+	for _, p := range r.actors {
+		r.until("it works again", time.Minute, p.ready)
 	}
 }
 
@@ -144,14 +159,11 @@ func cutLog(r *run) {
 	r.until("they read on", time.Minute, func() bool { return r.watch.beyond(cut[r.topic]) })
 }
 
-// unacked is how many messages of the queue are with consumers.
+// unacked is how many messages of the queue are with consumers: as the queue itself knows it, since what list_queues says is up to five
+// seconds old.
 func (r *run) unacked(name string) int {
 	r.t.Helper()
-	for line := range strings.Lines(r.rabbit.Ctl("-q", "list_queues", "name", "messages_unacknowledged")) {
-		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == name {
-			return atoi(r, fields[1])
-		}
-	}
-	r.t.Fatalf("no queue %s", name)
-	return 0
+	const ask = `{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)),
+		{ok, {_, Held}, _} = ra:local_query(amqqueue:get_pid(Q), fun rabbit_fifo:query_messages_checked_out/1), Held.`
+	return atoi(r, strings.TrimSpace(r.rabbit.Ctl("-q", "eval", fmt.Sprintf(ask, name))))
 }

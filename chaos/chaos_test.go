@@ -37,12 +37,12 @@ func TestNothingIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%s: %v", timeVariable, err)
 	}
-	child := buildChild(t)
+	child, jumper := buildChild(t), jumper(t)
 	for _, release := range releases() {
 		t.Run(release, func(t *testing.T) {
 			t.Parallel()
 			s := &site{
-				release: release, child: child,
+				release: release, child: child, jumper: jumper,
 				rabbit: testbroker.StartRabbitMQ(t, release, testbroker.RabbitOptions{}),
 				kafka:  testbroker.StartKafka(t, testbroker.KafkaOptions{}),
 			}

@@ -19,6 +19,11 @@ func operators() []scenario {
 			scenario{name: "an operator deletes the queue: " + kind, fault: func(r *run) { r.removed(kind, r.deleteQueue) }},
 			scenario{name: "an operator deletes the queue and declares it again: " + kind, fault: func(r *run) { r.removed(kind, r.deleteQueue, r.declare) }},
 			scenario{name: "an operator purges the queue: " + kind, fault: func(r *run) { r.removed(kind, r.purgeQueue) }},
+			scenario{name: "an operator declares the queue with other arguments, and deletes it again: " + kind, fault: func(r *run) {
+				r.removed(kind, r.deleteQueue, r.declareOtherwise)
+				r.pause(3 * time.Second)
+				r.removed(kind, r.deleteQueue)
+			}},
 		)
 	}
 	return append(all,
@@ -52,7 +57,9 @@ func (r *run) counted(name string, do func(name string)) {
 	r.t.Helper()
 	deliveries := r.consume(name, false)
 	taken := r.all(deliveries)
-	r.end.Held += r.unacked(name) - len(taken)
+	held := r.unacked(name) - len(taken)
+	r.t.Logf("%s: %d can be had, actors have %d", name, len(taken), held)
+	r.end.Held += held
 	do(name)
 	r.watch.remove(append(taken, r.all(deliveries)...)...)
 }
@@ -82,6 +89,13 @@ func (r *run) declare(name string) {
 		args["x-dead-letter-strategy"], args["x-overflow"] = "at-least-once", "reject-publish"
 	}
 	_, err := r.channel().QueueDeclare(name, true, false, false, false, args)
+	r.check(err)
+}
+
+// declareOtherwise makes a queue that nobody but an operator would.
+func (r *run) declareOtherwise(name string) {
+	r.t.Helper()
+	_, err := r.channel().QueueDeclare(name, true, false, false, false, amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(1_000_000)})
 	r.check(err)
 }
 

@@ -34,7 +34,7 @@ func (r *run) spawn() *process { return r.spawnWith(nil) }
 
 func (r *run) spawnWith(more settings) *process {
 	r.t.Helper()
-	p := &process{r: r, cmd: exec.Command(r.child), address: freeAddress(r), ended: make(chan struct{})}
+	p := &process{r: r, cmd: exec.Command(r.program), address: freeAddress(r), ended: make(chan struct{})}
 	r.spawned++
 	p.log = fmt.Sprintf("%s.%d.log", r.ledger, r.spawned)
 	env := settings{

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"slices"
 	"syscall"
 	"time"
 )
@@ -58,6 +59,23 @@ func suspendAnActor(r *run) {
 	p.signal(syscall.SIGSTOP)
 	r.pause(9 * time.Second) // the session is six
 	p.signal(syscall.SIGCONT)
+	r.pause(2 * time.Second)
+}
+
+// newDelay rolls out another delay, whose queue is another one; both generations are killed.
+func newDelay(r *run) {
+	r.delays = append(r.delays, 900*time.Millisecond)
+	env := settings{"RETRY_DELAY": r.delays[0].String()}
+	old := slices.Clone(r.actors)
+	p := r.spawnWith(env)
+	r.until("it is ready", time.Minute, p.ready)
+	r.sometime(2 * time.Second)
+	p.kill()
+	old[0].kill()
+	r.spawnWith(env)
+	r.pause(2 * time.Second)
+	r.spawnWith(env)
+	old[1].leave()
 	r.pause(2 * time.Second)
 }
 

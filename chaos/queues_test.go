@@ -23,10 +23,18 @@ func (r *run) delay() time.Duration {
 }
 
 // delayed is the kind of the queue in which failed messages wait.
-func (r *run) delayed() string { return fmt.Sprintf("delay.%d", r.delay().Milliseconds()) }
+func (r *run) delayed() string { return delayed(r.delay()) }
+
+func delayed(d time.Duration) string { return fmt.Sprintf("delay.%d", d.Milliseconds()) }
 
 // kinds are the queues of a run; all but the dead set, the last, must be empty in the end.
-func (r *run) kinds() []string { return []string{"instant", r.delayed(), "dead_set"} }
+func (r *run) kinds() []string {
+	all := []string{"instant", r.delayed()}
+	for _, d := range r.delays {
+		all = append(all, delayed(d))
+	}
+	return append(all, "dead_set")
+}
 
 // channel opens a channel to RabbitMQ itself, not through the proxy, which ends with the run.
 func (r *run) channel() *amqp.Channel {
@@ -80,7 +88,7 @@ func (r *run) waiting() int {
 	}
 	defer func() { _ = conn.Close() }() // it was only asked
 	n := 0
-	for _, kind := range r.kinds()[:2] {
+	for _, kind := range r.kinds()[:len(r.kinds())-1] {
 		ch, err := conn.Channel()
 		if err != nil {
 			return 1

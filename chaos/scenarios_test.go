@@ -9,7 +9,7 @@ import (
 
 // scenarios are the faults, each alone.
 func scenarios() []scenario {
-	return slices.Concat(processes(), poisons(), rabbits(), kafkas(), networks(), operators(), marks())
+	return slices.Concat(processes(), poisons(), clocks(), rabbits(), kafkas(), networks(), operators(), marks())
 }
 
 func processes() []scenario {
@@ -20,6 +20,7 @@ func processes() []scenario {
 		{name: "an actor is stopped, three times", fault: stopAnActor},
 		{name: "an actor is stopped while its handlers are slow", env: settings{"CHAOS_SLOW": "6s", "SHUTDOWN_TIMEOUT": "4s"}, fault: stopAnActor},
 		{name: "members join and leave every three seconds", fault: rebalanceStorm},
+		{name: "actors with another RETRY_DELAY work beside the old ones and replace them", fault: newDelay},
 		{name: "an actor is suspended for longer than its session", fault: suspendAnActor},
 	}
 }
@@ -34,6 +35,8 @@ func rabbits() []scenario {
 		{name: "disk alarm", fault: func(r *run) { r.diskAlarm(func() {}) }},
 		{name: "an actor is killed under a disk alarm", fault: func(r *run) { r.diskAlarm(r.killOne) }},
 		{name: "an operator closes all connections", fault: closeConnections},
+		{name: "the password is another one after a cut, and is set back", fault: changePassword},
+		{name: "records of 16 MiB and more, and RabbitMQ and an actor are killed", env: settings{"RABBITMQ_CONFIRM_TIMEOUT": "20s"}, fault: largeRecords},
 		{
 			name: "slow handlers outlive their connection, then all actors are killed",
 			env:  settings{"CHAOS_SLOW": "2s", "CHAOS_SLOW_EVERY": "40"}, fault: cutSlowlyAndKill,
@@ -94,7 +97,7 @@ func networks() []scenario {
 // several are some of the faults one after the other, in bad weather. Those that need actors with settings of their own stay alone.
 func several() scenario {
 	return scenario{name: "several at random", fault: func(r *run) {
-		all := slices.DeleteFunc(scenarios(), func(c scenario) bool { return c.env != nil })
+		all := slices.DeleteFunc(scenarios(), func(c scenario) bool { return c.env != nil || c.jumps })
 		r.toRabbit.Set(proxy.Weather{Latency: time.Duration(r.random.IntN(20)) * time.Millisecond})
 		for range 2 + r.random.IntN(3) {
 			c := all[r.random.IntN(len(all))]

@@ -23,6 +23,7 @@ const (
 	partitions = 4
 	rate       = 400 // records a second
 	retries    = 3
+	mostBytes  = 40 << 20 // of a record
 	// linger is how long the load goes on after the faults.
 	linger = 2 * time.Second
 	// patience is how long nothing may happen before a run is judged as it is; settleLimit bounds the whole wait.
@@ -33,8 +34,9 @@ const (
 // site is a Kafka and a RabbitMQ for scenarios that run one after the other.
 type site struct {
 	release, child string
-	rabbit         *testbroker.Rabbit   // of a cluster the first node
-	rabbits        []*testbroker.Rabbit // all nodes of a cluster, which is reached without a proxy; else none
+	jumper         func() (string, error) // builds an actor whose clock jumps
+	rabbit         *testbroker.Rabbit     // of a cluster the first node
+	rabbits        []*testbroker.Rabbit   // all nodes of a cluster, which is reached without a proxy; else none
 	kafka          *testbroker.Cluster
 }
 
@@ -43,6 +45,7 @@ type scenario struct {
 	name  string
 	short bool // part of the selection for every day
 	env   settings
+	jumps bool // the actors' clocks can jump
 	fault func(r *run)
 }
 
@@ -57,7 +60,9 @@ type run struct {
 	app, topic        string
 	client            *kgo.Client
 	toRabbit, toKafka *proxy.Proxy
+	program           string // the actors'
 	env               settings
+	delays            []time.Duration // that some actors have instead of the usual one
 	actors            []*process
 	spawned           int
 	ledger            string
@@ -110,16 +115,22 @@ func (s *site) start(t *testing.T, c scenario, random *rand.Rand) *run {
 	name := fmt.Sprintf("c%d", time.Now().UnixNano()%1e12)
 	r := &run{site: s, t: t, random: random, app: name, topic: name + ".v1", env: c.env}
 	r.end.Reasons = map[ledger.Position]string{}
+	r.program = s.child
+	if c.jumps {
+		program, err := s.jumper()
+		r.check(err)
+		r.program = program
+	}
 	if s.rabbits == nil {
 		u, err := url.Parse(s.rabbit.URL)
 		r.check(err)
 		r.toRabbit, r.toKafka = r.proxy(u.Host), r.proxy(s.kafka.Bootstrap)
 	}
 	var err error
-	r.client, err = kgo.NewClient(kgo.SeedBrokers(strings.Split(s.kafka.Bootstrap, ",")...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(time.Second))
+	r.client, err = kgo.NewClient(kgo.SeedBrokers(strings.Split(s.kafka.Bootstrap, ",")...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(time.Second), kgo.ProducerBatchMaxBytes(mostBytes))
 	r.check(err)
 	t.Cleanup(r.client.Close)
-	made, err := kadm.NewClient(r.client).CreateTopic(t.Context(), partitions, -1, nil, r.topic)
+	made, err := kadm.NewClient(r.client).CreateTopic(t.Context(), partitions, -1, map[string]*string{"max.message.bytes": kadm.StringPtr(fmt.Sprint(mostBytes))}, r.topic)
 	r.check(err)
 	r.check(made.Err)
 	r.ledger = filepath.Join(t.TempDir(), "ledger")

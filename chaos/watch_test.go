@@ -117,6 +117,18 @@ func (w *watch) doom(p ledger.Position, reason string) {
 	w.book.Doom(p, reason)
 }
 
+// clock is how far ahead the clock of a process was when it wrote last.
+func (w *watch) clock(pid int) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := len(w.entries) - 1; i >= 0; i-- {
+		if w.entries[i].Process == pid {
+			return time.Until(w.entries[i].Time)
+		}
+	}
+	return 0
+}
+
 // done is how many records are done, and rest dead.
 func (w *watch) done() (done, dead int) {
 	w.mu.Lock()

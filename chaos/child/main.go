@@ -34,6 +34,7 @@ const (
 const killer = " kills %d"
 
 func main() {
+	clock()
 	w, err := ledger.Append(os.Getenv(ledgerVariable))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -2,6 +2,11 @@
 //
 //	CHAOS_RESULTS=/tmp/results make chaos
 //	go run ./chaos/proof /tmp/results docs/PROOF.md
+//
+// and the table that a soak has made, from a file whose name ends in .md:
+//
+//	SOAK_TABLE=/tmp/soak.md make soak
+//	go run ./chaos/proof /tmp/soak.md docs/PROOF.md
 package main
 
 import (
@@ -29,10 +34,10 @@ func main() {
 	}
 }
 
-// The table stands between these lines.
+// The tables stand between lines with these names.
 const (
-	begin = "<!-- results -->\n"
-	end   = "<!-- end of results -->\n"
+	ofRuns = "results"
+	ofSoak = "soak"
 )
 
 func write(results, page string) error {
@@ -44,14 +49,18 @@ func write(results, page string) error {
 	if err != nil {
 		return fmt.Errorf("read the page: %w", err)
 	}
+	name, made := ofSoak, string(data)
+	if !strings.HasSuffix(results, ".md") {
+		name = ofRuns
+		if made, err = table(data); err != nil {
+			return err
+		}
+	}
+	begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->\n"
 	before, rest, found := strings.Cut(string(text), begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
-		return fmt.Errorf("%s has no place for results", page)
-	}
-	made, err := table(data)
-	if err != nil {
-		return err
+		return fmt.Errorf("%s has no place for the %s", page, name)
 	}
 	if err := os.WriteFile(page, []byte(before+begin+made+end+after), 0o600); err != nil {
 		return fmt.Errorf("write the page: %w", err)
