@@ -134,5 +134,5 @@ type Retry struct {
 	Policy   string        `key:"policy" default:"linear" doc:"linear: the n-th wait is delay + (n-1)·step."`
 	Delay    time.Duration `key:"delay" default:"5s" doc:"The first wait."`
 	Step     time.Duration `key:"step" default:"0s" doc:"What each further wait is longer. Each distinct wait is a queue, and 24 are the limit."`
-	Prefetch int           `key:"prefetch" default:"200" doc:"Most retries that may wait in this process at once; 1 … 2000."`
+	Prefetch int           `key:"prefetch" default:"200" doc:"Retries that this process takes from RabbitMQ at once, those that run included; 1 … 2000. Fewer while handlers are slow, and never fewer than CONCURRENCY + 1. Their bytes have no limit: count with as many of the largest message."`
 }
