@@ -25,7 +25,9 @@ type App struct {
 	Streams Streams
 	// Use is the middleware of all streams, outermost first, around that of each stream.
 	Use []stepwell.Middleware
-	// Start runs before any message. Its error ends the actor; Stop is not called then.
+	// Start runs before any message. Its error ends the actor; Stop is not called then. It does not wait for the brokers, which may be away for
+	// long: connections to RabbitMQ are being made beside it, those to Kafka when it has returned, and queues are declared after that.
+	// Those of package embedded run by then, so that it may write to them.
 	Start func(context.Context, *Env) error
 	// Stop runs after the last message. Its context ends with the shutdown budget.
 	Stop func(context.Context) error
