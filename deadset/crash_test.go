@@ -27,7 +27,7 @@ func ids(t *testing.T, b queue.Broker, name string) (all []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range w.Deliveries() {
+	for d := range w.Deliveries() {
 		all = append(all, d.ID)
 	}
 	if _, err := w.Close(t.Context()); err != nil {
@@ -198,7 +198,7 @@ func TestMessagesThatWereLookedAtTooOftenAreRenewedInTheirOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := w.Deliveries(); len(d) != 1 || d[0].ID != "t:0:1" || d[0].Returns > 10 {
+		if d, err := queue.Gather(t.Context(), w); err != nil || len(d) != 1 || d[0].ID != "t:0:1" || d[0].Returns > 10 {
 			t.Errorf("left: %+v", d)
 		}
 	})

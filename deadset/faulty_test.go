@@ -70,28 +70,42 @@ func (l *faultyLease) Window(ctx context.Context, most, maxBytes int) (queue.Win
 	if err != nil {
 		return nil, err
 	}
-	return &faultyWindow{w, l.f}, nil
+	return newFaultyWindow(w, l.f), nil
 }
 
 func (l *faultyLease) Release() { l.Lease.Release(); l.f.step() }
 
 type faultyWindow struct {
 	queue.Window
-	f *faulty
+	f         *faulty
+	out       chan queue.Delivery
+	forwarder sync.WaitGroup
+	closed    chan struct{}
 }
 
-func (w *faultyWindow) Deliveries() []queue.Delivery {
-	var all []queue.Delivery
-	for _, d := range w.Window.Deliveries() {
-		d.Session = &faultySession{d.Session, w.f}
-		all = append(all, d)
-	}
-	return all
+func newFaultyWindow(of queue.Window, f *faulty) *faultyWindow {
+	w := &faultyWindow{Window: of, f: f, out: make(chan queue.Delivery), closed: make(chan struct{})}
+	w.forwarder.Go(func() {
+		defer close(w.out)
+		for d := range of.Deliveries() {
+			d.Session = &faultySession{d.Session, f}
+			select {
+			case w.out <- d:
+			case <-w.closed:
+				return
+			}
+		}
+	})
+	return w
 }
+
+func (w *faultyWindow) Deliveries() <-chan queue.Delivery { return w.out }
 
 func (w *faultyWindow) Close(ctx context.Context) (int, error) {
 	w.f.step()
+	close(w.closed)
 	depth, err := w.Window.Close(ctx)
+	w.forwarder.Wait()
 	w.f.step()
 	return depth, err
 }

@@ -2,6 +2,7 @@ package deadset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -105,7 +106,7 @@ func (s *Set) look(ctx context.Context, count int) (Page, error) {
 		return page, err
 	}
 	// What is published anew goes to the end of the queue. So look again: what is shown is what the next delete would act on.
-	if _, err := s.step(ctx, lease, windowSize, s.renew); err != nil {
+	if _, err := s.step(ctx, lease, s.renewal(), queue.WindowSize); err != nil {
 		return Page{}, err
 	}
 	page, _, err = s.read(ctx, lease, count)
@@ -114,12 +115,13 @@ func (s *Set) look(ctx context.Context, count int) (Page, error) {
 
 // read shows the oldest messages. old says that some were handed out too often.
 func (s *Set) read(ctx context.Context, lease queue.Lease, count int) (page Page, old bool, err error) {
-	w, err := lease.Window(ctx, min(count, windowSize), s.cfg.WalkBytes)
+	w, err := lease.Window(ctx, min(count, queue.WindowSize), s.cfg.WalkBytes)
 	if err != nil {
 		return page, false, err
 	}
 	page.Depth = w.Depth()
-	for _, d := range w.Deliveries() {
+	all, err := queue.Gather(ctx, w)
+	for _, d := range all {
 		entry, pointer := view(d)
 		if pointer != nil {
 			page.pointers = append(page.pointers, pointed{len(page.Messages), pointer})
@@ -127,6 +129,6 @@ func (s *Set) read(ctx context.Context, lease queue.Lease, count int) (page Page
 		page.Messages = append(page.Messages, entry)
 		old = old || d.Returns > worn
 	}
-	_, err = w.Close(ctx)
-	return page, old, err
+	_, closeErr := w.Close(ctx)
+	return page, old, errors.Join(err, closeErr)
 }

@@ -123,7 +123,7 @@ func TestPeekReplayAndDeleteOnRabbitMQ(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := envelope.Decode(w.Deliveries()[0].Message)
+		e, err := envelope.Decode((<-w.Deliveries()).Message)
 		if err != nil || e.Message.Attempt != 1 || e.Message.Replays != 1 || e.AttemptsTotal != 4 || !e.DiedAt.IsZero() || e.Message.Origin.Offset != 8 {
 			t.Errorf("%+v, %v", e, err)
 		}

@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -31,16 +29,14 @@ type Config struct {
 type Result struct {
 	// Requested is the count that was asked for, Done how many messages it was done to: only those count that are seen to be gone.
 	// Left is how many were in the dead set afterwards, as far as that is known.
-	// LeftOut is how many of the oldest a replay passed over because they killed the process.
-	Requested, Done, Left, LeftOut int
+	// LeftOut is how many of the oldest a replay passed over because they killed the process, TooLarge how many because they are larger than
+	// what may be published: they stay.
+	Requested, Done, Left, LeftOut, TooLarge int
 	// Stopped says why it stopped half way; empty: it did not.
 	Stopped string
 }
 
-const (
-	windowSize   = 2000
-	defaultBytes = 64 << 20
-)
+const defaultBytes = 64 << 20
 
 // Set is the dead set of one stream.
 type Set struct {
@@ -73,33 +69,22 @@ func (s *Set) Replay(ctx context.Context, count int) (Result, error) {
 
 // ReplayAll is Replay for the count oldest messages, also those that killed the process.
 func (s *Set) ReplayAll(ctx context.Context, count int) (Result, error) {
-	return s.replay(ctx, count, func(queue.Delivery) bool { return true })
+	return s.replay(ctx, count, nil)
 }
 
 func (s *Set) replay(ctx context.Context, count int, which func(queue.Delivery) bool) (Result, error) {
-	r, err := s.walk(ctx, count, which, func(ctx context.Context, all []queue.Delivery) (int, error) {
-		return s.move(ctx, s.cfg.Instant, all, replayed)
-	})
+	r, err := s.walk(ctx, errand{count, which, func(ctx context.Context, d queue.Delivery, done func(error)) {
+		s.publisher.Publish(ctx, s.cfg.Instant, replayed(d), done)
+	}})
 	if err != nil {
 		return r, fmt.Errorf("replay: %w", err)
 	}
 	return r, nil
 }
 
-// harmless says that a message did not kill the process.
-func harmless(d queue.Delivery) bool {
-	return envelope.FailureOf(d.Message).Reason != stepwell.ReasonCrashLoop
-}
-
 // Delete removes the count oldest messages for good. The result is true also beside an error.
 func (s *Set) Delete(ctx context.Context, count int) (Result, error) {
-	all := func(queue.Delivery) bool { return true }
-	r, err := s.walk(ctx, count, all, func(_ context.Context, all []queue.Delivery) (int, error) {
-		for _, d := range all {
-			d.Ack()
-		}
-		return len(all), nil
-	})
+	r, err := s.walk(ctx, errand{count, nil, func(_ context.Context, _ queue.Delivery, done func(error)) { done(nil) }})
 	if err != nil {
 		return r, fmt.Errorf("delete: %w", err)
 	}

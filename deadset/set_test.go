@@ -123,14 +123,15 @@ func TestReplayMovesTheOldestWithAFullBudgetAndOnceMoreReplayed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, d := range w.Deliveries() {
+		all, err := queue.Gather(t.Context(), w)
+		for i, d := range all {
 			e, err := envelope.Decode(d.Message)
 			if err != nil || string(e.Message.Value) != fmt.Sprint(i) || e.Message.Attempt != 1 || e.Message.Replays != 1 || e.AttemptsTotal != 4 || !e.DiedAt.IsZero() {
 				t.Errorf("replayed: %+v, %v", e, err)
 			}
 		}
-		if len(w.Deliveries()) != 3 {
-			t.Errorf("%d replayed", len(w.Deliveries()))
+		if err != nil || len(all) != 3 {
+			t.Errorf("%d replayed, %v", len(all), err)
 		}
 	})
 }

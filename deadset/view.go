@@ -13,7 +13,7 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// maxShown is how much of a value or key an entry shows, in bytes.
+// maxShown is how much of a value, a key or a header an entry shows, in bytes.
 const maxShown = 64 << 10
 
 // maxDepth is how deep a value shown as JSON may be nested: common readers of our answer take 256 levels.
@@ -28,16 +28,19 @@ const (
 
 // Entry is a dead message as a person looks at it. Key and value are null where the record's were.
 type Entry struct {
-	ID          string     `json:"id"`
-	Stream      string     `json:"stream"`
-	Channel     string     `json:"channel,omitempty"`
-	Topic       string     `json:"topic"`
-	Partition   int32      `json:"partition"`
-	Offset      int64      `json:"offset"`
-	Key         any        `json:"key"`
-	KeyEncoding string     `json:"key_encoding,omitempty"`
-	Timestamp   *time.Time `json:"timestamp,omitempty"`
-	Headers     []Header   `json:"headers"`
+	ID          string `json:"id"`
+	Stream      string `json:"stream"`
+	Channel     string `json:"channel,omitempty"`
+	Topic       string `json:"topic"`
+	Partition   int32  `json:"partition"`
+	Offset      int64  `json:"offset"`
+	Key         any    `json:"key"`
+	KeyEncoding string `json:"key_encoding,omitempty"`
+	// KeyTruncated says that only the first 64 KiB of the key are shown, of KeySize bytes, which is 0 where all are.
+	KeyTruncated bool       `json:"key_truncated,omitempty"`
+	KeySize      int64      `json:"key_size,omitempty"`
+	Timestamp    *time.Time `json:"timestamp,omitempty"`
+	Headers      []Header   `json:"headers"`
 	// Value is JSON where it is JSON, else text where it is that, else base64: Encoding says which.
 	Value    any    `json:"value"`
 	Encoding string `json:"encoding,omitempty"`
@@ -64,6 +67,9 @@ type Header struct {
 	Key      string `json:"key"`
 	Value    any    `json:"value"`
 	Encoding string `json:"encoding,omitempty"`
+	// Truncated says that only the first 64 KiB are shown, of Size bytes, which is 0 where all are.
+	Truncated bool  `json:"truncated,omitempty"`
+	Size      int64 `json:"size,omitempty"`
 }
 
 // view shows a message, also one that nobody can read. pointer is its envelope where its value is only in Kafka.
@@ -111,7 +117,10 @@ func readable(e *envelope.Envelope) Entry {
 // record shows what came from Kafka.
 func (e *Entry) record(m *stepwell.Message) {
 	e.Headers, e.Size = headers(m.Headers), int64(len(m.Value))
-	e.Key, e.KeyEncoding, _ = words(m.Key)
+	e.Key, e.KeyEncoding, e.KeyTruncated = words(m.Key)
+	if e.KeyTruncated {
+		e.KeySize = int64(len(m.Key))
+	}
 	e.Value, e.Encoding, e.Truncated = shown(m.Value)
 }
 
@@ -166,7 +175,9 @@ func headers(all []stepwell.Header) []Header {
 	shown := make([]Header, 0, len(all))
 	for _, h := range all {
 		one := Header{Key: text(h.Key)}
-		one.Value, one.Encoding, _ = words(h.Value)
+		if one.Value, one.Encoding, one.Truncated = words(h.Value); one.Truncated {
+			one.Size = int64(len(h.Value))
+		}
 		shown = append(shown, one)
 	}
 	return shown

@@ -60,6 +60,27 @@ func TestNilAndEmptyAreToldApart(t *testing.T) {
 	}
 }
 
+func TestKeysAndHeadersThatAreCutSaySo(t *testing.T) {
+	const kib64 = 64 << 10
+	key := strings.Repeat("k", kib64+1)
+	e := envelope.Envelope{Message: stepwell.Message{
+		ID: "t:0:0", Attempt: 1, Key: []byte(key),
+		Headers: []stepwell.Header{{Key: "long", Value: []byte("\xff" + key)}, {Key: "just", Value: []byte(key[:kib64])}, {Key: "short", Value: []byte("v")}},
+	}}
+	entry := deadset.View(queue.Delivery{Message: e.Encode()})
+	if entry.Key != key[:kib64] || !entry.KeyTruncated || entry.KeySize != kib64+1 || entry.Truncated {
+		t.Errorf("key of %d bytes, truncated %t, size %d; value truncated %t", len(entry.Key.(string)), entry.KeyTruncated, entry.KeySize, entry.Truncated)
+	}
+	want := []deadset.Header{
+		{Key: "long", Value: base64.StdEncoding.EncodeToString([]byte("\xff" + key[:kib64-1])), Encoding: "base64", Truncated: true, Size: kib64 + 2},
+		{Key: "just", Value: key[:kib64], Encoding: "text"},
+		{Key: "short", Value: "v", Encoding: "text"},
+	}
+	if !slices.Equal(entry.Headers, want) {
+		t.Errorf("headers shown as %.300v", entry.Headers)
+	}
+}
+
 func TestAnEntryTellsWhereAMessageCameFromAndWhatBecameOfIt(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	e := envelope.Envelope{

@@ -1,44 +1,62 @@
 package deadset
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/stepwell/stepwell/internal/failpoint"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// closeTime bounds the end of a window: acks, the rest given back, the queue looked at.
-const closeTime = 30 * time.Second
+const (
+	// closeTime bounds the end of a window: acks, the rest given back, the queue looked at.
+	closeTime = 30 * time.Second
+	// stallTime is how long no confirm may come before a walk gives up: a broker under an alarm may not answer for hours.
+	stallTime = 10 * time.Second
+	// graceTime is how long the confirms of what is under way may take when a walk was given up.
+	graceTime = 2 * time.Second
+)
 
-// act acks those messages that it is done with, and says how many.
-type act func(ctx context.Context, all []queue.Delivery) (int, error)
+// errand is what a walk is for.
+type errand struct {
+	most int // messages
+	// which it is about; it leaves the others where they are. Nil: all.
+	which func(queue.Delivery) bool
+	// act begins with a message and calls done once, from any goroutine, with nil when the message may be acked.
+	act func(ctx context.Context, d queue.Delivery, done func(error))
+}
 
-// walk acts on the count oldest messages of that kind, window by window, and on no more than there were at the start. Those it leaves out stay
-// at the head of the queue: where they fill a window it sees nothing beyond them.
-func (s *Set) walk(ctx context.Context, count int, which func(queue.Delivery) bool, do act) (r Result, err error) {
+// walk runs the errand on the oldest messages, and on none that was not there at the start. Those it leaves out stay at the head of the
+// queue: where they fill a window it sees nothing beyond them.
+func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
 	s.forget()
 	defer s.forget()
-	r.Requested = count
+	r.Requested = e.most
 	lease, err := s.cfg.Broker.Lease(ctx, s.cfg.Queue)
 	if err != nil {
 		return r, err
 	}
 	defer lease.Release()
-	for first, more := true, true; more && r.Done < count && err == nil; first = false {
-		limit, passed := count-r.Done, 0
-		if r.LeftOut > 0 {
-			limit = windowSize
-		}
+	there := math.MaxInt // how many of the oldest are those of the start: what a replay brings back comes behind them
+	for first, more := true, true; more && err == nil; first = false {
 		var st step
-		st, err = s.step(ctx, lease, limit, pick(which, count-r.Done, &passed, do))
-		if first && err == nil {
-			count = min(count, st.depth) // those that arrive meanwhile are not ours
+		most := e.most + r.LeftOut + r.TooLarge
+		if e.which != nil {
+			most += queue.WindowSize // so many may be left out
 		}
+		st, err = s.step(ctx, lease, e, min(most, there))
+		if first && err == nil {
+			there = st.depth
+		}
+		there -= st.done
+		e.most -= st.done
 		r.Done += st.done
-		more = st.done > 0 || passed > r.LeftOut
-		r.LeftOut = max(r.LeftOut, passed)
+		more = e.most > 0 && there > 0 && (st.done > 0 || st.leftOut+st.tooLarge > r.LeftOut+r.TooLarge)
+		r.LeftOut, r.TooLarge = max(r.LeftOut, st.leftOut), max(r.TooLarge, st.tooLarge)
 		if err == nil || st.depth > 0 { // else there was no window, and what the one before showed still holds
 			r.Left = st.after
 		}
@@ -49,54 +67,122 @@ func (s *Set) walk(ctx context.Context, count int, which func(queue.Delivery) bo
 	return r, err
 }
 
-// pick is do for at most so many messages, of that kind; passed tells how many others came before the last of them.
-func pick(which func(queue.Delivery) bool, most int, passed *int, do act) act {
-	return func(ctx context.Context, all []queue.Delivery) (int, error) {
-		chosen := make([]queue.Delivery, 0, min(most, len(all)))
-		for _, d := range all {
-			if len(chosen) == most {
-				break
-			}
-			if !which(d) {
-				*passed++
-				continue
-			}
-			chosen = append(chosen, d)
-		}
-		return do(ctx, chosen)
-	}
-}
+// step is what became of one window: how many messages there were, how many of those seen were left out or were too large for the
+// broker, how many are known to be gone, how many there are now.
+type step struct{ depth, leftOut, tooLarge, done, after int }
 
-// step is what became of one window: how many messages there were, how many are known to be gone, how many there are now.
-type step struct{ depth, done, after int }
-
-func (s *Set) step(ctx context.Context, lease queue.Lease, limit int, do act) (st step, err error) {
-	w, err := lease.Window(ctx, min(limit, windowSize), s.cfg.WalkBytes)
+// step runs the errand in one window, on some of the oldest so many.
+func (s *Set) step(ctx context.Context, lease queue.Lease, e errand, oldest int) (st step, err error) {
+	w, err := lease.Window(ctx, oldest, s.cfg.WalkBytes)
 	if err != nil {
 		return st, err
 	}
-	st.depth = w.Depth()
 	failpoint.Hit("walk held")
-	acked, err := do(ctx, w.Deliveries())
+	c := course{errand: e, outcomes: make(chan outcome, queue.WindowSize)} // takes all that is held: who comes too late finds room
+	err = c.run(ctx, w.Deliveries())
 	failpoint.Hit("walk acked")
 	// Also after an error, and beyond a context that is over: what is confirmed elsewhere must be removed.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
 	after, closeErr := w.Close(closing)
 	failpoint.Hit("walk closed")
-	st.done, st.after = gone(st.depth, acked, after, closeErr)
+	st = step{depth: w.Depth(), leftOut: c.leftOut, tooLarge: c.tooLarge, done: c.acked, after: after}
+	if closeErr != nil { // acks have no confirm: only what the queue shows counts
+		st.done = min(st.done, max(0, st.depth-after))
+	}
 	return st, errors.Join(err, closeErr)
 }
 
-// gone says how many of those acked are known to be gone, and how many messages are left. Acks have no confirm: where the window's
-// end went wrong, only what the queue shows counts.
-func gone(depth, acked, after int, closeErr error) (done, left int) {
+// outcome is what became of a message.
+type outcome struct {
+	d   queue.Delivery
+	err error
+}
+
+// course is the state of an errand in one window.
+type course struct {
+	errand
+	underWay, acked   int
+	leftOut, tooLarge int   // and held: they fill the window
+	err               error // the first
+	outcomes          chan outcome
+}
+
+// run begins with each message as it comes and acks it once that has succeeded. It returns when the fate of all it began with is known,
+// or was not in time: then messages may rest in both places.
+func (c *course) run(ctx context.Context, deliveries <-chan queue.Delivery) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	ended := ctx.Done()
+	patience := time.NewTimer(stallTime)
+	defer patience.Stop()
+	for {
+		in := deliveries
+		if !c.wants() {
+			in = nil
+		}
+		if in == nil {
+			failpoint.Hit("walk published")
+			if c.underWay == 0 {
+				return c.err
+			}
+		}
+		select {
+		case d, ok := <-in:
+			if !ok {
+				deliveries = nil
+				continue
+			}
+			if c.underWay == 0 {
+				patience.Reset(stallTime)
+			}
+			c.begin(ctx, d)
+		case o := <-c.outcomes:
+			c.settle(o)
+			if ended != nil {
+				patience.Reset(stallTime)
+			}
+		case <-ended:
+			c.err = cmp.Or(c.err, context.Cause(ctx))
+			ended = nil
+			patience.Reset(graceTime)
+		case <-patience.C:
+			switch {
+			case ended == nil:
+				return c.err
+			case c.underWay == 0: // the window waits, not we
+				patience.Reset(stallTime)
+			default:
+				stop(fmt.Errorf("%w: no confirm for %s", queue.ErrUnavailable, stallTime))
+			}
+		}
+	}
+}
+
+// wants says whether to begin with more.
+func (c *course) wants() bool {
+	return c.acked+c.underWay < c.most && c.leftOut+c.tooLarge < queue.WindowSize && c.err == nil
+}
+
+func (c *course) begin(ctx context.Context, d queue.Delivery) {
+	if c.which != nil && !c.which(d) {
+		c.leftOut++
+		return
+	}
+	c.underWay++
+	c.act(ctx, d, func(err error) { c.outcomes <- outcome{d, err} })
+}
+
+func (c *course) settle(o outcome) {
+	c.underWay--
 	switch {
-	case closeErr == nil:
-		return acked, after
-	case after == 0: // nobody could look
-		return 0, depth
+	case o.err == nil:
+		failpoint.Hit("walk confirmed")
+		o.d.Ack()
+		c.acked++
+	case errors.Is(o.err, queue.ErrTooLarge):
+		c.tooLarge++
 	default:
-		return min(acked, max(0, depth-after)), after
+		c.err = cmp.Or(c.err, o.err)
 	}
 }

@@ -172,7 +172,7 @@ func (w *world) dead() (all []queue.Message) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for _, d := range window.Deliveries() {
+	for d := range window.Deliveries() {
 		all = append(all, d.Message)
 		d.Ack()
 	}

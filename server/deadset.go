@@ -17,6 +17,7 @@ type result struct {
 	Done      int    `json:"done"`
 	Left      int    `json:"left"`
 	LeftOut   int    `json:"left_out"`
+	TooLarge  int    `json:"too_large"`
 	Stopped   string `json:"stopped"`
 }
 
@@ -94,10 +95,13 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request, action, done string
 	}
 	answer := result{
 		Message:   fmt.Sprintf("%s %d of %d messages of %s", done, res.Done, p.count, p.name()),
-		Requested: p.count, Done: res.Done, Left: res.Left, LeftOut: res.LeftOut, Stopped: res.Stopped,
+		Requested: p.count, Done: res.Done, Left: res.Left, LeftOut: res.LeftOut, TooLarge: res.TooLarge, Stopped: res.Stopped,
 	}
 	if res.LeftOut > 0 {
 		answer.Message += fmt.Sprintf("; %d that killed the process were left out, for which include_crash_loop=true asks", res.LeftOut)
+	}
+	if res.TooLarge > 0 {
+		answer.Message += fmt.Sprintf("; %d stay because they are larger than RABBITMQ_MAX_MESSAGE_SIZE or RabbitMQ's frames allow", res.TooLarge)
 	}
 	if err != nil && answer.Stopped == "" {
 		answer.Stopped = err.Error()

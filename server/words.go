@@ -27,8 +27,9 @@ type Page struct {
 // Result is what a replay or a delete did.
 type Result struct {
 	// Requested is the count that was asked for, Done how many messages it was done to, Left how many are in the dead set now.
-	// LeftOut is how many of the oldest a replay passed over because they killed the process.
-	Requested, Done, Left, LeftOut int
+	// LeftOut is how many of the oldest a replay passed over because they killed the process, TooLarge how many because they are larger than
+	// what may be published.
+	Requested, Done, Left, LeftOut, TooLarge int
 	// Stopped says why it stopped half way; empty: it did not.
 	Stopped string
 }

@@ -8,11 +8,8 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-const (
-	// leaseLimit is how long a lease waits for a broker that is cut off or blocked.
-	leaseLimit = 10 * time.Second
-	maxWindow  = 2000
-)
+// leaseLimit is how long a lease waits for a broker that is cut off or blocked.
+const leaseLimit = 10 * time.Second
 
 // lease is the right to walk a queue. The broker's lock guards it.
 type lease struct {
@@ -65,18 +62,23 @@ func (l *lease) end() {
 	l.list.lease = nil
 }
 
+// window is a session that hands out as much as it may hold, and more with each ack. The broker's lock guards it.
 type window struct {
 	lease      *lease
 	s          *session
-	deliveries []queue.Delivery
+	deliveries chan queue.Delivery // has room for all that is held
 	depth      int
+	left       int // to be handed out
+	maxBytes   int
+	bytes      int // held
+	acked      int
 }
 
 // Window holds the oldest messages; see queue.Lease.
 func (l *lease) Window(ctx context.Context, most, maxBytes int) (queue.Window, error) {
 	name := l.list.spec.Name
-	if most < 1 || most > maxWindow {
-		return nil, fmt.Errorf("window of %s: %d messages: 1 to %d can be held", name, most, maxWindow)
+	if most < 1 {
+		return nil, fmt.Errorf("window of %s: %d messages: it takes 1 or more", name, most)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("window of %s: %w", name, err)
@@ -89,21 +91,51 @@ func (l *lease) Window(ctx context.Context, most, maxBytes int) (queue.Window, e
 	if l.open != nil {
 		return nil, fmt.Errorf("window of %s: the window before is open", name)
 	}
-	w := &window{lease: l, s: l.list.open(), depth: len(l.list.ready)}
-	l.open = w.s
-	bytes := 0
-	for len(w.deliveries) < most && len(l.list.ready) > 0 {
-		bytes += size(l.list.ready[0].m)
-		if bytes > maxBytes && len(w.deliveries) > 0 {
-			break
-		}
-		w.deliveries = append(w.deliveries, w.s.take())
+	depth := len(l.list.ready)
+	w := &window{
+		lease: l, s: l.list.open(), depth: depth, left: min(most, depth), maxBytes: maxBytes,
+		deliveries: make(chan queue.Delivery, queue.WindowSize),
 	}
+	w.s.window = w
+	l.open = w.s
+	w.fill()
 	return w, nil
 }
 
-// Deliveries are the messages held, oldest first.
-func (w *window) Deliveries() []queue.Delivery { return w.deliveries }
+// fill hands out what there is room for. The lock must be held, as for acks and end.
+func (w *window) fill() {
+	l := w.lease.list
+	for w.left > 0 && len(l.ready) > 0 && len(w.s.out) < queue.WindowSize {
+		n := size(l.ready[0].m)
+		if len(w.s.out) > 0 && w.bytes+n > w.maxBytes {
+			w.end()
+			return
+		}
+		w.left--
+		w.bytes += n
+		w.deliveries <- w.s.take()
+	}
+	if w.left == 0 || len(l.ready) == 0 {
+		w.end()
+	}
+}
+
+// acks makes room.
+func (w *window) acks(i *item) {
+	w.acked++
+	w.bytes -= size(i.m)
+	w.fill()
+}
+
+func (w *window) end() {
+	if w.left >= 0 {
+		w.left = -1
+		close(w.deliveries)
+	}
+}
+
+// Deliveries hands out the messages; see queue.Window.
+func (w *window) Deliveries() <-chan queue.Delivery { return w.deliveries }
 
 // Depth is how many messages there were.
 func (w *window) Depth() int { return w.depth }
@@ -117,7 +149,7 @@ func (w *window) Close(context.Context) (int, error) {
 		w.lease.open = nil
 	}
 	if w.s.over {
-		return 0, fmt.Errorf("close window of %s: its session is over: %w", l.spec.Name, queue.ErrUnavailable)
+		return w.depth - w.acked, fmt.Errorf("close window of %s: its session is over: %w", l.spec.Name, queue.ErrUnavailable)
 	}
 	w.s.end()
 	return len(l.ready), nil

@@ -16,6 +16,8 @@ type session struct {
 	last    uint64
 	over    bool
 	changed chan struct{}
+
+	window *window // nil: it is a consumer's
 }
 
 // open begins a session. The lock must be held.
@@ -54,12 +56,15 @@ func (s *session) settle(tag uint64, back bool) {
 	s.list.b.mu.Lock()
 	defer s.list.b.mu.Unlock()
 	i := s.out[tag]
-	if i == nil { // settled before, or the session is over
+	if i == nil || back && s.window != nil { // settled before, or the session is over; a window gives back when it ends
 		return
 	}
 	delete(s.out, tag)
-	if back {
+	switch {
+	case back:
 		s.back(i)
+	case s.window != nil:
+		s.window.acks(i)
 	}
 	s.poke()
 }
@@ -81,5 +86,8 @@ func (s *session) end() {
 		s.back(i)
 	}
 	clear(s.out)
+	if s.window != nil {
+		s.window.end()
+	}
 	s.poke()
 }

@@ -134,23 +134,45 @@ type Consumption struct {
 	Changed <-chan struct{}
 }
 
+// WindowSize is how many messages a window holds at most.
+const WindowSize = 2000
+
 // Lease is the right to walk a queue. It ends with Release, or with its connection.
 type Lease interface {
-	// Window hands out the oldest messages of the queue in order, at most max (1 … 2000) and at most about maxBytes of
-	// bodies and headers (but one message always); fewer only where the queue has no more or the bytes are full. One window at a time.
+	// Window opens a window of at most max messages (1 or more) of the queue and about maxBytes of bodies and headers held at a time
+	// (but one message always). One window at a time.
 	Window(ctx context.Context, max, maxBytes int) (Window, error)
 	// Release gives the lease back.
 	Release()
 }
 
-// Window is the oldest part of a queue, held.
+// Window holds the oldest part of a queue, and moves on as its head is acked.
 type Window interface {
-	Deliveries() []Delivery
+	// Deliveries hands out the messages, oldest first, none that came after the window was opened. No more than WindowSize are
+	// held at a time: acks make room for the next. It is closed when as many were handed out as were asked for or were there,
+	// when the next one does not fit into the bytes, and when the broker ended the window, which Close tells.
+	Deliveries() <-chan Delivery
 	// Depth is how many messages were in the queue when the window was opened.
 	Depth() int
 	// Close sends the acks, gives back what was not acked, in order, and waits until the queue shows what it must. It returns the depth then, and
-	// an error when that is not the depth at the start less the acks plus what arrived.
+	// an error when that is not the depth at the start less the acks plus what arrived. Where nobody could look, the depth is that of the start
+	// less the acks that the broker is known to have taken.
 	Close(ctx context.Context) (depth int, err error)
+}
+
+// Gather reads a window of at most WindowSize messages to its end.
+func Gather(ctx context.Context, w Window) (all []Delivery, err error) {
+	for {
+		select {
+		case d, ok := <-w.Deliveries():
+			if !ok {
+				return all, nil
+			}
+			all = append(all, d)
+		case <-ctx.Done():
+			return all, ctx.Err()
+		}
+	}
 }
 
 // Status is the state of a broker's connections.

@@ -2,9 +2,10 @@ package rabbit
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"reflect"
-	"slices"
+	"hash/maphash"
+	"math"
 	"sync"
 	"time"
 
@@ -17,51 +18,122 @@ const closeLimit = 10 * time.Second
 // heldAcks leads a window's acks on and remembers them, since the broker confirms none.
 type heldAcks struct {
 	*acks
-	mu   sync.Mutex
-	tags map[uint64]bool
+	seed maphash.Seed
+
+	mu    sync.Mutex
+	held  map[uint64]hold // by tag
+	bytes int             // held
+	left  map[uint64]int  // prints of what came and is not acked, and how often
+	gone  map[uint64]int  // prints of what is acked
+	count int             // acks
 }
 
-func newHeldAcks() *heldAcks { return &heldAcks{acks: newAcks(), tags: map[uint64]bool{}} }
+// hold is a message that was handed out.
+type hold struct {
+	bytes int
+	print uint64
+}
+
+func newHeldAcks(seed maphash.Seed) *heldAcks {
+	return &heldAcks{acks: newAcks(), seed: seed, held: map[uint64]hold{}, left: map[uint64]int{}, gone: map[uint64]int{}}
+}
+
+// hold notes that the message came, and says whether it is to be handed out: not if it would be too much.
+func (a *heldAcks) hold(d *queue.Delivery, maxBytes int) bool {
+	h := hold{size(&d.Message), a.pass(d)}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.held) > 0 && a.bytes+h.bytes > maxBytes {
+		return false
+	}
+	a.held[d.Tag] = h
+	a.bytes += h.bytes
+	return true
+}
+
+// pass notes that the message came, and returns its print.
+func (a *heldAcks) pass(d *queue.Delivery) uint64 {
+	a.take(d.Tag)
+	print := fingerprint(a.seed, &d.Message)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.left[print]++
+	return print
+}
 
 // Ack notes the tag and leads it on.
 func (a *heldAcks) Ack(tag uint64) {
-	a.mu.Lock()
-	a.tags[tag] = true
-	a.mu.Unlock()
+	a.note(tag)
 	a.acks.Ack(tag)
+}
+
+func (a *heldAcks) note(tag uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h, ok := a.held[tag]
+	if !ok {
+		return
+	}
+	delete(a.held, tag)
+	a.bytes -= h.bytes
+	if a.left[h.print]--; a.left[h.print] == 0 {
+		delete(a.left, h.print)
+	}
+	a.gone[h.print]++
+	a.count++
 }
 
 // Release leaves the message to the end of the window: given back earlier it would change the order.
 func (a *heldAcks) Release(uint64) {}
 
-func (a *heldAcks) has(tag uint64) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.tags[tag]
-}
-
 func (a *heldAcks) acked() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.tags)
+	return a.count
 }
 
-// verify waits until the queue has what was not acked. More may have arrived meanwhile, or acks may be lost with the
-// broker's leader: then the messages say which.
+// fingerprint is the same for messages with the same id and headers.
+func fingerprint(seed maphash.Seed, m *queue.Message) uint64 {
+	sum := maphash.String(seed, m.ID)
+	for name, value := range m.Headers { // in any order: so they are added up
+		var h maphash.Hash
+		h.SetSeed(seed)
+		_, _ = h.WriteString(name)
+		switch v := value.(type) {
+		case string:
+			_, _ = h.WriteString(v)
+		case []byte:
+			_, _ = h.Write(v)
+		default:
+			fmt.Fprint(&h, v)
+		}
+		sum += h.Sum64()
+	}
+	return sum
+}
+
+// ackRounds is how often acks are sent again that the broker did not take.
+const ackRounds = 3
+
+// verify waits until the queue has what was not acked. More may have arrived meanwhile; or acks are lost, with the broker's leader or with
+// the channel, whose end drops those that the broker has not passed on to the queue yet. Then the messages say which, and they are acked again.
 func (w *window) verify(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, closeLimit)
 	defer cancel()
-	want := w.depth - w.acks.acked()
+	acks := w.acks.acked()
+	want := w.depth - acks
 	depth, err := w.atLeast(ctx, want)
-	if err != nil || depth == want || w.acks.acked() == 0 {
-		return depth, err
-	}
-	lost, err := w.ackedAgain(ctx, depth)
-	if err != nil {
-		return depth, fmt.Errorf("look whether acks were taken: %w", err)
-	}
-	if depth, err = w.atLeast(ctx, depth); err == nil && lost > 0 {
-		err = fmt.Errorf("walk of %s: %d of %d acks were not taken: these messages are there still", w.l.queue, lost, w.acks.acked())
+	for round := 0; err == nil && depth != want && acks > 0; round++ {
+		var lost int
+		if lost, err = w.ackAgain(ctx, depth); err != nil {
+			return depth, fmt.Errorf("look whether acks were taken: %w", err)
+		}
+		if depth, err = w.atLeast(ctx, want); err != nil || lost == 0 {
+			break
+		}
+		if round == ackRounds {
+			return depth, fmt.Errorf("walk of %s: %d of %d acks were not taken: these messages are there still", w.l.queue, lost, acks)
+		}
 	}
 	return depth, err
 }
@@ -72,7 +144,7 @@ func (w *window) atLeast(ctx context.Context, want int) (int, error) {
 		state, err := w.l.session.inspect(w.l.queue)
 		switch {
 		case err != nil:
-			return 0, w.l.failed(err)
+			return w.mostLeft(), w.l.failed(err)
 		case state.Consumers == 0 && state.Messages >= want:
 			return state.Messages, nil
 		}
@@ -83,28 +155,32 @@ func (w *window) atLeast(ctx context.Context, want int) (int, error) {
 	}
 }
 
-// ackedAgain counts the messages at the head of the queue that were acked. One that left and arrived again is not counted: it is handed
-// out for the first time, was seen to arrive, or is not the same any more, as what failed again since is not.
-func (w *window) ackedAgain(ctx context.Context, depth int) (count int, err error) {
-	acked := map[string][]queue.Message{} // by id, which need not be unique
-	for _, d := range w.deliveries {
-		if w.acks.has(d.Tag) && !w.late[d.ID] {
-			acked[d.ID] = append(acked[d.ID], d.Message)
-		}
-	}
-	again := newWindow(w.l, depth, w.maxBytes)
-	if err := again.start(ctx, min(len(w.deliveries), depth)); err != nil {
+// ackAgain acks the messages at the head of the queue that were acked before, and says how many. One that left and arrived again is not among
+// them: it is handed out for the first time, or was seen to arrive, or is not the same any more, as what failed again since is not. The head is
+// enough: the broker had no more than a prefetch of messages out.
+func (w *window) ackAgain(ctx context.Context, depth int) (lost int, err error) {
+	again := newWindow(w.l, depth, math.MaxInt, w.acks.seed)
+	again.bare = true
+	if err := again.start(min(windowPrefetch, depth)); err != nil {
 		return 0, err
 	}
-	for _, d := range again.Deliveries() {
-		if d.Redelivered && slices.ContainsFunc(acked[d.ID], func(m queue.Message) bool { return reflect.DeepEqual(m.Headers, d.Headers) }) {
-			count++
+	all, err := queue.Gather(ctx, again)
+	extra := map[uint64]int{} // how many of a print should not be there
+	for _, d := range all {
+		extra[again.acks.held[d.Tag].print]++
+	}
+	for print := range extra {
+		extra[print] = min(extra[print]-w.acks.left[print], w.acks.gone[print])
+	}
+	for _, d := range all { // of those that are the same, the oldest were acked
+		if print := again.acks.held[d.Tag].print; d.Redelivered && extra[print] > 0 {
+			extra[print]--
+			d.Ack()
+			lost++
 		}
 	}
-	again.stop()
-	err = again.closeChannel()
-	again.running.Wait()
-	return count, err
+	ended := again.end()
+	return lost, errors.Join(err, again.lost, ended)
 }
 
 var _ queue.Session = (*heldAcks)(nil)

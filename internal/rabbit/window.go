@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"sync"
 	"time"
 
@@ -15,28 +16,33 @@ import (
 const (
 	// windowPrefetch never changes: what a walk returns is handed out before what is fresh, so a walk with a smaller
 	// prefetch than an earlier one would see another part of the queue.
-	windowPrefetch = 2000
+	windowPrefetch = queue.WindowSize
 	// windowIdle is how long nothing arrives before a window asks whether there is more.
 	windowIdle = 250 * time.Millisecond
 )
 
 // window holds the oldest messages on a channel of its own, until that is closed.
 type window struct {
-	l          *lease
-	ch         *amqp.Channel // nil: the queue was empty
-	deliveries []queue.Delivery
-	depth      int
-	maxBytes   int
-	acks       *heldAcks
-	late       map[string]bool // ids of what arrived after the depth was read
-	stop       context.CancelFunc
-	running    sync.WaitGroup
+	l        *lease
+	ch       *amqp.Channel // nil: the queue was empty
+	depth    int
+	maxBytes int
+	bare     bool // without bodies
+	acks     *heldAcks
+
+	deliveries chan queue.Delivery // has room for all that the broker hands out without acks
+	lost       error               // why the broker ended the window, to be read after end
+	last       uint64              // the newest tag that came
+
+	stop   context.CancelFunc
+	sender sync.WaitGroup
+	reader sync.WaitGroup
 }
 
 // Window holds the oldest messages; see queue.Lease.
 func (l *lease) Window(ctx context.Context, most, maxBytes int) (queue.Window, error) {
-	if most < 1 || most > windowPrefetch {
-		return nil, fmt.Errorf("walk of %s: a window of %d messages: 1 to %d can be held", l.queue, most, windowPrefetch)
+	if most < 1 {
+		return nil, fmt.Errorf("walk of %s: a window of %d messages: it takes 1 or more", l.queue, most)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,34 +53,35 @@ func (l *lease) Window(ctx context.Context, most, maxBytes int) (queue.Window, e
 	if err != nil {
 		return nil, err
 	}
-	w := newWindow(l, depth, maxBytes)
-	if depth > 0 {
-		if err := w.start(ctx, min(most, depth)); err != nil {
-			return nil, err
-		}
+	w := newWindow(l, depth, maxBytes, maphash.MakeSeed())
+	if err := w.start(min(most, depth)); err != nil {
+		return nil, err
 	}
 	l.open = true
 	return w, nil
 }
 
-func newWindow(l *lease, depth, maxBytes int) *window {
+func newWindow(l *lease, depth, maxBytes int, seed maphash.Seed) *window {
 	return &window{
-		l: l, depth: depth, maxBytes: maxBytes, acks: newHeldAcks(), late: map[string]bool{}, stop: func() {},
+		l: l, depth: depth, maxBytes: maxBytes, acks: newHeldAcks(seed), stop: func() {},
+		deliveries: make(chan queue.Delivery, windowPrefetch),
 	}
 }
 
-func (w *window) start(ctx context.Context, most int) error {
+// start hands out the oldest messages, so many.
+func (w *window) start(most int) error {
+	if most == 0 {
+		w.finish(nil)
+		return nil
+	}
 	deliveries, err := w.consume()
 	if err != nil {
 		return w.l.failed(err)
 	}
-	if err := w.read(ctx, deliveries, most); err != nil {
-		_ = w.l.session.closeChannel(w.ch)
-		return w.l.failed(err)
-	}
+	var ctx context.Context
 	ctx, w.stop = context.WithCancel(w.l.session.ctx)
-	w.running.Go(func() { w.discard(deliveries) })
-	w.running.Go(func() { w.send(ctx) })
+	w.reader.Go(func() { w.read(ctx, deliveries, most) })
+	w.sender.Go(func() { w.send(ctx) })
 	return nil
 }
 
@@ -94,52 +101,76 @@ func (w *window) consume() (deliveries <-chan amqp.Delivery, err error) {
 	return deliveries, err
 }
 
+// finish says that no more is handed out.
+func (w *window) finish(lost error) {
+	w.lost = lost
+	close(w.deliveries)
+}
+
 var errWindowLost = errors.New("the broker ended the walk's consumer")
 
-// read keeps the oldest messages, up to most and about maxBytes.
-func (w *window) read(ctx context.Context, deliveries <-chan amqp.Delivery, most int) error {
+// read hands out the oldest messages, so many and held bytes as fit. The rest it lets go as it comes: that stays unacked and goes back with the
+// channel.
+func (w *window) read(ctx context.Context, deliveries <-chan amqp.Delivery, left int) {
 	idle := time.NewTicker(windowIdle)
 	defer idle.Stop()
-	total, quiet := 0, 0
-	for len(w.deliveries) < most {
+	for quiet := 0; left > 0; {
 		select {
 		case d, ok := <-deliveries:
 			if !ok {
-				return errWindowLost
+				w.finish(unless(ctx, errWindowLost))
+				return
 			}
 			quiet = 0
-			w.acks.take(d.DeliveryTag)
-			one := decode(&d, w.l.queue, w.acks)
-			total += size(&one.Message)
-			if len(w.deliveries) > 0 && total > w.maxBytes {
-				return nil
+			if !w.hand(&d) {
+				w.finish(nil)
+				w.discard(deliveries)
+				return
 			}
-			w.deliveries = append(w.deliveries, one)
+			left--
 		case <-idle.C:
-			if quiet++; quiet < 2 {
+			if quiet++; quiet < 2 || w.acks.outstanding() >= windowPrefetch {
 				continue
 			}
 			state, err := w.l.session.inspect(w.l.queue)
-			if err != nil {
-				return err
+			if err != nil || state.Messages == 0 { // all there is was handed out: the queue became shorter
+				w.finish(err)
+				w.discard(deliveries)
+				return
 			}
-			if state.Messages == 0 { // all there is was handed out: the queue became shorter
-				return nil
-			}
-		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
-	return nil
+	w.finish(nil)
+	w.discard(deliveries)
 }
 
-// discard lets the rest go as it comes: it stays unacked and goes back with the channel.
+// unless is err, but nil where the walk has ended.
+func unless(ended context.Context, err error) error {
+	if ended.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// hand hands a message out if it fits.
+func (w *window) hand(d *amqp.Delivery) bool {
+	w.last = d.DeliveryTag
+	one := decode(d, w.l.queue, w.acks)
+	if w.bare {
+		one.Body = nil
+	}
+	if !w.acks.hold(&one, w.maxBytes) {
+		return false
+	}
+	w.deliveries <- one
+	return true
+}
+
 func (w *window) discard(deliveries <-chan amqp.Delivery) {
 	for d := range deliveries {
-		w.acks.take(d.DeliveryTag)
-		if d.DeliveryTag > uint64(w.depth) {
-			w.late[d.MessageId] = true
-		}
+		w.last = d.DeliveryTag
+		one := decode(&d, w.l.queue, w.acks)
+		w.acks.pass(&one)
 	}
 }
 
@@ -157,8 +188,8 @@ func (w *window) send(ctx context.Context) {
 	}
 }
 
-// Deliveries returns what the window holds, oldest first.
-func (w *window) Deliveries() []queue.Delivery { return w.deliveries }
+// Deliveries hands out the messages; see queue.Window.
+func (w *window) Deliveries() <-chan queue.Delivery { return w.deliveries }
 
 // Depth returns how many messages were in the queue when the window was opened.
 func (w *window) Depth() int { return w.depth }
@@ -174,19 +205,31 @@ func (w *window) Close(ctx context.Context) (int, error) {
 	if w.ch == nil {
 		return w.depth, nil
 	}
-	w.stop()
-	err := w.closeChannel()
-	w.running.Wait()
-	if err != nil {
-		return 0, w.l.failed(fmt.Errorf("it is not known whether %d acks were taken: %w", w.acks.acked(), err))
+	err := w.end()
+	switch {
+	case err != nil:
+		return w.mostLeft(), w.l.failed(fmt.Errorf("it is not known whether all of %d acks were taken: %w", w.acks.acked(), err))
+	case w.lost != nil:
+		depth, err := w.verify(ctx)
+		return depth, errors.Join(w.l.failed(w.lost), err)
 	}
 	return w.verify(ctx)
 }
 
-func (w *window) closeChannel() error {
+// mostLeft is how many messages there may still be: the broker hands out no more than the prefetch beyond the acks it has taken.
+func (w *window) mostLeft() int {
+	taken := min(int(w.last)-windowPrefetch, w.acks.acked()) //nolint:gosec // tags count deliveries
+	return w.depth - max(0, taken)
+}
+
+// end sends the last acks and closes the channel.
+func (w *window) end() error {
+	w.stop()
+	w.sender.Wait() // an ack of its would follow one of ours that says "all before": twice acked ends the channel
 	err := tell(w.ch, w.acks.plan())
-	if err != nil {
-		return err
+	if err == nil {
+		err = w.l.session.closeChannel(w.ch)
 	}
-	return w.l.session.closeChannel(w.ch)
+	w.reader.Wait()
+	return err
 }

@@ -14,13 +14,14 @@ func walking() map[string]func(*testing.T, *world) {
 		"WhatIsAckedLeavesAndTheRestStaysInItsOrder": partialAcks,
 		"WhatArrivesDuringAWalkIsKept":               arrivals,
 		"AWindowHoldsNoMoreThanItsBytes":             windowBytes,
+		"AWindowMovesOnAsItsHeadIsAckedAndNoFurther": windowMovesOn,
 		"AWindowOutOfRangeOrBesideAnotherIsRefused":  windowRefusals,
 		"AWalkOfAQueueThatIsMissingMayBeTriedAgain":  missingQueue,
 		"AReleasedLeaseLeavesEverythingInTheQueue":   leaseEndsItsWindow,
 		"AnEmptyQueueHasAnEmptyWindow": func(t *testing.T, w *world) {
 			w.declare(t)
 			empty := window(t, w.lease(t, w.dead), 10)
-			are(t, empty.Deliveries())
+			are(t, empty.all)
 			shut(t, empty, 0)
 		},
 	}
@@ -61,7 +62,7 @@ func thirtyWindows(t *testing.T, w *world) {
 		if win.Depth() != count {
 			t.Fatalf("depth %d", win.Depth())
 		}
-		are(t, win.Deliveries(), upTo(0, most)...)
+		are(t, win.all, upTo(0, most)...)
 		shut(t, win, count)
 	}
 	l.Release()
@@ -73,22 +74,22 @@ func partialAcks(t *testing.T, w *world) {
 	w.fill(t, w.dead, 0, 100)
 	l := w.lease(t, w.dead)
 	win := window(t, l, 8)
-	for _, d := range win.Deliveries() {
+	for _, d := range win.all {
 		d.Ack()
 	}
 	shut(t, win, 92)
 	win = window(t, l, 10)
-	are(t, win.Deliveries(), upTo(8, 18)...)
-	win.Deliveries()[3].Ack()
-	win.Deliveries()[4].Release()
+	are(t, win.all, upTo(8, 18)...)
+	win.all[3].Ack()
+	win.all[4].Release()
 	shut(t, win, 91)
 	win = window(t, l, 2000)
-	are(t, win.Deliveries(), append([]int{8, 9, 10}, upTo(12, 100)...)...)
+	are(t, win.all, append([]int{8, 9, 10}, upTo(12, 100)...)...)
 	shut(t, win, 91)
 	w.fill(t, w.dead, 100, 110)
 	win = window(t, l, 2000)
-	are(t, win.Deliveries()[91:], upTo(100, 110)...)
-	for _, d := range win.Deliveries() {
+	are(t, win.all[91:], upTo(100, 110)...)
+	for _, d := range win.all {
 		d.Ack()
 	}
 	shut(t, win, 0)
@@ -100,7 +101,7 @@ func arrivals(t *testing.T, w *world) {
 	w.fill(t, w.dead, 0, 20)
 	win := window(t, w.lease(t, w.dead), 20)
 	w.fill(t, w.dead, 20, 50)
-	for _, d := range win.Deliveries()[:5] {
+	for _, d := range win.all[:5] {
 		d.Ack()
 	}
 	if depth, err := win.Close(within(t, patience)); err != nil || depth < 15 || depth > 45 {
@@ -126,13 +127,74 @@ func windowBytes(t *testing.T, w *world) {
 	}
 	l := w.lease(t, w.dead)
 	for _, test := range []struct{ bytes, want int }{{10*each + each/2, 10}, {1, 1}, {each * 100, 20}} {
-		win, err := l.Window(within(t, patience), 2000, test.bytes)
+		win := windowOf(t, l, 2000, test.bytes)
+		are(t, win.all, upTo(0, test.want)...)
+		shut(t, win, 20)
+	}
+}
+
+func windowMovesOn(t *testing.T, w *world) {
+	w.declare(t)
+	const count, left, late = 7000, 300, 50
+	w.fill(t, w.dead, 0, count)
+	l := w.lease(t, w.dead)
+	for round, most := range []int{count, count - 500} { // nothing is acked in the first
+		win, err := l.Window(within(t, patience), most, 64<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
-		are(t, win.Deliveries(), upTo(0, test.want)...)
-		shut(t, win, 20)
+		var kept []queue.Delivery
+		for i := range queue.WindowSize {
+			kept = append(kept, next(t, win))
+			if want := numbered(i).ID; kept[i].ID != want {
+				t.Fatalf("message %d is %s, not %s", i, kept[i].ID, want)
+			}
+		}
+		select {
+		case d, ok := <-win.Deliveries():
+			t.Fatalf("a window that holds all it may hands out %s (%v)", d.ID, ok)
+		default:
+		}
+		if round == 0 {
+			shut(t, win, count)
+			continue
+		}
+		w.fill(t, w.dead, count, count+late)
+		for _, d := range kept[left:] { // the oldest are left out
+			d.Ack()
+		}
+		for i := queue.WindowSize; i < most; i++ {
+			d := next(t, win)
+			if want := numbered(i).ID; d.ID != want {
+				t.Fatalf("message %d is %s, not %s", i, d.ID, want)
+			}
+			d.Ack()
+		}
+		if d, ok := <-win.Deliveries(); ok {
+			t.Fatalf("more than was asked for: %s", d.ID)
+		}
+		if depth, err := win.Close(within(t, patience)); err != nil || depth < left+500 || depth > left+500+late {
+			t.Errorf("Close: %d, %v", depth, err)
+		}
+		w.depthIs(t, w.dead, left+500+late)
 	}
+	end := window(t, l, queue.WindowSize)
+	are(t, end.all, append(upTo(0, left), upTo(count-500, count+late)...)...)
+	shut(t, end, left+500+late)
+}
+
+func next(t *testing.T, w queue.Window) queue.Delivery {
+	t.Helper()
+	select {
+	case d, ok := <-w.Deliveries():
+		if !ok {
+			t.Fatal("the window has come to its end")
+		}
+		return d
+	case <-within(t, patience).Done():
+		t.Fatal("no message comes")
+	}
+	return queue.Delivery{}
 }
 
 func missingQueue(t *testing.T, w *world) {
@@ -154,7 +216,7 @@ func windowRefusals(t *testing.T, w *world) {
 	w.declare(t)
 	w.fill(t, w.dead, 0, 1)
 	l := w.lease(t, w.dead)
-	for _, most := range []int{-1, 0, 2001} {
+	for _, most := range []int{-1, 0} {
 		if _, err := l.Window(t.Context(), most, 1); err == nil {
 			t.Errorf("a window of %d", most)
 		}
@@ -175,11 +237,11 @@ func leaseEndsItsWindow(t *testing.T, w *world) {
 	w.declare(t)
 	w.fill(t, w.dead, 0, 10)
 	l := w.lease(t, w.dead)
-	held := window(t, l, 5).Deliveries()
+	held := window(t, l, 5).all
 	l.Release()
 	held[0].Ack() // too late
 	w.depthIs(t, w.dead, 10)
 	win := window(t, w.lease(t, w.dead), 10)
-	are(t, win.Deliveries(), upTo(0, 10)...)
+	are(t, win.all, upTo(0, 10)...)
 	shut(t, win, 10)
 }

@@ -230,13 +230,29 @@ func (w *world) lease(t *testing.T, name string) queue.Lease {
 	}
 }
 
-func window(t *testing.T, l queue.Lease, most int) queue.Window {
+// held is a window that was read to its end.
+type held struct {
+	queue.Window
+	all []queue.Delivery
+}
+
+// window reads a window of at most queue.WindowSize.
+func window(t *testing.T, l queue.Lease, most int) held {
 	t.Helper()
-	w, err := l.Window(within(t, patience), most, 64<<20)
+	return windowOf(t, l, most, 64<<20)
+}
+
+func windowOf(t *testing.T, l queue.Lease, most, bytes int) held {
+	t.Helper()
+	w, err := l.Window(within(t, patience), most, bytes)
 	if err != nil {
 		t.Fatalf("Window: %v", err)
 	}
-	return w
+	all, err := queue.Gather(within(t, patience), w)
+	if err != nil {
+		t.Fatalf("%d messages of a window of %d: %v", len(all), most, err)
+	}
+	return held{w, all}
 }
 
 func shut(t *testing.T, w queue.Window, want int) {
