@@ -96,6 +96,26 @@ func TestEveryByteOfARecordSurvivesManyTrips(t *testing.T) {
 	})
 }
 
+func TestNilAndEmptyKeysValuesAndHeadersStayApart(t *testing.T) {
+	kinds := [][]byte{nil, {}}
+	for _, key := range kinds {
+		for _, value := range kinds {
+			for _, compressed := range []bool{false, true} {
+				e := hand()
+				e.Compressed, e.Message.Key, e.Message.Value = compressed, key, value
+				e.Message.Headers = []stepwell.Header{{Key: "nil"}, {Key: "empty", Value: []byte{}}}
+				if _, back := trip(t, e); !sameRecord(&e.Message, &back.Message) {
+					t.Errorf("compressed %t: record was %#v, is %#v", compressed, e.Message, back.Message)
+				}
+				e.Message.Headers = nil
+				if _, back := trip(t, e); back.Message.Headers != nil {
+					t.Errorf("compressed %t: headers appeared: %#v", compressed, back.Message.Headers)
+				}
+			}
+		}
+	}
+}
+
 // hand makes an envelope with just what it needs.
 func hand() *Envelope {
 	return &Envelope{Message: stepwell.Message{
