@@ -180,7 +180,7 @@ func (b *Broker) Status() queue.Status {
 	case status.Blocked:
 		status.Detail = "RabbitMQ takes no messages: memory or disk alarm"
 	case status.Up:
-		status.Detail = consume.product
+		status.Detail = consume.release.String()
 	case b.isOver():
 		status.Detail = "closed"
 	default:

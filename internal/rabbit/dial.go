@@ -149,23 +149,3 @@ func (t *target) explain(err error) error {
 		return fmt.Errorf("cannot reach %s (RABBITMQ_URL): %w", t.addr, err)
 	}
 }
-
-// errTooOld marks a broker that cannot be used whatever happens.
-var errTooOld = errors.New("RabbitMQ 3.10 or newer is needed")
-
-// product returns what the broker calls itself, or errTooOld.
-func product(properties amqp.Table) (string, error) {
-	name, _ := properties["product"].(string)
-	version, _ := properties["version"].(string)
-	text := strings.TrimSpace(name + " " + version)
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 || name != "RabbitMQ" {
-		return text, fmt.Errorf("connected to %q: %w", text, errTooOld)
-	}
-	major, errMajor := strconv.Atoi(parts[0])
-	minor, errMinor := strconv.Atoi(parts[1])
-	if errMajor != nil || errMinor != nil || major < 3 || major == 3 && minor < 10 {
-		return text, fmt.Errorf("connected to %q: %w", text, errTooOld)
-	}
-	return text, nil
-}

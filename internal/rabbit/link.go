@@ -33,7 +33,8 @@ func (l *link) run(ctx context.Context, targets []target) error {
 		case err != nil && ctx.Err() == nil:
 			l.trouble.set(l.name, err.Error())
 		case err == nil:
-			l.config.Logger.Info("connected to RabbitMQ", "connection", l.name, "product", s.product)
+			l.config.Logger.Info("connected to RabbitMQ", "connection", l.name, "product", s.release.String())
+			l.trouble.releases.warn(l.config.Logger, s.release)
 			if l.live(ctx, s) > 5*time.Second {
 				wait.reset()
 			}

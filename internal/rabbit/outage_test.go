@@ -229,20 +229,6 @@ func TestTLSIsNeverLeftOutInSilence(t *testing.T) {
 	}
 }
 
-func TestOnlyRabbitMQOf310OrNewerIsTaken(t *testing.T) {
-	for version, taken := range map[string]bool{
-		"3.10.8": true, "3.10.0-rc.1": true, "4.3.6": true, "10.0": true, "3.9.99": false, "2.11.1": false, "": false, "junk": false,
-	} {
-		_, err := product(map[string]any{"product": "RabbitMQ", "version": version})
-		if (err == nil) != taken || err != nil && !errors.Is(err, errTooOld) {
-			t.Errorf("version %q: %v", version, err)
-		}
-	}
-	if _, err := product(map[string]any{"product": "Other", "version": "4.0"}); !errors.Is(err, errTooOld) {
-		t.Errorf("another product: %v", err)
-	}
-}
-
 func TestIdleConnectionIsKept(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		b, _ := run(t, Config{URLs: []string{url}, Heartbeat: 30 * time.Second})

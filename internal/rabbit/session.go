@@ -27,7 +27,7 @@ var errSessionOver = errors.New("connection closed")
 type session struct {
 	conn    *amqp.Connection
 	wire    *wire
-	product string
+	release release
 	// ctx ends with the connection; its cause says why.
 	ctx context.Context
 	end context.CancelCauseFunc
@@ -46,7 +46,8 @@ func connect(ctx context.Context, targets []target, name string) (*session, erro
 			continue
 		}
 		s := newSession(conn, w)
-		if s.product, err = product(conn.Properties); err != nil {
+		s.release = newRelease(conn.Properties)
+		if err := s.release.check(); err != nil {
 			s.close()
 			return nil, err
 		}

@@ -12,6 +12,8 @@ import (
 type trouble struct {
 	log *slog.Logger
 
+	releases releases // those that were warned of
+
 	mu   sync.Mutex
 	what map[string]string
 }
