@@ -89,6 +89,8 @@ func (r *run) look(p *process, all *looks) {
 	all.add("memory in use on its heap, in MiB", metrics["go_memstats_heap_inuse_bytes"]/mib, growth{1.25, 10})
 	all.add("its goroutines", metrics["go_goroutines"], growth{1.1, 10})
 	all.add("its open files and connections", metrics["process_open_fds"], growth{1.1, 3})
+	all.add("connections of both actors to RabbitMQ", float64(r.toRabbit.Connections()), growth{1.1, 1})
+	all.add("connections of both actors to Kafka", float64(r.toKafka.Connections()), growth{1.1, 2})
 	all.add("messages that wait for another try", depths["instant"]+depths[r.delayed()], growth{1.5, 200})
 	all.add("dead messages, replayed each minute", depths["dead_set"], growth{1.5, 500})
 	all.add("records that are not done yet", r.behind(), growth{1.5, 500})

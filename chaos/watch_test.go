@@ -117,6 +117,13 @@ func (w *watch) doom(p ledger.Position, reason string) {
 	w.book.Doom(p, reason)
 }
 
+// length is how many entries there are.
+func (w *watch) length() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.entries)
+}
+
 // clock is how far ahead the clock of a process was when it wrote last.
 func (w *watch) clock(pid int) time.Duration {
 	w.mu.Lock()

@@ -73,6 +73,13 @@ func New(target string) (*Proxy, error) {
 // Addr is where the proxy listens.
 func (p *Proxy) Addr() string { return p.listen.Addr().String() }
 
+// Connections is how many clients are connected.
+func (p *Proxy) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.pairs)
+}
+
 // Close ends all connections and waits until nothing runs.
 func (p *Proxy) Close() error {
 	err := p.listen.Close()
