@@ -88,7 +88,8 @@ func (t firstTry) fail(m *stepwell.Message, f retry.Failure) {
 		if err == nil {
 			t.Settle()
 		}
-		// Otherwise the message is not known to be stored. It stays unsettled, and Kafka hands it out again, here or elsewhere.
+		// Otherwise there is a stop, or the partition is another's now. The message is not known to be stored and stays unsettled: Kafka hands
+		// it out again, here or elsewhere. What the broker refuses is tried, and told, by the retrier.
 	})
 }
 

@@ -37,9 +37,14 @@ func (s *stream) check() server.Check {
 		c.Detail = status.Error
 	case !status.Joined:
 		c.Detail = "has not joined its consumer group yet"
-	default:
+	default: // ready also where a message cannot be parked: no other instance would do better
 		c.Ready = true
 		c.Detail = fmt.Sprintf("%d partitions, lag %d, %d in flight", status.Partitions, status.Lag, status.InFlight)
+	}
+	if s.retrier != nil {
+		if trouble := s.retrier.Status().Trouble; trouble != "" {
+			c.Detail += ", " + trouble
+		}
 	}
 	if status.Paused {
 		c.Detail += ", paused"
@@ -54,6 +59,9 @@ func (s *stream) Status(ctx context.Context) server.Status {
 	status.Queues = queues
 	if err != nil && status.Error == "" {
 		status.Error = err.Error()
+	}
+	if s.retrier != nil && status.Error == "" {
+		status.Error = s.retrier.Status().Trouble
 	}
 	return status
 }

@@ -113,7 +113,7 @@ func (s *stream) confirmsHealthy() bool {
 		return true
 	}
 	status := s.broker.Status()
-	return status.Up && !status.Blocked
+	return status.Up && !status.Blocked && s.retrier.Status().Hopeful
 }
 
 // run declares the queues, then reads and retries until stop ends.

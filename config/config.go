@@ -75,7 +75,7 @@ type RabbitMQ struct {
 	TLS             TLS           `key:"tls"`
 	ConfirmTimeout  time.Duration `key:"confirm_timeout" default:"60s" doc:"A publisher confirm that takes longer ends the session; what was in flight is published again in the next."`
 	ConsumerTimeout time.Duration `key:"consumer_timeout" default:"30m" doc:"The broker's consumer_timeout. HANDLER_TIMEOUT may be at most half of it."`
-	MaxMessageSize  int           `key:"max_message_size" default:"16MiB" unit:"bytes" doc:"The broker's max_message_size. Larger messages are not sent."`
+	MaxMessageSize  int           `key:"max_message_size" default:"16MiB" unit:"bytes" doc:"The broker's max_message_size, at least 72KiB. Larger messages are not sent: the dead set gets a pointer to their place in Kafka."`
 	PublishWindow   int           `key:"publish_window" default:"1000" doc:"Publishes of one stream that may wait for their confirm at once."`
 	Declare         string        `key:"declare" default:"create" doc:"create: make the queues that are missing. check: only look, for users without the right to configure."`
 }

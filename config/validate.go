@@ -20,6 +20,8 @@ const (
 	maxID       = 60
 	maxVHost    = 255  // bytes, AMQP's short string
 	maxPrefetch = 2000 // what RabbitMQ allows a quorum queue's consumer at most
+	// minMessageSize has room for headers of 64 KiB, which is what may stay of a message that is too large, and for what is added on its way.
+	minMessageSize = 72 << 10
 )
 
 // refuse complains about a setting under the name it was found by, with where it came from.
@@ -130,7 +132,8 @@ func (l *loader) rabbitMQ(r *RabbitMQ, retries bool) {
 	l.tls("rabbitmq.tls", r.TLS)
 	l.check(r.ConfirmTimeout > 0, "rabbitmq.confirm_timeout", "must be above 0")
 	l.check(r.ConsumerTimeout > 0, "rabbitmq.consumer_timeout", "must be above 0")
-	l.check(r.MaxMessageSize > 0, "rabbitmq.max_message_size", "must be above 0")
+	l.check(r.MaxMessageSize >= minMessageSize, "rabbitmq.max_message_size", "must be at least %d (%d KiB), or a failed message may find no place",
+		minMessageSize, minMessageSize>>10)
 	l.check(r.PublishWindow > 0 && r.PublishWindow <= math.MaxInt32, "rabbitmq.publish_window", "must be above 0 and at most 2147483647")
 	l.oneOf("rabbitmq.declare", r.Declare, "create", "check")
 }

@@ -2,10 +2,8 @@ package retry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/envelope"
@@ -98,7 +96,7 @@ func (r *Retrier) pick(stop, work context.Context, worker int, d queue.Delivery,
 	}
 	e, err := envelope.Decode(d.Message)
 	if err != nil {
-		r.unreadable(work, d, err)
+		r.unreadable(stop, work, d, err)
 		return
 	}
 	e.Message.Stream = r.cfg.Stream
@@ -108,7 +106,7 @@ func (r *Retrier) pick(stop, work context.Context, worker int, d queue.Delivery,
 	}
 	defer left()
 	o := e.Message.Origin
-	j := &job{retrier: r, work: work, delivery: d, envelope: e, try: tryOf(&e.Message), place: placeOf(o.Topic, o.Partition)}
+	j := &job{retrier: r, stop: stop, work: work, delivery: d, envelope: e, try: tryOf(&e.Message), place: placeOf(o.Topic, o.Partition)}
 	if !r.memory.begin(j.try, func(settled bool) { r.repeated(d, settled) }) {
 		return
 	}
@@ -154,17 +152,4 @@ func (r *Retrier) ack(d queue.Delivery) {
 func (r *Retrier) release(d queue.Delivery) {
 	d.Release()
 	r.inFlight.Add(-1)
-}
-
-// pauseAfterTrouble is how long a message rests that the broker does not take back, before it is tried again.
-const pauseAfterTrouble = time.Minute
-
-// later calls release, at once when err comes from a stop, else after a pause: an error that stays must not make a busy loop.
-func (r *Retrier) later(work context.Context, d queue.Delivery, err error, release func()) {
-	if work.Err() != nil || errors.Is(err, queue.ErrClosed) {
-		release()
-		return
-	}
-	r.cfg.Logger.Error("a message cannot be parked and stays where it is", "queue", d.Queue, "id", d.ID, "error", err)
-	time.AfterFunc(pauseAfterTrouble, release)
 }

@@ -56,9 +56,5 @@ func (r *Retrier) rest(stop context.Context, j *job, err error) {
 		r.cfg.Logger.Error("the record of a pointer cannot be read from Kafka, and its message stays where it is",
 			"queue", j.delivery.Queue, "id", j.delivery.ID, "error", err)
 	}
-	pause, cancel := context.WithTimeout(stop, pauseAfterTrouble)
-	context.AfterFunc(pause, func() {
-		cancel()
-		j.end(false)
-	})
+	resting(stop, func() { j.end(false) })
 }

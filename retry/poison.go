@@ -91,13 +91,13 @@ func (r *Retrier) admit(stop, work context.Context, of *queue.Delivery, e *envel
 	switch how {
 	case mark:
 		r.cfg.Logger.Warn("a message came back from the broker many times: it runs alone from now on", "queue", d.Queue, "id", d.ID, "returns", d.Returns)
-		r.swap(work, d, r.topology.Instant, suspicion{}, nil)
+		r.swap(stop, work, d, r.topology.Instant, suspicion{}, nil)
 	case announce:
 		r.announce(stop, work, d, s)
 	case runAlone:
 		return r.alone(stop, work, of, s)
 	case condemn:
-		r.condemn(work, d, e, s)
+		r.condemn(stop, work, d, e, s)
 	case asAny:
 		if r.cfg.Room.Enter() {
 			return r.cfg.Room.Leave, true
@@ -108,7 +108,7 @@ func (r *Retrier) admit(stop, work context.Context, of *queue.Delivery, e *envel
 }
 
 // swap publishes the message with other suspicions in place of the delivery.
-func (r *Retrier) swap(work context.Context, d queue.Delivery, to string, s suspicion, failed func()) {
+func (r *Retrier) swap(stop, work context.Context, d queue.Delivery, to string, s suspicion, failed func()) {
 	r.publisher.Publish(work, to, s.with(d.Message), func(err error) {
 		if err == nil {
 			r.ack(d)
@@ -117,7 +117,7 @@ func (r *Retrier) swap(work context.Context, d queue.Delivery, to string, s susp
 		if failed != nil {
 			failed()
 		}
-		r.later(work, d, err, func() { r.release(d) })
+		r.later(stop, work, d, err, func() { r.release(d) })
 	})
 }
 
@@ -132,11 +132,11 @@ func (r *Retrier) postpone(stop, work context.Context, d queue.Delivery, s suspi
 		pause, cancel := context.WithTimeout(stop, time.Second)
 		context.AfterFunc(pause, func() {
 			cancel()
-			r.swap(work, d, r.topology.Instant, s, nil)
+			r.swap(stop, work, d, r.topology.Instant, s, nil)
 		})
 		return
 	}
-	r.swap(work, d, to, s, nil)
+	r.swap(stop, work, d, to, s, nil)
 }
 
 // announce makes the process quiet and publishes the copy.
@@ -147,7 +147,7 @@ func (r *Retrier) announce(stop, work context.Context, d queue.Delivery, s suspi
 	}
 	r.cfg.Logger.Warn("a suspect runs alone", "queue", d.Queue, "id", d.ID, "deaths", s.runs)
 	r.solo.await(copyTime)
-	r.swap(work, d, r.topology.Instant, suspicion{true, s.runs + 1, r.name}, r.solo.end)
+	r.swap(stop, work, d, r.topology.Instant, suspicion{true, s.runs + 1, r.name}, r.solo.end)
 }
 
 // alone is for a copy that was announced, by this process or another.
@@ -212,10 +212,10 @@ func (o *once) Release(tag uint64) {
 }
 
 // condemn puts a message into the dead set, uncalled.
-func (r *Retrier) condemn(work context.Context, d queue.Delivery, e *envelope.Envelope, s suspicion) {
+func (r *Retrier) condemn(stop, work context.Context, d queue.Delivery, e *envelope.Envelope, s suspicion) {
 	r.cfg.Logger.Error("a message killed the process each time it ran alone: it is in the dead set, not called again", "queue", d.Queue, "id", d.ID, "deaths", s.runs)
 	e.Failure.At, e.Failure.Error = time.Now(), "the process died each time the message ran alone"
 	p := &parcel{envelope: e, made: e.Message.Attempt}
 	p.bury(stepwell.ReasonCrashLoop, r.topology)
-	r.post(work, p, func(err error) { r.unread(work, d, err) })
+	r.post(work, p, func(err error) { r.unread(stop, work, d, err) })
 }

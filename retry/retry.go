@@ -80,6 +80,7 @@ type Retrier struct {
 	slow      *slowest
 	solo      *quiet
 	parked    parked
+	trouble   trouble
 	name      string // of this process
 
 	declared atomic.Bool
@@ -93,6 +94,10 @@ type Status struct {
 	Paused bool
 	// InFlight counts messages that were picked up and are not settled.
 	InFlight int
+	// Trouble says that messages cannot be parked, and why; empty: nothing is wrong.
+	Trouble string
+	// Hopeful says that no message that Fail has is left, or that one of them may be parked any moment: it is worth while to wait.
+	Hopeful bool
 }
 
 // New makes a Retrier. It connects nowhere.
@@ -159,7 +164,7 @@ func (r *Retrier) setPaused(paused bool) {
 
 // Status tells what is going on.
 func (r *Retrier) Status() Status {
-	return Status{Paused: r.paused.Load(), InFlight: int(r.inFlight.Load())}
+	return Status{Paused: r.paused.Load(), InFlight: int(r.inFlight.Load()), Trouble: r.trouble.text(), Hopeful: r.trouble.hopeful()}
 }
 
 // Forget drops what is remembered of a partition: call it when its log was cut, its topic made anew, or an operator rewound it, since

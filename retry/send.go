@@ -32,26 +32,32 @@ type Failure struct {
 
 // Fail parks a message whose first try failed: in the delay queue of its next try, or in the dead set. It does not wait, and calls
 // done once, from another goroutine: done(nil) means that m is safe there. An error means that it is not, and will not be tried
-// again: ctx ended, or the broker was closed.
+// again: ctx ended, or the broker was closed. What the broker does not take is tried again every minute, and Status says so.
 //
 // A message too large for the broker is compressed; if that is not enough, the dead set gets a pointer to it, with reason too_large.
 func (r *Retrier) Fail(ctx context.Context, m *stepwell.Message, f Failure, done func(error)) {
 	e := &envelope.Envelope{Message: *m, App: r.cfg.App}
 	e.Message.Stream = r.cfg.Stream
-	r.send(ctx, e, f, done)
-}
-
-func (r *Retrier) send(ctx context.Context, e *envelope.Envelope, f Failure, done func(error)) {
-	f.At = cmp.Or(f.At, time.Now())
-	p := &parcel{envelope: e, made: max(1, e.Message.Attempt)}
-	p.fail(f, r.topology)
-	failpoint.Hit("publish")
-	end := r.cfg.Telemetry.Publish(e.Message.ID, f.TraceParent, f.TraceState)
-	r.post(ctx, p, func(err error) {
+	p, end := r.pack(e, f)
+	r.trouble.parks(1)
+	r.insist(ctx, p, func(err error) {
+		r.trouble.parks(-1)
 		end(err)
-		failpoint.Hit("parked")
 		done(err)
 	})
+}
+
+// pack makes a parcel of a failure. end is to be called when it is parked, or will not be.
+func (r *Retrier) pack(e *envelope.Envelope, f Failure) (p *parcel, end func(error)) {
+	f.At = cmp.Or(f.At, time.Now())
+	p = &parcel{envelope: e, made: max(1, e.Message.Attempt)}
+	p.fail(f, r.topology)
+	failpoint.Hit("publish")
+	told := r.cfg.Telemetry.Publish(e.Message.ID, f.TraceParent, f.TraceState)
+	return p, func(err error) {
+		told(err)
+		failpoint.Hit("parked")
+	}
 }
 
 // post publishes the parcel, made smaller where the broker does not take it.

@@ -17,7 +17,12 @@ func (t Ticket) Settle() { t.job.end(true) }
 // Fail parks the message for its next try or in the dead set, as [Retrier.Fail] does, with all that is known of its earlier tries, and
 // settles it when it is safe there. What the handler changed in its Message's fields has no effect.
 func (t Ticket) Fail(f Failure) {
-	t.job.retrier.send(t.job.work, t.job.envelope, f, t.job.parked)
+	j := t.job
+	p, end := j.retrier.pack(j.envelope, f)
+	j.retrier.post(j.work, p, func(err error) {
+		end(err)
+		j.parked(err)
+	})
 }
 
 // Context lives as long as the message can still be settled.
@@ -31,6 +36,7 @@ func (t Ticket) Trace() (parent, state string) {
 // job is a delivery whose message is being handled.
 type job struct {
 	retrier  *Retrier
+	stop     context.Context
 	work     context.Context
 	delivery queue.Delivery
 	envelope *envelope.Envelope
@@ -55,7 +61,7 @@ func (j *job) end(settled bool) {
 // parked is called when the message was parked, or could not be.
 func (j *job) parked(err error) {
 	if err != nil {
-		j.retrier.later(j.work, j.delivery, err, func() { j.end(false) })
+		j.retrier.later(j.stop, j.work, j.delivery, err, func() { j.end(false) })
 		return
 	}
 	j.end(true)

@@ -15,7 +15,7 @@ const upgradeTime = time.Hour
 
 // unreadable parks a delivery that could not be decoded: unchanged in the shortest delay queue while it may be of a newer version,
 // else in the dead set as it is.
-func (r *Retrier) unreadable(work context.Context, d queue.Delivery, problem error) {
+func (r *Retrier) unreadable(stop, work context.Context, d queue.Delivery, problem error) {
 	now := time.Now()
 	if errors.Is(problem, envelope.ErrVersion) {
 		m, since := envelope.Unreadable(d.Message, now)
@@ -23,7 +23,7 @@ func (r *Retrier) unreadable(work context.Context, d queue.Delivery, problem err
 			if since.Equal(now) {
 				r.cfg.Logger.Warn("message of a newer version: it waits up to an hour for a program that can read it", "queue", d.Queue, "id", d.ID)
 			}
-			r.publisher.Publish(work, name, m, func(err error) { r.unread(work, d, err) })
+			r.publisher.Publish(work, name, m, func(err error) { r.unread(stop, work, d, err) })
 			return
 		}
 	}
@@ -31,25 +31,25 @@ func (r *Retrier) unreadable(work context.Context, d queue.Delivery, problem err
 	r.publisher.Publish(work, r.topology.DeadSet, envelope.Broken(d.Message, f), func(err error) {
 		if errors.Is(err, queue.ErrTooLarge) { // the body was not too large when it came, so the headers are
 			bare := envelope.Broken(queue.Message{ID: d.ID, Body: d.Body}, f)
-			r.publisher.Publish(work, r.topology.DeadSet, bare, func(err error) { r.buried(work, d, problem, err) })
+			r.publisher.Publish(work, r.topology.DeadSet, bare, func(err error) { r.buried(stop, work, d, problem, err) })
 			return
 		}
-		r.buried(work, d, problem, err)
+		r.buried(stop, work, d, problem, err)
 	})
 }
 
 // buried is called when an undecodable message is in the dead set, or could not be put there.
-func (r *Retrier) buried(work context.Context, d queue.Delivery, problem, err error) {
+func (r *Retrier) buried(stop, work context.Context, d queue.Delivery, problem, err error) {
 	if err == nil {
 		r.cfg.Telemetry.Died(stepwell.ReasonUndecodable)
 		r.cfg.Logger.Warn("a message that cannot be read is in the dead set", "queue", d.Queue, "id", d.ID, "error", problem)
 	}
-	r.unread(work, d, err)
+	r.unread(stop, work, d, err)
 }
 
-func (r *Retrier) unread(work context.Context, d queue.Delivery, err error) {
+func (r *Retrier) unread(stop, work context.Context, d queue.Delivery, err error) {
 	if err != nil {
-		r.later(work, d, err, func() { r.release(d) })
+		r.later(stop, work, d, err, func() { r.release(d) })
 		return
 	}
 	r.ack(d)
