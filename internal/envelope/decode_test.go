@@ -96,7 +96,7 @@ func TestAMessageWithoutIdentityIsNamedByItsPosition(t *testing.T) {
 // ofTheBroker are headers that a broker adds.
 func ofTheBroker() map[string]any {
 	return map[string]any{
-		"x-death": []any{map[string]any{"count": int64(1)}}, "x-first-death-queue": "q", "x-last-death-reason": "expired",
+		"x-death": []any{map[string]any{"count": int64(1)}}, "x-death-count": int64(1), "x-first-death-queue": "q", "x-last-death-reason": "expired",
 		"x-delivery-count": int64(9), "x-acquired-count": int64(9), "CC": []any{"other"}, "BCC": []any{"other"},
 	}
 }

@@ -5,8 +5,9 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/queue"
 )
 
 // perValue is what a value takes beside its bytes: AMQP needs one byte for the type and up to eight for a length or a number. It is
@@ -64,7 +65,7 @@ func nestedSize(v reflect.Value) int {
 func without(headers map[string]any, named func(string) bool) map[string]any {
 	var kept map[string]any
 	for name, v := range headers {
-		if len(name) > maxName || named(name) || fromBroker(name) {
+		if len(name) > maxName || named(name) || queue.OfBroker(name) {
 			continue
 		}
 		if kept == nil {
@@ -86,14 +87,6 @@ func extras(headers map[string]any) map[string]any {
 		}
 	}
 	return kept
-}
-
-func fromBroker(name string) bool {
-	switch name {
-	case "CC", "BCC", "x-delivery-count", "x-acquired-count":
-		return true
-	}
-	return strings.HasPrefix(name, "x-death") || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
 }
 
 // fit removes headers that may go, the largest first, until all together are at most limit bytes.

@@ -2,7 +2,6 @@ package rabbit
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -13,22 +12,12 @@ import (
 // maxHeaders keeps properties and headers well within one frame of 128 KiB, where the broker still adds to them.
 const maxHeaders = 120 << 10
 
-// brokerHeader tells whether the broker writes this header. Sent back to it, x-death makes 3.10 drop messages as going
-// round in circles, the counts are believed, and CC and BCC route to other queues.
-func brokerHeader(name string) bool {
-	switch name {
-	case "x-death", "x-delivery-count", "x-acquired-count", "CC", "BCC":
-		return true
-	}
-	return strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
-}
-
 // encode makes what is sent, or an error when the broker, or the library, would end the session over it.
 func encode(m queue.Message, limit int) (amqp.Publishing, error) {
 	headers := make(amqp.Table, len(m.Headers))
 	size := 0
 	for name, value := range m.Headers {
-		if brokerHeader(name) {
+		if queue.OfBroker(name) {
 			continue
 		}
 		if n, ok := value.(int); ok {
@@ -92,7 +81,7 @@ func decode(d *amqp.Delivery, from string, session queue.Session) queue.Delivery
 		Session:     session,
 	}
 	for name, value := range d.Headers {
-		if !brokerHeader(name) {
+		if !queue.OfBroker(name) {
 			out.Headers[name] = whole(value)
 		}
 	}
