@@ -3,61 +3,33 @@ package envelope
 import (
 	"cmp"
 	"maps"
-	"reflect"
 	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// perValue is what a value takes beside its bytes: AMQP needs one byte for the type and up to eight for a length or a number. It is
-// a little more than the truth, so that what is measured here fits for a broker that measures otherwise.
-const perValue = 10
-
 // sizeOf is how many bytes the headers take at most, encoded as an AMQP table.
 func sizeOf(headers map[string]any) int {
-	n := perValue
+	const table = 10
+	n := table
 	for name, v := range headers {
 		n += fieldSize(name, v)
 	}
 	return n
 }
 
-func fieldSize(name string, v any) int {
-	n, _ := valueSize(v)
-	return 1 + len(name) + n
-}
+func fieldSize(name string, v any) int { return 1 + len(name) + queue.ValueSize(v) }
 
-// valueSize also says whether the value is flat, as headers of ours are; the size of others is near enough.
-func valueSize(v any) (size int, flat bool) {
+// isFlat says whether a value is of a kind that headers of ours have: no table, and no number that was not widened.
+func isFlat(v any) bool {
 	switch v := v.(type) {
-	case nil, bool, int64, float64, time.Time:
-		return perValue, true
-	case string:
-		return perValue + len(v), true
-	case []byte:
-		return perValue + len(v), true
+	case nil, bool, int64, float64, time.Time, string, []byte:
+		return true
 	case []any:
-		size, flat = perValue, true
-		for _, item := range v {
-			n, ok := valueSize(item)
-			size += n
-			flat = flat && ok
-		}
-		return size, flat
+		return !slices.ContainsFunc(v, func(item any) bool { return !isFlat(item) })
 	}
-	return nestedSize(reflect.ValueOf(v)), false
-}
-
-func nestedSize(v reflect.Value) int {
-	size := perValue
-	if v.Kind() != reflect.Map {
-		return size
-	}
-	for entry := v.MapRange(); entry.Next(); {
-		size += fieldSize(entry.Key().String(), entry.Value().Interface())
-	}
-	return size
+	return false
 }
 
 // without returns the headers but those named, and those that the broker adds: these must not be published again, since it would
@@ -82,7 +54,7 @@ func extras(headers map[string]any) map[string]any {
 	for name, v := range kept {
 		v = widen(v)
 		kept[name] = v
-		if _, flat := valueSize(v); !flat {
+		if !isFlat(v) {
 			delete(kept, name)
 		}
 	}

@@ -27,7 +27,7 @@ func encode(m queue.Message, limit int) (amqp.Publishing, error) {
 			return amqp.Publishing{}, fmt.Errorf("header name of %d bytes: %w", len(name), queue.ErrTooLarge)
 		}
 		headers[name] = value
-		size += len(name) + valueSize(value)
+		size += len(name) + queue.ValueSize(value)
 	}
 	if err := headers.Validate(); err != nil {
 		return amqp.Publishing{}, fmt.Errorf("headers of message %s: %w", m.ID, err)
@@ -43,31 +43,6 @@ func encode(m queue.Message, limit int) (amqp.Publishing, error) {
 	return amqp.Publishing{
 		MessageId: m.ID, DeliveryMode: amqp.Persistent, Timestamp: time.Now(), Headers: headers, Body: m.Body,
 	}, nil
-}
-
-// valueSize is about what the value takes on the wire.
-func valueSize(value any) int {
-	const most = 10 // type and length, or type and number
-	switch v := value.(type) {
-	case string:
-		return most + len(v)
-	case []byte:
-		return most + len(v)
-	case []any:
-		n := most
-		for _, one := range v {
-			n += valueSize(one)
-		}
-		return n
-	case amqp.Table:
-		n := most
-		for name, one := range v {
-			n += len(name) + valueSize(one)
-		}
-		return n
-	default:
-		return most
-	}
 }
 
 // decode makes what is handed out. The broker's own headers stay behind but for the count of returns, and whole numbers
@@ -114,13 +89,4 @@ func whole(value any) any {
 	default:
 		return value
 	}
-}
-
-// size is about what the message takes in memory.
-func size(m *queue.Message) int {
-	n := len(m.Body) + len(m.ID)
-	for name, value := range m.Headers {
-		n += len(name) + valueSize(value)
-	}
-	return n
 }

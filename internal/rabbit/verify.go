@@ -40,7 +40,7 @@ func newHeldAcks(seed maphash.Seed) *heldAcks {
 
 // hold notes that the message came, and says whether it is to be handed out: not if it would be too much.
 func (a *heldAcks) hold(d *queue.Delivery, maxBytes int) bool {
-	h := hold{size(&d.Message), a.pass(d)}
+	h := hold{d.Size(), a.pass(d)}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.held) > 0 && a.bytes+h.bytes > maxBytes {
