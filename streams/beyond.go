@@ -1,8 +1,10 @@
 package streams
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
+	"hash/crc32"
 	"math"
 	"strings"
 )
@@ -10,28 +12,39 @@ import (
 // span are offsets from first to before end.
 type span struct{ first, end int64 }
 
-// A commit says how far everything is settled. Its metadata says what is settled beyond that, so that the next owner does not run it again:
-// beyondMark, then in base64 (the broker takes only UTF-8) unsigned varints, by turns how many offsets are not settled and how
-// many are, from the committed one on. Before them stands the highest leader epoch of what was read, plus one: where records of a higher one
-// are met, the log was cut meanwhile, and what was settled there was others. With crashMark at its beginning there is a mark before all that.
+// told is what a commit's metadata says. A commit says how far everything is settled; told says what is settled beyond that, so that the next
+// owner does not run it again, and has its predecessor's mark.
+type told struct {
+	// topic is a print of the topic's id; 0: not known. Of another topic, all this says nothing.
+	topic uint32
+	// epoch is the highest leader epoch of what was read; -1: none. Where records of a higher one are met, the log was cut meanwhile, and what
+	// was settled there was others.
+	epoch int32
+	mark  *lifeMark // nil: there is none
+	spans []span    // settled beyond the commit, ascending; they do not touch
+}
+
+// Metadata is ours if it begins with beyondMark. Then come, in base64 since the broker takes only UTF-8, unsigned varints: the committed offset,
+// since tools that move a group's offset may leave its metadata as it was; the topic's print; 1 and a mark, or 0; the epoch plus one; and by turns
+// how many offsets are not settled and how many are, from the committed one on.
 const (
 	beyondMark = "stepwell/1 "
-	crashMark  = "stepwell/2 "
 	// beyondLimit is how long metadata may be: a broker takes 4096 bytes unless offset.metadata.max.bytes says otherwise.
 	beyondLimit = 4096
 )
 
-// writeBeyond is the metadata of a commit at offset, when records up to that epoch were read; of spans, which are ascending and do not touch, those that fit into limit bytes. Without a
-// mark and without spans it is empty.
-func writeBeyond(offset int64, epoch int32, m *lifeMark, spans func(yield func(span) bool), limit int) string {
+// writeTold is the metadata of a commit at offset, with as many of spans as fit into limit bytes; t.spans is not looked at. Without a mark and
+// without spans it is empty.
+func writeTold(offset int64, t told, spans func(yield func(span) bool), limit int) string {
 	room := base64.RawStdEncoding.DecodedLen(max(0, limit-len(beyondMark)))
-	var raw []byte
-	first := beyondMark
-	if m != nil {
-		first, raw = crashMark, appendMark(nil, offset, *m)
+	raw := binary.AppendUvarint(nil, uint64(offset))
+	raw = binary.AppendUvarint(raw, uint64(t.topic))
+	if t.mark != nil {
+		raw = appendMark(append(raw, 1), offset, *t.mark)
+	} else {
+		raw = append(raw, 0)
 	}
-	marked := len(raw)
-	raw = binary.AppendUvarint(raw, uint64(epoch+1))
+	raw = binary.AppendUvarint(raw, uint64(t.epoch+1))
 	bare := len(raw)
 	for s := range spans {
 		n := len(raw)
@@ -43,46 +56,61 @@ func writeBeyond(offset int64, epoch int32, m *lifeMark, spans func(yield func(s
 			break
 		}
 	}
-	if len(raw) == bare {
-		raw = raw[:marked] // an epoch of nothing
-	}
-	if len(raw) == 0 {
+	if t.mark == nil && len(raw) == bare {
 		return ""
 	}
-	return first + base64.RawStdEncoding.EncodeToString(raw)
+	return beyondMark + base64.RawStdEncoding.EncodeToString(raw)
 }
 
-// readBeyond returns what is settled beyond a commit at offset, up to which leader epoch that holds, and the mark. Metadata that is not ours
-// says nothing.
-func readBeyond(offset int64, metadata string) ([]span, int32, lifeMark) {
-	text, marked := strings.CutPrefix(metadata, crashMark)
-	ours := marked
-	if !marked {
-		text, ours = strings.CutPrefix(metadata, beyondMark)
-	}
+// readTold returns what the metadata of a commit at offset says. That which is not ours, or was written for another offset, says nothing.
+func readTold(offset int64, metadata string) told {
+	nothing := told{epoch: -1}
+	text, ours := strings.CutPrefix(metadata, beyondMark)
 	raw, err := base64.RawStdEncoding.DecodeString(text)
 	if !ours || err != nil || offset < 0 || offset > 1<<62 {
-		return nil, -1, noMark()
+		return nothing
 	}
-	m := noMark()
-	if marked {
-		var ok bool
-		if m, raw, ok = cutMark(offset, raw); !ok {
-			return nil, -1, noMark()
+	var head [3]uint64
+	if raw, ours = cutNumbers(raw, head[:]); !ours || head[0] != uint64(offset) || head[1] > math.MaxUint32 || head[2] > 1 {
+		return nothing
+	}
+	t := told{topic: uint32(head[1])}
+	if head[2] == 1 {
+		var m lifeMark
+		if m, raw, ours = cutMark(offset, raw); !ours {
+			return nothing
 		}
+		t.mark = &m
 	}
-	if len(raw) == 0 {
-		return nil, -1, m
+	var epoch [1]uint64
+	if raw, ours = cutNumbers(raw, epoch[:]); !ours || epoch[0] > math.MaxInt32 {
+		return nothing
 	}
-	epoch, n := binary.Uvarint(raw)
-	if n <= 0 || epoch > math.MaxInt32 {
-		return nil, -1, noMark()
+	t.epoch = int32(epoch[0]) - 1
+	if t.spans, ours = readSpans(offset, raw); !ours {
+		return nothing
 	}
-	spans, ok := readSpans(offset, raw[n:])
-	if !ok {
-		return nil, -1, noMark()
+	return t
+}
+
+// cutNumbers reads unsigned varints and returns what follows.
+func cutNumbers(raw []byte, into []uint64) (rest []byte, ok bool) {
+	for i := range into {
+		n, size := binary.Uvarint(raw)
+		if size <= 0 {
+			return nil, false
+		}
+		into[i], raw = n, raw[size:]
 	}
-	return spans, int32(epoch) - 1, m
+	return raw, true
+}
+
+// printOf is a short name of a topic's id; 0 only where the broker gives none.
+func printOf(topicID [16]byte) uint32 {
+	if topicID == [16]byte{} {
+		return 0
+	}
+	return max(1, crc32.ChecksumIEEE(topicID[:]))
 }
 
 // farthest is the most that two offsets of a log can be apart.
@@ -130,41 +158,53 @@ func (w *window) Beyond(yield func(span) bool) {
 	}
 }
 
-// restored notes what the commit from which we begin said of the offsets beyond it.
+// restored notes what the commit from which we begin said.
 func (p *partition) restored(offset int64, metadata string) {
-	spans, epoch, m := readBeyond(offset, metadata)
+	t := readTold(offset, metadata)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.beyond, p.beyondEpoch = spans, epoch
+	p.told = t
 	if !p.crash.guard.begun {
-		p.crash.guard = takeOver(m, offset, p.r.rules())
+		p.crash.guard = takeOver(markOf(t), offset, p.r.rules())
+	}
+}
+
+// isOf notes the topic. At the first records it is compared with the one that the commit from which we began was about: its metadata may have
+// been copied from another cluster.
+func (p *partition) isOf(topicID [16]byte) {
+	first := p.topicID == [16]byte{}
+	p.topicID = topicID
+	if of := printOf(topicID); first && p.told.topic != 0 && of != 0 && p.told.topic != of {
+		p.told = told{epoch: -1}
+		p.crash.guard = takeOver(noMark(), p.start, p.r.rules())
 	}
 }
 
 // wasSettled says whether the owner before us settled the record of this offset and leader epoch. It is asked in ascending order, in which epochs
 // never fall.
 func (p *partition) wasSettled(offset int64, epoch int32) bool {
-	if epoch > p.beyondEpoch {
-		p.beyond = nil // the log was cut since, and these are other records
+	t := &p.told
+	if epoch > t.epoch {
+		t.spans = nil // the log was cut since, and these are other records
 	}
-	for len(p.beyond) > 0 && offset >= p.beyond[0].end {
-		p.beyond = p.beyond[1:]
+	for len(t.spans) > 0 && offset >= t.spans[0].end {
+		t.spans = t.spans[1:]
 	}
-	return len(p.beyond) > 0 && offset >= p.beyond[0].first
+	return len(t.spans) > 0 && offset >= t.spans[0].first
 }
 
 // allBeyond is what is known to be settled behind the first unsettled record, read or not.
 func (p *partition) allBeyond(yield func(span) bool) {
 	open, end := true, int64(0)
 	p.window.Beyond(func(s span) bool {
-		if len(p.beyond) > 0 && s.end >= p.beyond[0].first {
-			s.end = max(s.end, p.beyond[0].end) // the read part of one that goes on
+		if len(p.told.spans) > 0 && s.end >= p.told.spans[0].first {
+			s.end = max(s.end, p.told.spans[0].end) // the read part of one that goes on
 		}
 		end = s.end
 		open = yield(s)
 		return open
 	})
-	for _, s := range p.beyond {
+	for _, s := range p.told.spans {
 		s.first = max(s.first, p.window.next.offset+1) // the commit is in the middle of one that was read in part; a gap is never 0
 		if open && s.first > end && s.first < s.end {
 			open = yield(s)
@@ -172,10 +212,12 @@ func (p *partition) allBeyond(yield func(span) bool) {
 	}
 }
 
-// spanEpoch is the leader epoch of allBeyond. What is left of beyond is of no lower one than what was read: else it was dropped.
-func (p *partition) spanEpoch() int32 {
-	if len(p.beyond) > 0 {
-		return max(p.epoch, p.beyondEpoch)
+// tell is what a commit now says beside its spans. Of those of the owner before us that are left none is of a lower epoch than what was read:
+// else they were dropped.
+func (p *partition) tell(m *lifeMark) told {
+	t := told{topic: cmp.Or(printOf(p.topicID), p.told.topic), epoch: p.epoch, mark: m}
+	if len(p.told.spans) > 0 {
+		t.epoch = max(t.epoch, p.told.epoch)
 	}
-	return p.epoch
+	return t
 }

@@ -3,10 +3,19 @@ package streams
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 )
 
 // noMark is what is assumed where a commit says nothing: that nobody died.
 func noMark() lifeMark { return lifeMark{lone: -1} }
+
+// markOf is the mark that a commit has.
+func markOf(t told) lifeMark {
+	if t.mark == nil {
+		return noMark()
+	}
+	return *t.mark
+}
 
 // appendMark appends a mark as unsigned varints. Offsets are counted from the committed one.
 func appendMark(raw []byte, offset int64, m lifeMark) []byte {
@@ -26,13 +35,8 @@ func appendMark(raw []byte, offset int64, m lifeMark) []byte {
 // cutMark reads what appendMark wrote, and returns what follows.
 func cutMark(offset int64, raw []byte) (m lifeMark, rest []byte, ok bool) {
 	var all [7]uint64
-	for i := range all {
-		n := 0
-		all[i], n = binary.Uvarint(raw)
-		if n <= 0 || all[i] > farthest {
-			return noMark(), nil, false
-		}
-		raw = raw[n:]
+	if raw, ok = cutNumbers(raw, all[:]); !ok || slices.Max(all[:]) > farthest {
+		return noMark(), nil, false
 	}
 	if all[0] > math.MaxUint32 || all[6] > 1 {
 		return noMark(), nil, false

@@ -130,12 +130,12 @@ func TestMetadataStaysReadableInTheMiddleOfARestoredSpan(t *testing.T) {
 	r, tp := lone(t, nil2)
 	r.onAssigned(t.Context(), nil, map[string][]int32{tp.topic: {0}})
 	p := r.lookup(tp)
-	p.restored(100, writeBeyond(100, 0, nil, slices.Values([]span{{101, 200}, {300, 400}}), 4096))
+	p.restored(100, writeTold(100, told{}, slices.Values([]span{{101, 200}, {300, 400}}), 4096))
 	p.begin(position{100, 0}, false)
 	r.receive(tp, records(100, 150), [16]byte{1})
 	within(t, 2*time.Second, "100 is settled", func() bool { c, _ := p.dirty(4096); return c.at.offset == 150 })
 	c, _ := p.dirty(4096)
-	got, _, _ := readBeyond(c.at.offset, c.metadata)
+	got := readTold(c.at.offset, c.metadata).spans
 	if len(got) == 0 || got[len(got)-1] != (span{300, 400}) {
 		t.Errorf("commit at %d, metadata %q says %v", c.at.offset, c.metadata, got)
 	}
@@ -191,7 +191,7 @@ func TestRecordsOfANewerEpochAreNotThoseThatWereSettled(t *testing.T) {
 	for name, before := range map[string]func(t *testing.T, r *Reader, tp topicPartition){
 		"by the owner before us": func(_ *testing.T, r *Reader, tp topicPartition) {
 			r.onAssigned(context.Background(), nil, map[string][]int32{tp.topic: {0}})
-			r.lookup(tp).restored(0, writeBeyond(0, 1, nil, slices.Values([]span{{3, 10}}), 4096))
+			r.lookup(tp).restored(0, writeTold(0, told{epoch: 1}, slices.Values([]span{{3, 10}}), 4096))
 		},
 		"when the partition was ours before": func(t *testing.T, r *Reader, tp topicPartition) {
 			ours := map[string][]int32{tp.topic: {0}}

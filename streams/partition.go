@@ -35,46 +35,45 @@ type partition struct {
 	// listed says that the crew has it in its list, and is guarded by the crew.
 	listed bool
 
-	mu          sync.Mutex
-	before      *partition // the earlier assignment: it must be done first, and knows what was settled then
-	replaced    *partition // what this one replaced when the log was cut: given up together
-	blocked     bool       // before is not done
-	window      window
-	queue       [][]*kgo.Record // not looked at yet
-	schedule    schedule
-	slab        slab
-	pace        pace
-	stretch     *worker            // that has a stretch, if one has
-	running     int                // workers that handle messages of this partition
-	over        bool               // done is closed
-	complete    bool               // nothing more will come
-	released    bool               // no longer counted in the reader's totals
-	pending     map[int64]struct{} // handed out, and waiting for their ticket
-	quiet       chan struct{}
-	known       *partition // the earlier assignment, as far as it says what is settled already
-	knownTo     int64
-	knownEpoch  int32
-	topicID     [16]byte
-	start       int64    // where this assignment began to read; negative: not known yet
-	expected    int64    // the offset after the last record added; negative: not known yet
-	watermark   int64    // the end of the log as the last fetch saw it
-	committed   position // the last commit that is known to have been stored, or where we began
-	forgotten   bool     // what before knows does not count
-	restate     bool     // commit the beginning, though nothing is settled yet
-	changes     uint64   // how often anything was settled
-	sent        uint64   // changes up to the last commit
-	metadata    string   // of that commit
-	beyond      []span   // what the owner before us settled beyond its commit, as far as it was not read yet
-	beyondEpoch int32    // up to which leader epoch that holds
-	epoch       int32    // the highest of the records read; -1: there is none
-	crash       crash
+	mu         sync.Mutex
+	before     *partition // the earlier assignment: it must be done first, and knows what was settled then
+	replaced   *partition // what this one replaced when the log was cut: given up together
+	blocked    bool       // before is not done
+	window     window
+	queue      [][]*kgo.Record // not looked at yet
+	schedule   schedule
+	slab       slab
+	pace       pace
+	stretch    *worker            // that has a stretch, if one has
+	running    int                // workers that handle messages of this partition
+	over       bool               // done is closed
+	complete   bool               // nothing more will come
+	released   bool               // no longer counted in the reader's totals
+	pending    map[int64]struct{} // handed out, and waiting for their ticket
+	quiet      chan struct{}
+	known      *partition // the earlier assignment, as far as it says what is settled already
+	knownTo    int64
+	knownEpoch int32
+	topicID    [16]byte
+	start      int64    // where this assignment began to read; negative: not known yet
+	expected   int64    // the offset after the last record added; negative: not known yet
+	watermark  int64    // the end of the log as the last fetch saw it
+	committed  position // the last commit that is known to have been stored, or where we began
+	forgotten  bool     // what before knows does not count
+	restate    bool     // commit the beginning, though nothing is settled yet
+	changes    uint64   // how often anything was settled
+	sent       uint64   // changes up to the last commit
+	metadata   string   // of that commit
+	told       told     // by the commit from which we began, less the spans that were read
+	epoch      int32    // the highest of the records read; -1: there is none
+	crash      crash
 }
 
 func newPartition(r *Reader, tp topicPartition) *partition {
 	p := &partition{
 		topicPartition: tp, r: r, done: make(chan struct{}), halted: make(chan struct{}),
 		window: newWindow(position{-1, -1}), schedule: newSchedule(), slab: newSlab(r.cfg.Stream, tp), pending: map[int64]struct{}{},
-		committed: position{-1, -1}, epoch: -1, beyondEpoch: -1, start: -1, expected: -1, watermark: -1,
+		committed: position{-1, -1}, epoch: -1, told: told{epoch: -1}, start: -1, expected: -1, watermark: -1,
 	}
 	p.crash.begin(p)
 	p.owned, p.disown = context.WithCancelCause(r.life)
@@ -101,7 +100,7 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte) (records, by
 	defer p.mu.Unlock()
 	p.watermark = max(p.watermark, f.HighWatermark)
 	p.crash.guard.ends(f.HighWatermark)
-	p.topicID = topicID
+	p.isOf(topicID)
 	first := f.Records[0].Offset
 	if p.start < 0 {
 		p.start, p.committed = first, position{first, -1}
@@ -196,10 +195,10 @@ func (p *partition) dirty(limit int) (checkpoint, bool) {
 	}
 	if held { // what is settled beyond is said once nothing holds it back
 		c.at, c.held = at, true
-		c.metadata = writeBeyond(at.offset, p.epoch, mark, func(func(span) bool) {}, limit)
+		c.metadata = writeTold(at.offset, p.tell(mark), func(func(span) bool) {}, limit)
 		return c, true
 	}
-	c.metadata = writeBeyond(c.at.offset, p.spanEpoch(), mark, p.allBeyond, limit)
+	c.metadata = writeTold(c.at.offset, p.tell(mark), p.allBeyond, limit)
 	return c, urgent || c.at.offset != p.committed.offset || c.metadata != p.metadata
 }
 
@@ -265,7 +264,7 @@ func (p *partition) sawEnd(offset int64) {
 // forget drops what the assignment before this one knew: its offsets are other records now. Its worker is still waited for.
 func (p *partition) forget() {
 	p.mu.Lock()
-	p.forgotten, p.beyond, p.known = true, nil, nil
+	p.forgotten, p.told.spans, p.known = true, nil, nil
 	p.mu.Unlock()
 	p.r.cfg.Forgotten(p.topic, p.partition)
 }
