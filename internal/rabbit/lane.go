@@ -259,8 +259,8 @@ func (l *lane) checkTime(now time.Time) {
 		return
 	}
 	since := l.flight[0].sent
-	if unblocked := time.Unix(0, s.unblockedAt.Load()); unblocked.After(since) {
-		since = unblocked
+	if unblocked := s.unblockedAt.Load(); unblocked != nil && unblocked.After(since) {
+		since = *unblocked
 	}
 	if now.Sub(since) < l.p.b.config.ConfirmTimeout {
 		return

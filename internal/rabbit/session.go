@@ -31,8 +31,9 @@ type session struct {
 	// ctx ends with the connection; its cause says why.
 	ctx context.Context
 	end context.CancelCauseFunc
-	// unblockedAt is when the last alarm ended, in nanoseconds.
-	unblockedAt atomic.Int64
+	// unblockedAt is when the last alarm ended, nil before that. It is a whole time, not its nanoseconds: those would be compared by the
+	// wall clock, and one that was set back would forgive a late confirm for as long.
+	unblockedAt atomic.Pointer[time.Time]
 	watcher     sync.WaitGroup
 }
 
@@ -88,7 +89,7 @@ func (s *session) watch(closed <-chan *amqp.Error, blocked <-chan amqp.Blocking)
 				continue
 			}
 			if !b.Active {
-				s.unblockedAt.Store(time.Now().UnixNano())
+				s.unblockedAt.Store(new(time.Now()))
 			}
 			s.wire.blocked.Store(b.Active)
 		case err := <-closed:
