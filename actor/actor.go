@@ -33,6 +33,7 @@ type Actor struct {
 	started   atomic.Bool // the user's start function is done
 	room      solo.Room   // where handlers are called
 	depths    depths
+	over      time.Time // when the budget of the stop is; zero before it began
 }
 
 // New puts an actor together. It connects nowhere; the error is about the app or its configuration.
@@ -89,7 +90,8 @@ func (a *Actor) openBrokers() error {
 func (a *Actor) Address() string { return a.server.Addr() }
 
 // Run runs the actor until ctx ends and stops it against the flow: reading first, then the user's functions, then the connections, HTTP last.
-// It is nil for a stop that was asked for and came to its end within SHUTDOWN_TIMEOUT.
+// It is nil for a stop that was asked for and came to its end within SHUTDOWN_TIMEOUT. Else the error names what still runs then, a start or stop
+// function that does not return among it; its goroutine is left behind.
 func (a *Actor) Run(ctx context.Context) error {
 	a.log.Info("start", "app", a.cfg.App.Name)
 	if notice := a.brokers.Notice(); notice != "" {
@@ -103,15 +105,15 @@ func (a *Actor) Run(ctx context.Context) error {
 	if err == nil {
 		select {
 		case <-ctx.Done():
-			a.log.Info("stop", "budget", a.cfg.Shutdown.Timeout)
 		case err = <-parts.failed:
 			a.log.Error("a part ended, stop", "error", err)
 		}
 	}
+	a.stopBegins()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = nil // the stop came while we were starting
 	}
-	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Shutdown.Timeout)
+	budget, cancel := context.WithDeadline(context.WithoutCancel(ctx), a.over)
 	defer cancel()
 	err = errors.Join(err, parts.unwind(budget), a.telemetry.Shutdown(budget))
 	a.log.Info("stopped")
@@ -123,10 +125,8 @@ func (a *Actor) start(ctx context.Context, parts *stack) error {
 	parts.push(ctx, "http", a.server.Run)
 	parts.push(ctx, "brokers", a.brokers.Run)
 	parts.push(ctx, "stop function", a.stopFunction) // the user's stop runs when all above it is gone
-	if a.app.Start != nil {
-		if err := a.app.Start(ctx, &Env{Config: a.cfg, Logger: a.log}); err != nil {
-			return fmt.Errorf("start function: %w", err)
-		}
+	if err := a.startFunction(ctx, parts); err != nil {
+		return err
 	}
 	a.started.Store(true)
 	parts.push(ctx, "requests", a.server.Open)
@@ -144,26 +144,6 @@ func (a *Actor) start(ctx context.Context, parts *stack) error {
 	return nil
 }
 
-// stopFunction waits until everything above it is gone, then calls the user's, unless the start function failed: what that had opened
-// by then is its own to close, and a stop function need not look for what is not there.
-func (a *Actor) stopFunction(ctx context.Context) error {
-	<-ctx.Done()
-	if a.app.Stop == nil || !a.started.Load() {
-		return nil
-	}
-	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.lastPart())
-	defer cancel()
-	if err := a.app.Stop(budget); err != nil {
-		return fmt.Errorf("stop function: %w", err)
-	}
-	return nil
-}
-
-// lastPart is the part of SHUTDOWN_TIMEOUT that handlers do not get: for confirms, commits, and the user's stop function.
-func (a *Actor) lastPart() time.Duration {
-	return min(5*time.Second, a.cfg.Shutdown.Timeout/5)
-}
-
 var errShutdown = errors.New("the actor stops and the handler's time is up")
 
 // runStreams runs all readers and retry workers until ctx ends; their handlers may then go on for their part of the budget.
@@ -174,6 +154,10 @@ func (a *Actor) runStreams(ctx context.Context) error {
 		time.AfterFunc(a.cfg.Shutdown.Timeout-a.lastPart(), func() { cancel(errShutdown) })
 	})()
 	g, stop := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		a.watchProgress(stop)
+		return nil
+	})
 	for _, s := range a.streams {
 		g.Go(func() error { return s.run(stop, work) })
 	}

@@ -27,9 +27,11 @@ type App struct {
 	Use []stepwell.Middleware
 	// Start runs before any message. Its error ends the actor; Stop is not called then. It does not wait for the brokers, which may be away for
 	// long: connections to RabbitMQ are being made beside it, those to Kafka when it has returned, and queues are declared after that.
-	// Those of package embedded run by then, so that it may write to them.
+	// Those of package embedded run by then, so that it may write to them. Its context ends when the actor is to stop; if it has not returned
+	// when SHUTDOWN_TIMEOUT is nearly over, [Actor.Run] returns an error without it, and its goroutine is left behind.
 	Start func(context.Context, *Env) error
-	// Stop runs after the last message. Its context ends with the shutdown budget.
+	// Stop runs after the last message. Its context ends a second (of a budget below 10 s: a tenth) before SHUTDOWN_TIMEOUT is over: it has all that
+	// draining the streams has left, which is nearly all where handlers are quick, and a few seconds, or none, where they took what they could.
 	Stop func(context.Context) error
 	// HTTP serves every path that is not the actor's own.
 	HTTP http.Handler

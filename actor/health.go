@@ -9,9 +9,6 @@ import (
 	"github.com/stepwell/stepwell/server"
 )
 
-// stuckAfter is how long a stream may have lag and make no progress before it is called stuck.
-const stuckAfter = 5 * time.Minute
-
 // health looks at what must be well before the actor is ready.
 func (a *Actor) health(context.Context) []server.Check {
 	checks := []server.Check{{Name: "start function", Ready: a.started.Load(), Detail: "done"}}
@@ -68,12 +65,19 @@ func (s *stream) Status(ctx context.Context) server.Status {
 
 // now is the status as far as it is known without asking a broker.
 func (s *stream) now() server.Status {
-	status := server.Status{Retry: s.retrier != nil, Paused: s.paused.Load()}
+	status, _ := s.look()
+	return status
+}
+
+// look is now, with how many messages the reader's window holds.
+func (s *stream) look() (status server.Status, window int64) {
+	status = server.Status{Retry: s.retrier != nil, Paused: s.paused.Load()}
 	if r := s.reader.Load(); r != nil {
 		of := r.Status()
 		status.Joined, status.Partitions, status.Lag = of.Joined, of.Partitions, of.Lag
 		status.InFlight, status.InFlightBytes = int(of.InFlight), int(of.InFlightBytes)
 		status.LastProgress, status.Error = of.LastProgress, of.Err
+		window = of.InFlight
 	}
 	if s.retrier != nil {
 		status.InFlight += s.retrier.Status().InFlight
@@ -81,17 +85,18 @@ func (s *stream) now() server.Status {
 	if why := s.trouble.Load(); why != nil {
 		status.Error = "waits for " + *why
 	}
-	status.Stuck = s.stuck(status)
-	return status
+	status.Stuck = s.stuck(status, window)
+	return status, window
 }
 
 // stuck tells whether something must be wrong though nothing says so.
-func (s *stream) stuck(status server.Status) bool {
+func (s *stream) stuck(status server.Status, window int64) bool {
+	idle := s.progress.idleFor(status, window, time.Now())
 	since := s.dispatch.calls.oldest()
 	if !since.IsZero() && time.Since(since) > 2*s.cfg.HandlerTimeout {
 		return true
 	}
-	return status.Lag > 0 && !status.Paused && !status.LastProgress.IsZero() && time.Since(status.LastProgress) > stuckAfter
+	return idle >= stuckAfter
 }
 
 // snapshot is what the gauges show.
@@ -103,9 +108,9 @@ func (a *Actor) snapshot() telemetry.Snapshot {
 	}
 	depths := a.depths.get()
 	for _, s := range a.streams {
-		status := s.now()
+		status, window := s.look()
 		of := telemetry.StreamSnapshot{
-			Lag: status.Lag, Inflight: int64(status.InFlight), WindowMessages: int64(status.InFlight), WindowBytes: int64(status.InFlightBytes),
+			Lag: status.Lag, Inflight: int64(s.seats.Taken()), WindowMessages: window, WindowBytes: int64(status.InFlightBytes),
 			Stuck: status.Stuck,
 		}
 		if s.retrier != nil {

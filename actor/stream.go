@@ -36,6 +36,7 @@ type stream struct {
 	seats     *seats.Seats   // for calls
 	room      *solo.Room
 	paused    atomic.Bool
+	progress  progress
 
 	reader  atomic.Pointer[streams.Reader] // nil until the brokers are known
 	trouble atomic.Pointer[string]         // why the stream waits before it reads; nil: it does not

@@ -71,7 +71,7 @@ type Status struct {
 	Partitions int  `json:"partitions"`
 	// Lag is how many records of its partitions were not settled yet.
 	Lag int64 `json:"lag"`
-	// InFlight and InFlightBytes are what the stream's window holds.
+	// InFlight is how many messages the stream's window holds, and how many retries were picked up; InFlightBytes are those of the window.
 	InFlight      int `json:"in_flight"`
 	InFlightBytes int `json:"in_flight_bytes"`
 	// LastProgress is when a record was settled last; zero: none yet.

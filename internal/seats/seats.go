@@ -36,6 +36,13 @@ func (s *Seats) First() *Side { return &s.first }
 // Retry is the side of retries.
 func (s *Seats) Retry() *Side { return &s.retry }
 
+// Taken is how many seats are taken now: a call has one, and hardly anything else.
+func (s *Seats) Taken() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.size - s.free
+}
+
 // Take waits for a seat. It reports false, and there is none, when over is closed first.
 func (d *Side) Take(over <-chan struct{}) bool {
 	s := d.all

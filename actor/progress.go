@@ -1,0 +1,58 @@
+package actor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell/server"
+)
+
+const (
+	// stuckAfter is how long a stream may have lag and make no progress before it is called stuck.
+	stuckAfter = 5 * time.Minute
+	// progressInterval is how often it is looked at. One who asks looks too.
+	progressInterval = 15 * time.Second
+)
+
+// progress knows since when a stream has something to do and gets nothing done.
+type progress struct {
+	mu    sync.Mutex
+	since time.Time // zero: it has nothing to do, or is paused
+}
+
+// idleFor looks at a status and returns for how long there has been work, seen by it or those before it, without progress.
+func (p *progress) idleFor(status server.Status, window int64, now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case status.Paused || window == 0 && !behind(status):
+		p.since = time.Time{}
+		return 0
+	case p.since.IsZero():
+		p.since = now
+	case status.LastProgress.After(p.since):
+		p.since = status.LastProgress
+	}
+	return now.Sub(p.since)
+}
+
+// behind says that there are records that were not read. The end of a transaction takes an offset that no record has: where nobody
+// produces any more, each partition may show a lag of one for ever.
+func behind(status server.Status) bool { return status.Lag > int64(status.Partitions) }
+
+// watchProgress looks at all streams now and then, until ctx ends.
+func (a *Actor) watchProgress(ctx context.Context) {
+	tick := time.NewTicker(progressInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			for _, s := range a.streams {
+				s.now()
+			}
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package actor
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/embedded"
+)
+
+// bubble is an actor on a false clock, with one partition to read.
+type bubble struct {
+	t       *testing.T
+	brokers *embedded.Brokers
+	stream  *stream
+}
+
+// inBubble runs the test. The handler sleeps for as long as the record's value says.
+func inBubble(t *testing.T, test func(b *bubble), env ...string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bubble{t: t, brokers: embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1}, VirtualNetwork: true})}
+		sleeps := func(ctx context.Context, m *stepwell.Message) error {
+			d, err := time.ParseDuration(string(m.Value))
+			if err == nil {
+				sleep(ctx, d)
+			}
+			return err
+		}
+		app := App{Name: "bubble", Brokers: b.brokers, Logger: slog.New(slog.DiscardHandler), Streams: Streams{"orders": {Handler: sleeps}}}
+		cfg, err := Load(app, append(env, "STREAMS_ORDERS_TOPICS=orders.v1", "SERVER_ADDRESS=off", "TELEMETRY_DEPTH_INTERVAL=1h", "CONCURRENCY=1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := New(cfg, app)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.stream = a.streams[0]
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- a.Run(ctx) }()
+		test(b)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// handle has a record handled for so long.
+func (b *bubble) handle(long ...string) {
+	b.t.Helper()
+	for _, d := range long {
+		if err := b.brokers.Produce(b.t.Context(), &kgo.Record{Topic: "orders.v1", Value: []byte(d)}); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// after waits and then wants the stream to be stuck or not.
+func (b *bubble) after(d time.Duration, stuck bool) {
+	b.t.Helper()
+	time.Sleep(d)
+	synctest.Wait()
+	if s := b.stream.now(); s.Stuck != stuck {
+		b.t.Errorf("after %v: stuck is %v, lag %d, last progress %v ago", d, s.Stuck, s.Lag, time.Since(s.LastProgress))
+	}
+}
+
+func TestAStreamIsStuckWhenNothingIsSettledForFiveMinutesThoughThereIsLag(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.handle("9m", "4m", "1s")
+		b.after(4*time.Minute, false)
+		b.after(2*time.Minute, true) // nothing was ever settled
+		b.after(4*time.Minute, false)
+		b.after(10*time.Minute, false)
+		if s := b.stream.now(); s.Lag != 0 {
+			b.t.Errorf("lag %d in the end", s.Lag)
+		}
+	}, "HANDLER_TIMEOUT=10m")
+}
+
+func TestTimeWithoutWorkOrInAPauseMakesNoStreamStuck(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.handle("1s")
+		b.after(time.Hour, false)
+		b.handle("9m")
+		b.after(30*time.Second, false) // the first record after an idle hour
+		b.after(4*time.Minute, false)
+		b.after(90*time.Second, true)
+		b.after(time.Hour, false)
+		b.stream.Pause()
+		b.handle("9m")
+		b.after(time.Hour, false)
+		b.stream.Resume()
+		b.after(4*time.Minute, false)
+		b.after(2*time.Minute, true)
+	}, "HANDLER_TIMEOUT=10m")
+}
+
+func TestAHandlerThatRunsPastTwiceItsTimeOutMakesItsStreamStuck(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		stubborn := make(chan struct{})
+		b.stream.dispatch.handler = func(context.Context, *stepwell.Message) error { <-stubborn; return nil }
+		b.handle("")
+		b.after(90*time.Second, false)
+		b.after(45*time.Second, true)
+		close(stubborn)
+		b.after(time.Second, false)
+	}, "HANDLER_TIMEOUT=1m")
+}
+
+func TestTheEndOfATransactionIsNoLagThatMakesAStreamStuck(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.handle("1s")
+		b.after(time.Minute, false)
+		s := b.stream.now()
+		s.Lag = 1 // as Kafka shows it
+		now := time.Now()
+		if b.stream.progress.idleFor(s, 0, now); b.stream.progress.idleFor(s, 0, now.Add(time.Hour)) != 0 {
+			b.t.Error("an offset without a record counts as work")
+		}
+		s.Lag = 2
+		if b.stream.progress.idleFor(s, 0, now); b.stream.progress.idleFor(s, 0, now.Add(time.Hour)) != time.Hour {
+			b.t.Error("records that are not read do not count as work")
+		}
+	})
+}

@@ -1,0 +1,86 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// lastPart is the part of SHUTDOWN_TIMEOUT that handlers do not get: for confirms, commits, and the user's stop function.
+func (a *Actor) lastPart() time.Duration {
+	return min(5*time.Second, a.cfg.Shutdown.Timeout/5)
+}
+
+// closing is the part of SHUTDOWN_TIMEOUT that the user's functions do not get: for connections, HTTP and telemetry.
+func (a *Actor) closing() time.Duration {
+	return min(time.Second, a.cfg.Shutdown.Timeout/10)
+}
+
+// stopBegins starts the budget of the stop, unless it runs already. The stop function's goroutine reads it later, once it was told to stop.
+func (a *Actor) stopBegins() {
+	if a.over.IsZero() {
+		a.over = time.Now().Add(a.cfg.Shutdown.Timeout)
+		a.log.Info("stop", "budget", a.cfg.Shutdown.Timeout)
+	}
+}
+
+var (
+	errStartHangs = errors.New("did not return in its part of SHUTDOWN_TIMEOUT though its context had ended: its goroutine is left behind")
+	errGoexit     = errors.New("called runtime.Goexit")
+)
+
+// startFunction calls the user's start function. Its context ends with ctx, or when a part of the actor fails; it may then return for as
+// long as the stop lasts.
+func (a *Actor) startFunction(ctx context.Context, parts *stack) error {
+	if a.app.Start == nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	returned := make(chan error, 1)
+	go func() { // left behind if the function never returns
+		err := errGoexit
+		defer func() { returned <- err }()
+		err = a.app.Start(ctx, &Env{Config: a.cfg, Logger: a.log})
+	}()
+	var failed error
+	select {
+	case err := <-returned:
+		return inStart(err)
+	case failed = <-parts.failed:
+		cancel()
+	case <-ctx.Done():
+	}
+	a.stopBegins()
+	limit := time.NewTimer(time.Until(a.over) - a.closing())
+	defer limit.Stop()
+	select {
+	case err := <-returned:
+		return errors.Join(failed, inStart(err))
+	case <-limit.C:
+		return errors.Join(failed, inStart(errStartHangs))
+	}
+}
+
+func inStart(err error) error {
+	if err != nil {
+		return fmt.Errorf("start function: %w", err)
+	}
+	return nil
+}
+
+// stopFunction waits until everything above it is gone, then calls the user's with what is left of the budget, unless the start function
+// failed: what that had opened by then is its own to close, and a stop function need not look for what is not there.
+func (a *Actor) stopFunction(ctx context.Context) error {
+	<-ctx.Done()
+	if a.app.Stop == nil || !a.started.Load() {
+		return nil
+	}
+	budget, cancel := context.WithDeadline(context.WithoutCancel(ctx), a.over.Add(-a.closing()))
+	defer cancel()
+	if err := a.app.Stop(budget); err != nil {
+		return fmt.Errorf("stop function: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
+)
+
+func done(context.Context, *stepwell.Message) error { return nil }
+
+func TestTheStopFunctionHasWhatTheStreamsLeaveOfTheBudget(t *testing.T) {
+	for name, test := range map[string]struct {
+		handler     stepwell.Handler
+		budget      string
+		least, most time.Duration
+	}{
+		"quick handlers":                 {done, "25s", 20 * time.Second, 24 * time.Second},
+		"a handler that uses its part":   {func(ctx context.Context, _ *stepwell.Message) error { <-ctx.Done(); return ctx.Err() }, "5s", -time.Second, 500 * time.Millisecond},
+		"quick handlers, a small budget": {done, "5s", 2 * time.Second, 4500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := embeddedWorld(t)
+			handling := make(chan struct{}, 1)
+			app := orders(func(ctx context.Context, m *stepwell.Message) error {
+				handling <- struct{}{}
+				return test.handler(ctx, m)
+			})
+			left := make(chan time.Duration, 1)
+			app.Stop = func(ctx context.Context) error {
+				at, _ := ctx.Deadline()
+				left <- time.Until(at)
+				return nil
+			}
+			r := w.start(app, settings{"SHUTDOWN_TIMEOUT": test.budget})
+			w.produce(values("x")...)
+			<-handling
+			r.end()
+			if got := <-left; got < test.least || got > test.most {
+				t.Errorf("the stop function had %v, want %v to %v", got, test.least, test.most)
+			}
+		})
+	}
+}
+
+func TestAStopFunctionThatDoesNotReturnIsNamed(t *testing.T) {
+	t.Parallel()
+	w := embeddedWorld(t)
+	hang := make(chan struct{})
+	defer close(hang)
+	app := orders(done)
+	app.Stop = func(context.Context) error { <-hang; return nil }
+	r := w.start(app, settings{"SHUTDOWN_TIMEOUT": "1s"})
+	r.ready()
+	r.stop()
+	within(t, 10*time.Second, "the actor ends", func() bool {
+		select {
+		case <-r.ended:
+			return true
+		default:
+			return false
+		}
+	})
+	if r.err == nil || !strings.Contains(r.err.Error(), "stop function") {
+		t.Errorf("Run: %v", r.err)
+	}
+}
+
+func TestAStopThatComesDuringTheStartFunctionEndsItsContextAndWaitsNoLongerThanTheBudget(t *testing.T) {
+	hang := make(chan struct{})
+	defer close(hang)
+	for name, test := range map[string]struct {
+		start       func(context.Context) error
+		stops       bool // the stop function is called
+		says        string
+		least, most time.Duration
+	}{
+		"it hangs":                       {func(context.Context) error { <-hang; return nil }, false, "start function: did not return", time.Second, 10 * time.Second},
+		"it returns the context's error": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, false, "", 0, time.Second},
+		"it returns its own error":       {func(ctx context.Context) error { <-ctx.Done(); return errors.New("half done") }, false, "start function: half done", 0, time.Second},
+		"it returns nil":                 {func(ctx context.Context) error { <-ctx.Done(); return nil }, true, "", 0, time.Second},
+		"it calls Goexit":                {func(ctx context.Context) error { <-ctx.Done(); runtime.Goexit(); return nil }, false, "runtime.Goexit", 0, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := embeddedWorld(t)
+			app := orders(done)
+			starting := make(chan struct{})
+			stopped := false
+			app.Start = func(ctx context.Context, _ *actor.Env) error { close(starting); return test.start(ctx) }
+			app.Stop = func(context.Context) error { stopped = true; return nil }
+			r := w.start(app, settings{"SHUTDOWN_TIMEOUT": "2s"})
+			<-starting
+			began := time.Now()
+			r.stop()
+			<-r.ended
+			if took := time.Since(began); took < test.least || took > test.most {
+				t.Errorf("the stop took %v, want %v to %v", took, test.least, test.most)
+			}
+			if test.says == "" && r.err != nil || test.says != "" && (r.err == nil || !strings.Contains(r.err.Error(), test.says)) {
+				t.Errorf("Run: %v, want %q", r.err, test.says)
+			}
+			if stopped != test.stops {
+				t.Errorf("the stop function was called: %v", stopped)
+			}
+		})
+	}
+}
+
+func TestAPartThatFailsEndsTheContextOfTheStartFunction(t *testing.T) {
+	t.Parallel()
+	w := embeddedWorld(t)
+	first := w.start(orders(done), nil)
+	first.ready()
+	app := orders(done)
+	app.Start = func(ctx context.Context, _ *actor.Env) error { <-ctx.Done(); return ctx.Err() }
+	second := w.start(app, settings{"SERVER_ADDRESS": first.actor.Address()})
+	<-second.ended
+	if second.err == nil || !strings.Contains(second.err.Error(), "http") {
+		t.Errorf("Run: %v", second.err)
+	}
+}
