@@ -17,7 +17,7 @@ func poisons() []scenario {
 	}{{"first try", 1}, {"retry", 2}} {
 		for _, processes := range []int{1, 3} {
 			all = append(all, scenario{
-				name:  fmt.Sprintf("two records kill each process that takes their %s, %d at once", when.name, processes),
+				name:  fmt.Sprintf("two records kill each process that takes their %s (%d at once)", when.name, processes),
 				fault: func(r *run) { r.poison(when.attempt, processes) },
 			})
 		}

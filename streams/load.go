@@ -12,11 +12,12 @@ type load struct {
 	records, bytes, span          atomic.Int64
 	waiting                       atomic.Bool
 	room                          chan struct{}
-	progress                      atomic.Int64 // unix nanoseconds of the last record settled
+	began                         time.Time
+	progress                      atomic.Int64 // nanoseconds from then to the last record settled; zero: none was
 }
 
 func newLoad(maxRecords, maxBytes, maxSpan int) *load {
-	return &load{maxRecords: int64(maxRecords), maxBytes: int64(maxBytes), maxSpan: int64(maxSpan), room: make(chan struct{}, 1)}
+	return &load{began: time.Now(), maxRecords: int64(maxRecords), maxBytes: int64(maxBytes), maxSpan: int64(maxSpan), room: make(chan struct{}, 1)}
 }
 
 func (l *load) add(records, bytes int) {
@@ -25,12 +26,21 @@ func (l *load) add(records, bytes int) {
 	l.span.Add(int64(records))
 }
 
+// lastProgress is when a record was settled last, zero before the first. It keeps the monotonic clock: a wall clock that is set makes no
+// stream look stuck, nor a stuck one look well.
+func (l *load) lastProgress() time.Time {
+	if after := l.progress.Load(); after > 0 {
+		return l.began.Add(time.Duration(after))
+	}
+	return time.Time{}
+}
+
 func (l *load) remove(f freed) {
 	l.records.Add(-int64(f.records))
 	l.bytes.Add(-int64(f.bytes))
 	l.span.Add(-int64(f.span))
 	if f.records > 0 {
-		l.progress.Store(time.Now().UnixNano())
+		l.progress.Store(max(1, int64(time.Since(l.began))))
 	}
 	if l.waiting.Load() {
 		select {

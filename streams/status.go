@@ -35,15 +35,13 @@ type Status struct {
 func (r *Reader) Status() Status {
 	r.flushAll()
 	s := Status{
-		Paused:   r.pause.on.Load(),
-		InFlight: r.load.records.Load(), InFlightBytes: r.load.bytes.Load(), Span: r.load.span.Load(),
+		Paused:       r.pause.on.Load(),
+		LastProgress: r.load.lastProgress(),
+		InFlight:     r.load.records.Load(), InFlightBytes: r.load.bytes.Load(), Span: r.load.span.Load(),
 	}
 	for _, p := range r.all() {
 		s.Partitions++
 		s.Lag += p.lag()
-	}
-	if at := r.load.progress.Load(); at > 0 {
-		s.LastProgress = time.Unix(0, at)
 	}
 	s.Joined, s.Err = r.status.read()
 	return s
