@@ -50,14 +50,16 @@ func (r *run) leader(queue string) *testbroker.Rabbit {
 	return nil
 }
 
-// killRabbitMQs takes so many nodes away at once, for longer than a confirm may take.
-func (r *run) killRabbitMQs(n int) {
+// killRabbitMQs takes so many nodes away at once, for longer than a confirm may take, and does something in the middle of that.
+func (r *run) killRabbitMQs(n int, do func()) {
 	var killed []*testbroker.Rabbit
 	for _, i := range r.random.Perm(len(r.rabbits))[:n] {
 		r.rabbits[i].Kill()
 		killed = append(killed, r.rabbits[i])
 	}
-	r.pause(6 * time.Second)
+	r.pause(3 * time.Second)
+	do()
+	r.pause(3 * time.Second)
 	testbroker.StartTogether(killed...)
 }
 

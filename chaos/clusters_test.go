@@ -36,8 +36,9 @@ func clusters() []scenario {
 	return []scenario{
 		{name: "each of three RabbitMQ nodes is killed in its turn", fault: killEachRabbitMQ},
 		{name: "the node that leads the delay queue is killed when thousands of messages expire", fault: killTheLeaderAtExpiry},
-		{name: "two of three RabbitMQ nodes are killed", fault: func(r *run) { r.killRabbitMQs(2) }},
-		{name: "three of three RabbitMQ nodes are killed", fault: func(r *run) { r.killRabbitMQs(3) }},
+		{name: "two of three RabbitMQ nodes are killed", fault: func(r *run) { r.killRabbitMQs(2, func() {}) }},
+		{name: "two of three RabbitMQ nodes are killed, and an actor while they are away", fault: func(r *run) { r.killRabbitMQs(2, r.killOne) }},
+		{name: "three of three RabbitMQ nodes are killed", fault: func(r *run) { r.killRabbitMQs(3, func() {}) }},
 		{name: "a RabbitMQ node and an actor are killed at once", fault: killANodeAndAnActor},
 		{name: "each of three Kafka brokers is killed in its turn", fault: killEachKafka},
 		{name: "the Kafka broker that coordinates the group is killed", fault: killTheCoordinator},
