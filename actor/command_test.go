@@ -21,10 +21,14 @@ import (
 const roleVariable = "STEPWELL_TEST_ROLE"
 
 // play runs an actor of this role and exits. A stubborn one's handler never ends. One that holds ends no try of the attempt that the
-// role names after its colon; others fail once and then work. Each try is a line "attempt value" on its standard output, before it ends.
+// role names after its colon; an unstartable one's start function fails; others fail once and then work. Each try is a line "attempt value" on its standard output, before it ends.
 func play(role string) {
 	kind, attempt, _ := strings.Cut(role, ":")
-	actor.Main(actor.App{Streams: actor.Streams{"orders": {Handler: func(ctx context.Context, m *stepwell.Message) error {
+	var start func(context.Context, *actor.Env) error
+	if kind == "unstartable" {
+		start = func(context.Context, *actor.Env) error { return errors.New("no database") }
+	}
+	actor.Main(actor.App{Start: start, Streams: actor.Streams{"orders": {Handler: func(ctx context.Context, m *stepwell.Message) error {
 		line := strings.Repeat("+", m.Attempt) + " " + string(m.Value) + "\n"
 		if _, err := os.Stdout.WriteString(line); err != nil {
 			panic(err)
@@ -130,6 +134,16 @@ func TestTheSecondSignalExitsAtOnceWithOne(t *testing.T) {
 	})
 }
 
+func TestAnErrorOfTheStartFunctionExitsWithOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	out, err := w.actorCommand(t, nil, settings{roleVariable: "unstartable", "KAFKA_BROKERS": "127.0.0.1:1", "RABBITMQ_URL": "amqp://127.0.0.1:1"}).CombinedOutput()
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok || exit.ExitCode() != 1 || !strings.Contains(string(out), "start function: no database") {
+		t.Errorf("it ended with %v:\n%s", err, out)
+	}
+}
+
 func TestABadConfigurationExitsWithTwoAndPrintsAllItsErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -160,6 +174,9 @@ func TestTheCommandsOfAnActorSayWhatTheyShould(t *testing.T) {
 	}{
 		{"config", []string{"config"}, settings{"RETRY_DELAY": "1s"}, 0, []string{"RETRY_DELAY", "1s", "STREAMS_ORDERS_TOPICS", "environment"}},
 		{"config print", []string{"config", "print"}, nil, 0, []string{"RETRY_COUNT", "default"}},
+		{"config with a typo", []string{"config"}, settings{"RETRY_CUONT": "1"}, 0, []string{"RETRY_COUNT", "warning: RETRY_CUONT is not known"}},
+		{"topology with a typo", []string{"topology"}, settings{"RETRY_CUONT": "1"}, 0, []string{".orders.instant", "warning: RETRY_CUONT is not known"}},
+		{"doctor with a typo", []string{"doctor"}, settings{"RETRY_CUONT": "1"}, 0, []string{"ok   kafka", "warning: RETRY_CUONT is not known"}},
 		{"topology", []string{"topology"}, settings{"RETRY_DELAY": "1s", "RETRY_STEP": "1s"}, 0,
 			[]string{".orders.instant", ".orders.delay.1000", ".orders.delay.2000", ".orders.delay.3000", ".orders.dead_set", "6s in all"}},
 		{"doctor", []string{"doctor"}, nil, 0, []string{"ok   kafka", "ok   topic", "ok   queues of stream orders"}},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/deadset"
 )
 
 // dying is an app whose messages all die at once, until it is told to work.
@@ -50,7 +51,22 @@ func TestPeekingChangesNothingHoweverOften(t *testing.T) {
 		if first != "0 1 2 3 4 5 6 7 8 9" {
 			t.Fatalf("dead set shows %s", first)
 		}
-		for range 100 {
+		broker := w.broker()
+		for i := range 150 { // each as another process would, which shares no walk
+			set := deadset.New(deadset.Config{App: w.app, Stream: "orders", Queue: w.queue("orders", "dead_set"), Instant: w.queue("orders", "instant"), Broker: broker})
+			page, err := set.Peek(t.Context(), 1+i%12)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var shown []string
+			for _, m := range page.Messages {
+				shown = append(shown, fmt.Sprintf("%s", m.Value))
+			}
+			if again := strings.Join(shown, " "); again != first[:min(2*(1+i%12)-1, len(first))] || page.Depth != 10 {
+				t.Fatalf("peek %d of %d shows %s", i, page.Depth, again)
+			}
+		}
+		for range 100 { // and many of one process
 			if again := valuesOf(r.dead(10)); again != first {
 				t.Fatalf("a later peek shows %s", again)
 			}

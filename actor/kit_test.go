@@ -111,6 +111,18 @@ func (r *running) inFlight() int {
 	return int(answer["streams"].([]any)[0].(map[string]any)["in_flight"].(float64))
 }
 
+// status is what the API says of the stream; nil: there is no such stream.
+func (r *running) status(stream string) map[string]any {
+	r.t.Helper()
+	_, answer := r.do("GET", "/v1/streams", "")
+	for _, s := range answer["streams"].([]any) {
+		if of := s.(map[string]any); of["id"] == stream {
+			return of
+		}
+	}
+	return nil
+}
+
 // book keeps an actor's log, a JSON object a line.
 type book struct {
 	mu   sync.Mutex

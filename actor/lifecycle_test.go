@@ -131,27 +131,42 @@ func TestWhatACancelledHandlerReturnsIsNoVerdict(t *testing.T) {
 
 func TestAPausedStreamHandlesNothingAndGoesOnWhereItWas(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
-		var c calls
-		r := w.start(orders(func(_ context.Context, m *stepwell.Message) error { c.add(m); return nil }), nil)
-		w.produce(values("a")...)
-		eventually(t, "first handled", func() bool { return len(c.all()) == 1 })
+		y, others := newTally(), newTally()
+		running, fail := make(chan struct{}), make(chan struct{})
+		app := orders(y.handler(func(value string, attempt int) error {
+			if value == "bad" && attempt == 1 {
+				close(running)
+				<-fail
+			}
+			return failsOnce(value, attempt)
+		}))
+		app.Streams["parcels"] = actor.Stream{Handler: others.handler(failsOnce)}
+		parcels := w.app + ".parcels.v1"
+		w.createTopic(parcels, 1)
+		r := w.start(app, settings{"STREAMS_PARCELS_TOPICS": parcels})
+		w.produce(values("bad")...)
+		<-running
 		for range 2 {
 			if status, answer := r.do("POST", "/v1/streams/orders/pause", ""); status != 200 || answer["scope"] != "instance" {
 				t.Fatalf("pause: %d %v", status, answer)
 			}
 		}
-		w.produce(values("b")...)
-		eventually(t, "lag is seen while paused", func() bool {
-			_, answer := r.do("GET", "/v1/streams", "")
-			s := answer["streams"].([]any)[0].(map[string]any)
-			return s["paused"] == true
+		close(fail)
+		w.produce(values("b", "c")...)
+		w.produce(&kgo.Record{Topic: parcels, Value: []byte("bad")}, &kgo.Record{Topic: parcels, Value: []byte("good")})
+		eventually(t, "the failure's wait is over", func() bool { return r.depths()[w.queue("orders", "instant")] == 1 })
+		eventually(t, "the other stream goes on, retries too", func() bool { _, done := others.count(); return done == 2 })
+		eventually(t, "its lag is seen while paused", func() bool { s := r.status("orders"); return s["paused"] == true && s["lag"] == 2.0 })
+		always(t, "the paused stream handles nothing", 300*time.Millisecond, func() bool {
+			tried, done := y.count()
+			return tried == 1 && done == 0 && y.triesOf("bad") == 1 && r.status("parcels")["paused"] == false
 		})
 		r.ready()
-		if n := len(c.all()); n != 1 {
-			t.Errorf("%d handled while paused", n-1)
-		}
 		r.do("POST", "/v1/streams/orders/resume", "")
-		eventually(t, "second handled", func() bool { return len(c.all()) == 2 })
+		eventually(t, "what waited is handled, the retry too", func() bool { _, done := y.count(); return done == 3 })
+		if n := y.triesOf("bad"); n != 2 {
+			t.Errorf("the failed one was tried %d times, want 2", n)
+		}
 	})
 }
 

@@ -82,6 +82,11 @@ func command(ctx context.Context, app App, args []string, out, errs io.Writer) i
 		fmt.Fprintln(errs, err)
 		return exitConfig
 	}
+	if name != "" { // one that runs logs them
+		for _, warning := range cfg.Warnings() {
+			fmt.Fprintln(errs, "warning:", warning)
+		}
+	}
 	if err := run(ctx, a, out); err != nil {
 		fmt.Fprintln(errs, err)
 		return exitFailed

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/internal/queue"
 )
 
 var errFlaky = errors.New("the service is away")
@@ -136,6 +138,60 @@ func TestVerdictsLeadWhereTheySay(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAPanicIsRetriedAndItsStackKept(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var n atomic.Int64
+		r := w.start(orders(func(context.Context, *stepwell.Message) error { n.Add(1); return deepDown() }), settings{"RETRY_COUNT": "2"})
+		w.produce(values("x")...)
+		dead := r.deadCount(1)[0]
+		if n.Load() != 3 || dead["attempts"] != 3.0 || dead["reason"] != stepwell.ReasonExhausted || dead["error"] != "panic: oh" {
+			t.Errorf("after %d calls: %v", n.Load(), dead)
+		}
+		if stack := w.oneStored("dead_set").Headers["x-stepwell-stack"]; !strings.Contains(fmt.Sprint(stack), "deepDown") {
+			t.Errorf("the stack is %v", stack)
+		}
+	})
+}
+
+func deepDown() error { panic("oh") }
+
+// oneStored is the oldest message of a queue of the stream, which keeps it.
+func (w *world) oneStored(kind string) queue.Delivery {
+	w.t.Helper()
+	lease, err := w.broker().Lease(w.t.Context(), w.queue("orders", kind))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer lease.Release()
+	window, err := lease.Window(w.t.Context(), 1, 1<<20)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	all, err := queue.Gather(w.t.Context(), window)
+	if err != nil || len(all) != 1 {
+		w.t.Fatalf("%d messages: %v", len(all), err)
+	}
+	if _, err := window.Close(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	return all[0]
+}
+
+func TestAnErrorAfterTheHandlersTimeIsUpIsAFailure(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var c calls
+		r := w.start(orders(func(ctx context.Context, m *stepwell.Message) error {
+			c.add(m)
+			<-ctx.Done()
+			return ctx.Err()
+		}), settings{"RETRY_COUNT": "1", "HANDLER_TIMEOUT": "200ms"})
+		w.produce(values("x")...)
+		if dead := r.deadCount(1)[0]; dead["attempts"] != 2.0 || dead["reason"] != stepwell.ReasonExhausted || dead["error"] != context.DeadlineExceeded.Error() {
+			t.Errorf("after %d calls: %v", len(c.all()), dead)
+		}
+	})
 }
 
 func TestASkippedMessageIsGoneAndCounted(t *testing.T) {

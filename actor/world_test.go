@@ -22,6 +22,8 @@ import (
 	"github.com/stepwell/stepwell/actor"
 	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/embedded"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/rabbit"
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
@@ -144,14 +146,35 @@ func (w *world) deleteQueues() {
 	for _, ms := range []int{50, 100, 150, 200, 300, 400, 500, 600, 1000, 2000, 5000, 60000, 3600000} {
 		kinds = append(kinds, fmt.Sprintf("delay.%d", ms))
 	}
-	for _, kind := range kinds {
-		ch, err := conn.Channel()
-		if err != nil {
-			return
+	for _, stream := range []string{"orders", "parcels"} {
+		for _, kind := range kinds {
+			ch, err := conn.Channel()
+			if err != nil {
+				return
+			}
+			_, _ = ch.QueueDelete(w.queue(stream, kind), false, false, false) // most are not there
+			_ = ch.Close()
 		}
-		_, _ = ch.QueueDelete(w.queue("orders", kind), false, false, false) // most are not there
-		_ = ch.Close()
 	}
+}
+
+// broker is the world's queues for what a test does by hand.
+func (w *world) broker() queue.Broker {
+	w.t.Helper()
+	if w.brokers != nil {
+		return w.brokers.Queues()
+	}
+	b := rabbit.New(rabbit.Config{URLs: []string{w.rabbit}, ConnectionName: "by hand", Logger: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	w.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Errorf("rabbit: %v", err)
+		}
+	})
+	return b
 }
 
 // running is an actor that a test started.

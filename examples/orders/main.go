@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -63,13 +64,24 @@ func app(brokers actor.Brokers) actor.App {
 const where = `
 Orders are on their way, and some of them die. After some seconds, in another terminal:
 
-  curl 'localhost:8010/v1/dead_set?count=10&topic-entity=orders'
-  curl -X POST localhost:8010/v1/dead_set/replay -H 'content-type: application/json' -d '{"count":"10","topic_entity":"orders"}'
-  curl -X DELETE localhost:8010/v1/dead_set -H 'content-type: application/json' -d '{"count":"10","topic-entity":"orders"}'
+  curl '%[1]s/v1/dead_set?count=10&topic-entity=orders'
+  curl -X POST %[1]s/v1/dead_set/replay -H 'content-type: application/json' -d '{"count":"10","topic_entity":"orders"}'
+  curl -X DELETE %[1]s/v1/dead_set -H 'content-type: application/json' -d '{"count":"10","topic-entity":"orders"}'
 
-Also: localhost:8010/v1/streams, /readyz?verbose, /metrics. Ctrl-C ends it.
+Also: %[1]s/v1/streams, /readyz?verbose, /metrics. Ctrl-C ends it.
 
 `
+
+// hint says what to do next, for an actor that serves HTTP at the address.
+func hint(address string) string {
+	if address == "off" {
+		return "Orders are on their way. SERVER_ADDRESS is off, so nothing can be asked or replayed.\n"
+	}
+	if strings.HasPrefix(address, ":") {
+		address = "localhost" + address
+	}
+	return fmt.Sprintf(where, address)
+}
 
 // producer makes a sample order every 100 ms.
 type producer struct {
@@ -78,10 +90,10 @@ type producer struct {
 	done    chan struct{}
 }
 
-func (p *producer) start(context.Context, *actor.Env) error {
+func (p *producer) start(_ context.Context, env *actor.Env) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel, p.done = cancel, make(chan struct{})
-	fmt.Fprint(os.Stderr, where)
+	fmt.Fprint(os.Stderr, hint(env.Config.Server.Address))
 	go func() {
 		defer close(p.done)
 		p.run(ctx)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,4 +86,16 @@ func dead(t *testing.T, address string) map[string]int {
 		attempts[m.Value.Card] = m.Attempts
 	}
 	return attempts
+}
+
+func TestTheHintNamesTheAddressThatIsServed(t *testing.T) {
+	for address, says := range map[string]string{
+		"localhost:9000": "curl 'localhost:9000/v1/dead_set?count=10&topic-entity=orders'",
+		":9000":          "Also: localhost:9000/v1/streams, /readyz?verbose",
+		"off":            "SERVER_ADDRESS is off",
+	} {
+		if text := hint(address); !strings.Contains(text, says) || strings.Contains(text, "8010") || strings.Contains(text, "%!") {
+			t.Errorf("%s: %s", address, text)
+		}
+	}
 }
