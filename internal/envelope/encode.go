@@ -15,11 +15,10 @@ import (
 func (e *Envelope) Encode() queue.Message {
 	m := &e.Message
 	h := e.base()
-	own := ownHeaders(m)
-	failure := e.failure()
-	framed := sizeOf(h)+sizeOf(own)+fieldSize(hError, failure[hError]) > MaxHeaders
+	problem := clean(e.Failure.Error, maxError)
+	framed := recordSize(m) > MaxHeaders/2 && sizeOf(h)+sizeOf(addOwn(map[string]any{}, m))+fieldSize(hError, problem) > MaxHeaders
 	if !framed {
-		maps.Copy(h, own)
+		addOwn(h, m)
 	}
 	var body []byte
 	switch {
@@ -38,25 +37,23 @@ func (e *Envelope) Encode() queue.Message {
 	}
 	extra := extras(e.Extra)
 	maps.Copy(h, extra)
-	maps.Copy(h, failure)
-	e.shrink(h)
-	fit(h, MaxHeaders, extra)
+	e.addFailure(h, problem)
+	if over := sizeOf(h) - MaxHeaders; over > 0 {
+		e.shrink(h)
+		fit(h, MaxHeaders, extra)
+	}
 	return queue.Message{ID: e.id(), Headers: h, Body: body}
 }
 
 // base are the headers whose size has a small bound.
 func (e *Envelope) base() map[string]any {
 	m := &e.Message
-	h := map[string]any{
-		hVersion:       version,
-		hTopic:         m.Origin.Topic,
-		hPartition:     int64(m.Origin.Partition),
-		hOffset:        m.Origin.Offset,
-		hAttempt:       int64(m.Attempt),
-		hReplays:       int64(m.Replays),
-		hAttemptsTotal: int64(e.AttemptsTotal),
-	}
-	texts := []struct {
+	const most = 32 // headers, but for Extra
+	h := make(map[string]any, most)
+	h[hVersion] = version
+	h[hTopic], h[hPartition], h[hOffset] = m.Origin.Topic, int64(m.Origin.Partition), m.Origin.Offset
+	h[hAttempt], h[hReplays], h[hAttemptsTotal] = int64(m.Attempt), int64(m.Replays), int64(e.AttemptsTotal)
+	texts := [...]struct {
 		name, text string
 		max        int
 	}{
@@ -72,18 +69,20 @@ func (e *Envelope) base() map[string]any {
 	if e.TraceState != "" && len(e.TraceState) <= maxState { // a part of it would be worth nothing
 		h[hTraceState] = e.TraceState
 	}
-	times := map[string]time.Time{hTimestamp: m.Time, hFirstFailed: m.FirstFailed, hFailedAt: e.Failure.At, hDiedAt: e.DiedAt}
-	for name, t := range times {
-		if !t.IsZero() {
-			h[name] = timeValue(t)
+	times := [...]struct {
+		name string
+		at   time.Time
+	}{{hTimestamp, m.Time}, {hFirstFailed, m.FirstFailed}, {hFailedAt, e.Failure.At}, {hDiedAt, e.DiedAt}}
+	for _, t := range times {
+		if !t.at.IsZero() {
+			h[t.name] = timeValue(t.at)
 		}
 	}
 	return h
 }
 
-// ownHeaders are the record's key and headers.
-func ownHeaders(m *stepwell.Message) map[string]any {
-	h := map[string]any{}
+// addOwn adds the record's key and headers.
+func addOwn(h map[string]any, m *stepwell.Message) map[string]any {
 	if m.Key != nil {
 		h[hKey] = m.Key
 	}
@@ -102,11 +101,10 @@ func ownHeaders(m *stepwell.Message) map[string]any {
 	return h
 }
 
-// failure are the headers that may be cut.
-func (e *Envelope) failure() map[string]any {
-	h := map[string]any{}
-	if e.Failure.Error != "" {
-		h[hError] = clean(e.Failure.Error, maxError)
+// addFailure adds the headers that may be cut.
+func (e *Envelope) addFailure(h map[string]any, problem string) {
+	if problem != "" {
+		h[hError] = problem
 	}
 	if e.Failure.Stack != "" {
 		h[hStack] = cleanLines(e.Failure.Stack, maxStack)
@@ -119,7 +117,6 @@ func (e *Envelope) failure() map[string]any {
 		}
 		h[hHistory] = flat
 	}
-	return h
 }
 
 // shrink cuts what explains the failure until the headers fit: the oldest tries, then the stack, then the error.

@@ -15,6 +15,9 @@ func clean(s string, max int) string { return cleanKeeping(s, max, "") }
 func cleanLines(s string, max int) string { return cleanKeeping(s, max, "\n\t") }
 
 func cleanKeeping(s string, max int, keep string) string {
+	if len(s) <= max && plain(s) {
+		return s
+	}
 	s = cut(s, max+utf8.UTFMax) // what follows is never looked at
 	s = strings.ToValidUTF8(s, string(utf8.RuneError))
 	s = strings.Map(func(r rune) rune {
@@ -24,6 +27,16 @@ func cleanKeeping(s string, max int, keep string) string {
 		return r
 	}, s)
 	return cut(s, max)
+}
+
+// plain says that there is nothing to clean, as in most texts.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // cut shortens s to at most max bytes and does not end inside a rune.

@@ -322,8 +322,8 @@ func TestForgedDeliveryCountIsNotBelieved(t *testing.T) {
 	if got := decode(&d, "q", newAcks()); got.Returns != 0 || got.Headers["x-delivery-count"] != nil {
 		t.Errorf("first delivery: %+v", got)
 	}
-	d.Redelivered = true
-	if got := decode(&d, "q", newAcks()); got.Returns != 7 {
+	d = amqp.Delivery{Redelivered: true, Headers: amqp.Table{"x-delivery-count": int64(7)}}
+	if got := decode(&d, "q", newAcks()); got.Returns != 7 || got.Headers["x-delivery-count"] != nil {
 		t.Errorf("redelivery: %+v", got)
 	}
 }

@@ -14,19 +14,12 @@ const maxHeaders = 120 << 10
 
 // encode makes what is sent, or an error when the broker, or the library, would end the session over it.
 func encode(m queue.Message, limit int) (amqp.Publishing, error) {
-	headers := make(amqp.Table, len(m.Headers))
+	headers := sendable(m.Headers)
 	size := 0
-	for name, value := range m.Headers {
-		if queue.OfBroker(name) {
-			continue
-		}
-		if n, ok := value.(int); ok {
-			value = int64(n) // the library would cut it to 32 bits
-		}
+	for name, value := range headers {
 		if len(name) > 255 {
 			return amqp.Publishing{}, fmt.Errorf("header name of %d bytes: %w", len(name), queue.ErrTooLarge)
 		}
-		headers[name] = value
 		size += len(name) + queue.ValueSize(value)
 	}
 	if err := headers.Validate(); err != nil {
@@ -45,23 +38,53 @@ func encode(m queue.Message, limit int) (amqp.Publishing, error) {
 	}, nil
 }
 
-// decode makes what is handed out. The broker's own headers stay behind but for the count of returns, and whole numbers
-// become int64.
+// sendable are the headers without those of the broker, and with whole numbers that the library does not cut to 32 bits: mostly the same map.
+func sendable(headers map[string]any) amqp.Table {
+	good := true
+	for name, value := range headers {
+		_, short := value.(int)
+		good = good && !short && !queue.OfBroker(name)
+	}
+	if good {
+		return headers
+	}
+	kept := make(amqp.Table, len(headers))
+	for name, value := range headers {
+		if n, ok := value.(int); ok {
+			value = int64(n)
+		}
+		if !queue.OfBroker(name) {
+			kept[name] = value
+		}
+	}
+	return kept
+}
+
+// decode makes what is handed out, of the delivery's own headers. Those of the broker stay behind but for the count of returns, and whole
+// numbers become int64.
 func decode(d *amqp.Delivery, from string, session queue.Session) queue.Delivery {
 	out := queue.Delivery{
-		Message:     queue.Message{ID: d.MessageId, Body: d.Body, Headers: make(map[string]any, len(d.Headers))},
+		Message:     queue.Message{ID: d.MessageId, Body: d.Body, Headers: d.Headers},
 		Queue:       from,
 		Redelivered: d.Redelivered,
 		Tag:         d.DeliveryTag,
 		Session:     session,
 	}
-	for name, value := range d.Headers {
-		if !queue.OfBroker(name) {
-			out.Headers[name] = whole(value)
-		}
-	}
 	if d.Redelivered {
 		out.Returns, _ = whole(d.Headers["x-delivery-count"]).(int64)
+	}
+	if out.Headers == nil {
+		out.Headers = map[string]any{}
+	}
+	for name, value := range out.Headers {
+		switch value.(type) {
+		case string, []byte, int64, bool:
+		default:
+			out.Headers[name] = whole(value)
+		}
+		if queue.OfBroker(name) {
+			delete(out.Headers, name)
+		}
 	}
 	return out
 }
