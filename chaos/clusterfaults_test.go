@@ -50,12 +50,17 @@ func (r *run) leader(queue string) *testbroker.Rabbit {
 	return nil
 }
 
-// killRabbitMQs takes so many nodes away at once, for longer than a confirm may take, and does something in the middle of that.
+// killRabbitMQs takes so many nodes away at once, for longer than a confirm may take, and does something in the middle of that. The one
+// that leads the delay queue is among them: a leader that is left alone still writes down what it gets, and would have it later.
 func (r *run) killRabbitMQs(n int, do func()) {
-	var killed []*testbroker.Rabbit
-	for _, i := range r.random.Perm(len(r.rabbits))[:n] {
-		r.rabbits[i].Kill()
-		killed = append(killed, r.rabbits[i])
+	killed := []*testbroker.Rabbit{r.leader(r.queue(r.delayed()))}
+	for _, i := range r.random.Perm(len(r.rabbits)) {
+		if len(killed) < n && r.rabbits[i] != killed[0] {
+			killed = append(killed, r.rabbits[i])
+		}
+	}
+	for _, node := range killed {
+		node.Kill()
 	}
 	r.pause(3 * time.Second)
 	do()
