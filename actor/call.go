@@ -9,6 +9,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/telemetry"
+	"github.com/stepwell/stepwell/retry"
 )
 
 // caller calls one stream's handler.
@@ -49,6 +50,8 @@ func (c *caller) call(ctx context.Context, m *stepwell.Message, first telemetry.
 		c.calls.end(slot)
 		if p := recover(); p != nil {
 			v = stepwell.Verdict{Kind: stepwell.Retry, Err: &panicError{value: p, stack: debug.Stack()}}
+		} else if v.Kind == 0 { // the goroutine ends: who owns it does the rest
+			v = stepwell.Verdict{Kind: stepwell.Retry, Err: retry.ErrGoexit}
 		}
 		switch {
 		case v.Kind != stepwell.Done && ctx.Err() != nil:

@@ -68,6 +68,20 @@ func (d *dispatch) condemn() streams.Handle {
 	return nil
 }
 
+// escaped is the handle for a message whose handler called runtime.Goexit: a failure. The message is as the handler left it.
+func (d *dispatch) escaped(ctx context.Context, m *stepwell.Message, t streams.Ticket) streams.Outcome {
+	switch {
+	case ctx.Err() != nil:
+		return streams.Abandoned
+	case d.retrier == nil:
+		came := *m
+		m.Attempt++ // should the next try end its goroutine too
+		return streams.Outcome(until(ctx, d, came, firstTry{t, nil}))
+	}
+	firstTry{t, d.retrier}.fail(m, retry.Failure{Err: retry.ErrGoexit})
+	return streams.Pending
+}
+
 // again is the handle of the stream's retries.
 func (d *dispatch) again(ctx context.Context, m *stepwell.Message, t retry.Ticket) retry.Outcome {
 	return retry.Outcome(run(ctx, d, m, laterTry{t}, timing{}))

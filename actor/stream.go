@@ -99,7 +99,7 @@ func (s *stream) open(kafka []kgo.Opt) error {
 		WindowMessages: s.cfg.WindowMessages, WindowBytes: s.cfg.WindowBytes, WindowSpan: s.cfg.WindowSpan,
 		SessionTimeout: s.app.Kafka.SessionTimeout, GroupProtocol: s.app.Kafka.GroupProtocol,
 		Kafka: kafka, ConfirmsHealthy: s.confirmsHealthy, Forgotten: forgotten, Logger: s.plain, Telemetry: s.telemetry,
-		Ended: s.dispatch.ended, CrashLimit: *s.cfg.CrashLimit, Condemn: s.dispatch.condemn(), Room: s.room,
+		Ended: s.dispatch.ended, CrashLimit: *s.cfg.CrashLimit, Condemn: s.dispatch.condemn(), Escaped: s.dispatch.escaped, Room: s.room,
 	}, s.dispatch.first)
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", s.id, err)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/stepwell/stepwell/retry"
 )
 
 // lastPart is the part of SHUTDOWN_TIMEOUT that handlers do not get: for confirms, commits, and the user's stop function.
@@ -25,10 +27,7 @@ func (a *Actor) stopBegins() {
 	}
 }
 
-var (
-	errStartHangs = errors.New("did not return in its part of SHUTDOWN_TIMEOUT though its context had ended: its goroutine is left behind")
-	errGoexit     = errors.New("called runtime.Goexit")
-)
+var errStartHangs = errors.New("did not return in its part of SHUTDOWN_TIMEOUT though its context had ended: its goroutine is left behind")
 
 // startFunction calls the user's start function. Its context ends with ctx, or when a part of the actor fails; it may then return for as
 // long as the stop lasts.
@@ -40,7 +39,7 @@ func (a *Actor) startFunction(ctx context.Context, parts *stack) error {
 	defer cancel()
 	returned := make(chan error, 1)
 	go func() { // left behind if the function never returns
-		err := errGoexit
+		err := retry.ErrGoexit
 		defer func() { returned <- err }()
 		err = a.app.Start(ctx, &Env{Config: a.cfg, Logger: a.log})
 	}()

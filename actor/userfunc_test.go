@@ -85,7 +85,7 @@ func TestAStopThatComesDuringTheStartFunctionEndsItsContextAndWaitsNoLongerThanT
 		"it returns the context's error": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, false, "", 0, time.Second},
 		"it returns its own error":       {func(ctx context.Context) error { <-ctx.Done(); return errors.New("half done") }, false, "start function: half done", 0, time.Second},
 		"it returns nil":                 {func(ctx context.Context) error { <-ctx.Done(); return nil }, true, "", 0, time.Second},
-		"it calls Goexit":                {func(ctx context.Context) error { <-ctx.Done(); runtime.Goexit(); return nil }, false, "runtime.Goexit", 0, time.Second},
+		"it calls Goexit":                {func(ctx context.Context) error { <-ctx.Done(); runtime.Goexit(); return nil }, false, "start function: the function called runtime.Goexit", 0, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := embeddedWorld(t)

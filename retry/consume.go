@@ -37,11 +37,10 @@ func (r *Retrier) Run(stop, work context.Context, handle Handle) error {
 	}
 	jobs := make(chan queue.Delivery)
 	var workers sync.WaitGroup
-	for worker := range r.cfg.Workers {
+	for number := range r.cfg.Workers {
+		w := &worker{retrier: r, number: number, all: &workers}
 		workers.Go(func() {
-			for d := range jobs {
-				r.pick(stop, work, worker, d, handle)
-			}
+			w.run(jobs, func(d queue.Delivery) { r.pick(stop, work, w, d, handle) })
 		})
 	}
 	closing := make(chan struct{})
@@ -88,7 +87,7 @@ func (r *Retrier) offer(ctx context.Context, jobs chan<- queue.Delivery, d queue
 }
 
 // pick is a worker's turn with one delivery.
-func (r *Retrier) pick(stop, work context.Context, worker int, d queue.Delivery, handle Handle) {
+func (r *Retrier) pick(stop, work context.Context, w *worker, d queue.Delivery, handle Handle) {
 	r.inFlight.Add(1)
 	if work.Err() != nil {
 		r.release(d)
@@ -113,16 +112,16 @@ func (r *Retrier) pick(stop, work context.Context, worker int, d queue.Delivery,
 	if e.Pointer && !r.fetch(stop, j) {
 		return
 	}
-	if outcome := r.call(stop, work, worker, j, handle); outcome != Pending {
+	if outcome := r.call(stop, work, w, j, handle); outcome != Pending {
 		j.end(outcome == Settled)
 	}
 }
 
 // call waits for a seat and calls the handler. To wait counts as part of the call: prefetched messages wait for both. A message that is not called
 // because of a stop or a pause goes back.
-func (r *Retrier) call(stop, work context.Context, worker int, j *job, handle Handle) Outcome {
-	r.slow.begin(worker)
-	defer r.slow.end(worker)
+func (r *Retrier) call(stop, work context.Context, w *worker, j *job, handle Handle) Outcome {
+	r.slow.begin(w.number)
+	defer r.slow.end(w.number)
 	if !r.cfg.Seats.Take(stop.Done()) {
 		return Abandoned
 	}
@@ -131,7 +130,10 @@ func (r *Retrier) call(stop, work context.Context, worker int, j *job, handle Ha
 		return Abandoned
 	}
 	m := j.envelope.Message // the handler's own
-	return handle(work, &m, Ticket{j})
+	w.calls = j
+	outcome := handle(work, &m, Ticket{j})
+	w.calls = nil
+	return outcome
 }
 
 // repeated is a delivery whose try runs or ran already.

@@ -67,6 +67,8 @@ type Config struct {
 	// Condemn is called in place of the [Handle] for a record that killed the process, also twice when nothing else ran. Nil: it runs again and
 	// again, alone.
 	Condemn Handle
+	// Escaped is called, from another goroutine, after a [Handle] that ended its own with runtime.Goexit, for the outcome. Nil: Abandoned.
+	Escaped Handle
 	// Room is where calls are made. Who shares one can have it alone. Nil: nobody shares it.
 	Room *solo.Room
 	// Logger is for what happens while the reader runs. Nil: nothing is logged.

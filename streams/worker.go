@@ -24,7 +24,7 @@ const (
 
 // Handle does the work for one message. How many run at once, and which, is said by [Config.Order] and [Config.Concurrency]. Its context
 // lives through a stop for the drain and ends with a cause: [ErrRevoked], [ErrLost] or that of the work context. A panic is not
-// caught.
+// caught. One that ends its goroutine with runtime.Goexit has no outcome: [Config.Escaped] has.
 type Handle func(ctx context.Context, m *stepwell.Message, t Ticket) Outcome
 
 // Ticket settles a message whose outcome was [Pending].
@@ -61,7 +61,10 @@ type worker struct {
 	lane  int
 	began time.Time // of the stretch or the single call
 
-	seated bool
+	seated  bool
+	serving *partition
+	lone    task // whose call runs, if it is not of a stretch
+	ended   bool // regularly
 
 	// doing is the number of the stretch, in the upper half, and how many of its tasks were begun. It is swapped to begin the next task, and to
 	// take the rest away.
@@ -83,15 +86,22 @@ const (
 )
 
 func (w *worker) run() {
-	for p := w.crew.take(w); p != nil; p = w.crew.take(w) {
+	defer w.escaped()
+	w.work()
+}
+
+func (w *worker) work() {
+	for w.lane != noLane {
+		p := w.crew.take(w)
+		if p == nil {
+			break
+		}
 		if w.sit(w.crew.over) {
 			w.serve(p)
 			w.stand()
 		}
-		if w.lane == noLane {
-			return
-		}
 	}
+	w.ended = true
 }
 
 // serve handles what the partition hands out. It reports false when that is nothing.
@@ -101,6 +111,7 @@ func (w *worker) serve(p *partition) (worked bool) {
 		return false // it is offered again when the door opens
 	}
 	defer func() { p.leave(inside, worked) }()
+	w.serving = p
 	t, n, more := p.handOut(w)
 	if more {
 		w.crew.offer(p)
@@ -138,7 +149,9 @@ func (w *worker) single(p *partition, t task) task {
 		return task{}
 	}
 	w.began = time.Now()
+	w.lone = t
 	outcome := p.handle(t)(p.handling, t.m, Ticket{p, t.offset, w})
+	w.lone = task{}
 	took := time.Since(w.began)
 	w.told(p, took, took)
 	return p.ended(t, outcome, took)
