@@ -18,8 +18,9 @@ const (
 // fetchSize adapts how much is asked for in one fetch to the memory it takes once it is unpacked: the brokers count compressed
 // bytes, and data may be compressed a hundredfold.
 //
-// The client asks for more only when what it fetched is handed out. So a fetch is also to have no more records than half a window: they
-// can be handed out at once, and the next fetch is under way while they are worked on.
+// The client asks for more only when all that it fetched is handed out. So a fetch is also to have no more records than a window: what does not
+// fit waits a moment, and the next fetch is under way while the rest is worked on. Smaller ones cost more than they save: a fetch takes a
+// millisecond or two whatever its size.
 type fetchSize struct {
 	budget  int // bytes
 	records int
@@ -32,9 +33,9 @@ type fetchSize struct {
 	count      int // of records
 }
 
-// newFetchSize spends half the window on what all brokers' fetches may hold.
+// newFetchSize spends half the window's bytes, and as many records as it takes, on what all brokers' fetches may hold.
 func newFetchSize(windowBytes, windowMessages int, update func(whole, partition int32)) *fetchSize {
-	return &fetchSize{budget: max(windowBytes/2, firstFetch), records: max(windowMessages/2, 1), update: update, brokers: map[int32]struct{}{}}
+	return &fetchSize{budget: max(windowBytes/2, firstFetch), records: max(windowMessages, 1), update: update, brokers: map[int32]struct{}{}}
 }
 
 var _ kgo.HookFetchBatchRead = (*fetchSize)(nil)
