@@ -62,7 +62,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	var err error
 	st.retrier, err = retry.New(retry.Config{
 		App: a.cfg.App.Name, Stream: id,
-		Delays: retry.Linear(cfg.Retry.Delay, cfg.Retry.Step, *cfg.Retry.Count),
+		Delays: retry.Linear(cfg.Retry.Delay, cfg.Retry.Step, *cfg.Retry.Count), DelayQueues: cfg.Retry.DelayQueues,
 		Broker: a.queues, Source: records{a.brokers},
 		Workers: cfg.Concurrency, Seats: st.seats.Retry(), Prefetch: cfg.Retry.Prefetch,
 		CrashLimit: *cfg.CrashLimit, Room: &a.room,

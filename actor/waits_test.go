@@ -32,7 +32,7 @@ func TestTheConfigurationTakesWhatWaitsQueuesCanHaveAndNoOthers(t *testing.T) {
 			Handler: func(context.Context, *stepwell.Message) error { return nil },
 			Config:  config.Stream{Topics: []string{"t"}, Retry: config.Retry{Count: &count, Delay: delay, Step: step}},
 		}}}, []string{"KAFKA_BROKERS=k:1", "RABBITMQ_URL=amqp://r"})
-		_, impossible := retry.NewTopology("shop", "orders", retry.Linear(delay, step, count))
+		_, impossible := retry.NewTopology("shop", "orders", retry.Linear(delay, step, count), 1)
 		if (refused != nil) != (impossible != nil) {
 			t.Fatalf("delay %s, step %s, count %d: the configuration says %v, the queues say %v", delay, step, count, refused, impossible)
 		}

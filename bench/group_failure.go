@@ -20,6 +20,9 @@ const retryDelay = 100 * time.Millisecond
 // defaultDelay is that of an actor that sets none.
 const defaultDelay = 5 * time.Second
 
+// delayQueues is how many a delay has in the case that shows what more than one bring.
+const delayQueues = 4
+
 var errFirstTry = errors.New("the first try fails")
 
 func failureGroup() group {
@@ -48,6 +51,9 @@ func failureGroup() group {
 	add("-1", 100, 0.3, small, false)
 	g.cases = append(g.cases, benchCase{name: "stepwell-1-warm", what: "actor, HANDLER_TIMEOUT=10s, 1 % fail, 100 B", base: "hand-1",
 		feed: small, share: 0.3, rabbitmq: true, run: stepwellFails(100, false, "HANDLER_TIMEOUT=10s")})
+	add("-100", 1, 0.015, small, false)
+	g.cases = append(g.cases, benchCase{name: "stepwell-100-queues", what: fmt.Sprintf("actor, RETRY_DELAY_QUEUES=%d, 100 %% fail, 100 B", delayQueues), base: "hand-100",
+		feed: small, share: 0.015, rabbitmq: true, run: stepwellFails(1, false, fmt.Sprint("RETRY_DELAY_QUEUES=", delayQueues))})
 	add("-10-amo", 10, 0.04, small, true)
 	add("-1-amo", 100, 0.3, small, true)
 	return g

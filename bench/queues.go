@@ -71,7 +71,11 @@ func (q queues) declare(ctx context.Context) error {
 // delete removes the queues.
 func (q queues) delete() error {
 	err := q.on(func(ch *amqp.Channel) error {
-		for _, name := range []string{q.delay, q.instant, q.deadSet} {
+		all := []string{q.delay, q.instant, q.deadSet}
+		for n := range delayQueues - 1 {
+			all = append(all, fmt.Sprintf("%s.%d", q.delay, n+2)) // where there is one
+		}
+		for _, name := range all {
 			if _, err := ch.QueueDelete(name, false, false, false); err != nil {
 				return err
 			}

@@ -129,10 +129,12 @@ type Stream struct {
 
 // Retry is a stream's retry policy.
 type Retry struct {
-	Enabled  *bool         `key:"enabled" default:"true" doc:"Whether failures go through RabbitMQ. Without it a failing message is tried again in place."`
-	Count    *int          `key:"count" default:"3" doc:"Tries after the first one; 0 … 1000."`
-	Policy   string        `key:"policy" default:"linear" doc:"linear: the n-th wait is delay + (n-1)·step."`
-	Delay    time.Duration `key:"delay" default:"5s" doc:"The first wait."`
-	Step     time.Duration `key:"step" default:"0s" doc:"What each further wait is longer. Each distinct wait is a queue, and 24 are the limit."`
-	Prefetch int           `key:"prefetch" default:"200" doc:"Retries that this process takes from RabbitMQ at once, those that run included; 1 … 2000. Fewer while handlers are slow, and never fewer than CONCURRENCY + 1. Their bytes have no limit: count with as many of the largest message."`
+	Enabled *bool         `key:"enabled" default:"true" doc:"Whether failures go through RabbitMQ. Without it a failing message is tried again in place."`
+	Count   *int          `key:"count" default:"3" doc:"Tries after the first one; 0 … 1000."`
+	Policy  string        `key:"policy" default:"linear" doc:"linear: the n-th wait is delay + (n-1)·step."`
+	Delay   time.Duration `key:"delay" default:"5s" doc:"The first wait."`
+	Step    time.Duration `key:"step" default:"0s" doc:"What each further wait is longer. Each distinct wait is a queue, and 24 are the limit."`
+	// DelayQueues widens what the broker moves from a delay queue at once.
+	DelayQueues int `key:"delay_queues" default:"1" doc:"Queues for each distinct wait; 1 … 16. RabbitMQ moves what is due from one queue at 10,000 to 20,000 a second: more queues, by key, move more."`
+	Prefetch    int `key:"prefetch" default:"200" doc:"Retries that this process takes from RabbitMQ at once, those that run included; 1 … 2000. Fewer while handlers are slow, and never fewer than CONCURRENCY + 1. Their bytes have no limit: count with as many of the largest message."`
 }

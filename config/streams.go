@@ -8,10 +8,12 @@ import (
 )
 
 const (
-	maxWaits  = 24             // distinct ones, each a queue
-	maxWait   = math.MaxUint32 // milliseconds, RabbitMQ's limit of a TTL
-	maxCount  = 1000
-	maxDeaths = 100
+	maxWaits = 24 // distinct ones, each a queue
+	// maxDelayQueues is how many queues a wait may have.
+	maxDelayQueues = 16
+	maxWait        = math.MaxUint32 // milliseconds, RabbitMQ's limit of a TTL
+	maxCount       = 1000
+	maxDeaths      = 100
 )
 
 func (l *loader) stream(name string, s *Stream) {
@@ -53,6 +55,7 @@ func (l *loader) retry(at string, s *Stream) {
 	l.check(r.Step >= 0, at+"retry.step", "must not be below 0")
 	l.check(r.Delay%time.Millisecond == 0, at+"retry.delay", "must be whole milliseconds")
 	l.check(r.Step%time.Millisecond == 0, at+"retry.step", "must be whole milliseconds")
+	l.check(r.DelayQueues >= 1 && r.DelayQueues <= maxDelayQueues, at+"retry.delay_queues", "is not within 1 to %d", maxDelayQueues)
 	l.check(r.Prefetch >= 1 && r.Prefetch <= maxPrefetch, at+"retry.prefetch", "is not within 1 to %d", maxPrefetch)
 	if !*r.Enabled {
 		return

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -67,7 +69,7 @@ func TestEachAttemptHasItsWaitAndTheOneAfterTheLastHasNone(t *testing.T) {
 }
 
 func TestEachDifferentDelayIsAQueueAndTargetsComeFirst(t *testing.T) {
-	top, err := NewTopology("shipping", "orders", Budget{5 * s, time.Millisecond / 2, 10 * s, 5 * s, 0})
+	top, err := NewTopology("shipping", "orders", Budget{5 * s, time.Millisecond / 2, 10 * s, 5 * s, 0}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,10 +83,10 @@ func TestEachDifferentDelayIsAQueueAndTargetsComeFirst(t *testing.T) {
 	if got := top.Specs(); !slices.Equal(got, want) {
 		t.Errorf("specs %+v", got)
 	}
-	if name, ok := top.Delay(3); !ok || name != "shipping.orders.delay.10000" {
+	if name, ok := top.Delay(3, &stepwell.Message{}); !ok || name != "shipping.orders.delay.10000" {
 		t.Errorf("after attempt 3: %s %v", name, ok)
 	}
-	if _, ok := top.Delay(6); ok {
+	if _, ok := top.Delay(6, &stepwell.Message{}); ok {
 		t.Error("five retries, yet attempt 6 is tried again")
 	}
 	if name, ok := top.Shortest(); !ok || name != "shipping.orders.delay.1" {
@@ -93,7 +95,7 @@ func TestEachDifferentDelayIsAQueueAndTargetsComeFirst(t *testing.T) {
 }
 
 func TestPeopleReadWaitsAndQueues(t *testing.T) {
-	top, err := NewTopology("shipping", "orders", Linear(5*s, 5*s, 2))
+	top, err := NewTopology("shipping", "orders", Linear(5*s, 5*s, 2), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +125,7 @@ func TestDelaysThatCannotBeQueuesAreRefused(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := NewTopology("a", "b", test.delays)
+			_, err := NewTopology("a", "b", test.delays, 1)
 			if (err != nil) != (test.want != "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("error %v", err)
 			}
@@ -195,4 +197,43 @@ func TestTheSlowTimeStartsHighFallsSlowlyAndRisesAtOnce(t *testing.T) {
 			t.Errorf("%v after a call of 61 s", got)
 		}
 	})
+}
+
+func TestADelayMayHaveSeveralQueuesAndAKeyHasOneOfThem(t *testing.T) {
+	top, err := NewTopology("shipping", "orders", Linear(5*s, 5*s, 2), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"shipping.orders.delay.5000", "shipping.orders.delay.5000.2", "shipping.orders.delay.5000.3",
+		"shipping.orders.delay.10000", "shipping.orders.delay.10000.2", "shipping.orders.delay.10000.3"}
+	if got := top.Delays(); !slices.Equal(got, want) {
+		t.Errorf("delays %q", got)
+	}
+	for _, spec := range top.Specs()[2:] {
+		if i := slices.Index(want, spec.Name); i < 0 || spec.TTL != time.Duration(5+5*(i/3))*s || spec.Target != top.Instant {
+			t.Errorf("spec %+v", spec)
+		}
+	}
+	used := map[string]int{}
+	for i := range 300 {
+		m := &stepwell.Message{Key: fmt.Append(nil, "key ", i%100), Origin: stepwell.Origin{Offset: int64(i)}}
+		name, _ := top.Delay(1, m)
+		m.Origin.Offset += 1000
+		if again, _ := top.Delay(1, m); again != name {
+			t.Fatalf("a key waits in %s and in %s", name, again)
+		}
+		used[name]++
+		bare, _ := top.Delay(1, &stepwell.Message{Origin: stepwell.Origin{Offset: int64(i)}})
+		used[bare]++
+	}
+	for _, name := range want[:3] {
+		if used[name] < 100 {
+			t.Errorf("%d of 600 wait in %s", used[name], name)
+		}
+	}
+	for _, width := range []int{-1, 0, MaxWidth + 1} {
+		if _, err := NewTopology("a", "b", Linear(s, 0, 1), width); err == nil {
+			t.Errorf("%d queues a delay", width)
+		}
+	}
 }

@@ -23,6 +23,8 @@ type Config struct {
 	App, Stream string
 	// Delays are the waits before each further try. Empty: the first failure goes to the dead set.
 	Delays []time.Duration
+	// DelayQueues is how many queues each delay has, at most [MaxWidth]. Default 1. Messages of one key share one.
+	DelayQueues int
 	// Broker keeps the queues.
 	Broker queue.Broker
 	// Source has the records that were too large for the broker, so that a replay of their pointers can handle them. Nil: such a pointer goes back
@@ -115,7 +117,7 @@ func New(cfg Config) (*Retrier, error) {
 	if cfg.Telemetry == nil {
 		cfg.Telemetry = uncounted{}
 	}
-	topology, err := NewTopology(cfg.App, cfg.Stream, cfg.Delays)
+	topology, err := NewTopology(cfg.App, cfg.Stream, cfg.Delays, cmp.Or(cfg.DelayQueues, 1))
 	if cfg.HandlerTimeout > cfg.ConsumerTimeout/2 {
 		err = errors.Join(err, fmt.Errorf("handler time-out %s of stream %s is more than half of the broker's consumer time-out %s",
 			cfg.HandlerTimeout, cfg.Stream, cfg.ConsumerTimeout))

@@ -105,7 +105,7 @@ func (p *parcel) fail(f Failure, t Topology) {
 	if e.TraceParent == "" {
 		e.TraceParent, e.TraceState = f.TraceParent, f.TraceState
 	}
-	if name, left := t.Delay(p.made); left && f.Reason == "" {
+	if name, left := t.Delay(p.made, &e.Message); left && f.Reason == "" {
 		e.Message.Attempt, p.queue = p.made+1, name
 		return
 	}

@@ -3,11 +3,13 @@ package retry
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -25,18 +27,26 @@ type Topology struct {
 
 	prefix string
 	budget Budget
+	width  int
 }
 
-// NewTopology names the queues. It refuses delays that cannot be queues.
-func NewTopology(app, stream string, delays []time.Duration) (Topology, error) {
+// MaxWidth is how many queues a delay may have.
+const MaxWidth = 16
+
+// NewTopology names the queues; width is how many a delay has. It refuses delays that cannot be queues.
+func NewTopology(app, stream string, delays []time.Duration, width int) (Topology, error) {
 	prefix := app + "." + stream
 	t := Topology{
 		Instant: prefix + ".instant",
 		DeadSet: prefix + ".dead_set",
 		prefix:  prefix,
 		budget:  Budget(delays),
+		width:   width,
 	}
 	var problems []error
+	if width < 1 || width > MaxWidth {
+		problems = append(problems, fmt.Errorf("each delay of stream %s would have %d queues: want 1 … %d", stream, width, MaxWidth))
+	}
 	for i, d := range delays {
 		if d < 0 || d > maxDelay {
 			problems = append(problems, fmt.Errorf("retry %d of stream %s would wait %s: want 0s … %s", i+1, stream, d, maxDelay))
@@ -56,17 +66,24 @@ func (t Topology) Specs() []queue.Spec {
 		{Name: t.Instant, Kind: queue.Instant, Target: t.DeadSet},
 	}
 	for _, ms := range t.distinct() {
-		specs = append(specs, queue.Spec{
-			Name: t.delayName(ms), Kind: queue.Delay, TTL: time.Duration(ms) * time.Millisecond, Target: t.Instant,
-		})
+		for n := range t.width {
+			specs = append(specs, queue.Spec{
+				Name: t.delayName(ms, n), Kind: queue.Delay, TTL: time.Duration(ms) * time.Millisecond, Target: t.Instant,
+			})
+		}
 	}
 	return specs
 }
 
-// Delay names the queue where a message waits after the attempt failed; false when that was the last one.
-func (t Topology) Delay(attempt int) (string, bool) {
+// Delay names the queue where a message waits after the attempt failed; false when that was the last one. Of several queues of a delay, a key has
+// one.
+func (t Topology) Delay(attempt int, m *stepwell.Message) (string, bool) {
 	wait, ok := t.budget.Wait(attempt)
-	return t.delayName(milliseconds(wait)), ok
+	place := uint32(m.Origin.Offset) //nolint:gosec // any number will do
+	if m.Key != nil {
+		place = crc32.ChecksumIEEE(m.Key)
+	}
+	return t.delayName(milliseconds(wait), int(place%uint32(t.width))), ok //nolint:gosec // at most MaxWidth
 }
 
 // Shortest names the delay queue with the shortest wait; false when there is none.
@@ -75,14 +92,16 @@ func (t Topology) Shortest() (string, bool) {
 	if len(all) == 0 {
 		return "", false
 	}
-	return t.delayName(all[0]), true
+	return t.delayName(all[0], 0), true
 }
 
 // Delays names the delay queues, the shortest first.
 func (t Topology) Delays() []string {
 	var names []string
 	for _, ms := range t.distinct() {
-		names = append(names, t.delayName(ms))
+		for n := range t.width {
+			names = append(names, t.delayName(ms, n))
+		}
 	}
 	return names
 }
@@ -96,7 +115,13 @@ func (t Topology) String() string {
 // Waits says every wait and the total.
 func (t Topology) Waits() string { return t.budget.String() }
 
-func (t Topology) delayName(ms int64) string { return fmt.Sprintf("%s.delay.%d", t.prefix, ms) }
+// delayName is that of the n-th queue of a delay. The first one's does not depend on how many there are.
+func (t Topology) delayName(ms int64, n int) string {
+	if n == 0 {
+		return fmt.Sprintf("%s.delay.%d", t.prefix, ms)
+	}
+	return fmt.Sprintf("%s.delay.%d.%d", t.prefix, ms, n+1)
+}
 
 // distinct are the different delays in milliseconds, the shortest first.
 func (t Topology) distinct() []int64 {
