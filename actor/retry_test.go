@@ -307,6 +307,26 @@ func TestAChangedDelayLeavesOldMessagesOnTheirWay(t *testing.T) {
 	})
 }
 
+func TestMessagesWaitInAllQueuesOfADelay(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		const n = 30
+		var c calls
+		r := w.start(orders(failing(&c)), settings{"RETRY_DELAY": "1h", "RETRY_DELAY_QUEUES": "3"})
+		w.produce(several("key", n)...)
+		eventually(t, "all wait, some in each queue", func() bool {
+			waiting := 0
+			for _, name := range []string{"delay.3600000", "delay.3600000.2", "delay.3600000.3"} {
+				depth := r.depths()[w.queue("orders", name)]
+				if depth == 0 {
+					return false
+				}
+				waiting += depth
+			}
+			return waiting == n
+		})
+	})
+}
+
 func TestWithoutRetriesAFailingMessageIsTriedInPlaceAndNeverDropped(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		var c calls

@@ -146,6 +146,7 @@ func (w *world) deleteQueues() {
 	for _, ms := range []int{50, 100, 150, 200, 300, 400, 500, 600, 1000, 2000, 5000, 60000, 3600000} {
 		kinds = append(kinds, fmt.Sprintf("delay.%d", ms))
 	}
+	kinds = append(kinds, "delay.3600000.2", "delay.3600000.3")
 	for _, stream := range []string{"orders", "parcels"} {
 		for _, kind := range kinds {
 			ch, err := conn.Channel()
