@@ -114,3 +114,17 @@ func trust(t *testing.T, c Certs) (*x509.CertPool, tls.Certificate) {
 	check(t, err)
 	return roots, own
 }
+
+func get(url, queue string) (string, error) {
+	conn, err := amqp.Dial(url)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	ch, err := conn.Channel()
+	if err != nil {
+		return "", err
+	}
+	m, _, err := ch.Get(queue, true)
+	return string(m.Body), err
+}
