@@ -141,12 +141,14 @@ func (p *partition) takeBack(t task) task {
 	return task{}
 }
 
-// leave ends a worker's turn with the partition, in which it was inside the room or alone in it.
-func (p *partition) leave(inside, worked bool) {
-	if inside {
+// leave ends a worker's turn with the partition.
+func (p *partition) leave(stands standing, worked bool) {
+	switch stands {
+	case inside:
 		p.r.cfg.Room.Leave()
-	} else {
+	case alone:
 		p.yield()
+	case outside:
 	}
 	if p.r.cfg.CrashLimit == 0 || !worked {
 		return

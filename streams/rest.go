@@ -31,6 +31,10 @@ func (t Ticket) Rest(ctx context.Context, d time.Duration) bool {
 	p.r.cfg.Ended(w.lane, time.Since(w.began), 0)
 	w.stand()
 	p.r.crew.leave(w)
+	if w.stands == inside { // a call that rests is no company for one that is to run alone
+		w.stands = outside
+		p.r.cfg.Room.Leave()
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -40,7 +44,15 @@ func (t Ticket) Rest(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-	return p.mayGoOn() && w.comeBack(ctx, p)
+	return p.mayGoOn() && w.reenter(p) && w.comeBack(ctx, p)
+}
+
+// reenter waits until nobody is alone in the room, before the worker takes a place that who is alone may need.
+func (w *worker) reenter(p *partition) bool {
+	if w.stands == outside && p.r.cfg.Room.Await(p.halted) {
+		w.stands = inside
+	}
+	return w.stands != outside
 }
 
 // comeBack waits for a place and a seat.

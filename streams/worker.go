@@ -62,6 +62,7 @@ type worker struct {
 	began time.Time // of the stretch or the single call
 
 	seated  bool
+	stands  standing
 	serving *partition
 	lone    task // whose call runs, if it is not of a stretch
 	ended   bool // regularly
@@ -85,6 +86,15 @@ const (
 	indexMask = oneMore - 1
 )
 
+// standing is where a worker is while it serves.
+type standing int
+
+const (
+	alone   standing = iota // in the room, and nobody else is
+	inside                  // in the room, with others
+	outside                 // it rested, and did not come back
+)
+
 func (w *worker) run() {
 	defer w.escaped()
 	w.work()
@@ -106,11 +116,13 @@ func (w *worker) work() {
 
 // serve handles what the partition hands out. It reports false when that is nothing.
 func (w *worker) serve(p *partition) (worked bool) {
-	inside := p.r.cfg.Room.Enter()
-	if !inside && !p.isAlone() {
+	w.stands = alone
+	if p.r.cfg.Room.Enter() {
+		w.stands = inside
+	} else if !p.isAlone() {
 		return false // it is offered again when the door opens
 	}
-	defer func() { p.leave(inside, worked) }()
+	defer func() { p.leave(w.stands, worked) }()
 	w.serving = p
 	t, n, more := p.handOut(w)
 	if more {

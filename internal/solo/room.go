@@ -40,6 +40,25 @@ func (r *Room) Enter() bool {
 	return false
 }
 
+// Await is an Enter that waits until the door opens. It reports false, and the caller is not inside, when over is closed first.
+func (r *Room) Await(over <-chan struct{}) bool {
+	opened := make(chan struct{}, 1)
+	defer r.Listen(func() {
+		select {
+		case opened <- struct{}{}:
+		default:
+		}
+	})()
+	for !r.Enter() {
+		select {
+		case <-opened:
+		case <-over:
+			return false
+		}
+	}
+	return true
+}
+
 // Leave ends what a successful Enter began.
 func (r *Room) Leave() {
 	if r.inside.Add(-1) == 0 && r.closed.Load() {
