@@ -78,16 +78,19 @@ func TestAMessageThatKillsTheProcessComesToTheDeadSetAloneAndTheGroupGoesOn(t *t
 				return w.committed() == n && w.ready(t, "dead_set") == 1 && s.logged(last)
 			})
 			s.stop()
-			var calls atomic.Int32
-			look := w.start(orders(func(context.Context, *stepwell.Message) error { calls.Add(1); return nil }), nil)
+			look := w.start(orders(func(_ context.Context, m *stepwell.Message) error {
+				if string(m.Value) == test.killer { // others may have a second copy on its way, of a failure that was stored just before a death
+					t.Errorf("%s is called once more", test.killer)
+				}
+				return nil
+			}), nil)
 			dead := look.deadCount(1)
 			if dead[0]["value"] != test.killer || dead[0]["reason"] != stepwell.ReasonCrashLoop {
 				t.Errorf("in the dead set is %v", dead[0])
 			}
 			look.ready()
-			if calls.Load() > 0 {
-				t.Errorf("%d messages were not done", calls.Load())
-			}
+			eventually(t, "nothing waits", func() bool { return w.ready(t, "instant") == 0 && w.ready(t, "delay.200") == 0 })
+			look.deadCount(1)
 			t.Logf("%d deaths", s.deaths.Load())
 		})
 	}
