@@ -213,7 +213,7 @@ func (k *consumer) take(ctx context.Context, d *amqp.Delivery) {
 	k.came.Add(1)
 	k.busy.Store(true)
 	defer k.busy.Store(false)
-	if !k.c.Handle(ctx, decode(d, k.c.Queue, k.acks)) {
+	if ctx.Err() != nil || !k.c.Handle(ctx, decode(d, k.c.Queue, k.acks)) { // it came with the stop
 		k.acks.Release(d.DeliveryTag)
 	}
 }
