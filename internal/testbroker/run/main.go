@@ -100,10 +100,14 @@ func module(ctx context.Context, o options, dir, temp string, b *brokers, r *rep
 	if len(packages) == 0 {
 		packages = []string{"./..."}
 	}
-	args := []string{"test", "-json", "-p", "2"}
+	atOnce := "2" // packages
+	if o.quick {
+		atOnce = "6" // most of their tests wait
+	}
+	args := []string{"test", "-json", "-p", atOnce}
 	var vetted error
 	if o.quick {
-		args = append(args, "-short")
+		args = append(args, "-short", "-parallel", "16")
 	} else {
 		args = append(args, "-race", "-timeout", (o.timeout * 3 / 4).String()) // go says where a test hangs, before we end it
 		vet := goCommand(ctx, dir, temp, nil, append([]string{"vet"}, packages...)...)
