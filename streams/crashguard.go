@@ -175,7 +175,7 @@ func (p *partition) yield() {
 }
 
 // markSize is what a mark may need. Where a broker takes less, deaths are not counted.
-const markSize = 64
+const markSize = 96
 
 // mark is what the next commit says of deaths, nil where nothing is to be said, and whether it must be sent though nothing else changed.
 func (p *partition) mark(limit int) (*lifeMark, bool) {

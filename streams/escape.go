@@ -28,6 +28,10 @@ func (w *worker) goOn(p *partition) {
 	if p.r.cfg.Escaped != nil {
 		outcome = p.r.cfg.Escaped(p.handling, t.m, Ticket{p, t.offset, w})
 	}
+	if w.stands == inside { // it came back there from a rest
+		w.stands = outside
+		p.r.cfg.Room.Leave()
+	}
 	took := time.Since(w.began)
 	var next task
 	if w.lone.m != nil {

@@ -22,7 +22,7 @@ func (unlimited) Take(<-chan struct{}) bool  { return true }
 func (unlimited) Yield(<-chan struct{}) bool { return true }
 func (unlimited) Leave()                     {}
 
-// Rest sleeps for so long during a call, on its goroutine, and gives place and seat to other calls meanwhile; only its key waits. It reports
+// Rest sleeps for so long during a call, on its goroutine, gives place and seat to other calls meanwhile, and leaves the room to one that is to run alone; only its key waits. It reports
 // false, at once, when ctx ends or nothing more of the partition is handed out: then the call has no place, and is to return without doing
 // more. The time before it is told to [Config.Ended] as that of a call that is over.
 func (t Ticket) Rest(ctx context.Context, d time.Duration) bool {
@@ -101,7 +101,7 @@ func (w *worker) inTurn(p *partition, t task) task {
 	case t.m == nil:
 		return t
 	case w.lane == noLane:
-		if w.comeBack(p.handling, p) {
+		if w.reenter(p) && w.comeBack(p.handling, p) {
 			return t
 		}
 	case w.seated:

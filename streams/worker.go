@@ -92,7 +92,7 @@ type standing int
 const (
 	alone   standing = iota // in the room, and nobody else is
 	inside                  // in the room, with others
-	outside                 // it rested, and did not come back
+	outside                 // it rested, or has left
 )
 
 func (w *worker) run() {
@@ -122,7 +122,10 @@ func (w *worker) serve(p *partition) (worked bool) {
 	} else if !p.isAlone() {
 		return false // it is offered again when the door opens
 	}
-	defer func() { p.leave(w.stands, worked) }()
+	defer func() {
+		p.leave(w.stands, worked)
+		w.stands = outside
+	}()
 	w.serving = p
 	t, n, more := p.handOut(w)
 	if more {

@@ -106,7 +106,7 @@ func (l *lease) Window(ctx context.Context, most, maxBytes int) (queue.Window, e
 func (w *window) fill() {
 	l := w.lease.list
 	for w.left > 0 && len(l.ready) > 0 && len(w.s.out) < queue.WindowSize {
-		n := size(l.ready[0].m)
+		n := l.ready[0].m.Size()
 		if len(w.s.out) > 0 && w.bytes+n > w.maxBytes {
 			w.end()
 			return
@@ -123,7 +123,7 @@ func (w *window) fill() {
 // acks makes room.
 func (w *window) acks(i *item) {
 	w.acked++
-	w.bytes -= size(i.m)
+	w.bytes -= i.m.Size()
 	w.fill()
 }
 

@@ -30,29 +30,3 @@ func cloneValue(v any) any {
 	}
 	return v
 }
-
-// size is about what a message takes.
-func size(m queue.Message) int {
-	n := len(m.ID) + len(m.Body)
-	for name, value := range m.Headers {
-		n += len(name) + valueSize(value)
-	}
-	return n
-}
-
-func valueSize(v any) int {
-	const most = 10
-	switch v := v.(type) {
-	case string:
-		return most + len(v)
-	case []byte:
-		return most + len(v)
-	case []any:
-		n := most
-		for _, one := range v {
-			n += valueSize(one)
-		}
-		return n
-	}
-	return most
-}

@@ -72,7 +72,7 @@ func (b *Broker) store(o outgoing) {
 		o.done(err)
 		return
 	}
-	if n := size(o.m); b.MaxMessageSize > 0 && n > b.MaxMessageSize {
+	if n := o.m.Size(); b.MaxMessageSize > 0 && n > b.MaxMessageSize {
 		o.done(fmt.Errorf("message of %d bytes: %w", n, queue.ErrTooLarge))
 		return
 	}

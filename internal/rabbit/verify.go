@@ -92,9 +92,9 @@ func (a *heldAcks) acked() int {
 	return a.count
 }
 
-// fingerprint is the same for messages with the same id and headers.
+// fingerprint is the same for messages with the same id, headers and body.
 func fingerprint(seed maphash.Seed, m *queue.Message) uint64 {
-	sum := maphash.String(seed, m.ID)
+	sum := maphash.String(seed, m.ID) + 3*maphash.Bytes(seed, m.Body)
 	for name, value := range m.Headers { // in any order: so they are added up
 		var h maphash.Hash
 		h.SetSeed(seed)

@@ -276,3 +276,26 @@ func TestAcksThatTheBrokerDidNotTakeAreSentAgain(t *testing.T) {
 		closeWindow(t, w.Window, 21)
 	})
 }
+
+func TestAMessageThatDiffersInItsBodyAloneIsNotTakenForOneThatWasAcked(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		b, n := walkOf(t, url, 0)
+		c := newTally(3)
+		p := b.Publisher("test")
+		for _, body := range []string{"left out", "acked", "acked, and its ack is lost"} {
+			p.Publish(t.Context(), n.dead, queue.Message{Body: []byte(body)}, c.done)
+		}
+		c.wait(t, 20*time.Second)
+		depthIs(t, b, n.dead, 3)
+		l := leaseOf(t, b, n.dead)
+		w := windowOf(t, l, 3)
+		w.all[1].Ack()
+		w.Window.(*window).acks.note(w.all[2].Tag)
+		closeWindow(t, w.Window, 1)
+		w = windowOf(t, l, 3)
+		if len(w.all) != 1 || string(w.all[0].Body) != "left out" {
+			t.Errorf("left: %d messages, the first is %q", len(w.all), w.all[0].Body)
+		}
+		closeWindow(t, w.Window, 1)
+	})
+}

@@ -27,7 +27,7 @@ type window struct {
 	ch       *amqp.Channel // nil: the queue was empty
 	depth    int
 	maxBytes int
-	bare     bool // without bodies
+	bare     bool // bodies are not handed out
 	acks     *heldAcks
 
 	deliveries chan queue.Delivery // has room for all that the broker hands out without acks
@@ -156,11 +156,11 @@ func unless(ended context.Context, err error) error {
 func (w *window) hand(d *amqp.Delivery) bool {
 	w.last = d.DeliveryTag
 	one := decode(d, w.l.queue, w.acks)
-	if w.bare {
-		one.Body = nil
-	}
 	if !w.acks.hold(&one, w.maxBytes) {
 		return false
+	}
+	if w.bare {
+		one.Body = nil
 	}
 	w.deliveries <- one
 	return true
