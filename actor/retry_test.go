@@ -54,6 +54,7 @@ func failing(c *calls) stepwell.Handler {
 }
 
 func TestAMessageThatAlwaysFailsIsTriedOncePlusCountTimesAndThenRestsInTheDeadSet(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		env    settings
@@ -112,6 +113,7 @@ func TestAMessageThatFailsTwiceIsCalledThriceAndLeavesNothingInAnyQueue(t *testi
 }
 
 func TestVerdictsLeadWhereTheySay(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name    string
 		verdict func() error

@@ -13,6 +13,7 @@ import (
 )
 
 func TestADayOfRetriesPassesInAMoment(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c calls
 		brokers := embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1}, VirtualNetwork: true})

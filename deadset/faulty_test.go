@@ -12,6 +12,7 @@ import (
 type faulty struct {
 	queue.Broker
 	crash func()
+	age   int64 // how often a message is said to have been handed out when it was once; 0: 1
 
 	mu    sync.Mutex
 	steps int
@@ -89,6 +90,7 @@ func newFaultyWindow(of queue.Window, f *faulty) *faultyWindow {
 		defer close(w.out)
 		for d := range of.Deliveries() {
 			d.Session = &faultySession{d.Session, f}
+			d.Returns *= max(f.age, 1)
 			select {
 			case w.out <- d:
 			case <-w.closed:
