@@ -40,16 +40,17 @@ func Decode(q queue.Message) (*Envelope, error) {
 		Failure: Failure{
 			Reason: r.text(hReason), Error: r.text(hError), ErrorType: r.text(hErrorType), Stack: r.text(hStack), At: r.time(hFailedAt),
 		},
-		AttemptsTotal: int(r.count(hAttemptsTotal, 0, 0, math.MaxInt32)),
-		DiedAt:        r.time(hDiedAt),
-		TraceParent:   r.text(hTraceParent),
-		TraceState:    r.text(hTraceState),
-		Compressed:    r.text(hEncoding) != "",
-		Pointer:       r.flag(hPointer),
-		Size:          r.count(hSize, 0, 0, math.MaxInt64),
-		History:       r.history(),
-		Extra:         extras(q.Headers),
+		DiedAt:      r.time(hDiedAt),
+		TraceParent: r.text(hTraceParent),
+		TraceState:  r.text(hTraceState),
+		Compressed:  r.text(hEncoding) != "",
+		Pointer:     r.flag(hPointer),
+		Size:        r.count(hSize, 0, 0, math.MaxInt64),
+		History:     r.history(),
+		Extra:       extras(q.Headers),
 	}
+	e.AttemptsTotal = int(r.count(hAttemptsTotal, int64(e.made()), 0, math.MaxInt32))
+	e.recall()
 	r.record(&e.Message, q.Body, e.Pointer)
 	if e.Message.ID == "" {
 		e.Message.ID = r.identity(e.Message.Origin)
@@ -58,6 +59,20 @@ func Decode(q queue.Message) (*Envelope, error) {
 		return nil, r.err
 	}
 	return e, nil
+}
+
+// recall adds what was left out because the last failure says it.
+func (e *Envelope) recall() {
+	at := e.Failure.At
+	if at.IsZero() {
+		return
+	}
+	if e.Message.FirstFailed.IsZero() {
+		e.Message.FirstFailed = at
+	}
+	if n := len(e.History); n == 0 || !e.History[n-1].At.Equal(at) {
+		e.History = append(e.History, e.last())
+	}
 }
 
 // readable judges the version.

@@ -52,7 +52,13 @@ func (e *Envelope) base() map[string]any {
 	h := make(map[string]any, most)
 	h[hVersion] = version
 	h[hTopic], h[hPartition], h[hOffset] = m.Origin.Topic, int64(m.Origin.Partition), m.Origin.Offset
-	h[hAttempt], h[hReplays], h[hAttemptsTotal] = int64(m.Attempt), int64(m.Replays), int64(e.AttemptsTotal)
+	h[hAttempt] = int64(m.Attempt)
+	if m.Replays != 0 {
+		h[hReplays] = int64(m.Replays)
+	}
+	if e.AttemptsTotal != e.made() {
+		h[hAttemptsTotal] = int64(e.AttemptsTotal)
+	}
 	texts := [...]struct {
 		name, text string
 		max        int
@@ -69,10 +75,14 @@ func (e *Envelope) base() map[string]any {
 	if e.TraceState != "" && len(e.TraceState) <= maxState { // a part of it would be worth nothing
 		h[hTraceState] = e.TraceState
 	}
+	first := m.FirstFailed
+	if first.Equal(e.Failure.At) {
+		first = time.Time{}
+	}
 	times := [...]struct {
 		name string
 		at   time.Time
-	}{{hTimestamp, m.Time}, {hFirstFailed, m.FirstFailed}, {hFailedAt, e.Failure.At}, {hDiedAt, e.DiedAt}}
+	}{{hTimestamp, m.Time}, {hFirstFailed, first}, {hFailedAt, e.Failure.At}, {hDiedAt, e.DiedAt}}
 	for _, t := range times {
 		if !t.at.IsZero() {
 			h[t.name] = timeValue(t.at)
@@ -109,14 +119,23 @@ func (e *Envelope) addFailure(h map[string]any, problem string) {
 	if e.Failure.Stack != "" {
 		h[hStack] = cleanLines(e.Failure.Stack, maxStack)
 	}
-	if history := e.History; len(history) > 0 {
-		history = history[max(0, len(history)-MaxHistory):]
+	if history := e.earlier(); len(history) > 0 {
 		flat := make([]any, 0, 3*len(history))
 		for _, t := range history {
 			flat = append(flat, int64(t.Attempt), timeValue(t.At), clean(t.Error, maxShort))
 		}
 		h[hHistory] = flat
 	}
+}
+
+// earlier are the last tries but the one that the other headers tell of.
+func (e *Envelope) earlier() []Try {
+	history := e.History[max(0, len(e.History)-MaxHistory):]
+	n := len(history) - 1
+	if n >= 0 && !e.Failure.At.IsZero() && history[n].same(e.last()) {
+		return history[:n]
+	}
+	return history
 }
 
 // shrink cuts what explains the failure until the headers fit: the oldest tries, then the stack, then the error.

@@ -7,6 +7,9 @@
 //   - x-stepwell-encoding "gzip": the body is compressed, since the broker refused it for its size;
 //   - x-stepwell-pointer true: there is no body, since it was too large even so; topic, partition and offset say where it is.
 //
+// What other headers say already is left out, since every header costs the broker and both clients: no replays means none; no
+// attempts-total, the tries since the last replay; no first-failed, failed-at; and the history has the failures before the last.
+//
 // The version is "major.minor". Minor versions add headers, which older readers keep; the major version changes only for what a
 // reader of the older one could not read.
 package envelope
@@ -68,6 +71,23 @@ type Try struct {
 	Attempt int
 	At      time.Time
 	Error   string
+}
+
+func (t Try) same(as Try) bool {
+	return t.Attempt == as.Attempt && t.At.Equal(as.At) && clean(t.Error, maxShort) == as.Error
+}
+
+// made is the last attempt that was made.
+func (e *Envelope) made() int {
+	if e.DiedAt.IsZero() {
+		return e.Message.Attempt - 1
+	}
+	return e.Message.Attempt
+}
+
+// last is the last failure as the history has it.
+func (e *Envelope) last() Try {
+	return Try{Attempt: e.made(), At: e.Failure.At, Error: clean(e.Failure.Error, maxShort)}
 }
 
 // Limits of an envelope.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,8 +60,14 @@ func drawEnvelope(t *rapid.T) *Envelope {
 	if big > 0 {
 		e.Message.Key = bytes.Repeat([]byte{0xff}, big)
 	}
-	for i := range rapid.IntRange(0, MaxHistory).Draw(t, "history") {
+	for i := range rapid.IntRange(0, MaxHistory-1).Draw(t, "history") {
 		e.History = append(e.History, Try{Attempt: i + 1, At: time.Unix(int64(i), 5), Error: "no"})
+	}
+	if at := e.Failure.At; !at.IsZero() { // who fails is in the history, and has failed a first time
+		e.History = append(e.History, e.last())
+		if m := &e.Message; m.FirstFailed.IsZero() {
+			m.FirstFailed = at
+		}
 	}
 	return e
 }
@@ -93,7 +100,64 @@ func TestEveryByteOfARecordSurvivesManyTrips(t *testing.T) {
 			e.TraceState != want.TraceState || e.Compressed != want.Compressed || e.Failure.Error != want.Failure.Error || !e.Failure.At.Equal(want.Failure.At) {
 			t.Fatalf("envelope was %+v, is %+v", want, e)
 		}
+		if !slices.EqualFunc(e.History, want.History, Try.same) {
+			t.Fatalf("history was %+v, is %+v", want.History, e.History)
+		}
 	})
+}
+
+func TestWhatOtherHeadersSayIsLeftOut(t *testing.T) {
+	first, second := time.Unix(100, 0), time.Unix(200, 0)
+	failed := func(tries ...Try) *Envelope {
+		e := hand()
+		last := tries[len(tries)-1]
+		e.Message.Attempt, e.Message.FirstFailed, e.History, e.AttemptsTotal = last.Attempt+1, tries[0].At, tries, last.Attempt
+		e.Failure = Failure{Error: last.Error, At: last.At}
+		return e
+	}
+	once := failed(Try{1, first, "no"})
+	twice := failed(Try{1, first, "no"}, Try{2, second, "never"})
+	dead := failed(Try{1, first, "no"}, Try{2, second, "never"})
+	dead.Message.Attempt, dead.DiedAt = 2, second
+	replayed := failed(Try{4, second, "no"})
+	replayed.Message.Replays, replayed.AttemptsTotal = 1, 8
+	for name, test := range map[string]struct {
+		envelope *Envelope
+		left     []string // in the order below
+	}{
+		"not failed":                      {hand(), []string{hAttemptsTotal}},
+		"failed once":                     {once, nil},
+		"failed twice":                    {twice, []string{hFirstFailed, hHistory}},
+		"dead":                            {dead, []string{hFirstFailed, hHistory}},
+		"replayed, and failed four times": {replayed, []string{hReplays, hAttemptsTotal}},
+	} {
+		q, back := trip(t, test.envelope)
+		var left []string
+		for _, name := range []string{hReplays, hAttemptsTotal, hFirstFailed, hHistory} {
+			if q.Headers[name] != nil {
+				left = append(left, name)
+			}
+		}
+		if !slices.Equal(left, test.left) {
+			t.Errorf("%s: %v, want %v", name, left, test.left)
+		}
+		want := test.envelope
+		if !slices.EqualFunc(back.History, want.History, Try.same) || back.AttemptsTotal != want.AttemptsTotal || !sameRecord(&back.Message, &want.Message) {
+			t.Errorf("%s: was %+v, is %+v", name, want, back)
+		}
+	}
+}
+
+func TestAHistoryThatHasTheLastFailureTooIsReadAsItIs(t *testing.T) {
+	at := time.Unix(100, 0)
+	e := hand()
+	e.Failure = Failure{Error: "no", At: at}
+	q := e.Encode()
+	q.Headers[hHistory] = []any{int64(1), timeValue(at), "no"}
+	back, err := Decode(q)
+	if err != nil || len(back.History) != 1 || !back.History[0].same(Try{1, at, "no"}) {
+		t.Errorf("%+v, %v", back, err)
+	}
 }
 
 func TestNilAndEmptyKeysValuesAndHeadersStayApart(t *testing.T) {

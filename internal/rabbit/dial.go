@@ -84,7 +84,7 @@ func (t *target) sasl() []amqp.Authentication {
 }
 
 // connect makes one AMQP connection. Its error says which setting to look at.
-func (t *target) connect(ctx context.Context, name string) (*amqp.Connection, *wire, error) {
+func (t *target) connect(ctx context.Context, name string) (*amqp.Connection, *coalescer, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeLimit)
 	defer cancel()
 	tcp, err := (&net.Dialer{}).DialContext(ctx, "tcp", t.addr)
@@ -93,27 +93,30 @@ func (t *target) connect(ctx context.Context, name string) (*amqp.Connection, *w
 	}
 	w := newWire(tcp, handshakeLimit)
 	stopWatching := context.AfterFunc(ctx, func() { _ = tcp.Close() })
-	conn, err := t.handshake(ctx, w, name)
+	conn, c, err := t.handshake(ctx, w, name)
 	if !stopWatching() && err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
 		_ = tcp.Close()
+		if c != nil {
+			_ = c.Close()
+		}
 		if ctx.Err() != nil {
 			err = fmt.Errorf("no answer within %s", handshakeLimit)
 		}
 		return nil, nil, t.explain(err)
 	}
 	w.setQuiet(2 * conn.Config.Heartbeat)
-	return conn, w, nil
+	return conn, c, nil
 }
 
-func (t *target) handshake(ctx context.Context, w *wire, name string) (*amqp.Connection, error) {
+func (t *target) handshake(ctx context.Context, w *wire, name string) (*amqp.Connection, *coalescer, error) {
 	var conn net.Conn = w
 	if t.tls != nil {
 		client := tls.Client(w, t.tls)
 		if err := client.HandshakeContext(ctx); err != nil {
-			return nil, &tlsError{err}
+			return nil, nil, &tlsError{err}
 		}
 		conn = client
 	}
@@ -121,7 +124,9 @@ func (t *target) handshake(ctx context.Context, w *wire, name string) (*amqp.Con
 	config.SASL = t.sasl()
 	config.Properties = amqp.NewConnectionProperties()
 	config.Properties.SetClientConnectionName(name)
-	return amqp.Open(conn, config)
+	c := newCoalescer(conn, w)
+	opened, err := amqp.Open(c, config)
+	return opened, c, err
 }
 
 // tlsError marks an error of the TLS handshake.

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	ackDelay      = 3 * time.Millisecond // how long an ack waits for others to go with it
-	ackBatch      = 64                   // how many acks do not wait
-	pauseInterval = time.Second          // how often a pause is asked for where nothing signals it, and a larger prefetch
+	ackDelay      = 10 * time.Millisecond // how long an ack waits for others to go with it
+	ackBatch      = 64                    // how many acks do not wait
+	pauseInterval = time.Second           // how often a pause is asked for where nothing signals it, and a larger prefetch
 	prefetchEvery = 5 * time.Second
 )
 
@@ -43,7 +43,7 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 				k.lost = nil
 			}
 		case <-k.acks.wake:
-			if k.acks.waiting() >= ackBatch {
+			if k.acks.waiting() >= k.batch() {
 				k.flush()
 			} else if flush == nil {
 				flush = time.After(ackDelay)
@@ -63,6 +63,13 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 			k.lookAfter()
 		}
 	}
+}
+
+// batch is how many acks do not wait: the broker sends no more while too many do.
+func (k *consumer) batch() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return max(1, min(ackBatch, k.prefetch/4))
 }
 
 // flush tells the broker what was settled; the channel's life ends where that is not possible.

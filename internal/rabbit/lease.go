@@ -107,7 +107,7 @@ func (l *lease) lock() error {
 		return nil
 	case code(err) == amqp.ResourceLocked:
 		return fmt.Errorf("%w: %w", queue.ErrLeased, err)
-	case !l.session.alive():
+	case l.session.lostOver(err):
 		return fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
 	default:
 		return err
@@ -150,7 +150,7 @@ func (l *lease) settled(ctx context.Context) (int, error) {
 
 // failed wraps what went wrong on the lease's connection.
 func (l *lease) failed(err error) error {
-	if !l.session.alive() || code(err) == amqp.NotFound { // a queue that is not there yet, or will be declared again
+	if l.session.lostOver(err) || code(err) == amqp.NotFound { // a queue that is not there yet, or will be declared again
 		return fmt.Errorf("%w: walk of %s: %w", queue.ErrUnavailable, l.queue, err)
 	}
 	return fmt.Errorf("walk of %s: %w", l.queue, err)

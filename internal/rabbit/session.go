@@ -26,7 +26,8 @@ var errSessionOver = errors.New("connection closed")
 // with new channels and new delivery tags, so that nothing of an old one can reach a new one.
 type session struct {
 	conn    *amqp.Connection
-	wire    *wire
+	bytes   *coalescer
+	wire    *wire // below that
 	release release
 	// ctx ends with the connection; its cause says why.
 	ctx context.Context
@@ -41,12 +42,12 @@ type session struct {
 func connect(ctx context.Context, targets []target, name string) (*session, error) {
 	var all several
 	for i := range targets {
-		conn, w, err := targets[i].connect(ctx, name)
+		conn, c, err := targets[i].connect(ctx, name)
 		if err != nil {
 			all = append(all, err)
 			continue
 		}
-		s := newSession(conn, w)
+		s := newSession(conn, c)
 		s.release = newRelease(conn.Properties)
 		if err := s.release.check(); err != nil {
 			s.close()
@@ -71,8 +72,8 @@ func (e several) Error() string {
 // Unwrap gives errors.Is and errors.As all of them.
 func (e several) Unwrap() []error { return e }
 
-func newSession(conn *amqp.Connection, w *wire) *session {
-	s := &session{conn: conn, wire: w}
+func newSession(conn *amqp.Connection, c *coalescer) *session {
+	s := &session{conn: conn, bytes: c, wire: c.wire}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	closed := conn.NotifyClose(make(chan *amqp.Error, 1))
 	blocked := conn.NotifyBlocked(make(chan amqp.Blocking, 8))
@@ -106,7 +107,11 @@ func (s *session) watch(closed <-chan *amqp.Error, blocked <-chan amqp.Blocking)
 	}
 }
 
-func (s *session) alive() bool   { return s.ctx.Err() == nil }
+func (s *session) alive() bool { return s.ctx.Err() == nil }
+
+// lostOver says that the error is that of a lost connection, which may be known from it before the session knows.
+func (s *session) lostOver(err error) bool { return !s.alive() || isCut(err) }
+
 func (s *session) blocked() bool { return s.wire.blocked.Load() }
 
 // cut ends the connection at once, whatever is under way on it.
@@ -124,6 +129,7 @@ func (s *session) close() {
 	_ = s.conn.Close()
 	timer.Stop()
 	s.cut(errSessionOver)
+	_ = s.bytes.Close() // its connection is closed; this waits for what writes
 	s.watcher.Wait()
 }
 
