@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,6 +86,22 @@ func cutSlowly(r *run) {
 		r.toRabbit.Cut()
 		r.sometime(2 * time.Second)
 	}
+}
+
+// shortConsumerTimeout has RabbitMQ end consumers that hold a message for two seconds. It looks each second, and reads both times when a channel
+// opens.
+func shortConsumerTimeout(r *run) {
+	set := func(timeout, tick time.Duration) {
+		r.rabbit.Ctl("eval", fmt.Sprintf("application:set_env(rabbit, consumer_timeout, %d), application:set_env(rabbit, channel_tick_interval, %d).",
+			timeout.Milliseconds(), tick.Milliseconds()))
+		r.toRabbit.Cut()
+	}
+	set(2*time.Second, time.Second)
+	r.until("a consumer is ended for its time-out", time.Minute, func() bool {
+		return slices.ContainsFunc(r.actors, func(p *process) bool { return p.said("timed out") || p.said("time-out passed") })
+	})
+	r.pause(12 * time.Second)
+	set(30*time.Minute, time.Minute)
 }
 
 // cutSlowlyAndKill cuts connections, and kills the actors when handlers that began before have ended: an ack of theirs that settled another

@@ -20,7 +20,7 @@ import (
 // The variables of `make chaos`. Without CHAOS_TIME the tests run a short selection.
 const (
 	seedVariable    = "CHAOS_SEED"    // makes the same choices again; default: a new one, which is printed
-	timeVariable    = "CHAOS_TIME"    // run every scenario once, and then several faults at once, at random, until so long is over
+	timeVariable    = "CHAOS_TIME"    // run every scenario once, and then, until so long is over, several faults at random and a hundred kills in turn
 	onlyVariable    = "CHAOS_ONLY"    // only scenarios whose name contains one of these, separated by commas
 	releaseVariable = "CHAOS_RELEASE" // only on the oldest or the newest RabbitMQ
 	childVariable   = "CHAOS_CHILD"   // an actor to test that was built before
@@ -52,8 +52,12 @@ func TestNothingIsLost(t *testing.T) {
 			}
 			for n := 1; time.Now().Before(end) && !t.Failed(); n++ {
 				name := fmt.Sprintf("several at random %d", n)
+				c := several()
+				if n%2 == 0 {
+					c = killing()
+				}
 				if matches(name) {
-					t.Run(name, func(t *testing.T) { s.test(t, several(), choices(seed, release+name)) })
+					t.Run(name, func(t *testing.T) { s.test(t, c, choices(seed, release+name)) })
 				}
 			}
 		})

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -35,8 +36,7 @@ func (r *run) spawn() *process { return r.spawnWith(nil) }
 func (r *run) spawnWith(more settings) *process {
 	r.t.Helper()
 	p := &process{r: r, cmd: exec.Command(r.program), address: freeAddress(r), ended: make(chan struct{})}
-	r.spawned++
-	p.log = fmt.Sprintf("%s.%d.log", r.ledger, r.spawned)
+	p.log = fmt.Sprintf("%s.%d.log", r.ledger, len(r.every))
 	env := settings{
 		"CHAOS_LEDGER": r.ledger, "APP_NAME": r.app, "KAFKA_BROKERS": r.kafka.Bootstrap, "RABBITMQ_URL": r.urls(), "STREAMS_ORDERS_TOPICS": r.topic,
 		"RETRY_COUNT": fmt.Sprint(retries), "RETRY_DELAY": r.delay().String(), "RETRY_PREFETCH": "50",
@@ -61,7 +61,7 @@ func (r *run) spawnWith(more settings) *process {
 		defer close(p.ended)
 		p.err = p.cmd.Wait()
 	}()
-	r.actors = append(r.actors, p)
+	r.actors, r.every = append(r.actors, p), append(r.every, p)
 	r.t.Cleanup(p.cleanUp)
 	return p
 }
@@ -77,7 +77,7 @@ func (r *run) urls() string {
 	}
 	var all []string
 	for i := range r.rabbits {
-		all = append(all, r.rabbits[(r.spawned+i)%len(r.rabbits)].URL)
+		all = append(all, r.rabbits[(len(r.every)+i)%len(r.rabbits)].URL)
 	}
 	return strings.Join(all, ",")
 }
@@ -95,6 +95,20 @@ func (p *process) cleanUp() {
 			p.r.t.Logf("the end of the log of process %d:\n%s", p.cmd.Process.Pid, data[max(0, len(data)-3000):])
 		}
 	}
+}
+
+// kills is how many actors ended with SIGKILL, whoever sent it.
+func (r *run) kills() (n int) {
+	for _, p := range r.every {
+		select {
+		case <-p.ended:
+			if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
+				n++
+			}
+		default:
+		}
+	}
+	return n
 }
 
 // kill ends the actor with SIGKILL; it is none of ours from then on.
@@ -151,6 +165,12 @@ func (p *process) died(most time.Duration) bool {
 	case <-time.After(most):
 		return false
 	}
+}
+
+// said tells whether the text is in the actor's log.
+func (p *process) said(text string) bool {
+	data, err := os.ReadFile(p.log)
+	return err == nil && bytes.Contains(data, []byte(text))
 }
 
 // ready tells whether the actor says so.

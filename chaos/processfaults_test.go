@@ -17,6 +17,14 @@ func (r *run) killOne() {
 
 func killAnActor(r *run) { r.often(r.killOne) }
 
+// killManyTimes kills actors at any moment of their lives, most of which end before they are ready.
+func killManyTimes(r *run) {
+	for range 100 {
+		r.killOne()
+		r.sometime(600 * time.Millisecond)
+	}
+}
+
 func killAllActors(r *run) {
 	r.often(func() {
 		r.killAll()

@@ -16,6 +16,7 @@ func processes() []scenario {
 	return []scenario{
 		{name: "no fault at all", fault: func(r *run) { r.pause(time.Second) }},
 		{name: "an actor is killed, three times", short: true, fault: killAnActor},
+		killing(),
 		{name: "all actors are killed at once", fault: killAllActors},
 		{name: "an actor is stopped, three times", fault: stopAnActor},
 		{name: "an actor is stopped while its handlers are slow", env: settings{"CHAOS_SLOW": "6s", "SHUTDOWN_TIMEOUT": "4s"}, fault: stopAnActor},
@@ -25,12 +26,19 @@ func processes() []scenario {
 	}
 }
 
+// killing has no guard against records that kill the process: where everybody is killed all the time from outside, it would in the end hold
+// that against a record.
+func killing() scenario {
+	return scenario{name: "actors are killed, a hundred times", env: settings{"CRASH_LIMIT": "0"}, fault: killManyTimes}
+}
+
 func rabbits() []scenario {
 	return []scenario{
 		{name: "RabbitMQ is killed, twice", fault: killRabbitMQ},
 		{name: "RabbitMQ is killed when thousands of messages expire", fault: killRabbitMQAtExpiry},
 		{name: "RabbitMQ and an actor are killed at once", fault: killRabbitMQAndAnActor},
 		{name: "memory alarm", fault: func(r *run) { r.memoryAlarm(func() {}) }},
+		{name: "memory alarm for two minutes", lone: true, fault: func(r *run) { r.memoryAlarm(func() { r.pause(2 * time.Minute) }) }},
 		{name: "an actor is killed under a memory alarm", fault: func(r *run) { r.memoryAlarm(r.killOne) }},
 		{name: "disk alarm", fault: func(r *run) { r.diskAlarm(func() {}) }},
 		{name: "an actor is killed under a disk alarm", fault: func(r *run) { r.diskAlarm(r.killOne) }},
@@ -41,6 +49,7 @@ func rabbits() []scenario {
 			name: "slow handlers outlive their connection, then all actors are killed",
 			env:  settings{"CHAOS_SLOW": "2s", "CHAOS_SLOW_EVERY": "40"}, fault: cutSlowlyAndKill,
 		},
+		{name: "slow handlers outlive the broker's consumer time-out", env: settings{"CHAOS_SLOW": "6s", "RETRY_PREFETCH": "100"}, fault: shortConsumerTimeout},
 		{name: "slow handlers outlive their connection", env: settings{"CHAOS_SLOW": "3s"}, fault: cutSlowly},
 	}
 }
@@ -97,7 +106,7 @@ func networks() []scenario {
 // several are some of the faults one after the other, in bad weather. Those that need actors with settings of their own stay alone.
 func several() scenario {
 	return scenario{name: "several at random", fault: func(r *run) {
-		all := slices.DeleteFunc(scenarios(), func(c scenario) bool { return c.env != nil || c.jumps })
+		all := slices.DeleteFunc(scenarios(), func(c scenario) bool { return c.env != nil || c.jumps || c.lone })
 		r.toRabbit.Set(proxy.Weather{Latency: time.Duration(r.random.IntN(20)) * time.Millisecond})
 		for range 2 + r.random.IntN(3) {
 			c := all[r.random.IntN(len(all))]

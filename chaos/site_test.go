@@ -46,6 +46,7 @@ type scenario struct {
 	short bool // part of the selection for every day
 	env   settings
 	jumps bool // the actors' clocks can jump
+	lone  bool // not among several
 	fault func(r *run)
 }
 
@@ -63,8 +64,8 @@ type run struct {
 	program           string // the actors'
 	env               settings
 	delays            []time.Duration // that some actors have instead of the usual one
-	actors            []*process
-	spawned           int
+	actors            []*process      // that run
+	every             []*process      // that ran or run
 	ledger            string
 	watch             *watch
 	load              *load
@@ -103,7 +104,7 @@ func (s *site) perform(t *testing.T, c scenario, random *rand.Rand) ledger.Repor
 	report.Wrong = append(report.Wrong, r.complaints...)
 	result := ledger.Summary{
 		Scenario: c.name, RabbitMQ: s.rabbit.Version, Records: report.Records, Calls: report.Calls, Lost: len(report.Lost), Removed: report.Removed,
-		Repeats: report.Repeats, Copies: report.Copies, Resting: report.Resting, Wrong: len(report.Wrong),
+		Repeats: report.Repeats, Copies: report.Copies, Resting: report.Resting, Kills: r.kills(), Wrong: len(report.Wrong),
 		Fault: healed.Sub(began), Recovery: ledger.Recovery(entries[before:], healed),
 	}
 	t.Log(result)

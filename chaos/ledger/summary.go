@@ -13,6 +13,8 @@ type Summary struct {
 	// Repeats are tries that were made again, Copies messages in a queue that were done, or there twice; Resting are those that ended in
 	// the dead set.
 	Repeats, Copies, Resting int
+	// Kills is how many actors ended with SIGKILL.
+	Kills int
 	// Wrong is how much else was not as it should be.
 	Wrong int
 	// Fault is how long the faults took, Recovery how long afterwards a first try and a retry had both succeeded.
@@ -21,9 +23,9 @@ type Summary struct {
 
 func (s Summary) String() string {
 	return fmt.Sprintf("%s on RabbitMQ %s: %d records, %d calls, %d lost, %d removed by an operator, %d tries repeated, %d copies in queues, "+
-		"%d rest in the dead set, %d wrong; faults took %s, all worked again after %s",
+		"%d rest in the dead set, %d actors killed, %d wrong; faults took %s, all worked again after %s",
 		s.Scenario, s.RabbitMQ, s.Records, s.Calls, s.Lost, s.Removed, s.Repeats, s.Copies,
-		s.Resting, s.Wrong, s.Fault.Round(time.Millisecond), s.Recovery.Round(time.Millisecond))
+		s.Resting, s.Kills, s.Wrong, s.Fault.Round(time.Millisecond), s.Recovery.Round(time.Millisecond))
 }
 
 // Recovery is how long it took after the faults until a first try and a retry had succeeded.

@@ -97,7 +97,7 @@ func table(data []byte) (string, error) {
 		return "", errors.New("there are no results")
 	}
 	var b strings.Builder
-	b.WriteString("| scenario | RabbitMQ | runs | records | lost | removed | tries repeated | copies | wrong | works again after, at most |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| scenario | RabbitMQ | runs | actors killed | records | lost | removed | tries repeated | copies | wrong | works again after, at most |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, name := range order {
 		rows[name].write(&b)
 	}
@@ -109,6 +109,7 @@ func (r *row) add(s ledger.Summary) {
 	r.runs++
 	r.versions[s.RabbitMQ] = true
 	r.Records += s.Records
+	r.Kills += s.Kills
 	r.Lost += s.Lost
 	r.Removed += s.Removed
 	r.Repeats += s.Repeats
@@ -118,6 +119,6 @@ func (r *row) add(s ledger.Summary) {
 }
 
 func (r *row) write(b *strings.Builder) {
-	fmt.Fprintf(b, "| %s | %s | %d | %d | %d | %d | %d | %d | %d | %s |\n", r.Scenario, strings.Join(slices.Sorted(maps.Keys(r.versions)), ", "),
-		r.runs, r.Records, r.Lost, r.Removed, r.Repeats, r.Copies, r.Wrong, r.Recovery.Round(10*time.Millisecond))
+	fmt.Fprintf(b, "| %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %s |\n", r.Scenario, strings.Join(slices.Sorted(maps.Keys(r.versions)), ", "),
+		r.runs, r.Kills, r.Records, r.Lost, r.Removed, r.Repeats, r.Copies, r.Wrong, r.Recovery.Round(10*time.Millisecond))
 }
