@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -179,5 +180,30 @@ func TestARecordThatSucceedsCostsFewAllocations(t *testing.T) {
 	t.Logf("%.2f allocations per record", got)
 	if got > most || got <= 0 {
 		t.Errorf("a record costs %.2f allocations, want at most %.2f", got, most)
+	}
+}
+
+func TestFiguresOfGoBenchmarksAreRead(t *testing.T) {
+	out := []byte(`goos: linux
+pkg: github.com/stepwell/stepwell/streams
+BenchmarkLoop-2   	    1000	    2000 ns/op	        10.00 records/op	      80 B/op	       5 allocs/op
+BenchmarkLoop-2   	    1000	    4000 ns/op	        10.00 records/op	      80 B/op	       5 allocs/op
+PASS
+pkg: github.com/stepwell/stepwell/internal/seats
+BenchmarkTake/all-2	 1000	        57.50 ns/op	       0 B/op	       0 allocs/op
+`)
+	all, err := readFigures(out)
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	loop, take := all[0], all[1]
+	if loop.pkg != "streams" || loop.name != "Loop" || loop.records != 10 || !slices.Equal(loop.nanos, []float64{2000, 4000}) || !slices.Equal(loop.allocs, []float64{5, 5}) {
+		t.Errorf("%+v", loop)
+	}
+	if take.pkg != "internal/seats" || take.name != "Take/all" || take.records != 1 || !slices.Equal(take.nanos, []float64{57.5}) {
+		t.Errorf("%+v", take)
+	}
+	if _, err := readFigures([]byte("PASS")); err == nil {
+		t.Error("no benchmark is no error")
 	}
 }

@@ -13,6 +13,8 @@ type group struct {
 	text        string // what is measured, for the report
 	columns     []column
 	cases       []benchCase
+	// table measures in place of cases; nil: the cases do.
+	table func(ctx context.Context, rounds int) (string, error)
 }
 
 // benchCase is one way to do a work.
@@ -45,7 +47,7 @@ func (f feed) real() bool { return !f.Synthetic && f.Partitions > 0 }
 
 func allGroups() []group {
 	return []group{
-		successGroup(), slowGroup(), failureGroup(), latenessGroup(), deadsetGroup(), memoryGroup(), growthGroup(),
+		successGroup(), slowGroup(), failureGroup(), latenessGroup(), deadsetGroup(), memoryGroup(), growthGroup(), hotGroup(),
 	}
 }
 

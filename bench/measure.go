@@ -22,15 +22,19 @@ func (p plan) run(ctx context.Context, out, progress io.Writer) (err error) {
 	defer func() { err = errors.Join(err, b.close()) }()
 	at := commit(ctx)
 	for _, g := range p.groups {
-		skipped := g.skip()
-		for _, line := range skipped {
-			fmt.Fprintln(progress, "NOT RUN: "+line)
+		s := section{group: g, plan: p, versions: b.versions, commit: at}
+		if g.table != nil {
+			s.table, err = g.table(ctx, p.rounds)
+		} else {
+			s.skipped = s.group.skip()
+			for _, line := range s.skipped {
+				fmt.Fprintln(progress, "NOT RUN: "+line)
+			}
+			s.rounds, err = p.measure(ctx, b, s.group, progress)
 		}
-		rounds, err := p.measure(ctx, b, g, progress)
 		if err != nil {
 			return fmt.Errorf("group %s: %w", g.name, err)
 		}
-		s := section{group: g, plan: p, rounds: rounds, versions: b.versions, skipped: skipped, commit: at}
 		fmt.Fprintln(out, s)
 		if p.page == "" {
 			continue

@@ -14,6 +14,7 @@ type section struct {
 	group    group
 	plan     plan
 	rounds   []round
+	table    string   // in place of rounds
 	versions []string // of the brokers
 	skipped  []string
 	commit   string
@@ -23,6 +24,11 @@ type section struct {
 func (s section) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %s\n\n%s\n\n", s.group.title, s.group.text)
+	if s.table != "" {
+		fmt.Fprintf(&b, "%s\n%s; %d runs of each; `go run . -group %s -rounds %d`; stepwell at %s.\n",
+			s.table, time.Now().UTC().Format(time.DateOnly), s.plan.rounds, s.group.name, s.plan.rounds, s.commit)
+		return b.String()
+	}
 	for _, line := range s.skipped {
 		fmt.Fprintf(&b, "**NOT RUN: %s.**\n\n", line)
 	}
