@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
 func TestARecordThatAnOperatorWantsAgainIsHandledAndRetriedAgain(t *testing.T) {
@@ -54,6 +55,9 @@ func TestARecordOfATopicMadeAnewIsRetriedThoughItsOffsetWasSettledBefore(t *test
 			made, err := admin.CreateTopic(t.Context(), 4, -1, nil, w.topic)
 			return err == nil && made.Err == nil
 		})
+		if err := testbroker.AwaitTopic(t.Context(), w.client, w.topic, 4); err != nil {
+			t.Fatal(err)
+		}
 		w.client.PurgeTopicsFromClient(w.topic)
 		w.produce(values("y")...)
 		eventually(t, "the new record is handled and retried", func() bool { return c.of("y", 1) > 0 && c.of("y", 2) > 0 })

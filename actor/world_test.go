@@ -16,7 +16,6 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell/actor"
@@ -106,9 +105,10 @@ func (w *world) connect(opts ...kgo.Opt) {
 
 func (w *world) createTopic(topic string, partitions int32) {
 	w.t.Helper()
-	r, err := kadm.NewClient(w.client).CreateTopic(w.t.Context(), partitions, -1, map[string]*string{"max.message.bytes": new(fmt.Sprint(largest))}, topic)
-	if err != nil || r.Err != nil {
-		w.t.Fatalf("create topic: %v %v", err, r.Err)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	defer cancel()
+	if err := testbroker.MakeTopic(ctx, w.client, topic, partitions, map[string]*string{"max.message.bytes": new(fmt.Sprint(largest))}); err != nil {
+		w.t.Fatal(err)
 	}
 }
 

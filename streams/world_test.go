@@ -81,7 +81,7 @@ func (w *world) create(topic string, partitions int32) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
 	defer cancel()
-	if _, err := w.admin.CreateTopic(ctx, partitions, 1, nil, topic); err != nil {
+	if err := testbroker.MakeTopic(ctx, w.client, topic, partitions, nil); err != nil {
 		w.t.Fatal(err)
 	}
 }
