@@ -89,7 +89,7 @@ func TestAMessageThatKillsTheProcessComesToTheDeadSetAloneAndTheGroupGoesOn(t *t
 				t.Errorf("in the dead set is %v", dead[0])
 			}
 			look.ready()
-			eventually(t, "nothing waits", func() bool { return w.ready(t, "instant") == 0 && w.ready(t, "delay.200") == 0 })
+			eventually(t, "nothing waits", func() bool { return w.ready(t, "instant") == 0 && w.ready(t, "delay.1000") == 0 })
 			look.deadCount(1)
 			t.Logf("%d deaths", s.deaths.Load())
 		})
@@ -164,7 +164,7 @@ func (w *world) deadlyActor(ctx context.Context, t *testing.T, path string) int 
 	cmd.Args = cmd.Args[:1]
 	cmd.Env = append(os.Environ(), roleVariable+"=deadly",
 		"APP_NAME="+w.app, "KAFKA_BROKERS="+w.seeds, "RABBITMQ_URL="+w.rabbit, "STREAMS_ORDERS_TOPICS="+w.topic,
-		"RETRY_COUNT=5", "RETRY_DELAY=200ms", "KAFKA_SESSION_TIMEOUT=6s", "SERVER_ADDRESS=off")
+		"RETRY_COUNT=5", "RETRY_DELAY=1s", "KAFKA_SESSION_TIMEOUT=6s", "SERVER_ADDRESS=off")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
