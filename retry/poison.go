@@ -107,17 +107,18 @@ func (r *Retrier) admit(stop, work context.Context, of *queue.Delivery, e *envel
 	return nil, false
 }
 
-// swap publishes the message with other suspicions in place of the delivery.
-func (r *Retrier) swap(stop, work context.Context, d queue.Delivery, to string, s suspicion, failed func()) {
+// swap publishes the message with other suspicions in place of the delivery. Then it calls then, if that is not nil, with what came of it.
+func (r *Retrier) swap(stop, work context.Context, d queue.Delivery, to string, s suspicion, then func(error)) {
 	r.publisher.Publish(work, to, s.with(d.Message), func(err error) {
 		if err == nil {
 			r.ack(d)
-			return
 		}
-		if failed != nil {
-			failed()
+		if then != nil {
+			then(err)
 		}
-		r.later(stop, work, d, err, func() { r.release(d) })
+		if err != nil {
+			r.later(stop, work, d, err, func() { r.release(d) })
+		}
 	})
 }
 
@@ -139,20 +140,36 @@ func (r *Retrier) postpone(stop, work context.Context, d queue.Delivery, s suspi
 	r.swap(stop, work, d, to, s, nil)
 }
 
-// announce makes the process quiet and publishes the copy.
+// announce makes the process quiet and publishes the copy, which is not called before the broker has taken the ack of what it stands for: there
+// would be two of them if its call killed the process at once.
 func (r *Retrier) announce(stop, work context.Context, d queue.Delivery, s suspicion) {
 	if !r.solo.begin(stop) {
 		r.postpone(stop, work, d, suspicion{true, s.runs, ""})
 		return
 	}
 	r.cfg.Logger.Warn("a suspect runs alone", "queue", d.Queue, "id", d.ID, "deaths", s.runs)
-	r.solo.await(copyTime)
-	r.swap(stop, work, d, r.topology.Instant, suspicion{true, s.runs + 1, r.name}, r.solo.end)
+	swapped, published := make(chan struct{}), make(chan error, 1)
+	defer close(swapped)
+	r.solo.await(copyTime, swapped)
+	r.swap(stop, work, d, r.topology.Instant, suspicion{true, s.runs + 1, r.name}, func(err error) {
+		if err != nil {
+			r.solo.end()
+		}
+		published <- err
+	})
+	if err := <-published; err == nil { // at the latest when work ends
+		flushing, cancel := context.WithTimeout(work, copyTime)
+		defer cancel()
+		_ = d.Flush(flushing) // without a session the message comes again, whatever we do
+	}
 }
 
 // alone is for a copy that was announced, by this process or another.
 func (r *Retrier) alone(stop, work context.Context, d *queue.Delivery, s suspicion) (left func(), ok bool) {
-	if !r.solo.resume() && !r.solo.begin(stop) {
+	swapped, kept := r.solo.resume()
+	if kept {
+		<-swapped
+	} else if !r.solo.begin(stop) {
 		r.postpone(stop, work, *d, suspicion{true, s.runs - 1, ""})
 		return nil, false
 	}

@@ -18,6 +18,7 @@ type quiet struct {
 	mu      sync.Mutex
 	busy    bool
 	waiting *time.Timer // for the copy; nil: not
+	swapped <-chan struct{}
 }
 
 func newQuiet(room *solo.Room) *quiet {
@@ -51,27 +52,28 @@ func (q *quiet) begin(stop context.Context) bool {
 	return true
 }
 
-// await keeps the turn for resume, so long.
-func (q *quiet) await(limit time.Duration) {
+// await keeps the turn for resume, so long. swapped is closed when the copy is all there is of the message.
+func (q *quiet) await(limit time.Duration, swapped <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.swapped = swapped
 	q.waiting = time.AfterFunc(limit, func() {
-		if q.resume() {
+		if _, kept := q.resume(); kept {
 			q.end()
 		}
 	})
 }
 
 // resume takes over the turn that await keeps, if it does.
-func (q *quiet) resume() bool {
+func (q *quiet) resume() (swapped <-chan struct{}, kept bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.waiting == nil {
-		return false
+		return nil, false
 	}
 	q.waiting.Stop()
 	q.waiting = nil
-	return true
+	return q.swapped, true
 }
 
 // end ends the turn.

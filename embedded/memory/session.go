@@ -52,6 +52,9 @@ func (s *session) Ack(tag uint64) { s.settle(tag, false) }
 // Release gives the message back to its place.
 func (s *session) Release(tag uint64) { s.settle(tag, true) }
 
+// Flush has nothing to wait for.
+func (s *session) Flush(context.Context) error { return nil }
+
 func (s *session) settle(tag uint64, back bool) {
 	s.list.b.mu.Lock()
 	defer s.list.b.mu.Unlock()

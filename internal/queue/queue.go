@@ -60,11 +60,17 @@ type Session interface {
 	// Ack removes the message; Release gives it back to its queue. Both are dropped when the session is over.
 	Ack(tag uint64)
 	Release(tag uint64)
+	// Flush returns when the broker has taken what was acked before, or with an error when the session or ctx ended. A window's acks are taken
+	// when it is closed.
+	Flush(ctx context.Context) error
 }
 
 // Ack removes the message from its queue: call it only when the message is settled. It does not wait, and is dropped
 // when the delivery's session is over, since the broker then hands the message out again. Call Ack or Release once.
 func (d Delivery) Ack() { d.Session.Ack(d.Tag) }
+
+// Flush waits until the broker has taken the ack: acks go out a little later, many at once, and are lost with the process until then.
+func (d Delivery) Flush(ctx context.Context) error { return d.Session.Flush(ctx) }
 
 // Release gives the message back to its queue.
 func (d Delivery) Release() { d.Session.Release(d.Tag) }

@@ -1,6 +1,11 @@
 package rabbit
 
-import "sync"
+import (
+	"context"
+	"sync"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
 
 // mark is what is known of a delivery tag.
 type mark uint8
@@ -24,6 +29,7 @@ type acks struct {
 	open   int
 	unsaid int // settled, and in no plan yet
 	dead   bool
+	asked  []chan<- error // who waits until the broker has taken what was settled before
 }
 
 func newAcks() *acks {
@@ -43,6 +49,36 @@ func (a *acks) take(tag uint64) {
 // Ack and Release make acks a queue.Session.
 func (a *acks) Ack(tag uint64)     { a.settle(tag, acked) }
 func (a *acks) Release(tag uint64) { a.settle(tag, released) }
+
+var _ queue.Session = (*acks)(nil)
+
+// Flush has the acks sent now, and waits until the broker has answered what is sent after them.
+func (a *acks) Flush(ctx context.Context) error {
+	done := make(chan error, 1)
+	a.mu.Lock()
+	if a.dead {
+		a.mu.Unlock()
+		return errSessionOver
+	}
+	a.asked = append(a.asked, done)
+	signal(a.wake)
+	a.mu.Unlock()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// takeAsked returns who waits for a flush, to be answered once what was settled by now is taken.
+func (a *acks) takeAsked() []chan<- error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	asked := a.asked
+	a.asked = nil
+	return asked
+}
 
 func (a *acks) settle(tag uint64, as mark) {
 	a.mu.Lock()
@@ -71,6 +107,10 @@ func (a *acks) die() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.dead, a.marks, a.open = true, nil, 0
+	for _, done := range a.asked {
+		done <- errSessionOver
+	}
+	a.asked = nil
 	signal(a.quiet)
 }
 
@@ -81,11 +121,11 @@ func (a *acks) outstanding() int {
 	return a.open
 }
 
-// waiting returns how many are settled and in no plan yet.
-func (a *acks) waiting() int {
+// urgent says whether to tell the broker now: so many are settled and in no plan yet, or somebody asked for it.
+func (a *acks) urgent(batch int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.unsaid
+	return a.unsaid >= batch || len(a.asked) > 0
 }
 
 // word is one thing to tell the broker.

@@ -1,10 +1,14 @@
 package rabbit
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"pgregory.net/rapid"
+
+	"github.com/stepwell/stepwell/internal/queue"
 )
 
 func TestAcksWithoutAGapGoTogether(t *testing.T) {
@@ -97,4 +101,56 @@ func TestDeadAcksDropEverything(t *testing.T) {
 	if got := a.plan(); got != nil || a.outstanding() != 0 {
 		t.Errorf("plan %v, outstanding %d", got, a.outstanding())
 	}
+}
+
+func TestWhoWaitsForAFlushIsToldOfTheEndOfTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAcks()
+		ended := make(chan error, 1)
+		go func() { ended <- a.Flush(t.Context()) }()
+		synctest.Wait()
+		if len(ended) != 0 || !a.urgent(1000) {
+			t.Error("nobody waits for the broker")
+		}
+		a.die()
+		if err := <-ended; err == nil {
+			t.Error("a flush that never came is no error")
+		}
+		if err := a.Flush(t.Context()); err == nil {
+			t.Error("a flush after the end is no error")
+		}
+	})
+}
+
+func TestAnAckThatWasFlushedHoldsThoughTheConnectionIsCutAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		proxy := newProxy(t, url)
+		b, _ := run(t, Config{URLs: []string{url}})
+		cut, _ := run(t, Config{URLs: []string{proxy.url}})
+		declare(t, b, n.specs())
+		const rounds = 10
+		for i := range rounds {
+			publish(t, b, n.instant, i, i+1)
+			acked := make(chan error, 1)
+			var in inbox
+			stop := consume(t, cut, queue.Consumption{Queue: n.instant, Handle: func(ctx context.Context, d queue.Delivery) bool {
+				if in.add(ctx, d); len(in.deliveries()) == 1 {
+					d.Ack()
+					acked <- d.Flush(ctx)
+					proxy.cut()
+				}
+				return true
+			}})
+			if err := <-acked; err != nil {
+				t.Fatal(err)
+			}
+			stop()
+			if got := in.deliveries(); len(got) != 1 || got[0].ID != numbered(i).ID {
+				t.Fatalf("round %d: %d deliveries, the first %s", i, len(got), got[0].ID)
+			}
+		}
+		depthIs(t, b, n.dead, 0)
+		depthIs(t, b, n.instant, 0)
+	})
 }

@@ -43,7 +43,7 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 				k.lost = nil
 			}
 		case <-k.acks.wake:
-			if k.acks.waiting() >= k.batch() {
+			if k.acks.urgent(k.batch()) {
 				k.flush()
 			} else if flush == nil {
 				flush = time.After(ackDelay)
@@ -66,17 +66,28 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 }
 
 // batch is how many acks do not wait: the broker sends no more while too many do.
-func (k *consumer) batch() int {
+func (k *consumer) batch() int { return max(1, min(ackBatch, k.limit()/4)) }
+
+// limit is the prefetch as the broker knows it.
+func (k *consumer) limit() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return max(1, min(ackBatch, k.prefetch/4))
+	return max(1, k.prefetch)
 }
 
 // flush tells the broker what was settled; the channel's life ends where that is not possible.
 func (k *consumer) flush() {
 	failpoint.Hit("ack")
 	defer failpoint.Hit("acked")
-	if err := tell(k.ch, k.acks.plan()); err != nil {
+	asked := k.acks.takeAsked()
+	err := tell(k.ch, k.acks.plan())
+	if err == nil && len(asked) > 0 { // the broker answers this after it has taken the acks
+		err = k.session.call("flush acks", func() error { return k.ch.Qos(k.limit(), 0, false) })
+	}
+	for _, done := range asked {
+		done <- err
+	}
+	if err != nil {
 		k.end(err)
 	}
 }

@@ -183,4 +183,7 @@ func (w *window) ackAgain(ctx context.Context, depth int) (lost int, err error) 
 	return lost, errors.Join(err, again.lost, ended)
 }
 
+// Flush leaves it to the window's end.
+func (a *heldAcks) Flush(context.Context) error { return nil }
+
 var _ queue.Session = (*heldAcks)(nil)
