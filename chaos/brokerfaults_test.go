@@ -96,12 +96,12 @@ func shortConsumerTimeout(r *run) {
 			timeout.Milliseconds(), tick.Milliseconds()))
 		r.toRabbit.Cut()
 	}
+	defer set(30*time.Minute, time.Minute)
 	set(2*time.Second, time.Second)
 	r.until("a consumer is ended for its time-out", time.Minute, func() bool {
-		return slices.ContainsFunc(r.actors, func(p *process) bool { return p.said("timed out") || p.said("time-out passed") })
+		return slices.ContainsFunc(r.actors, func(p *process) bool { return p.said("delivery acknowledgement") || p.said("time-out passed") })
 	})
 	r.pause(12 * time.Second)
-	set(30*time.Minute, time.Minute)
 }
 
 // cutSlowlyAndKill cuts connections, and kills the actors when handlers that began before have ended: an ack of theirs that settled another

@@ -153,14 +153,18 @@ func (r *Retrier) announce(stop, work context.Context, d queue.Delivery, s suspi
 	r.solo.await(copyTime, swapped)
 	r.swap(stop, work, d, r.topology.Instant, suspicion{true, s.runs + 1, r.name}, func(err error) {
 		if err != nil {
-			r.solo.end()
+			r.solo.forgo()
 		}
 		published <- err
 	})
-	if err := <-published; err == nil { // at the latest when work ends
-		flushing, cancel := context.WithTimeout(work, copyTime)
-		defer cancel()
-		_ = d.Flush(flushing) // without a session the message comes again, whatever we do
+	waiting, cancel := context.WithTimeout(stop, copyTime)
+	defer cancel()
+	select {
+	case err := <-published:
+		if err == nil {
+			_ = d.Flush(waiting) // without a session the message comes again, whatever we do
+		}
+	case <-waiting.Done():
 	}
 }
 
@@ -168,7 +172,7 @@ func (r *Retrier) announce(stop, work context.Context, d queue.Delivery, s suspi
 func (r *Retrier) alone(stop, work context.Context, d *queue.Delivery, s suspicion) (left func(), ok bool) {
 	swapped, kept := r.solo.resume()
 	if kept {
-		<-swapped
+		<-swapped // copyTime at most
 	} else if !r.solo.begin(stop) {
 		r.postpone(stop, work, *d, suspicion{true, s.runs - 1, ""})
 		return nil, false

@@ -57,11 +57,7 @@ func (q *quiet) await(limit time.Duration, swapped <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.swapped = swapped
-	q.waiting = time.AfterFunc(limit, func() {
-		if _, kept := q.resume(); kept {
-			q.end()
-		}
-	})
+	q.waiting = time.AfterFunc(limit, q.forgo)
 }
 
 // resume takes over the turn that await keeps, if it does.
@@ -74,6 +70,13 @@ func (q *quiet) resume() (swapped <-chan struct{}, kept bool) {
 	q.waiting.Stop()
 	q.waiting = nil
 	return q.swapped, true
+}
+
+// forgo ends the turn that await keeps, if it does.
+func (q *quiet) forgo() {
+	if _, kept := q.resume(); kept {
+		q.end()
+	}
 }
 
 // end ends the turn.

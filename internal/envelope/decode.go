@@ -72,6 +72,7 @@ func (e *Envelope) recall() {
 	}
 	if n := len(e.History); n == 0 || !e.History[n-1].At.Equal(at) {
 		e.History = append(e.History, e.last())
+		e.History = e.History[max(0, len(e.History)-MaxHistory):]
 	}
 }
 

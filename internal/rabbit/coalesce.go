@@ -30,6 +30,7 @@ type coalescer struct {
 	mu     sync.Mutex
 	change sync.Cond
 	out    []byte // waits
+	busy   bool   // something is being written
 	closed bool
 	err    error
 }
@@ -98,13 +99,24 @@ func (c *coalescer) take(written []byte) []byte {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.busy = false
+	c.change.Broadcast()
 	for len(c.out) == 0 && !c.closed && c.err == nil {
 		c.change.Wait()
 	}
 	batch := c.out
-	c.out = written[:0]
+	c.out, c.busy = written[:0], len(batch) > 0
 	c.change.Broadcast()
 	return batch
+}
+
+// drain waits until all is written, or cannot be.
+func (c *coalescer) drain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.err == nil && (c.busy || len(c.out) > 0) {
+		c.change.Wait()
+	}
 }
 
 func (c *coalescer) fail(err error) {

@@ -33,6 +33,8 @@ type consumer struct {
 	again   chan struct{} // readable when the prefetch is to be changed
 	resumed chan struct{} // readable when the pause may be over
 
+	rpc sync.Mutex // held while the broker is asked something on the channel: one question at a time
+
 	mu       sync.Mutex
 	prefetch int
 	hand     context.CancelFunc // ends the handing out; nil while nothing is handed out
@@ -162,6 +164,8 @@ func (k *consumer) wantedPrefetch() int {
 
 func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err error) {
 	n := k.wantedPrefetch()
+	k.rpc.Lock()
+	defer k.rpc.Unlock()
 	k.mu.Lock()
 	k.prefetch = n
 	k.mu.Unlock()
@@ -228,6 +232,8 @@ func (k *consumer) setHand(cancel context.CancelFunc) {
 }
 
 func (k *consumer) unsubscribe(tag string) error {
+	k.rpc.Lock()
+	defer k.rpc.Unlock()
 	return k.session.call("cancel consumer", func() error { return k.ch.Cancel(tag, false) })
 }
 

@@ -65,6 +65,13 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 	}
 }
 
+// ask has the broker answer, which it does after it has taken what was sent before.
+func (k *consumer) ask() error {
+	k.rpc.Lock()
+	defer k.rpc.Unlock()
+	return k.session.call("flush acks", func() error { return k.ch.Qos(k.limit(), 0, false) })
+}
+
 // batch is how many acks do not wait: the broker sends no more while too many do.
 func (k *consumer) batch() int { return max(1, min(ackBatch, k.limit()/4)) }
 
@@ -78,11 +85,12 @@ func (k *consumer) limit() int {
 // flush tells the broker what was settled; the channel's life ends where that is not possible.
 func (k *consumer) flush() {
 	failpoint.Hit("ack")
-	defer failpoint.Hit("acked")
 	asked := k.acks.takeAsked()
 	err := tell(k.ch, k.acks.plan())
-	if err == nil && len(asked) > 0 { // the broker answers this after it has taken the acks
-		err = k.session.call("flush acks", func() error { return k.ch.Qos(k.limit(), 0, false) })
+	k.session.written()
+	failpoint.Hit("acked")
+	if err == nil && len(asked) > 0 {
+		err = k.ask()
 	}
 	for _, done := range asked {
 		done <- err

@@ -213,6 +213,7 @@ func (l *lane) sendOne(o *outgoing) error {
 	if err == nil {
 		o.confirm = confirm
 		l.flight = append(l.flight, o)
+		l.open.session.written()
 		failpoint.Hit("published")
 		return nil
 	}

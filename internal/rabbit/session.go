@@ -10,6 +10,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell/internal/failpoint"
 )
 
 const (
@@ -110,7 +112,16 @@ func (s *session) watch(closed <-chan *amqp.Error, blocked <-chan amqp.Blocking)
 func (s *session) alive() bool { return s.ctx.Err() == nil }
 
 // lostOver says that the error is that of a lost connection, which may be known from it before the session knows.
-func (s *session) lostOver(err error) bool { return !s.alive() || isCut(err) }
+func (s *session) lostOver(err error) bool {
+	return !s.alive() || s.conn.IsClosed() || isCut(err) && !errors.Is(err, amqp.ErrClosed) // which may be the end of a channel alone
+}
+
+// written waits until what was sent has left the process, so that the mark which follows stands where its name says. Without marks it does nothing.
+func (s *session) written() {
+	if failpoint.On {
+		s.bytes.drain()
+	}
+}
 
 func (s *session) blocked() bool { return s.wire.blocked.Load() }
 
@@ -128,8 +139,8 @@ func (s *session) close() {
 	timer := time.AfterFunc(farewell, func() { s.cut(errSessionOver) })
 	_ = s.conn.Close()
 	timer.Stop()
+	_ = s.bytes.Close() // it may still have the answer to a close of the broker's to write
 	s.cut(errSessionOver)
-	_ = s.bytes.Close() // its connection is closed; this waits for what writes
 	s.watcher.Wait()
 }
 

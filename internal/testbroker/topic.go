@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // MakeTopic creates a topic with as many replicas as the brokers make by default, and waits until it can be written to.
@@ -22,15 +24,15 @@ func MakeTopic(ctx context.Context, client *kgo.Client, topic string, partitions
 	return AwaitTopic(ctx, client, topic, partitions)
 }
 
-// AwaitTopic waits until brokers know the topic and who leads its partitions. That comes a moment after it was created, and a producer that is
+// AwaitTopic waits until a broker knows the topic and who leads its partitions. That comes a moment after it was created, and a producer that is
 // told too often that there is no such topic gives up.
 func AwaitTopic(ctx context.Context, client *kgo.Client, topic string, partitions int32) error {
 	const pause = 10 * time.Millisecond
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
-		known, err := kadm.NewClient(client).ListTopics(ctx, topic)
-		if err == nil && isLed(known[topic], partitions) {
+		known, err := describe(ctx, client, topic)
+		if err == nil && isLed(known, partitions) {
 			return nil
 		}
 		select {
@@ -41,14 +43,23 @@ func AwaitTopic(ctx context.Context, client *kgo.Client, topic string, partition
 	}
 }
 
-func isLed(topic kadm.TopicDetail, partitions int32) bool {
-	if topic.Err != nil || len(topic.Partitions) != int(partitions) {
-		return false
+// describe asks a broker, and not what the client remembers.
+func describe(ctx context.Context, client *kgo.Client, name string) (topic kmsg.MetadataResponseTopic, err error) {
+	wanted := kmsg.NewMetadataRequestTopic()
+	wanted.Topic = kmsg.StringPtr(name)
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = append(req.Topics, wanted)
+	resp, err := req.RequestWith(ctx, client)
+	if err != nil {
+		return topic, err
 	}
-	for _, p := range topic.Partitions {
-		if p.Err != nil || p.Leader < 0 {
-			return false
-		}
+	if len(resp.Topics) != 1 {
+		return topic, fmt.Errorf("an answer about %d topics", len(resp.Topics))
 	}
-	return true
+	return resp.Topics[0], nil
+}
+
+func isLed(topic kmsg.MetadataResponseTopic, partitions int32) bool {
+	return topic.ErrorCode == 0 && len(topic.Partitions) == int(partitions) &&
+		!slices.ContainsFunc(topic.Partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return p.ErrorCode != 0 || p.Leader < 0 })
 }
