@@ -139,3 +139,31 @@ var errFailing = errors.New("no route to host")
 type failing struct{ net.Conn }
 
 func (f *failing) Write([]byte) (int, error) { return 0, errFailing }
+
+func TestADrainWaitsUntilAllIsWrittenOrCannotBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, other := coalescing(t)
+		c.drain() // there is nothing
+		for range 2 {
+			_, _ = c.Write([]byte("x"))
+			synctest.Wait()
+		}
+		drained := make(chan struct{})
+		go func() { c.drain(); close(drained) }()
+		for range 2 {
+			synctest.Wait()
+			select {
+			case <-drained:
+				t.Fatal("something is not written yet")
+			default:
+			}
+			if _, err := io.ReadFull(other, make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-drained
+		_, _ = c.Write([]byte("x"))
+		go func() { _ = other.Close() }()
+		c.drain()
+	})
+}
