@@ -19,7 +19,7 @@ func processes() []scenario {
 		killing(),
 		{name: "all actors are killed at once", fault: killAllActors},
 		{name: "an actor is stopped, three times", fault: stopAnActor},
-		{name: "an actor is stopped while its handlers are slow", env: settings{"CHAOS_SLOW": "6s", "SHUTDOWN_TIMEOUT": "4s"}, fault: stopAnActor},
+		{name: "an actor is stopped while its handlers are slow", env: settings{"CHAOS_SLOW": "10s", "SHUTDOWN_TIMEOUT": "8s"}, fault: stopAnActor},
 		{name: "members join and leave every three seconds", fault: rebalanceStorm},
 		{name: "actors with another RETRY_DELAY work beside the old ones and replace them", fault: newDelay},
 		{name: "an actor is suspended for longer than its session", fault: suspendAnActor},
