@@ -73,7 +73,7 @@ func (k *consumer) ask() error {
 }
 
 // batch is how many acks do not wait: the broker sends no more while too many do.
-func (k *consumer) batch() int { return max(1, min(ackBatch, k.limit()/4)) }
+func (k *consumer) batch() int { return max(1, min(ackBatch, k.limit()/2)) }
 
 // limit is the prefetch as the broker knows it.
 func (k *consumer) limit() int {

@@ -113,7 +113,7 @@ func fingerprint(seed maphash.Seed, m *queue.Message) uint64 {
 }
 
 // ackRounds is how often acks are sent again that the broker did not take.
-const ackRounds = 3
+const ackRounds = 10
 
 // verify waits until the queue has what was not acked. More may have arrived meanwhile; or acks are lost, with the broker's leader or with
 // the channel, whose end drops those that the broker has not passed on to the queue yet. Then the messages say which, and they are acked again.
