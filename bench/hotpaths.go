@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -65,8 +63,8 @@ func hotPaths(ctx context.Context, rounds int) (string, error) {
 func readFigures(out []byte) ([]figures, error) {
 	var all []figures
 	pkg := ""
-	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
 		if len(fields) == 2 && fields[0] == "pkg:" {
 			pkg = strings.TrimPrefix(fields[1], "github.com/stepwell/stepwell/")
 		}
@@ -82,7 +80,7 @@ func readFigures(out []byte) ([]figures, error) {
 		for n := 2; n+1 < len(fields); n += 2 {
 			value, err := strconv.ParseFloat(fields[n], 64)
 			if err != nil {
-				return nil, fmt.Errorf("read %q: %w", lines.Text(), err)
+				return nil, fmt.Errorf("read %q: %w", line, err)
 			}
 			switch fields[n+1] {
 			case "records/op":

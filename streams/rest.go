@@ -22,8 +22,8 @@ func (unlimited) Take(<-chan struct{}) bool  { return true }
 func (unlimited) Yield(<-chan struct{}) bool { return true }
 func (unlimited) Leave()                     {}
 
-// Rest sleeps for so long during a call, on its goroutine, gives place and seat to other calls meanwhile, and leaves the room to one that is to run alone; only its key waits. It reports
-// false, at once, when ctx ends or nothing more of the partition is handed out: then the call has no place, and is to return without doing
+// Rest sleeps for so long during a call, on its goroutine, gives place and seat to other calls meanwhile, and leaves the room to one that is
+// to run alone; only its key waits. It reports false, at once, when ctx ends or nothing more of the partition is handed out: then the call has no place, and is to return without doing
 // more. The time before it is told to [Config.Ended] as that of a call that is over.
 func (t Ticket) Rest(ctx context.Context, d time.Duration) bool {
 	p, w := t.p, t.w
