@@ -101,10 +101,11 @@ func (d RabbitDist) path() string {
 }
 
 // enterRoot binds what a node needs into another root and becomes the node:
-// without hosts it finds no localhost and dies unheard.
+// without hosts it finds no localhost and dies unheard. A root has a file to
+// bind it to or not, depending on the day it was unpacked.
 const enterRoot = `root=$1 dir=$2; shift 2
 mount --bind /proc "$root/proc"; mount --bind /dev "$root/dev"
-mount --bind /etc/hosts "$root/etc/hosts"; mount --bind "$dir" "$root` + mount + `"
+: >> "$root/etc/hosts"; mount --bind /etc/hosts "$root/etc/hosts"; mount --bind "$dir" "$root` + mount + `"
 exec chroot "$root" "$@"`
 
 // command runs a program of the distribution for the node in dir, with env as
