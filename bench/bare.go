@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell/actor"
 )
 
 // bare is what anybody writes who needs no more than this: autocommit, the client's defaults.
@@ -13,15 +17,16 @@ func bare(ctx context.Context, j job, m *meter) error {
 	return poll(ctx, j, func(r *kgo.Record) { m.inOrder(r.Partition, r.Offset) })
 }
 
-// bareTuned is the same loop with the fetches and the pool of records that the actor's reader has.
+// bareTuned is the same loop with the fetches that the actor's reader comes to by itself, its pool of records, and the actor's garbage
+// collection: what is left between the two is what the actor does.
 func bareTuned(ctx context.Context, j job, m *meter) error {
-	const windowMessages = 10_000
-	const overhead = 12 // of a record in its batch, about
-	whole := int32(windowMessages / 2 * (j.Feed.ValueBytes + overhead))
+	defer actor.TuneGC(slog.New(slog.DiscardHandler))()
+	const windowMessages, overhead = 10_000, 10 // of a record in its batch
+	whole := int32(windowMessages * (j.Feed.ValueBytes + len(keyOf(j.Feed, 0)) + overhead))
 	return poll(ctx, j, func(r *kgo.Record) {
 		m.inOrder(r.Partition, r.Offset)
 		r.Recycle()
-	}, kgo.FetchMaxBytes(whole), kgo.FetchMaxPartitionBytes(max(whole/2, 64<<10)), kgo.WithPools(&recordPool{}))
+	}, kgo.FetchMaxBytes(whole), kgo.FetchMaxPartitionBytes(whole/2), kgo.FetchMaxWait(500*time.Millisecond), kgo.WithPools(&recordPool{}))
 }
 
 func poll(ctx context.Context, j job, handle func(*kgo.Record), more ...kgo.Opt) error {
