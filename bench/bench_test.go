@@ -99,7 +99,7 @@ func TestRatiosAreTakenWithinARoundAndTheMiddleOneIsShown(t *testing.T) {
 		return round{"bare": {Records: int64(bare), Wall: 1e9, CPU: 1e9}, "mine": {Records: int64(mine), Wall: 1e9, CPU: 2e9}}
 	}
 	// The medians of 1000, 100, 2000 and of 500, 90, 1800 would make 0.5.
-	got := ofBase().cell([]round{of(1000, 500), of(100, 90), of(2000, 1800)}, "mine", "bare")
+	got := ofBase().cell([]round{of(1000, 500), of(100, 90), of(2000, 1800)}, benchCase{name: "mine", base: "bare"})
 	if want := "0.90 (0.50 … 0.90)"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -150,7 +150,21 @@ func TestAnUnknownGroupOrCaseIsRefused(t *testing.T) {
 	}
 }
 
-func TestEachCaseIsComparedWithOneOfItsGroup(t *testing.T) {
+func TestAChosenCaseBringsBothItsBases(t *testing.T) {
+	groups, err := chosen("success", "kafka-100-key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range groups[0].cases {
+		names = append(names, c.name)
+	}
+	if want := []string{"kafka-100-bare", "kafka-100-tuned", "kafka-100-key"}; !slices.Equal(names, want) {
+		t.Errorf("got %q, want %q", names, want)
+	}
+}
+
+func TestEachCaseIsComparedWithCasesOfItsGroup(t *testing.T) {
 	for _, g := range allGroups() {
 		names := map[string]bool{}
 		for _, c := range g.cases {
@@ -160,8 +174,9 @@ func TestEachCaseIsComparedWithOneOfItsGroup(t *testing.T) {
 			names[c.name] = true
 		}
 		for _, c := range g.cases {
-			if app := fmt.Sprintf("bench-%d-0-%s", 1<<40, c.name); c.base != "" && !names[c.base] || len(app) > 60 {
-				t.Errorf("%s: base %q of %s, app %s", g.name, c.base, c.name, app)
+			unknown := slices.DeleteFunc(c.bases(), func(base string) bool { return names[base] })
+			if app := fmt.Sprintf("bench-%d-0-%s", 1<<40, c.name); len(unknown) > 0 || len(app) > 60 {
+				t.Errorf("%s: bases %q of %s, app %s", g.name, unknown, c.name, app)
 			}
 		}
 	}

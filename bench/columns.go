@@ -15,6 +15,8 @@ type column struct {
 	of func(mine, base result) float64
 	// compares says that there is no number without a base.
 	compares bool
+	// second says that it compares with the second base.
+	second bool
 	// spread shows the lowest and the highest of all rounds as well.
 	spread bool
 }
@@ -27,6 +29,12 @@ func perSecond() column {
 func ofBase() column {
 	return column{title: "Of base (lowest … highest)", format: "%.2f", compares: true, spread: true,
 		of: func(mine, base result) float64 { return mine.perSecond() / base.perSecond() }}
+}
+
+func ofSecond() column {
+	c := ofBase()
+	c.title, c.second = "Of second base (lowest … highest)", true
+	return c
 }
 
 func cpuSeconds() column {
@@ -67,27 +75,37 @@ func usual() []column {
 }
 
 // cell is what the report shows.
-func (c column) cell(rounds []round, name, base string) string {
-	if c.compares && base == "" {
-		return "–"
-	}
-	var all []float64
-	for _, results := range rounds {
-		if mine, ok := results[name]; ok {
-			if value := c.of(mine, results[cmp.Or(base, name)]); !math.IsNaN(value) {
-				all = append(all, value)
-			}
-		}
-	}
+func (c column) cell(rounds []round, of benchCase) string {
+	all := c.values(rounds, of)
 	if len(all) == 0 {
 		return "–"
 	}
-	slices.Sort(all)
 	text := fmt.Sprintf(c.format, median(all))
 	if c.spread && len(all) > 1 {
 		text += fmt.Sprintf(" ("+c.format+" … "+c.format+")", all[0], all[len(all)-1])
 	}
 	return text
+}
+
+// values are the numbers of a case, sorted: one for each round that has it and what it is compared with.
+func (c column) values(rounds []round, of benchCase) []float64 {
+	base := of.base
+	if c.second {
+		base = of.also
+	}
+	if c.compares && base == "" {
+		return nil
+	}
+	var all []float64
+	for _, results := range rounds {
+		mine, measured := results[of.name]
+		other, comparable := results[cmp.Or(base, of.name)]
+		if value := c.of(mine, other); measured && (comparable || !c.compares) && !math.IsNaN(value) {
+			all = append(all, value)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // median of sorted values.

@@ -14,8 +14,12 @@ const growthText = `How the CPU time of a record grows with partitions and with 
 func growthGroup() group {
 	g := group{name: "growth", title: "Growth", text: growthText, columns: usual()}
 	add := func(name, what, base string, partitions, streams int) {
-		g.cases = append(g.cases, benchCase{name: name, what: what, base: base, share: 0.5,
-			feed: feed{Synthetic: true, Partitions: partitions, ValueBytes: 100}, run: stepwellGrows(streams)})
+		c := benchCase{name: name, what: what, base: base, share: 0.5,
+			feed: feed{Synthetic: true, Partitions: partitions, ValueBytes: 100}, run: stepwellGrows(streams)}
+		if base != "" {
+			c.bars = []bar{atMost(1.3, cpuOfBase())}
+		}
+		g.cases = append(g.cases, c)
 	}
 	base := ""
 	for _, n := range []int{1, 8, 64} {

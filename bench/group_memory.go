@@ -19,11 +19,12 @@ const (
 
 func memoryGroup() group {
 	bound := func(base result) float64 { return float64(2*base.PeakRSS + windowBytes) }
+	ofBound := column{title: "Of the bound (lowest … highest)", format: "%.2f", compares: true, spread: true,
+		of: func(mine, base result) float64 { return float64(mine.PeakRSS) / bound(base) }}
 	g := group{name: "memory", title: "Memory", text: memoryText, columns: []column{
 		peakMemory(),
 		{title: "Bound MiB", format: "%.0f", compares: true, of: func(_, base result) float64 { return bound(base) / (1 << 20) }},
-		{title: "Of the bound (lowest … highest)", format: "%.2f", compares: true, spread: true,
-			of: func(mine, base result) float64 { return float64(mine.PeakRSS) / bound(base) }},
+		ofBound,
 	}}
 	for _, kind := range []struct {
 		suffix string
@@ -35,7 +36,11 @@ func memoryGroup() group {
 	} {
 		base := "bare" + kind.suffix
 		add := func(name, what, base string, rabbitmq bool, run func(context.Context, job, *meter) error) {
-			g.cases = append(g.cases, benchCase{name: name + kind.suffix, what: what, base: base, feed: kind.feed, share: kind.share, rabbitmq: rabbitmq, run: run})
+			c := benchCase{name: name + kind.suffix, what: what, base: base, feed: kind.feed, share: kind.share, rabbitmq: rabbitmq, run: run}
+			if base != "" {
+				c.bars = []bar{atMost(1, ofBound)}
+			}
+			g.cases = append(g.cases, c)
 		}
 		add("bare", "poll loop, defaults", "", false, bare)
 		add("fast", "actor, a handler that counts", base, false, stepwellSucceeds((*meter).once, "RETRY_ENABLED=false"))

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -10,11 +11,12 @@ import (
 	"github.com/stepwell/stepwell/streams"
 )
 
-const successText = `The success path: a handler that counts. The base is a poll loop of franz-go that calls a function for each record and commits by itself, with the client's defaults;
-*tuned* is the same loop with small fetches and a pool of records, as the actor's reader has. Eight partitions; the records of the real cluster have 1000 keys, those of kfake none.`
+const successText = `The success path: a handler that counts. *bare* is a poll loop of franz-go that calls a function for each record and commits by itself, with the client's defaults;
+*tuned* is the same loop with what the actor has: the fetches that its reader comes to (10,000 records, of one partition at most half of that), its pool of records, and its garbage
+collection. The base of an actor is *tuned*, its second base *bare*; that of all others is *bare*. Eight partitions; the records of the real cluster have 1000 keys, those of kfake none.`
 
 func successGroup() group {
-	g := group{name: "success", title: "What a handler call costs", text: successText, columns: usual()}
+	g := group{name: "success", title: "What a handler call costs", text: successText, columns: slices.Insert(usual(), 2, ofSecond())}
 	for _, bytes := range []int{100, 1024} {
 		share := 100 / float64(bytes) * 1.5
 		g.successes("kfake", feed{Synthetic: true, Partitions: 8, ValueBytes: bytes}, min(share, 1))
@@ -25,31 +27,40 @@ func successGroup() group {
 
 // successes adds the cases of one topic.
 func (g *group) successes(broker string, f feed, share float64) {
-	name := func(s string) string { return fmt.Sprintf("%s-%d-%s", broker, f.ValueBytes, s) }
-	add := func(c benchCase) {
-		if c.name != "bare" {
-			c.base = name("bare")
+	name := func(s string) string {
+		if s == "" {
+			return ""
 		}
-		c.name, c.what, c.feed = name(c.name), fmt.Sprintf("%s; %s, %d B", c.what, broker, f.ValueBytes), f
+		return fmt.Sprintf("%s-%d-%s", broker, f.ValueBytes, s)
+	}
+	add := func(c benchCase) {
+		c.name, c.base, c.also = name(c.name), name(c.base), name(c.also)
+		c.what, c.feed = fmt.Sprintf("%s; %s, %d B", c.what, broker, f.ValueBytes), f
 		c.share *= share
 		g.cases = append(g.cases, c)
 	}
+	addOurs := func(c benchCase) {
+		c.base, c.also, c.share = "tuned", "bare", 1
+		add(c)
+	}
 	add(benchCase{name: "bare", what: "poll loop, defaults", share: 1, run: bare})
-	add(benchCase{name: "tuned", what: "poll loop, the reader's options", share: 1, run: bareTuned})
-	add(benchCase{name: "stepwell", what: "actor, defaults, RETRY_ENABLED=false", share: 1, run: stepwellSucceeds((*meter).once, "RETRY_ENABLED=false")})
-	add(benchCase{name: "partition", what: "actor, ORDER=partition", share: 1, setting: "ORDER=partition",
-		run: stepwellSucceeds((*meter).inOrder, "RETRY_ENABLED=false", "ORDER=partition")})
-	add(benchCase{name: "key", what: "actor, ORDER=key, CONCURRENCY=100", share: 1, setting: "ORDER=key",
-		run: stepwellSucceeds(byKey, "RETRY_ENABLED=false", "ORDER=key", "CONCURRENCY=100")})
+	add(benchCase{name: "tuned", what: "poll loop, the actor's fetches and collection", base: "bare", share: 1, run: bareTuned})
+	addOurs(benchCase{name: "stepwell", what: "actor, defaults, RETRY_ENABLED=false", run: stepwellSucceeds((*meter).once, "RETRY_ENABLED=false")})
+	addOurs(benchCase{name: "partition", what: "actor, ORDER=partition", setting: "ORDER=partition",
+		bars: []bar{atLeast(0.95, ofBase()), atLeast(1.2, ofSecond()), atMost(1.15, cpuOfBase())},
+		run:  stepwellSucceeds((*meter).inOrder, "RETRY_ENABLED=false", "ORDER=partition")})
+	addOurs(benchCase{name: "key", what: "actor, ORDER=key, CONCURRENCY=100", setting: "ORDER=key",
+		bars: []bar{atLeast(0.85, ofBase()), atMost(1.6, cpuOfBase())},
+		run:  stepwellSucceeds(byKey, "RETRY_ENABLED=false", "ORDER=key", "CONCURRENCY=100")})
 	if f.ValueBytes > 100 {
 		return
 	}
 	if f.Synthetic {
-		add(benchCase{name: "retries", what: "actor with its retry queues on RabbitMQ", share: 1, rabbitmq: true, run: stepwellSucceeds((*meter).once)})
-		add(benchCase{name: "reader", what: "package streams alone, under a handle that counts", share: 1, run: readerAlone})
+		addOurs(benchCase{name: "retries", what: "actor with its retry queues on RabbitMQ", rabbitmq: true, run: stepwellSucceeds((*meter).once)})
+		addOurs(benchCase{name: "reader", what: "package streams alone, under a handle that counts", run: readerAlone})
 	}
-	add(benchCase{name: "kafka-go", what: "segmentio/kafka-go reader of a group, commits each second", share: 0.2, run: kafkaGo})
-	add(benchCase{name: "watermill", what: "watermill-kafka subscriber of a group", share: 0.03, run: watermillLoop})
+	add(benchCase{name: "kafka-go", what: "segmentio/kafka-go reader of a group, commits each second", base: "bare", share: 0.2, run: kafkaGo})
+	add(benchCase{name: "watermill", what: "watermill-kafka subscriber of a group", base: "bare", share: 0.03, run: watermillLoop})
 }
 
 // byKey counts a record and looks at the order of its key.

@@ -22,6 +22,10 @@ type benchCase struct {
 	name, what string
 	// base is the case of the group whose numbers in the same round these are compared with; empty: none.
 	base string
+	// also is a second one, for the columns that say so.
+	also string
+	// bars are what its numbers are to reach; none: they only inform.
+	bars []bar
 	feed feed
 	// share is how many of the plan's records the case reads, so that slow ones take no longer than others.
 	share float64
@@ -30,6 +34,11 @@ type benchCase struct {
 	// setting is one without which the case makes no sense: while the configuration does not know it the case is left out.
 	setting string
 	run     func(context.Context, job, *meter) error
+}
+
+// bases are the cases that it is compared with.
+func (c benchCase) bases() []string {
+	return slices.DeleteFunc([]string{c.base, c.also}, func(name string) bool { return name == "" })
 }
 
 // feed is what a topic holds: record i has key i modulo Keys and partition i modulo Partitions.
@@ -92,7 +101,9 @@ func (g *group) keep(wanted, found map[string]bool) map[string]bool {
 	for _, c := range g.cases {
 		if wanted[c.name] {
 			found[c.name] = true
-			bases[c.base] = true
+			for _, name := range c.bases() {
+				bases[name] = true
+			}
 		}
 	}
 	g.cases = slices.DeleteFunc(g.cases, func(c benchCase) bool { return !wanted[c.name] && !bases[c.name] })

@@ -16,7 +16,8 @@ const pageHead = `# Benchmarks
 Made by ` + "`make bench`" + `; do not edit. A group that is measured alone replaces its own section, so sections may be of different days and commits.
 
 Compare the ratios. The absolute numbers are those of one machine that had other work to do as well. All numbers are medians of the rounds, each with the
-lowest and the highest of all rounds where that is told; a ratio is taken within a round. Where the rest of the time goes, and what was tried: [ADR 14](adr/0014-where-the-time-goes.md).
+lowest and the highest of all rounds where that is told; a ratio is taken within a round. A bar is what stepwell is to reach; the median is held against
+it, not rounded. Where the rest of the time goes, and what was tried: [ADR 14](adr/0014-where-the-time-goes.md).
 
 `
 

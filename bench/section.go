@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -37,11 +38,19 @@ func (s section) String() string {
 		head += " " + c.title + " |"
 		rule += "--:|"
 	}
+	barred := slices.ContainsFunc(s.group.cases, func(c benchCase) bool { return len(c.bars) > 0 })
+	if barred {
+		head += " Bars |"
+		rule += "---|"
+	}
 	fmt.Fprintf(&b, "%s\n%s\n", head, rule)
 	for _, c := range s.group.cases {
-		fmt.Fprintf(&b, "| %s | %s | %s |", c.name, c.what, cmp.Or(c.base, "–"))
+		fmt.Fprintf(&b, "| %s | %s | %s |", c.name, c.what, cmp.Or(strings.Join(c.bases(), ", "), "–"))
 		for _, column := range s.group.columns {
-			fmt.Fprintf(&b, " %s |", column.cell(s.rounds, c.name, c.base))
+			fmt.Fprintf(&b, " %s |", column.cell(s.rounds, c))
+		}
+		if barred {
+			fmt.Fprintf(&b, " %s |", c.verdicts(s.rounds))
 		}
 		fmt.Fprintln(&b)
 	}
