@@ -15,7 +15,7 @@ import (
 	"github.com/stepwell/stepwell/actor"
 )
 
-const deadsetText = `A hundred thousand dead messages of 100 B, each put there by a handler that failed (RETRY_COUNT=0); then all are replayed or deleted by one request over HTTP, while the actor
+const deadsetText = `About a hundred thousand dead messages of 100 B, each put there by a handler that failed (RETRY_COUNT=0); then all are replayed or deleted by one request over HTTP, while the actor
 runs and handles what comes back; records/s is from the request to its answer. A peek reads the 100 oldest of them, once a second. The hand-written programs know nothing of other walks:
 they consume with a prefetch of 2000, publish with up to 1000 confirms in flight, and ack many at once.`
 

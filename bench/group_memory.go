@@ -9,8 +9,9 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-const memoryText = `A backlog, read by a fast handler, by one that never returns, and by one that fails while RabbitMQ is away (both for ten seconds). The bound is twice what the bare loop takes for the
-same backlog, and WINDOW_BYTES (64 MiB). *zstd* is 64 partitions of values of 1 KiB whose batches are compressed to about an eightieth.`
+const memoryText = `A backlog of five million records, read by a fast handler, by one that never returns, and by one that fails while RabbitMQ is away (both for ten seconds). The bound is twice what the bare loop takes for the
+same backlog, and WINDOW_BYTES (64 MiB). *zstd* is 64 partitions of values of 1 KiB whose batches are compressed to about an eightieth; there one fetch
+of the bare loop holds most of the backlog, so the bound is far away, and the RSS says more.`
 
 const (
 	windowBytes = 64 << 20
@@ -32,7 +33,7 @@ func memoryGroup() group {
 		share  float64
 	}{
 		{"", feed{Partitions: 8, ValueBytes: 100, Keys: 1000}, 1.25},
-		{"-zstd", feed{Partitions: 64, ValueBytes: 1024, Keys: 1024, Zstd: true}, 0.5},
+		{"-zstd", feed{Partitions: 64, ValueBytes: 1024, Keys: 1024, Zstd: true}, 1.25},
 	} {
 		base := "bare" + kind.suffix
 		add := func(name, what, base string, rabbitmq bool, run func(context.Context, job, *meter) error) {
