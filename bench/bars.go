@@ -29,11 +29,14 @@ func (b bar) verdict(rounds []round, c benchCase) string {
 	if len(all) == 0 {
 		return want + "**not measured**"
 	}
-	got := median(all)
-	if got == b.limit || got < b.limit == b.most {
-		return want + fmt.Sprintf("%.3g, met", got)
+	got, format := median(all), "%.3g"
+	if got >= 1000 {
+		format = "%.0f"
 	}
-	return want + fmt.Sprintf("%.3g, **not met**", got)
+	if got == b.limit || got < b.limit == b.most {
+		return want + fmt.Sprintf(format+", met", got)
+	}
+	return want + fmt.Sprintf(format+", **not met**", got)
 }
 
 // verdicts are those of all bars of a case.

@@ -29,7 +29,7 @@ func failureGroup() group {
 	small := feed{Partitions: 8, ValueBytes: 100, Keys: 1000}
 	large := feed{Partitions: 8, ValueBytes: 1024, Keys: 1000}
 	g := group{name: "failure", title: "What failures cost", text: failureText, columns: usual()}
-	add := func(suffix string, every int64, share float64, f feed, atMostOnce bool) {
+	add := func(suffix string, every int64, share float64, f feed, atMostOnce bool, bars ...bar) {
 		what := fmt.Sprintf("%d %% fail, %d B", 100/every, f.ValueBytes)
 		if atMostOnce {
 			what += ", at-most-once"
@@ -37,9 +37,10 @@ func failureGroup() group {
 		hand := "hand" + suffix
 		g.cases = append(g.cases,
 			benchCase{name: hand, what: "hand-written, " + what, feed: f, share: share, rabbitmq: true, run: byHand(every, 1000, atMostOnce)},
-			benchCase{name: "stepwell" + suffix, what: "actor, " + what, base: hand, feed: f, share: share, rabbitmq: true, run: stepwellFails(every, atMostOnce)})
+			benchCase{name: "stepwell" + suffix, what: "actor, " + what, base: hand, feed: f, share: share, rabbitmq: true, run: stepwellFails(every, atMostOnce), bars: bars})
 	}
-	add("-10", 10, 0.04, small, false)
+	tenth := []bar{atLeast(0.95, ofBase()), atMost(1.3, cpuOfBase())}
+	add("-10", 10, 0.04, small, false, tenth...)
 	g.cases = append(g.cases,
 		benchCase{name: "one-by-one-10", what: "hand-written, waits for each confirm, 10 % fail, 100 B", base: "hand-10",
 			feed: small, share: 0.005, rabbitmq: true, run: byHand(10, 1, false)},
@@ -48,13 +49,13 @@ func failureGroup() group {
 		benchCase{name: "stepwell-10-warm", what: "actor, HANDLER_TIMEOUT=10s: a full prefetch from the first second, 10 % fail, 100 B", base: "hand-10",
 			feed: small, share: 0.04, rabbitmq: true, run: stepwellFails(10, false, "HANDLER_TIMEOUT=10s")})
 	add("-10-1k", 10, 0.04, large, false)
-	add("-1", 100, 0.3, small, false)
+	add("-1", 100, 0.3, small, false, atLeast(0.9, ofBase()))
 	g.cases = append(g.cases, benchCase{name: "stepwell-1-warm", what: "actor, HANDLER_TIMEOUT=10s, 1 % fail, 100 B", base: "hand-1",
 		feed: small, share: 0.3, rabbitmq: true, run: stepwellFails(100, false, "HANDLER_TIMEOUT=10s")})
-	add("-100", 1, 0.015, small, false)
+	add("-100", 1, 0.015, small, false, atLeast(0.95, ofBase()))
 	g.cases = append(g.cases, benchCase{name: "stepwell-100-queues", what: fmt.Sprintf("actor, RETRY_DELAY_QUEUES=%d, 100 %% fail, 100 B", delayQueues), base: "hand-100",
 		feed: small, share: 0.015, rabbitmq: true, run: stepwellFails(1, false, fmt.Sprint("RETRY_DELAY_QUEUES=", delayQueues))})
-	add("-10-amo", 10, 0.04, small, true)
+	add("-10-amo", 10, 0.04, small, true, tenth...)
 	add("-1-amo", 100, 0.3, small, true)
 	return g
 }
