@@ -80,24 +80,40 @@ func (r *run) disconnect() {
 	r.connections = r.connections[:0]
 }
 
-// waiting is how many messages wait for another try; one where nobody can tell.
-func (r *run) waiting() int {
+// ask has RabbitMQ tell of each kind of queue how many messages can be had, and who consumes. The error is about those that it does not tell of.
+func (r *run) ask() (map[string]amqp.Queue, error) {
 	conn, err := r.dial()
 	if err != nil {
-		return 1
+		return nil, err
 	}
 	defer func() { _ = conn.Close() }() // it was only asked
-	n := 0
-	for _, kind := range r.kinds()[:len(r.kinds())-1] {
-		ch, err := conn.Channel()
+	told, errs := map[string]amqp.Queue{}, []error(nil)
+	for _, kind := range r.kinds() {
+		ch, err := conn.Channel() // of its own: a queue that is not there closes it
 		if err != nil {
-			return 1
+			return nil, err
 		}
 		q, err := ch.QueueDeclarePassive(r.queue(kind), true, false, false, false, nil)
 		if err != nil {
-			return 1
+			errs = append(errs, err)
+			continue
 		}
-		n += q.Messages
+		told[kind] = q
+	}
+	return told, errors.Join(errs...)
+}
+
+// waiting is how many messages wait for another try; one where nobody can tell.
+func (r *run) waiting() int {
+	queues, err := r.ask()
+	if err != nil {
+		return 1
+	}
+	n := 0
+	for kind, q := range queues {
+		if kind != "dead_set" {
+			n += q.Messages
+		}
 	}
 	return n
 }
@@ -105,11 +121,12 @@ func (r *run) waiting() int {
 // empty takes everything out of the queues, deletes them, and returns what it was.
 func (r *run) empty() map[string][]ledger.Position {
 	r.t.Helper()
+	queues, err := r.ask()
 	found := map[string][]ledger.Position{}
 	for _, kind := range r.kinds() {
 		name := r.queue(kind)
-		if !r.exists(name) {
-			r.complain("queue %s is gone, and nobody has declared it again", name)
+		if _, ok := queues[kind]; !ok {
+			r.complain("queue %s is gone, and nobody has declared it again: %v", name, err)
 			continue
 		}
 		found[name] = r.all(r.consume(name, true))
@@ -123,12 +140,6 @@ func (r *run) empty() map[string][]ledger.Position {
 		r.check(err)
 	}
 	return found
-}
-
-func (r *run) exists(name string) bool {
-	r.t.Helper()
-	_, err := r.channel().QueueDeclarePassive(name, true, false, false, false, nil)
-	return err == nil
 }
 
 // consume takes the queue's messages; without acks it holds them, on a connection of its own that stays open.

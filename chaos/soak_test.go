@@ -81,7 +81,7 @@ func (r *run) look(p *process, all *looks) {
 		r.complain("the actor does not tell its metrics: %v", err)
 		return
 	}
-	depths, err := r.depths()
+	queues, err := r.ask()
 	if err != nil {
 		r.complain("RabbitMQ does not tell its depths: %v", err)
 		return
@@ -93,8 +93,8 @@ func (r *run) look(p *process, all *looks) {
 	all.add("its open files and connections", metrics["process_open_fds"], growth{1.1, 3})
 	all.add("connections of both actors to RabbitMQ", float64(r.toRabbit.Connections()), growth{1.1, 1})
 	all.add("connections of both actors to Kafka", float64(r.toKafka.Connections()), growth{1.1, 2})
-	all.add("messages that wait for another try", depths["instant"]+depths[r.delayed()], growth{1.5, 200})
-	all.add("dead messages, replayed each minute", depths["dead_set"], growth{1.5, 500})
+	all.add("messages that wait for another try", float64(queues["instant"].Messages+queues[r.delayed()].Messages), growth{1.5, 200})
+	all.add("dead messages, replayed each minute", float64(queues["dead_set"].Messages), growth{1.5, 500})
 	all.add("records that are not done yet", r.behind(), growth{1.5, 500})
 }
 
@@ -116,28 +116,6 @@ func (p *process) metrics(ctx context.Context) (map[string]float64, error) {
 			return nil, fmt.Errorf("metric %s: %w", name, err)
 		}
 		all[name] += value
-	}
-	return all, nil
-}
-
-// depths are how many messages each queue has for whoever asks.
-func (r *run) depths() (map[string]float64, error) {
-	conn, err := r.dial()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = conn.Close() }() // it was only asked
-	ch, err := conn.Channel()
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]float64{}
-	for _, kind := range r.kinds() {
-		q, err := ch.QueueDeclarePassive(r.queue(kind), true, false, false, false, nil)
-		if err != nil {
-			return nil, err
-		}
-		all[kind] = float64(q.Messages)
 	}
 	return all, nil
 }
