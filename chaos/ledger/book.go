@@ -122,10 +122,14 @@ func (b *Book) complain(format string, args ...any) {
 	}
 }
 
-// Committed complains when a commit is past a record that no call has settled. Ask it with commits that were read before the
-// ledger was: then what they are about is in the book.
+// Committed takes the commit of a partition, next, and the one that was seen before it, from; none is 0 or less. It complains when a
+// commit goes back, also where that only has work done again, and when it is past a record that no call has settled. Ask it with commits
+// that were read before the ledger was: then what they are about is in the book.
 func (b *Book) Committed(partition int32, from, next int64) {
-	for offset := from; offset < next; offset++ {
+	if max(next, 0) < from {
+		b.complain("partition %d: the commit went back from %d to %d", partition, from, next)
+	}
+	for offset := max(from, 0); offset < next; offset++ {
 		p := Position{partition, offset}
 		if !b.Settled(p) && !b.removed[p] && b.doomed[p] == "" {
 			b.complain("%v: not settled, but partition %d is committed up to %d", p, partition, next)

@@ -130,6 +130,30 @@ func TestACommitPastARecordWithoutAVerdictIsSeen(t *testing.T) {
 	}
 }
 
+func TestACommitThatGoesBackIsSeen(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		from, next int64
+		wrong      string
+	}{
+		{"it goes on", 1, 3, ""},
+		{"it stays", 2, 2, ""},
+		{"there is none yet", 0, -1, ""},
+		{"it is the first", -1, 2, ""},
+		{"it goes back", 3, 2, "partition 0: the commit went back from 3 to 2"},
+		{"it goes back to the beginning", 3, 0, "partition 0: the commit went back from 3 to 0"},
+		{"it is gone", 3, -1, "partition 0: the commit went back from 3 to -1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, _ := story(join(call(0, 1, Done), call(1, 1, Done), call(2, 1, Done))...)
+			b.Committed(0, c.from, c.next)
+			if said := strings.Join(b.wrong, "; "); said != c.wrong {
+				t.Errorf("wrong: %q, want %q", said, c.wrong)
+			}
+		})
+	}
+}
+
 func TestWhatIsTriedTwiceIsCounted(t *testing.T) {
 	b, entries := story(join(call(0, 1, Done), call(0, 1, Done), call(1, 1, Done), call(2, 1, Failed), call(2, 1, Failed))...)
 	if r := b.Judge(End{}, entries); r.Repeats != 2 || r.Calls != 5 {
