@@ -19,7 +19,7 @@ func killAnActor(r *run) { r.often(r.killOne) }
 
 // killManyTimes kills actors at any moment of their lives, most of which end before they are ready.
 func killManyTimes(r *run) {
-	for range 100 {
+	for range 300 {
 		r.killOne()
 		r.sometime(600 * time.Millisecond)
 	}

@@ -29,7 +29,7 @@ func processes() []scenario {
 // killing has no guard against records that kill the process: where everybody is killed all the time from outside, it would in the end hold
 // that against a record.
 func killing() scenario {
-	return scenario{name: "actors are killed, a hundred times", env: settings{"CRASH_LIMIT": "0"}, fault: killManyTimes}
+	return scenario{name: "actors are killed, three hundred times", env: settings{"CRASH_LIMIT": "0"}, fault: killManyTimes}
 }
 
 func rabbits() []scenario {
