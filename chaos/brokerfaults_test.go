@@ -40,22 +40,22 @@ func killRabbitMQAndAnActor(r *run) {
 // memoryAlarm holds back whoever publishes, and does something meanwhile.
 func (r *run) memoryAlarm(do func()) {
 	r.rabbit.Ctl("set_vm_memory_high_watermark", "0.00000001")
+	defer r.rabbit.Ctl("set_vm_memory_high_watermark", "0.6")
 	r.pause(2 * time.Second)
 	do()
 	r.pause(time.Second)
-	r.rabbit.Ctl("set_vm_memory_high_watermark", "0.6")
 }
 
 // diskAlarm has RabbitMQ find its disk full: it wants more of it to be free than there is.
 func (r *run) diskAlarm(do func()) {
 	r.rabbit.Ctl("set_disk_free_limit", "900000GB")
+	defer r.rabbit.Ctl("set_disk_free_limit", "50MB")
 	if status := r.rabbit.Ctl("-q", "status"); !strings.Contains(status, "disk space alarm") {
 		r.complain("RabbitMQ finds enough room on its disk: %s", status)
 	}
 	r.pause(7 * time.Second) // longer than a confirm may take
 	do()
 	r.pause(time.Second)
-	r.rabbit.Ctl("set_disk_free_limit", "50MB")
 }
 
 func closeConnections(r *run) {
@@ -67,16 +67,21 @@ func closeConnections(r *run) {
 
 // changePassword has RabbitMQ refuse the actors when they come again, for a while.
 func changePassword(r *run) {
+	r.refused()
+	for _, p := range r.actors {
+		r.until("it works again", time.Minute, p.ready)
+	}
+}
+
+func (r *run) refused() {
+	r.t.Helper()
 	r.rabbit.Ctl("change_password", "guest", "another")
+	defer r.rabbit.Ctl("change_password", "guest", "guest")
 	r.toRabbit.Cut()
 	for _, p := range r.actors {
 		r.until("it says that it cannot work", time.Minute, func() bool { return !p.ready() })
 	}
 	r.sometime(5 * time.Second)
-	r.rabbit.Ctl("change_password", "guest", "guest")
-	for _, p := range r.actors {
-		r.until("it works again", time.Minute, p.ready)
-	}
 }
 
 // cutSlowly cuts connections while slow handlers have a delivery of theirs.
