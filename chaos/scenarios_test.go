@@ -44,7 +44,10 @@ func rabbits() []scenario {
 		{name: "an actor is killed under a disk alarm", fault: func(r *run) { r.diskAlarm(r.killOne) }},
 		{name: "an operator closes all connections", fault: closeConnections},
 		{name: "the password is another one after a cut, and is set back", fault: changePassword},
-		{name: "records of 16 MiB and more, and RabbitMQ and an actor are killed", env: settings{"RABBITMQ_CONFIRM_TIMEOUT": "20s"}, fault: largeRecords},
+		{
+			name: "records of 16 MiB and more, and RabbitMQ and an actor are killed", mib: 512,
+			env: settings{"RABBITMQ_CONFIRM_TIMEOUT": "20s"}, fault: largeRecords,
+		},
 		{
 			name: "slow handlers outlive their connection, then all actors are killed",
 			env:  settings{"CHAOS_SLOW": "2s", "CHAOS_SLOW_EVERY": "40"}, fault: cutSlowlyAndKill,

@@ -47,6 +47,7 @@ type scenario struct {
 	env   settings
 	jumps bool // the actors' clocks can jump
 	lone  bool // not among several
+	mib   int  // that an actor may need; 0: as many as usual
 	fault func(r *run)
 }
 
@@ -69,6 +70,7 @@ type run struct {
 	ledger            string
 	watch             *watch
 	load              *load
+	most              holds // that an actor may have in the end
 	end               ledger.End
 	connections       []*amqp.Connection
 	dragged           int      // dead messages with headers of the broker
@@ -96,6 +98,7 @@ func (s *site) perform(t *testing.T, c scenario, random *rand.Rand) ledger.Repor
 	r.pause(linger)
 	r.load.stop()
 	r.settle()
+	r.upkeep()
 	for _, p := range r.actors {
 		p.stop()
 	}
@@ -114,7 +117,7 @@ func (s *site) perform(t *testing.T, c scenario, random *rand.Rand) ledger.Repor
 
 func (s *site) start(t *testing.T, c scenario, random *rand.Rand) *run {
 	name := fmt.Sprintf("c%d", time.Now().UnixNano()%1e12)
-	r := &run{site: s, t: t, random: random, app: name, topic: name + ".v1", env: c.env}
+	r := &run{site: s, t: t, random: random, app: name, topic: name + ".v1", env: c.env, most: s.most(c)}
 	r.end.Reasons = map[ledger.Position]string{}
 	r.program = s.child
 	if c.jumps {

@@ -3,13 +3,7 @@
 package chaos
 
 import (
-	"bufio"
-	"context"
-	"fmt"
-	"net/http"
 	"os"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -96,28 +90,6 @@ func (r *run) look(p *process, all *looks) {
 	all.add("messages that wait for another try", float64(queues["instant"].Messages+queues[r.delayed()].Messages), growth{1.5, 200})
 	all.add("dead messages, replayed each minute", float64(queues["dead_set"].Messages), growth{1.5, 500})
 	all.add("records that are not done yet", r.behind(), growth{1.5, 500})
-}
-
-// metrics are the actor's, those without labels.
-func (p *process) metrics(ctx context.Context) (map[string]float64, error) {
-	_, body, err := p.do(ctx, http.MethodGet, "/metrics", "")
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]float64{}
-	for lines := bufio.NewScanner(strings.NewReader(body)); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) != 2 || fields[0] == "#" {
-			continue
-		}
-		name, _, _ := strings.Cut(fields[0], "{")
-		value, err := strconv.ParseFloat(fields[1], 64)
-		if err != nil {
-			return nil, fmt.Errorf("metric %s: %w", name, err)
-		}
-		all[name] += value
-	}
-	return all, nil
 }
 
 // behind is how many records are produced and not committed.

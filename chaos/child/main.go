@@ -138,7 +138,8 @@ func kind(verdict error) ledger.Kind {
 	}
 }
 
-// brokers are those that the environment names, but Kafka is reached through a proxy, whatever address it gives itself.
+// brokers are those that the environment names, but Kafka is reached through a proxy, whatever address it gives itself, and connections to
+// RabbitMQ tell whose they are.
 type brokers struct {
 	through string
 	rabbit  *rabbit.Broker
@@ -147,7 +148,7 @@ type brokers struct {
 func newBrokers(through string) *brokers {
 	timeout, _ := time.ParseDuration(os.Getenv("RABBITMQ_CONFIRM_TIMEOUT")) // none: the default
 	return &brokers{through, rabbit.New(rabbit.Config{
-		URLs: []string{os.Getenv("RABBITMQ_URL")}, ConnectionName: os.Getenv("APP_NAME"), ConfirmTimeout: timeout,
+		URLs: []string{os.Getenv("RABBITMQ_URL")}, ConnectionName: fmt.Sprintf("%s %d", os.Getenv("APP_NAME"), os.Getpid()), ConfirmTimeout: timeout,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})}
 }

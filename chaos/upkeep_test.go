@@ -1,0 +1,167 @@
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// holds is what actors have, of the system and of RabbitMQ.
+type holds struct{ goroutines, files, mib, connections, channels int }
+
+// idle is what an actor without work has at most. Where there was no fault it is 79 goroutines, 18 files, and two connections with a
+// channel each, to publish and to consume; replays take one more channel.
+var idle = holds{goroutines: 79, files: 18, mib: 288, connections: 2, channels: 3}
+
+// most is what actors may have after that scenario.
+func (s *site) most(c scenario) holds {
+	most := idle
+	if c.jumps {
+		most.goroutines++ // waits for the signals at which the clock jumps
+	}
+	if s.rabbits != nil { // two more brokers of Kafka, with a connection to fetch and one to ask, each of them a file and two goroutines
+		most.files, most.goroutines = most.files+4, most.goroutines+8
+	}
+	if c.mib > 0 {
+		most.mib = c.mib
+	}
+	return most
+}
+
+// upkeepLimit is how long an actor may have more than that after its work: so long clients of Kafka keep connections that nobody uses.
+const upkeepLimit = 45 * time.Second
+
+// upkeep complains about what the living actors still hold when there is nothing left to do.
+func (r *run) upkeep() {
+	r.t.Helper()
+	for began := time.Now(); ; {
+		most, wrong := r.untidy()
+		if after := time.Since(began); len(wrong) == 0 || after > upkeepLimit {
+			r.t.Logf("%d actors without work, of which none has more: %+v, found after %s", len(r.actors), most, after.Round(time.Millisecond))
+			r.complaints = append(r.complaints, wrong...)
+			return
+		}
+	}
+}
+
+// untidy says what is not as it should be at this moment, and the most that one actor has.
+func (r *run) untidy() (most holds, wrong []string) {
+	r.t.Helper()
+	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	http.DefaultClient.CloseIdleConnections() // else the actors have what is ours
+	named := map[string]int{}
+	for _, p := range r.actors {
+		named[p.name()]++
+		h, err := p.holds()
+		most.goroutines, most.files, most.mib = max(most.goroutines, h.goroutines), max(most.files, h.files), max(most.mib, h.mib)
+		if err != nil || h.goroutines > r.most.goroutines || h.files > r.most.files || h.mib > r.most.mib {
+			note("process %d has %d goroutines, %d files and had up to %d MiB (%v)", p.cmd.Process.Pid, h.goroutines, h.files, h.mib, err)
+		}
+	}
+	atRabbit := r.atRabbit()
+	for name, h := range atRabbit {
+		n := named[name]
+		most.connections, most.channels = max(most.connections, h.connections/max(n, 1)), max(most.channels, h.channels/max(n, 1))
+		if h.connections != n*r.most.connections || h.channels > n*r.most.channels {
+			note("RabbitMQ has %d connections with %d channels of the %d actors that run as %q", h.connections, h.channels, n, name)
+		}
+	}
+	if len(atRabbit) < len(named) {
+		note("RabbitMQ has connections of %d actors, and %d run", len(atRabbit), len(named))
+	}
+	return most, append(wrong, r.consumers()...)
+}
+
+// consumers says where others consume than each actor from the instant queue.
+func (r *run) consumers() (wrong []string) {
+	queues, err := r.ask()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for kind, q := range queues {
+		should := 0
+		if kind == "instant" {
+			should = len(r.actors)
+		}
+		if q.Consumers != should {
+			wrong = append(wrong, fmt.Sprintf("queue %s has %d consumers and should have %d", q.Name, q.Consumers, should))
+		}
+	}
+	return wrong
+}
+
+// name is how the actor's connections to RabbitMQ begin. Those that reach it without a proxy have all the same.
+func (p *process) name() string {
+	if p.r.toRabbit == nil {
+		return p.r.app
+	}
+	return fmt.Sprintf("%s %d", p.r.app, p.cmd.Process.Pid)
+}
+
+var connectionName = regexp.MustCompile(`^(\d+)\s.*"connection_name","(.*?) (publish|consume|lease)"`)
+
+// atRabbit is what RabbitMQ knows of the run's actors, by their names.
+func (r *run) atRabbit() map[string]holds {
+	r.t.Helper()
+	all := map[string]holds{}
+	for line := range strings.Lines(r.rabbit.Ctl("-q", "list_connections", "channels", "client_properties")) {
+		if m := connectionName.FindStringSubmatch(line); m != nil && strings.HasPrefix(m[2], r.app) {
+			h := all[m[2]]
+			h.connections, h.channels = h.connections+1, h.channels+atoi(r, m[1])
+			all[m[2]] = h
+		}
+	}
+	return all
+}
+
+// holds is what the actor has of the system, and the most memory it ever had.
+func (p *process) holds() (h holds, err error) {
+	ctx, cancel := p.r.shortly()
+	defer cancel()
+	metrics, err := p.metrics(ctx)
+	if err != nil {
+		return h, err
+	}
+	proc := filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid))
+	files, err := os.ReadDir(filepath.Join(proc, "fd"))
+	if err != nil {
+		return h, err
+	}
+	status, err := os.ReadFile(filepath.Join(proc, "status"))
+	if err != nil {
+		return h, err
+	}
+	kib := 0
+	_, peak, _ := strings.Cut(string(status), "\nVmHWM:")
+	_, err = fmt.Sscan(peak, &kib)
+	return holds{goroutines: int(metrics["go_goroutines"]), files: len(files), mib: kib >> 10}, err
+}
+
+// metrics are the actor's, those without labels.
+func (p *process) metrics(ctx context.Context) (map[string]float64, error) {
+	_, body, err := p.do(ctx, http.MethodGet, "/metrics", "")
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]float64{}
+	for lines := bufio.NewScanner(strings.NewReader(body)); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) != 2 || fields[0] == "#" {
+			continue
+		}
+		name, _, _ := strings.Cut(fields[0], "{")
+		value, err := strconv.ParseFloat(fields[1], 64)
+		if err != nil {
+			return nil, fmt.Errorf("metric %s: %w", name, err)
+		}
+		all[name] += value
+	}
+	return all, nil
+}
