@@ -162,10 +162,15 @@ func deepDown() error { panic("oh") }
 // oneStored is the oldest message of a queue of the stream, which keeps it.
 func (w *world) oneStored(kind string) queue.Delivery {
 	w.t.Helper()
-	lease, err := w.broker().Lease(w.t.Context(), w.queue("orders", kind))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	broker := w.broker()
+	var lease queue.Lease
+	eventually(w.t, "nobody else walks", func() bool {
+		var err error
+		if lease, err = broker.Lease(w.t.Context(), w.queue("orders", kind)); err != nil && !errors.Is(err, queue.ErrLeased) {
+			w.t.Fatal(err)
+		}
+		return err == nil
+	})
 	defer lease.Release()
 	window, err := lease.Window(w.t.Context(), 1, 1<<20)
 	if err != nil {

@@ -77,7 +77,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	topology := st.retrier.Topology()
 	st.deadSet = deadset.New(deadset.Config{
 		App: a.cfg.App.Name, Stream: id, Queue: topology.DeadSet, Instant: topology.Instant,
-		Broker: a.queues, Source: records{a.brokers}, WalkBytes: a.cfg.DeadSet.WalkBytes,
+		Broker: a.queues, Source: records{a.brokers}, WalkBytes: a.cfg.DeadSet.WalkBytes, Logger: st.log,
 	})
 	return st, nil
 }

@@ -113,7 +113,7 @@ func stepwellReplay(ctx context.Context, j job, m *meter) error {
 }
 
 func stepwellDelete(ctx context.Context, j job, m *meter) error {
-	return buried(ctx, j, m, func(ctx context.Context, a api, _ queues) error {
+	return buried(ctx, j, m, func(ctx context.Context, a api, q queues) error {
 		const peeks = 5
 		var times []float64
 		for range peeks {
@@ -130,6 +130,9 @@ func stepwellDelete(ctx context.Context, j job, m *meter) error {
 		}
 		slices.Sort(times)
 		m.note("peek", median(times))
+		if err := q.await(ctx, q.deadSet, int(j.Records)); err != nil { // the last peek gives back what it held
+			return err
+		}
 		m.begin()
 		err := a.move(ctx, "DELETE", "/v1/dead_set", j.Records)
 		m.end()

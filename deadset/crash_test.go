@@ -10,8 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/embedded/memory"
+	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -139,6 +141,7 @@ func TestAPeekThatIsCutOffAtAnyStepChangesNothing(t *testing.T) {
 		if err == nil && len(page.Messages) != 4 {
 			t.Errorf("no error beside %d messages", len(page.Messages))
 		}
+		synctest.Wait() // it gives back what it held
 		if crashed() {
 			mend(b)
 		}
@@ -207,15 +210,19 @@ func TestMessagesThatWereLookedAtTooOftenAreRenewedInTheirOrder(t *testing.T) {
 
 func TestAPageThatADeleteOvertookIsNotShownAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
-		bury(t, b, 2)
-		const afterItsRelease = 6
-		f := &faulty{Broker: b, at: afterItsRelease}
-		s := deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: f})
-		f.crash = func() {
+		e := envelope.Envelope{App: "a", Failure: envelope.Failure{Reason: stepwell.ReasonTooLarge}, Message: stepwell.Message{ID: "t:0:0", Attempt: 1, Value: []byte("large")}}
+		e.Point()
+		put(t, b, dead, e.Encode())
+		put(t, b, dead, e.Encode())
+		var s *deadset.Set
+		deletes := sync.OnceFunc(func() {
 			if r, err := s.Delete(t.Context(), 1); err != nil || r.Done != 1 {
 				t.Errorf("%+v, %v", r, err)
 			}
-		}
+		})
+		s = deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: b, Source: source(
+			func(context.Context, int64) (string, bool, error) { deletes(); return "large", true, nil }, // what it saw is known, and not yet told
+		)})
 		for _, want := range []int{2, 1} {
 			page, err := s.Peek(t.Context(), 2)
 			if err != nil || len(page.Messages) != want {
@@ -234,6 +241,7 @@ func TestPeeksWithinASecondShareAWalk(t *testing.T) {
 		tests := []struct{ count, seen, steps int }{{3, 3, walk}, {2, 2, walk}, {4, 4, 2 * walk}, {100, 5, 3 * walk}, {2000, 5, 3 * walk}}
 		for _, test := range tests {
 			page, err := s.Peek(t.Context(), test.count)
+			synctest.Wait() // all is given back
 			if err != nil || len(page.Messages) != test.seen || page.Depth != 5 || f.steps != test.steps {
 				t.Errorf("peek of %d: %d messages, depth %d, %d steps, %v", test.count, len(page.Messages), page.Depth, f.steps, err)
 			}
@@ -248,6 +256,7 @@ func TestPeeksWithinASecondShareAWalk(t *testing.T) {
 			})
 		}
 		peeks.Wait()
+		synctest.Wait()
 		if f.steps != 4*walk {
 			t.Errorf("%d steps", f.steps)
 		}

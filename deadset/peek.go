@@ -32,7 +32,8 @@ type shared struct {
 	count int
 }
 
-// Peek returns the count oldest messages and changes nothing. Peeks that come within a second share a walk, unless a replay or
+// Peek returns the count oldest messages and changes nothing. It holds them, and the lease, for some moments more than it takes: a replay, a
+// delete or another peek of this Set waits for that. Peeks that come within a second share a walk, unless a replay or
 // delete of this process came between. The error is queue.ErrLeased while another walk is under way, queue.ErrUnavailable when
 // the broker is.
 func (s *Set) Peek(ctx context.Context, count int) (Page, error) {
@@ -42,6 +43,9 @@ func (s *Set) Peek(ctx context.Context, count int) (Page, error) {
 		return Page{}, fmt.Errorf("peek: wait for another peek: %w", ctx.Err())
 	}
 	defer func() { s.peeking <- struct{}{} }()
+	if s.closed.Load() {
+		return Page{}, fmt.Errorf("peek: %w", queue.ErrClosed)
+	}
 	page, fresh, changes := s.remembered(count)
 	if fresh {
 		return page, nil
@@ -95,40 +99,66 @@ func (s *Set) forget() {
 	s.changes++
 }
 
-func (s *Set) look(ctx context.Context, count int) (Page, error) {
-	lease, err := s.cfg.Broker.Lease(ctx, s.cfg.Queue)
-	if err != nil {
-		return Page{}, err
-	}
-	defer lease.Release()
-	page, old, err := s.read(ctx, lease, count)
-	if err != nil || !old {
-		return page, err
-	}
-	// What is published anew goes to the end of the queue. So look again: what is shown is what the next delete would act on.
-	if _, err := s.step(ctx, lease, s.renewal(), queue.WindowSize); err != nil {
-		return Page{}, err
-	}
-	page, _, err = s.read(ctx, lease, count)
-	return page, err
+// sight is what a look at the queue saw.
+type sight struct {
+	page   Page
+	worn   bool         // some messages were handed out too often
+	window queue.Window // holds them still; nil: none was opened
 }
 
-// read shows the oldest messages. old says that some were handed out too often.
-func (s *Set) read(ctx context.Context, lease queue.Lease, count int) (page Page, old bool, err error) {
-	w, err := lease.Window(ctx, min(count, queue.WindowSize), s.cfg.WalkBytes)
+// whole says that the page has all that was asked for. Where it has not, the broker may have ended the window, which only its Close tells.
+func (see *sight) whole(count int) bool {
+	return len(see.page.Messages) == min(count, see.page.Depth, queue.WindowSize)
+}
+
+// look returns the page as soon as it is known. What it held is given back in the background.
+func (s *Set) look(ctx context.Context, count int) (Page, error) {
+	lease, err := s.lease(ctx, 0)
 	if err != nil {
-		return page, false, err
+		return Page{}, err
 	}
-	page.Depth = w.Depth()
-	all, err := queue.Gather(ctx, w)
+	seen, err := s.read(ctx, lease, count)
+	if err == nil && seen.worn {
+		seen, err = s.renew(ctx, lease, seen.window, count)
+	}
+	if err == nil && seen.whole(count) {
+		s.giveBack(ctx, lease, seen.window)
+		return seen.page, nil
+	}
+	defer lease.Release()
+	if seen.window != nil {
+		_, closeErr := seen.window.Close(ctx)
+		err = errors.Join(err, closeErr)
+	}
+	return seen.page, err
+}
+
+// renew publishes what is worn anew, which puts it at the end of the queue. So it looks again: what is shown is what the next delete would act on.
+func (s *Set) renew(ctx context.Context, lease queue.Lease, w queue.Window, count int) (sight, error) {
+	if _, err := w.Close(ctx); err != nil {
+		return sight{}, err
+	}
+	if _, err := s.step(ctx, lease, s.renewal(), queue.WindowSize); err != nil {
+		return sight{}, err
+	}
+	return s.read(ctx, lease, count)
+}
+
+// read shows the oldest messages, and leaves the window open.
+func (s *Set) read(ctx context.Context, lease queue.Lease, count int) (see sight, err error) {
+	see.window, err = lease.Window(ctx, min(count, queue.WindowSize), s.cfg.WalkBytes)
+	if err != nil {
+		return sight{}, err
+	}
+	see.page.Depth = see.window.Depth()
+	all, err := queue.Gather(ctx, see.window)
 	for _, d := range all {
 		entry, pointer := view(d)
 		if pointer != nil {
-			page.pointers = append(page.pointers, pointed{len(page.Messages), pointer})
+			see.page.pointers = append(see.page.pointers, pointed{len(see.page.Messages), pointer})
 		}
-		page.Messages = append(page.Messages, entry)
-		old = old || d.Returns > worn
+		see.page.Messages = append(see.page.Messages, entry)
+		see.worn = see.worn || d.Returns > worn
 	}
-	_, closeErr := w.Close(ctx)
-	return page, old, errors.Join(err, closeErr)
+	return see, err
 }

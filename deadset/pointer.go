@@ -24,8 +24,8 @@ type pointed struct {
 	envelope *envelope.Envelope
 }
 
-// resolve shows the values that are only in Kafka, one after another, as many as fit the time and the bytes of a walk. The lease is not held
-// meanwhile: a replay need not wait for Kafka.
+// resolve shows the values that are only in Kafka, one after another, as many as fit the time and the bytes of a walk. The lease is given
+// back meanwhile: a replay need not wait for Kafka.
 func (s *Set) resolve(ctx context.Context, page *Page) {
 	ctx, cancel := context.WithTimeout(ctx, resolveTime)
 	defer cancel()

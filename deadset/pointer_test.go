@@ -39,6 +39,7 @@ func peekPointers(t *testing.T, n int, from deadset.Source, check func(all []dea
 			t.Fatalf("%d messages, %v", len(page.Messages), err)
 		}
 		check(page.Messages)
+		synctest.Wait() // all is given back
 		if depth, err := b.Depth(t.Context(), dead); depth != n || err != nil {
 			t.Errorf("%d of %d left, %v", depth, n, err)
 		}

@@ -2,6 +2,7 @@ package deadset_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -96,7 +97,11 @@ func from(first, n int) (all []string) {
 func TestPeekReplayAndDeleteOnRabbitMQ(t *testing.T) {
 	onRabbitMQ(t, 2500, func(t *testing.T, _ string, b queue.Broker, cfg deadset.Config) {
 		for range 5 {
-			page, err := deadset.New(cfg).Peek(t.Context(), 10) // a new one: no page is shared
+			s := deadset.New(cfg) // a new one: no page is shared
+			page, err := s.Peek(t.Context(), 10)
+			if err := s.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			if err != nil || len(page.Messages) != 10 || page.Depth != 2500 || page.Messages[0].ID != "t:0:0" || page.Messages[9].ID != "t:0:9" {
 				t.Fatalf("%+v, %v", page, err)
 			}
@@ -152,6 +157,55 @@ func TestAProcessThatDiesDuringAReplayOnRabbitMQLosesNothing(t *testing.T) {
 				}
 				if r.Done > count-len(left) {
 					t.Errorf("%d said to be done, %d gone", r.Done, count-len(left))
+				}
+			})
+		})
+	}
+}
+
+func TestWhatAPeekShowsIsWhatTheNextDeleteOfAnotherProcessTakes(t *testing.T) {
+	onRabbitMQ(t, 2500, func(t *testing.T, url string, b queue.Broker, cfg deadset.Config) {
+		another := cfg
+		another.Broker, _ = runRabbit(t, url)
+		for i := range 5 {
+			peeks := deadset.New(cfg)
+			page, err := peeks.Peek(t.Context(), 10)
+			if err != nil || len(page.Messages) != 10 || page.Messages[0].ID != from(10*i, 1)[0] {
+				t.Fatalf("%+v, %v", page, err)
+			}
+			deletes := deadset.New(another)
+			r, err := deletes.Delete(t.Context(), 10)
+			for errors.Is(err, queue.ErrLeased) { // a machine under load may take more than two seconds to give back
+				r, err = deletes.Delete(t.Context(), 10)
+			}
+			if err != nil || r != (deadset.Result{Requested: 10, Done: 10, Left: 2490 - 10*i}) {
+				t.Fatalf("%+v, %v", r, err)
+			}
+		}
+		if left := idsWhenFree(t, b, cfg.Queue); !slices.Equal(left, from(50, 2000)) { // a window
+			t.Errorf("%d left, from %s", len(left), left[0])
+		}
+	})
+}
+
+func TestAProcessThatDiesWhileItsPeekGivesBackLosesNothing(t *testing.T) {
+	const count = 300
+	for step, at := range map[string]int{"before": 4, "after": 5} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			onRabbitMQ(t, count, func(t *testing.T, url string, b queue.Broker, cfg deadset.Config) {
+				dies, die := runRabbit(t, url)
+				f := &faulty{Broker: dies, at: at, crash: die}
+				cfg.Broker = f
+				s := deadset.New(cfg)
+				if page, err := s.Peek(t.Context(), 10); err != nil || len(page.Messages) != 10 {
+					t.Errorf("%d messages, %v", len(page.Messages), err)
+				}
+				if err := s.Close(t.Context()); err != nil || !f.reached() {
+					t.Errorf("died %t, %v", f.reached(), err)
+				}
+				if left := idsWhenFree(t, b, cfg.Queue); !slices.Equal(left, from(0, count)) {
+					t.Errorf("%d left: %v", len(left), left)
 				}
 			})
 		})

@@ -1,14 +1,17 @@
 // Package deadset looks into a stream's dead set, and replays or deletes what rests there, by count, oldest first.
 //
 // A walk holds the queue's lease from its first look to the moment at which the queue shows what it must, so that what one person
-// sees is what the next command acts on. A message is published and confirmed before it is removed: a crash at any point leaves it
-// where it was, or in both places, never in none.
+// sees is what the next command acts on. A peek answers before that moment, and gives back what it held in the background. A message is
+// published and confirmed before it is removed: a crash at any point leaves it where it was, or in both places, never in none.
 package deadset
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/stepwell/stepwell/internal/queue"
 )
@@ -23,6 +26,8 @@ type Config struct {
 	WalkBytes int
 	// Source has the values that were too large for the dead set, so that a peek shows them. Nil: it does not.
 	Source Source
+	// Logger is told what goes wrong after a peek has answered. Nil: slog's default.
+	Logger *slog.Logger
 }
 
 // Result is what a replay or a delete did.
@@ -44,25 +49,30 @@ type Set struct {
 	publisher queue.Publisher
 
 	peeking chan struct{} // holds a token while nobody peeks
+	closed  atomic.Bool
 
 	mu      sync.Mutex
-	last    *shared // nil: no peek within the last second
-	changes int     // how often a walk began or ended that changes the dead set
+	back    chan struct{} // closed when the last peek has given back what it held
+	last    *shared       // nil: no peek within the last second
+	changes int           // how often a walk began or ended that changes the dead set
 }
 
-// New makes a Set. It connects nowhere.
+// New makes a Set. It connects nowhere. Call Close when it has peeked.
 func New(cfg Config) *Set {
-	if cfg.WalkBytes == 0 {
-		cfg.WalkBytes = defaultBytes
+	cfg.WalkBytes = cmp.Or(cfg.WalkBytes, defaultBytes)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	s := &Set{
+		cfg: cfg, publisher: cfg.Broker.Publisher(cfg.App + "." + cfg.Stream + " replay"),
+		peeking: make(chan struct{}, 1), back: make(chan struct{}),
 	}
-	s := &Set{cfg: cfg, publisher: cfg.Broker.Publisher(cfg.App + "." + cfg.Stream + " replay"), peeking: make(chan struct{}, 1)}
 	s.peeking <- struct{}{}
+	close(s.back)
 	return s
 }
 
 // Replay gives the count oldest messages but those that killed the process a full new budget: each is published to the instant queue, and removed here when that is confirmed.
-// The result is true also beside an error. The error is queue.ErrLeased while another walk is under way, and queue.ErrUnavailable
-// where the broker cannot be reached or confirms nothing for ten seconds.
+// The result is true also beside an error. The error is queue.ErrLeased when another walk is still under way after two seconds, and
+// queue.ErrUnavailable where the broker cannot be reached or confirms nothing for ten seconds.
 func (s *Set) Replay(ctx context.Context, count int) (Result, error) {
 	return s.replay(ctx, count, harmless)
 }
@@ -82,7 +92,7 @@ func (s *Set) replay(ctx context.Context, count int, which func(queue.Delivery) 
 	return r, nil
 }
 
-// Delete removes the count oldest messages for good. The result is true also beside an error.
+// Delete removes the count oldest messages for good. The result is true also beside an error, which is as that of Replay.
 func (s *Set) Delete(ctx context.Context, count int) (Result, error) {
 	r, err := s.walk(ctx, errand{count, nil, func(_ context.Context, _ queue.Delivery, done func(error)) { done(nil) }})
 	if err != nil {

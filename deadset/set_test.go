@@ -75,6 +75,7 @@ func peek(t *testing.T, s *deadset.Set, count int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	synctest.Wait() // all is given back
 	var all []string
 	for _, m := range page.Messages {
 		all = append(all, fmt.Sprintf("%s", m.Value))

@@ -36,7 +36,7 @@ func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
 	s.forget()
 	defer s.forget()
 	r.Requested = e.most
-	lease, err := s.cfg.Broker.Lease(ctx, s.cfg.Queue)
+	lease, err := s.lease(ctx, walkPatience)
 	if err != nil {
 		return r, err
 	}
