@@ -124,6 +124,7 @@ func (a *Actor) Run(ctx context.Context) error {
 func (a *Actor) start(ctx context.Context, parts *stack) error {
 	parts.push(ctx, "http", a.server.Run)
 	parts.push(ctx, "brokers", a.brokers.Run)
+	parts.push(ctx, "dead sets", a.closeDeadSets)
 	parts.push(ctx, "stop function", a.stopFunction) // the user's stop runs when all above it is gone
 	if err := a.startFunction(ctx, parts); err != nil {
 		return err

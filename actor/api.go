@@ -29,6 +29,23 @@ func (a *Actor) newServer() (*server.Server, error) {
 	})
 }
 
+// closeDeadSets waits until all requests are over, and then until the last peeks have given back what they held. What is not back in time goes
+// back with its connection, so that is no failure of the stop.
+func (a *Actor) closeDeadSets(ctx context.Context) error {
+	<-ctx.Done()
+	budget, cancel := context.WithDeadline(context.WithoutCancel(ctx), a.over.Add(-a.closing()))
+	defer cancel()
+	for _, s := range a.streams {
+		if s.deadSet == nil {
+			continue
+		}
+		if err := s.deadSet.Close(budget); err != nil {
+			s.log.Warn("a peek has not given back all it held: the end of its connection does", "error", err)
+		}
+	}
+	return nil
+}
+
 // deadSet is a stream's dead set as the server sees it.
 type deadSet struct {
 	set       *deadset.Set

@@ -220,7 +220,7 @@ func (w *world) config(app actor.App, env settings) *config.Config {
 // start runs the app until the test ends.
 func (w *world) start(app actor.App, env settings) *running {
 	w.t.Helper()
-	if w.brokers != nil {
+	if w.brokers != nil && app.Brokers == nil {
 		app.Brokers = shared{w.brokers}
 	}
 	if app.Logger == nil {
