@@ -1,6 +1,9 @@
 package chaos
 
-import "time"
+import (
+	"net/http"
+	"time"
+)
 
 // marks are the moments at which an actor kills itself: see package failpoint.
 func marks() []scenario {
@@ -21,7 +24,19 @@ func marks() []scenario {
 	for _, mark := range []string{"walk held", "walk published", "walk confirmed", "walk acked", "walk closed"} {
 		all = append(all, scenario{name: "an actor dies at: " + mark, fault: func(r *run) { dieInWalk(r, mark) }})
 	}
-	return all
+	return append(all, scenario{name: "an actor dies at: peek answered", fault: dieAfterPeek})
+}
+
+// dieAfterPeek looks into the dead set by an actor that dies while it still holds what it showed, three times.
+func dieAfterPeek(r *run) {
+	for range 3 {
+		p := r.dying("peek answered", 1+r.random.IntN(3))
+		r.until("it is ready", time.Minute, p.ready)
+		r.until("some are dead", time.Minute, func() bool { _, dead := r.watch.done(); return dead > 10 })
+		for !p.died(1100 * time.Millisecond) { // peeks within a second share a walk
+			_, _, _ = p.do(r.t.Context(), http.MethodGet, "/v1/dead_set?count=10&stream=orders", "") // it may die before it has told
+		}
+	}
 }
 
 // dieInWalk replays the dead set by an actor that dies half way, three times.
