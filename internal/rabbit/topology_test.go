@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -65,6 +66,78 @@ func TestCheckingCreatesNothing(t *testing.T) {
 	})
 }
 
+// Each argument is there for a trap: at-least-once is nothing without reject-publish, no delivery limit is 20 on 4.x and none on 3.10, and a
+// changed one is another layout, which brokers refuse.
+func TestQueuesHaveTheArgumentsOfTheirLayoutAndNoOthers(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		moved := func(to string, more amqp.Table) amqp.Table {
+			args := amqp.Table{
+				"x-queue-type": "quorum", "x-delivery-limit": int64(1_000_000), "x-overflow": "reject-publish",
+				"x-dead-letter-exchange": "", "x-dead-letter-routing-key": to, "x-dead-letter-strategy": "at-least-once",
+			}
+			maps.Copy(args, more)
+			return args
+		}
+		want := map[string]amqp.Table{
+			n.delay:   moved(n.instant, amqp.Table{"x-message-ttl": int64(300)}),
+			n.instant: moved(n.dead, nil),
+			n.dead:    {"x-queue-type": "quorum", "x-delivery-limit": int64(1_000_000), "x-single-active-consumer": true},
+		}
+		b, _ := run(t, Config{URLs: []string{url}})
+		declare(t, b, n.specs())
+		for _, spec := range n.specs() {
+			if got, err := arguments(spec); err != nil || !maps.Equal(got, want[spec.Name]) {
+				t.Errorf("%s: %v, %v", spec.Name, got, err)
+			}
+			raw(t, url, func(ch *amqp.Channel) error { // the broker refuses this where it has others
+				_, err := ch.QueueDeclare(spec.Name, true, false, false, false, want[spec.Name])
+				return err
+			})
+		}
+	})
+}
+
+func TestAQueueIsDeclaredAfterTheOneItPointsTo(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}, BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond})
+		blockInstant := func() {
+			for _, name := range []string{n.delay, n.instant, n.dead} {
+				deleteQueue(t, url, name)
+			}
+			raw(t, url, func(ch *amqp.Channel) error {
+				_, err := ch.QueueDeclare(n.instant, true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
+				return err
+			})
+		}
+		onlyTargetsAreThere := func(when string) {
+			t.Helper()
+			if _, err := b.Depth(t.Context(), n.dead); err != nil {
+				t.Errorf("%s the dead set, to which the instant queue points, is not there: %v", when, err)
+			}
+			if _, err := b.Depth(t.Context(), n.delay); code(err) != amqp.NotFound {
+				t.Errorf("%s the delay queue is there before the instant queue, to which it points: %v", when, err)
+			}
+		}
+		blockInstant()
+		if err := b.Declare(t.Context(), n.specs()); code(err) != amqp.PreconditionFailed {
+			t.Fatalf("Declare: %v", err)
+		}
+		onlyTargetsAreThere("declared:")
+		blockInstant()
+		b.topology.remember(n.specs()[:1])
+		b.topology.remember(n.specs()[1:])
+		b.topology.missing()
+		eventually(t, 10*time.Second, "the repair to meet the instant queue", func() bool {
+			return strings.Contains(b.Status().Detail, n.instant+" exists with other arguments")
+		})
+		onlyTargetsAreThere("repaired:")
+	})
+}
+
 func TestDeclareOfASpecThatCannotBeIsRefused(t *testing.T) {
 	for _, spec := range []queue.Spec{{Name: "q"}, {Name: "q", Kind: queue.Delay}, {Name: "q", Kind: queue.Instant}} {
 		if _, err := arguments(spec); err == nil || !strings.Contains(err.Error(), "q") {
@@ -107,6 +180,25 @@ func TestQueueThatVanishedIsDeclaredAgainAndReported(t *testing.T) {
 		eventually(t, time.Second, "a line in the log", func() bool {
 			return strings.Contains(log.String(), "queue was missing and has been declared again") && strings.Contains(log.String(), n.delay)
 		})
+	})
+}
+
+func TestAQueueMadeAnewIsNotPublishedToUntilAKillCannotUndoIt(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}})
+		declare(t, b, n.specs())
+		publish(t, b, n.delay, 0, 1)
+		deleteQueue(t, url, n.delay)
+		since := time.Now()
+		publish(t, b, n.delay, 1, 50) // comes back, has the queue declared, and waits
+		if took := time.Since(since); took < settleTime {
+			t.Errorf("stored %s after the queue before was deleted: a node that is killed then forgets it", took)
+		}
+		if got := b.topology.creations(n.delay); got != 2 {
+			t.Errorf("the queue was created %d times", got)
+		}
 	})
 }
 
