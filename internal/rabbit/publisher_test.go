@@ -60,6 +60,52 @@ func TestReturnedMessageIsNeverCountedAsStored(t *testing.T) {
 	})
 }
 
+// The library hands returns over on the goroutine that reads the connection, waits five seconds where there is no room, and forgets the return.
+func TestAFloodOfReturnsThatNobodyReadsHoldsUpNobodyAndHidesNoLoss(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		proxy := newProxy(t, url)
+		b, _ := run(t, Config{URLs: []string{proxy.url}})
+		declare(t, b, n.specs())
+		const flood, others = 999, 500
+		p, q := b.Publisher("test"), b.Publisher("another")
+		used := newTally(2000) // as many may be in flight from then on as the window has
+		for i := range 1000 {
+			p.Publish(t.Context(), n.instant, numbered(i), used.done)
+			q.Publish(t.Context(), n.dead, numbered(i), used.done)
+		}
+		used.wait(t, 30*time.Second)
+		deleteQueue(t, url, n.instant)
+		proxy.hold()
+		returned := newTally(flood)
+		for i := range flood {
+			p.Publish(t.Context(), n.instant, numbered(i), returned.done)
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		sent, goOn := make(chan struct{}), make(chan struct{})
+		release := sync.OnceFunc(func() { close(goOn) })
+		defer release()
+		p.Publish(ended, n.instant, numbered(flood), func(error) { close(sent); <-goOn })
+		<-sent // all that is before it, and from now on nobody reads what comes back
+		proxy.pass()
+		other := newTally(others)
+		for i := range others {
+			q.Publish(t.Context(), n.dead, numbered(i), other.done)
+		}
+		eventually(t, 4*time.Second, "the confirms of another publisher on the same connection", func() bool { return other.told() == others })
+		release()
+		returned.wait(t, 30*time.Second)
+		seen := ids(t, url, n.instant)
+		for i := range flood {
+			if seen[numbered(i).ID] == 0 {
+				t.Fatalf("message %d was called stored, and is not there", i)
+			}
+		}
+	})
+}
+
 func TestRefusedMessageInsideAnAckOfManyIsNoConfirm(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)
