@@ -1,8 +1,11 @@
 package streams
 
 import (
+	"bytes"
+	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -97,6 +100,73 @@ func TestAGroupThatIsForbiddenIsNamedInTheStatusAndJoinedOnceItIsAllowed(t *test
 	close(allowed)
 	eventually(t, "the record", func() bool { return j.count() == 1 })
 	eventually(t, "all is well", func() bool { s := r.Status(); return s.Err == "" && s.Joined })
+}
+
+// A broker that refuses fetches does so at once: without a rest the reader would ask thousands of times a second.
+func TestFetchesThatFailAgainAndAgainAreNamedOnceTriedSeldomAndGoOnOnceTheyCan(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  *kerr.Error
+		says string
+	}{
+		{kerr.TopicAuthorizationFailed, "STREAMS_ORDERS_TOPICS"},
+		{kerr.UnknownServerError, "partition 0"},
+	} {
+		t.Run(c.err.Message, func(t *testing.T) {
+			t.Parallel()
+			w := fakeWorld(t, 1)
+			w.produce(0, 1)
+			var fetches atomic.Int64
+			allowed := make(chan struct{})
+			w.fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				w.fake.KeepControl()
+				select {
+				case <-allowed:
+					return nil, nil, false
+				default:
+				}
+				if fetches.Add(1); len(req.(*kmsg.FetchRequest).Topics) == 0 {
+					return nil, nil, false
+				}
+				return refusal(req.(*kmsg.FetchRequest), c.err), nil, true
+			})
+			var log bytes.Buffer
+			cfg, j := w.config(), newJournal()
+			cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			began := time.Now()
+			r := w.run(cfg, j.settleAll)
+			r.says(c.says, c.err.Message)
+			eventually(t, "the eighth attempt", func() bool { return fetches.Load() >= 8 })
+			if took := time.Since(began); took < 2*time.Second {
+				t.Errorf("eight attempts within %v", took)
+			}
+			close(allowed)
+			within(t, 10*time.Second, "the record", func() bool { return j.count() == 1 })
+			eventually(t, "all is well", func() bool { return r.Status().Err == "" })
+			if err := r.end(); err != nil {
+				t.Error(err)
+			}
+			if n := strings.Count(log.String(), "polling met an error"); n != 1 {
+				t.Errorf("logged %d times:\n%s", n, log.String())
+			}
+		})
+	}
+}
+
+// refusal answers a fetch with the same error for each partition.
+func refusal(req *kmsg.FetchRequest, why *kerr.Error) *kmsg.FetchResponse {
+	resp := req.ResponseKind().(*kmsg.FetchResponse)
+	for _, t := range req.Topics {
+		topic := kmsg.NewFetchResponseTopic()
+		topic.Topic, topic.TopicID = t.Topic, t.TopicID
+		for _, p := range t.Partitions {
+			part := kmsg.NewFetchResponseTopicPartition()
+			part.Partition, part.ErrorCode = p.Partition, why.Code
+			topic.Partitions = append(topic.Partitions, part)
+		}
+		resp.Topics = append(resp.Topics, topic)
+	}
+	return resp
 }
 
 func TestLagIsKnownAlsoWhilePaused(t *testing.T) {
