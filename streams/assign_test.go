@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -43,6 +45,64 @@ func TestPartitionsMoveToANewMemberWithoutARepeatWhenHandlersFinish(t *testing.T
 			eventually(t, "all is settled", func() bool { return l.count() == 8000 })
 			if err := second.end(); err != nil {
 				t.Error(err)
+			}
+			if l.repeats > 0 {
+				t.Errorf("%d repeats", l.repeats)
+			}
+		})
+	}
+}
+
+func TestAGroupMovesToTheOtherProtocolMemberByMemberWithoutARepeat(t *testing.T) {
+	t.Parallel()
+	for from, to := range map[string]string{"classic": "consumer", "consumer": "classic"} {
+		t.Run(from+" to "+to, func(t *testing.T) {
+			t.Parallel()
+			w := realWorld(t, 4)
+			l := newLedger()
+			defer l.watch(t, w)()
+			handle := func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+				l.call(m)
+				l.settle(m)
+				return Settled
+			}
+			member := func(protocol string) *running {
+				cfg := w.config()
+				cfg.GroupProtocol, cfg.HeartbeatInterval = protocol, 500*time.Millisecond
+				return w.run(cfg, handle)
+			}
+			share := func(members ...*running) {
+				t.Helper()
+				want := 4 / len(members)
+				eventually(t, "each has its part", func() bool {
+					return !slices.ContainsFunc(members, func(m *running) bool { return m.Status().Partitions != want })
+				})
+				before := l.count()
+				for p := range int32(4) {
+					w.produce(p, 250)
+				}
+				eventually(t, "the records of this step", func() bool { return l.count() == before+1000 })
+			}
+			leave := func(m *running) {
+				t.Helper()
+				if err := m.end(); err != nil {
+					t.Error(err)
+				}
+			}
+			first, second := member(from), member(from)
+			share(first, second)
+			leave(first)
+			third := member(to)
+			share(second, third)
+			leave(second)
+			fourth := member(to)
+			share(third, fourth)
+			leave(third)
+			leave(fourth)
+			for p, at := range w.committed() {
+				if at != 750 {
+					t.Errorf("partition %d is committed at %d", p, at)
+				}
 			}
 			if l.repeats > 0 {
 				t.Errorf("%d repeats", l.repeats)
@@ -195,6 +255,43 @@ func TestANewWorkerWaitsForTheOldOneOfTheSamePartition(t *testing.T) {
 	if most.Load() != 1 {
 		t.Fatalf("%d at once", most.Load())
 	}
+}
+
+// The group waits for the whole revocation: were each partition given its own time, many would exceed the rebalance time-out, and the member
+// would be out with nothing committed.
+func TestARevocationOfManyPartitionsTakesNoLongerThanThatOfOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const many = 50
+		var called atomic.Int32
+		release := make(chan struct{})
+		r, tp := lone(t, func(context.Context, *stepwell.Message, Ticket) Outcome {
+			if called.Add(1)%2 == 0 {
+				return Pending // never settled
+			}
+			<-release // deaf to its context
+			return Settled
+		})
+		r.crew = newCrew(many, &r.workers)
+		ours := map[string][]int32{}
+		for p := range int32(many) {
+			ours[tp.topic] = append(ours[tp.topic], p)
+		}
+		r.onAssigned(t.Context(), nil, ours)
+		for _, p := range ours[tp.topic] {
+			r.receive(topicPartition{tp.topic, p}, records(0, 1), [16]byte{})
+		}
+		synctest.Wait()
+		if called.Load() != many {
+			t.Fatalf("%d calls", called.Load())
+		}
+		began := time.Now()
+		r.onRevoked(t.Context(), nil, ours)
+		if took, most := time.Since(began), r.cfg.RevokeTimeout+handlerGrace+pendingGrace; took > most {
+			t.Errorf("took %v, and may take %v", took, most)
+		}
+		close(release)
+	})
 }
 
 func TestWhatWasSettledBeyondTheCommitIsNotRunAgainWhenThePartitionComesBack(t *testing.T) {
