@@ -86,3 +86,43 @@ func TestABrokerThatIsKilledIsWaitedForAndNothingIsLost(t *testing.T) {
 		}
 	}
 }
+
+func TestABrokerThatHangsIsWaitedForAndNothingIsLost(t *testing.T) {
+	t.Parallel()
+	k := testbroker.StartKafka(t, testbroker.KafkaOptions{})
+	w := newWorld(t, 3, []string{k.Bootstrap})
+	l := newLedger()
+	cfg := w.config()
+	cfg.SessionTimeout, cfg.HeartbeatInterval = 6*time.Second, time.Second
+	r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+		l.call(m)
+		l.settle(m)
+		return Settled
+	})
+	for p := range int32(3) {
+		w.produce(p, 1000)
+	}
+	eventually(t, "the first records", func() bool { return l.count() > 0 })
+	k.Freeze(1) // perhaps with commits and fetches under way
+	within(t, 30*time.Second, "the status tells", func() bool { return r.Status().Err != "" })
+	t.Log(r.Status().Err)
+	k.Thaw(1)
+	for p := range int32(3) {
+		w.produce(p, 1000)
+	}
+	began := time.Now()
+	eventually(t, "all", func() bool { return l.count() == 6000 })
+	t.Log("went on after", time.Since(began), "repeats:", l.repeats)
+	eventually(t, "all is well", func() bool { return r.Status().Err == "" && r.Status().Joined })
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+	if err := l.check(w.committed()); err != nil {
+		t.Error(err)
+	}
+	for p, at := range w.committed() {
+		if at != 2000 {
+			t.Errorf("partition %d is committed at %d", p, at)
+		}
+	}
+}

@@ -62,5 +62,11 @@ func (c *Cluster) Kill(n int) { c.t.Helper(); check(c.t, c.kafka.Kill(n)) }
 // Stop ends node n in order.
 func (c *Cluster) Stop(n int) { c.t.Helper(); check(c.t, c.kafka.Stop(n)) }
 
+// Freeze stops node n from running; connections to it stay open.
+func (c *Cluster) Freeze(n int) { c.t.Helper(); check(c.t, c.kafka.Freeze(c.t.Context(), n)) }
+
+// Thaw lets a frozen node go on.
+func (c *Cluster) Thaw(n int) { c.t.Helper(); check(c.t, c.kafka.Thaw(n)) }
+
 // Restart starts node n again after Kill or Stop.
 func (c *Cluster) Restart(n int) { c.t.Helper(); check(c.t, c.kafka.Restart(c.t.Context(), n)) }

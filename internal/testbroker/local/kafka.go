@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // KafkaVersion is the Apache Kafka that FetchKafka brings.
@@ -113,6 +114,12 @@ func (k *Kafka) Kill(n int) error { return k.nodes[n-1].kill() }
 
 // Stop ends node n in order.
 func (k *Kafka) Stop(n int) error { return k.nodes[n-1].stop() }
+
+// Freeze stops node n from running, its connections stay open.
+func (k *Kafka) Freeze(ctx context.Context, n int) error { return k.nodes[n-1].freeze(ctx) }
+
+// Thaw lets a frozen node go on.
+func (k *Kafka) Thaw(n int) error { return k.nodes[n-1].signal(syscall.SIGCONT) }
 
 // Restart starts node n again after Kill or Stop and waits until it listens.
 func (k *Kafka) Restart(ctx context.Context, n int) error {
