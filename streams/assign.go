@@ -56,7 +56,7 @@ func (r *Reader) assign(tp topicPartition, predecessor *partition) *partition {
 	p := newPartition(r, tp)
 	p.replaced = predecessor
 	if predecessor == nil {
-		predecessor = r.memory.take(tp)
+		predecessor = r.memory.take(tp).orBefore()
 	}
 	p.before = predecessor
 	r.owned[tp] = p

@@ -338,6 +338,37 @@ func TestWhatWasSettledBeyondTheCommitIsNotRunAgainWhenThePartitionComesBack(t *
 	}
 }
 
+func TestWhatWasSettledIsNotRunAgainThoughThePartitionWentOnceMoreBeforeAnythingWasReadOfIt(t *testing.T) {
+	t.Parallel()
+	for name, commit := range map[string]int64{"no commit": -1, "a commit of the beginning": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJournal()
+			c := &counter{}
+			r, tp := lone(t, j.settleAll)
+			r.count = c
+			ours := map[string][]int32{tp.topic: {tp.partition}}
+			assigned := func() {
+				r.onAssigned(t.Context(), nil, ours)
+				if commit >= 0 {
+					r.lookup(tp).begin(position{commit, 0}, false)
+				}
+			}
+			for _, reads := range []bool{true, false, false, true} {
+				assigned()
+				if reads {
+					r.receive(tp, records(0, 10), [16]byte{1})
+					eventually(t, "all is settled", func() bool { r.flushAll(); return r.load.records.Load() == 0 })
+				}
+				r.onLost(t.Context(), nil, ours)
+			}
+			if j.count() != 10 || c.duplicates.Load() != 10 {
+				t.Fatalf("%d calls, %d duplicates", j.count(), c.duplicates.Load())
+			}
+		})
+	}
+}
+
 func TestRecordsOfAPartitionThatIsNotOursAreDropped(t *testing.T) {
 	t.Parallel()
 	j := newJournal()

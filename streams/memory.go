@@ -41,6 +41,20 @@ func (m *memory) take(tp topicPartition) *partition {
 	return p
 }
 
+// orBefore is the assignment before p where p handed nothing out, and so knows no more than that one. A member that cannot reach the group may be
+// given a partition, and lose it, several times before it reads.
+func (p *partition) orBefore() *partition {
+	if p == nil || !p.isDone() {
+		return p
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.before == nil || p.forgotten {
+		return p
+	}
+	return p.before
+}
+
 // held is how many offsets p keeps in memory.
 func (p *partition) held() int {
 	p.mu.Lock()
