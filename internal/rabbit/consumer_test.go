@@ -154,6 +154,148 @@ func TestConsumerComesBackAfterItsQueueWasDeleted(t *testing.T) {
 	})
 }
 
+// The methods of AMQP that disappear in these tests.
+const (
+	basic    = 60
+	cancel   = 30
+	cancelOk = 31
+)
+
+// A queue that is deleted and declared again may not tell its consumers: they would wait for ever for what comes to the new one.
+func TestAConsumerThatWasNotToldOfTheEndOfItsQueueComesBack(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		var stolen atomic.Int32
+		proxy := newThief(t, url, func(class, method uint16) bool {
+			return class == basic && method == cancel && stolen.Add(1) > 0
+		})
+		b, _ := run(t, Config{URLs: []string{url}})
+		ghost, _ := run(t, Config{URLs: []string{proxy.url}})
+		declare(t, b, n.specs())
+		var count atomic.Int64
+		consume(t, ghost, queue.Consumption{Queue: n.instant, Handle: ackAll(&count)})
+		publish(t, b, n.instant, 0, 5)
+		eventually(t, 10*time.Second, "5 deliveries", func() bool { return count.Load() == 5 })
+		deleteQueue(t, url, n.instant)
+		eventually(t, 10*time.Second, "the broker to tell of it, to nobody", func() bool { return stolen.Load() == 1 })
+		declare(t, b, n.specs()) // somebody else's, so nobody here knows that it is another queue
+		publish(t, b, n.instant, 5, 10)
+		eventually(t, 20*time.Second, "deliveries from the new queue", func() bool { return count.Load() == 10 })
+	})
+}
+
+// What a consumer held whose end the broker does not answer stays with it until its connection ends.
+func TestAConsumerWhoseEndIsNotAnsweredLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		var stolen atomic.Int32
+		proxy := newThief(t, url, func(class, method uint16) bool {
+			return class == basic && method == cancelOk && stolen.Add(1) == 1
+		})
+		b, _ := run(t, Config{URLs: []string{proxy.url}})
+		declare(t, b, n.specs())
+		publish(t, b, n.instant, 0, 100)
+		var in inbox
+		var paused atomic.Bool
+		changed := make(chan struct{}, 1)
+		consume(t, b, queue.Consumption{Queue: n.instant, Handle: in.add, Paused: paused.Load, Changed: changed})
+		eventually(t, 10*time.Second, "as many as are fetched ahead", in.has(50))
+		defer proxy.cut() // where the test fails, nothing waits for the answer
+		paused.Store(true)
+		changed <- struct{}{}
+		eventually(t, 10*time.Second, "the answer to be lost", func() bool { return stolen.Load() == 1 })
+		eventually(t, callLimit+10*time.Second, "all to be back", func() bool {
+			depth, err := b.Depth(t.Context(), n.instant)
+			return err == nil && depth == 100
+		})
+		paused.Store(false)
+		changed <- struct{}{}
+		eventually(t, 20*time.Second, "deliveries after the pause", in.has(100))
+	})
+}
+
+// A channel has one place for an answer: of two who ask at once, one may take the other's.
+func TestPausesAndFlushesAtOnceNeverTakeEachOthersAnswers(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}})
+		declare(t, b, n.specs())
+		s, err := b.session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ch, err := s.channel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := &consumer{b: b, c: queue.Consumption{Queue: n.instant}, session: s, ch: ch}
+		const rounds = 500
+		var askers sync.WaitGroup
+		for range 2 {
+			askers.Go(func() {
+				for i := 0; i < rounds && !t.Failed(); i++ {
+					if err := k.ask(); err != nil {
+						t.Errorf("flush %d: %v", i, err)
+					}
+				}
+			})
+		}
+		for i := 0; i < rounds && !t.Failed(); i++ {
+			_, tag, err := k.subscribe()
+			if err == nil {
+				err = k.unsubscribe(tag)
+			}
+			if err != nil {
+				t.Errorf("pause %d: %v", i, err)
+			}
+		}
+		askers.Wait()
+	})
+}
+
+// RabbitMQ adds to a message's headers when its delay is over, and sends them in one frame however large it is: beyond what was agreed on, our
+// side ends the connection. What we publish ourselves stays below that.
+func TestHeadersThatBarelyFitComeThroughADelayAndForeignOnesThatDoNotStayAndAreNamed(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}, BackoffMin: time.Millisecond, BackoffMax: 20 * time.Millisecond})
+		declare(t, b, n.specs())
+		const perHeader = 20 // what encode counts beside the bytes of the value
+		own := newTally(1)
+		largest := queue.Message{ID: "own", Headers: map[string]any{"x": make([]byte, maxHeaders-perHeader)}}
+		b.Publisher("test").Publish(t.Context(), n.delay, largest, own.done)
+		own.wait(t, 10*time.Second)
+		foreign := func(id string, size int) {
+			t.Helper()
+			raw(t, url, func(ch *amqp.Channel) error {
+				if err := ch.Confirm(false); err != nil {
+					return err
+				}
+				c, err := ch.PublishWithDeferredConfirm("", n.delay, true, false,
+					amqp.Publishing{DeliveryMode: amqp.Persistent, MessageId: id, Headers: amqp.Table{"x": make([]byte, size)}})
+				if err == nil {
+					_, err = c.WaitContext(within(t, 10*time.Second))
+				}
+				return err
+			})
+		}
+		foreign("foreign", 125<<10)
+		var count atomic.Int64
+		stop := consume(t, b, queue.Consumption{Queue: n.instant, Handle: ackAll(&count)})
+		eventually(t, 10*time.Second, "both to come", func() bool { return count.Load() == 2 })
+		foreign("beyond", 130_850)
+		eventually(t, 10*time.Second, "the connection to end of it", func() bool {
+			return strings.Contains(b.Status().Detail, "frame_max")
+		})
+		stop()
+		depthIs(t, b, n.instant, 1)
+	})
+}
+
 func TestBrokersConsumerTimeoutDoesNotEndConsuming(t *testing.T) {
 	o := testbroker.RabbitOptions{Conf: []string{"consumer_timeout = 2000"}}
 	onOwn(t, o, func(t *testing.T, node *testbroker.Rabbit) {

@@ -1,13 +1,16 @@
 package rabbit
 
 import (
+	"bufio"
+	"encoding/binary"
+	"io"
 	"net"
 	"net/url"
 	"sync"
 	"testing"
 )
 
-// proxy stands between a broker and us, and knows nothing of what it carries.
+// proxy stands between a broker and us. It knows nothing of what it carries, but where some methods of the broker's are to disappear.
 type proxy struct {
 	url    string
 	to     string
@@ -17,15 +20,19 @@ type proxy struct {
 	mu    sync.Mutex
 	conns map[net.Conn]bool
 	held  chan struct{} // not nil while nothing passes; closed to go on
+	gone  func(class, method uint16) bool
 }
 
-func newProxy(t *testing.T, target string) *proxy {
+func newProxy(t *testing.T, target string) *proxy { return newThief(t, target, nil) }
+
+// newThief is a proxy that lets the methods of the broker's disappear which gone names.
+func newThief(t *testing.T, target string, gone func(class, method uint16) bool) *proxy {
 	t.Helper()
 	u, err := url.Parse(target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{to: u.Host, conns: map[net.Conn]bool{}}
+	p := &proxy{to: u.Host, conns: map[net.Conn]bool{}, gone: gone}
 	if p.listen, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +61,11 @@ func (p *proxy) accept() {
 		}
 		p.keep(in, out)
 		p.owned.Go(func() { p.carry(in, out) })
-		p.owned.Go(func() { p.carry(out, in) })
+		if p.gone == nil {
+			p.owned.Go(func() { p.carry(out, in) })
+		} else {
+			p.owned.Go(func() { p.steal(out, in) })
+		}
 	}
 }
 
@@ -81,6 +92,30 @@ func (p *proxy) carry(from, to net.Conn) {
 			}
 		}
 		if err != nil {
+			return
+		}
+	}
+}
+
+// steal carries whole frames from the broker, but for methods that are to disappear.
+func (p *proxy) steal(from, to net.Conn) {
+	defer from.Close()
+	defer to.Close()
+	const header, isMethod = 7, 1
+	in := bufio.NewReader(from)
+	for {
+		head, err := in.Peek(header)
+		if err != nil {
+			return
+		}
+		frame := make([]byte, header+int(binary.BigEndian.Uint32(head[3:]))+1)
+		if _, err := io.ReadFull(in, frame); err != nil {
+			return
+		}
+		if frame[0] == isMethod && p.gone(binary.BigEndian.Uint16(frame[7:]), binary.BigEndian.Uint16(frame[9:])) {
+			continue
+		}
+		if _, err := to.Write(frame); err != nil {
 			return
 		}
 	}
