@@ -56,7 +56,7 @@ func (r *run) removed(kind string, do func(name string), then ...func(name strin
 func (r *run) counted(name string, do func(name string)) {
 	r.t.Helper()
 	deliveries := r.consume(name, false)
-	taken := r.all(deliveries)
+	taken := r.had(name, deliveries)
 	held := r.unacked(name) - len(taken)
 	r.t.Logf("%s: %d can be had, actors have %d", name, len(taken), held)
 	r.end.Held += held

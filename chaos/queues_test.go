@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -145,9 +146,24 @@ func (r *run) empty() map[string][]ledger.Position {
 // consume takes the queue's messages; without acks it holds them, on a connection of its own that stays open.
 func (r *run) consume(name string, ack bool) <-chan amqp.Delivery {
 	r.t.Helper()
-	deliveries, err := r.channel().Consume(name, "", ack, false, false, false, nil)
+	const all = math.MaxUint16 // a consumer without a prefetch gets 2000 of a quorum queue
+	ch := r.channel()
+	r.check(ch.Qos(all, 0, false))
+	deliveries, err := ch.Consume(name, "", ack, false, false, false, nil)
 	r.check(err)
 	return deliveries
+}
+
+// had are the messages that consume held, once the queue has no others: what is taken away uncounted would be called lost.
+func (r *run) had(name string, deliveries <-chan amqp.Delivery) []ledger.Position {
+	r.t.Helper()
+	all := r.all(deliveries)
+	q, err := r.channel().QueueDeclarePassive(name, true, false, false, false, nil)
+	r.check(err)
+	if q.Messages > 0 {
+		r.complain("%d messages of %s could not be counted", q.Messages, name)
+	}
+	return all
 }
 
 // all reads positions until nothing more comes.
