@@ -67,24 +67,7 @@ func TestABrokerThatIsKilledIsWaitedForAndNothingIsLost(t *testing.T) {
 	within(t, 20*time.Second, "the status tells", func() bool { return r.Status().Err != "" })
 	t.Log(r.Status().Err)
 	k.Restart(1)
-	for p := range int32(3) {
-		w.produce(p, 1000)
-	}
-	began := time.Now()
-	eventually(t, "all", func() bool { return l.count() == 6000 })
-	t.Log("went on after", time.Since(began), "repeats:", l.repeats)
-	eventually(t, "all is well", func() bool { return r.Status().Err == "" && r.Status().Joined })
-	if err := r.end(); err != nil {
-		t.Error(err)
-	}
-	if err := l.check(w.committed()); err != nil {
-		t.Error(err)
-	}
-	for p, at := range w.committed() {
-		if at != 2000 {
-			t.Errorf("partition %d is committed at %d", p, at)
-		}
-	}
+	w.goesOn(r, l)
 }
 
 func TestABrokerThatHangsIsWaitedForAndNothingIsLost(t *testing.T) {
@@ -107,6 +90,13 @@ func TestABrokerThatHangsIsWaitedForAndNothingIsLost(t *testing.T) {
 	within(t, 30*time.Second, "the status tells", func() bool { return r.Status().Err != "" })
 	t.Log(r.Status().Err)
 	k.Thaw(1)
+	w.goesOn(r, l)
+}
+
+// goesOn produces the second thousand of each partition, and waits until all is handled and the reader well, and ended.
+func (w *world) goesOn(r *running, l *ledger) {
+	t := w.t
+	t.Helper()
 	for p := range int32(3) {
 		w.produce(p, 1000)
 	}
