@@ -49,6 +49,26 @@ func BenchmarkDispatch(b *testing.B) {
 	}
 }
 
+// BenchmarkCallInARow is that for fast first tries, of which many have a context and a measurement together.
+func BenchmarkCallInARow(b *testing.B) {
+	d := newDispatch(b, succeed)
+	m := &stepwell.Message{ID: "orders.v1:0:1", Stream: "orders", Value: make([]byte, 100), Attempt: 1}
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	const row = 64
+	b.ReportAllocs()
+	for b.Loop() {
+		at := timing{&d.calls.lanes[0], time.Now()}
+		for range row {
+			if run(ctx, d, m, firstTry{}, at) != settled {
+				b.Fatal("not settled")
+			}
+		}
+		d.ended(0, time.Since(at.began), 0)
+	}
+	b.ReportMetric(row, "calls/op")
+}
+
 func TestASuccessfulCallAllocatesNextToNothing(t *testing.T) {
 	d := newDispatch(t, succeed)
 	m := &stepwell.Message{ID: "orders.v1:0:1", Stream: "orders"}
@@ -111,6 +131,67 @@ func TestAContextThatOutlivesItsCallHasEnded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A handler that kept its context, and did not ask for Done, has it end with the calls in a row of which its own was one.
+func TestCallsInARowThatDoNotAskForDoneShareAContext(t *testing.T) {
+	var kept []context.Context
+	var answer error
+	ask := false
+	d := newDispatch(t, func(ctx context.Context, _ *stepwell.Message) error {
+		kept = append(kept, ctx)
+		if ask {
+			ctx.Done()
+		}
+		return answer
+	})
+	d.inPlace.drop = true
+	parent, other := t.Context(), context.WithValue(t.Context(), key{}, "other")
+	began := time.Now()
+	call := func(ctx context.Context) {
+		if run(ctx, d, &stepwell.Message{}, firstTry{}, timing{&d.calls.lanes[0], began}) != settled {
+			t.Error("not settled")
+		}
+	}
+	alive := func(want ...bool) {
+		t.Helper()
+		for i, ctx := range kept {
+			if (ctx.Err() == nil) != want[i] {
+				t.Errorf("context of call %d ended with %v", i, ctx.Err())
+			}
+		}
+	}
+	call(parent)
+	call(parent)
+	if kept[0] != kept[1] {
+		t.Error("two calls that nothing tells apart have a context each")
+	}
+	alive(true, true)
+	ask = true
+	call(parent)
+	alive(false, false, false)
+	ask = false
+	call(parent)
+	kept[3].Done() // by somebody who outlives the call
+	alive(false, false, false, true)
+	call(parent)
+	alive(false, false, false, false, false)
+	call(parent)
+	call(other)
+	alive(false, false, false, false, false, false, true)
+	answer = errors.New("declined")
+	call(other)
+	answer = nil
+	call(other)
+	alive(false, false, false, false, false, false, false, false, true)
+	began = began.Add(time.Millisecond)
+	call(other)
+	if a, _ := kept[8].Deadline(); !a.Before(began.Add(time.Minute)) {
+		t.Errorf("deadline %v", a)
+	}
+	alive(false, false, false, false, false, false, false, false, false, true)
+	d.ended(0, time.Millisecond, 0)
+	alive(false, false, false, false, false, false, false, false, false, false)
 }
 
 type key struct{}

@@ -10,8 +10,8 @@ import (
 // errHandlerTimeout is the cause of a handler's context that ended because HANDLER_TIMEOUT was over.
 var errHandlerTimeout = errors.New("handler ran longer than HANDLER_TIMEOUT")
 
-// callContext is the context of one handler call: its parent, with a deadline. Most handlers never look at theirs, so the timer
-// and the channel are made only when somebody asks for Done.
+// callContext is the context of a handler call: its parent, with a deadline. Most handlers never look at theirs, so the timer and the channel
+// are made only when somebody asks for Done, and fast calls in a row that do not ask share one, which ends with the last of them.
 type callContext struct {
 	context.Context // the parent
 	calls           *calls
@@ -69,6 +69,9 @@ func (c *callContext) Value(key any) any {
 	}
 	return c.Context.Value(key)
 }
+
+// asked says that somebody may wait for the end.
+func (c *callContext) asked() bool { return c.timed.Load() != nil }
 
 // end releases the timer after the call.
 func (c *callContext) end() {

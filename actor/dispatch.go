@@ -130,31 +130,38 @@ func (t laterTry) fail(_ *stepwell.Message, f retry.Failure) { t.Fail(f) }
 // run calls the handler and says what the source is to do. It is generic so that a ticket costs no allocation unless it is used.
 func run[T ticket](ctx context.Context, d *dispatch, m *stepwell.Message, t T, at timing) outcome {
 	came := *m // what is parked is the message as it came, whatever the handler does to its fields
-	v, trace, err := d.call(ctx, m, t.first(), at)
-	if err != nil {
-		return abandoned
+	var before telemetry.TraceContext
+	if d.telemetry.Tracing() {
+		before = t.first()
 	}
-	switch v.Kind {
-	case stepwell.Done, stepwell.Skipped:
+	a, err := d.call(ctx, m, before, at)
+	switch {
+	case err != nil:
+		return abandoned
+	case a == nil:
+		return settled
+	}
+	switch a.Kind {
+	case stepwell.Skipped:
 		return settled
 	case stepwell.Retry, stepwell.Dead:
 		if d.retrier == nil {
 			return until(ctx, d, came, t)
 		}
-		park(came, v, trace, t)
+		park(came, a, t)
 		return pending
 	default:
-		panic(fmt.Sprintf("a verdict of unknown kind %v", v.Kind))
+		panic(fmt.Sprintf("a verdict of unknown kind %v", a.Kind))
 	}
 }
 
 // park is a function of its own so that m moves to the heap for failures only.
-func park[T ticket](m stepwell.Message, v stepwell.Verdict, trace telemetry.TraceContext, t T) {
-	f := retry.Failure{Err: v.Err, At: time.Now(), TraceParent: trace.Parent, TraceState: trace.State}
-	if v.Kind == stepwell.Dead {
-		f.Reason = v.Reason
+func park[T ticket](m stepwell.Message, a *answer, t T) {
+	f := retry.Failure{Err: a.Err, At: time.Now(), TraceParent: a.trace.Parent, TraceState: a.trace.State}
+	if a.Kind == stepwell.Dead {
+		f.Reason = a.Reason
 	}
-	if p, ok := errors.AsType[*panicError](v.Err); ok {
+	if p, ok := errors.AsType[*panicError](a.Err); ok {
 		f.Stack = string(p.stack)
 	}
 	t.fail(&m, f)
@@ -181,11 +188,11 @@ func until[T ticket](ctx context.Context, d *dispatch, came stepwell.Message, t 
 		}
 		came.Attempt++
 		m := came
-		v, _, err := d.call(ctx, &m, telemetry.TraceContext{}, timing{})
+		a, err := d.call(ctx, &m, telemetry.TraceContext{}, timing{})
 		if err != nil {
 			return abandoned
 		}
-		if v.Kind == stepwell.Done || v.Kind == stepwell.Skipped {
+		if a == nil || a.Kind == stepwell.Skipped {
 			return settled
 		}
 	}

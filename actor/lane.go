@@ -16,7 +16,8 @@ type lane struct {
 	verdicts [stepwell.Skipped + 1]int
 	last     stepwell.Kind
 	contexts contexts
-	_        [64]byte // no cache line in common with the next
+	shared   *callContext // of the calls in a row that did not ask for Done, and of the next; nil: there is none
+	_        [64]byte     // no cache line in common with the next
 }
 
 // timing is how a call is measured: with others of its lane, or by itself where that is nil.
@@ -32,6 +33,26 @@ func (l *lane) enter(at instant) {
 	}
 }
 
+// context is that of the next call: the one before's, where nothing tells them apart and nobody waits for its end.
+func (l *lane) context(parent context.Context, c *calls, deadline instant) *callContext {
+	if l.shared != nil && (l.shared.Context != parent || l.shared.deadline != deadline) {
+		l.endContext()
+	}
+	if l.shared == nil {
+		l.shared = l.contexts.next()
+		l.shared.Context, l.shared.calls, l.shared.deadline = parent, c, deadline
+	}
+	return l.shared
+}
+
+// endContext ends what the calls in a row have shared.
+func (l *lane) endContext() {
+	if l.shared != nil {
+		l.shared.end()
+		l.shared = nil
+	}
+}
+
 // leave notes a verdict.
 func (l *lane) leave(k stepwell.Kind) {
 	l.verdicts[k]++
@@ -41,6 +62,7 @@ func (l *lane) leave(k stepwell.Kind) {
 // ended counts the calls that are not measured yet: how long they took in all, and the last of them, if that is known.
 func (l *lane) ended(t *telemetry.Stream, number int, all, last time.Duration) {
 	l.began.Store(0)
+	l.endContext()
 	if l.last == 0 {
 		return
 	}

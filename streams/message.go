@@ -19,9 +19,8 @@ const slabSize = 64
 type slab struct {
 	stream string
 	prefix []byte // of all IDs; empty: they are not that simple
-	offset int64  // the last one, and in decimal: most often the next is one more
-	digits []byte
-	ids    []byte
+	offset int64  // the last one, and its ID: most often the next is one more
+	last   []byte
 	ends   [slabSize]int
 }
 
@@ -35,17 +34,16 @@ func newSlab(stream string, tp topicPartition) slab {
 	return s
 }
 
-// appendID appends the ID of a record.
-func (s *slab) appendID(r *kgo.Record) {
-	if len(s.prefix) == 0 {
-		s.ids = envelope.AppendID(s.ids, r.Topic, r.Partition, r.Offset)
-		return
-	}
-	if r.Offset != s.offset+1 || !increment(s.digits) {
-		s.digits = strconv.AppendInt(s.digits[:0], r.Offset, 10)
+// id returns the ID of a record, until it is asked for the next.
+func (s *slab) id(r *kgo.Record) []byte {
+	switch {
+	case len(s.prefix) == 0:
+		s.last = envelope.AppendID(s.last[:0], r.Topic, r.Partition, r.Offset)
+	case r.Offset != s.offset+1 || len(s.last) == 0 || !increment(s.last[len(s.prefix):]):
+		s.last = strconv.AppendInt(append(s.last[:0], s.prefix...), r.Offset, 10)
 	}
 	s.offset = r.Offset
-	s.ids = append(append(s.ids, s.prefix...), s.digits...)
+	return s.last
 }
 
 // increment adds one to a decimal number in place. It reports false, and leaves zeros, where that takes one digit more.
@@ -64,16 +62,20 @@ func increment(digits []byte) bool {
 // is used again.
 func (s *slab) messages(records []*kgo.Record) []stepwell.Message {
 	headers := 0
-	s.ids = s.ids[:0]
+	var all strings.Builder
 	for i, r := range records {
-		s.appendID(r)
-		s.ends[i] = len(s.ids)
+		id := s.id(r)
+		if i == 0 {
+			all.Grow(len(records) * (len(id) + 1)) // the offsets may come to one digit more
+		}
+		all.Write(id)
+		s.ends[i] = all.Len()
 		headers += len(r.Headers)
 	}
-	ids := string(s.ids)
-	var all []stepwell.Header
+	ids := all.String()
+	var flat []stepwell.Header
 	if headers > 0 {
-		all = make([]stepwell.Header, 0, headers)
+		flat = make([]stepwell.Header, 0, headers)
 	}
 	messages := make([]stepwell.Message, len(records))
 	from := 0
@@ -86,12 +88,14 @@ func (s *slab) messages(records []*kgo.Record) []stepwell.Message {
 		m.Attempt = 1
 		m.Origin = stepwell.Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
 		if len(r.Headers) > 0 {
-			start := len(all)
+			start := len(flat)
 			for _, h := range r.Headers {
-				all = append(all, stepwell.Header{Key: h.Key, Value: h.Value})
+				flat = append(flat, stepwell.Header{Key: h.Key, Value: h.Value})
 			}
-			m.Headers = all[start:len(all):len(all)] // appending to one message's headers leaves the next one's alone
+			m.Headers = flat[start:len(flat):len(flat)] // appending to one message's headers leaves the next one's alone
 		}
+	}
+	for _, r := range records { // a loop of its own: each is an atomic operation, which would wait until the message is written to memory
 		r.Recycle()
 	}
 	return messages

@@ -97,6 +97,9 @@ func (w *window) Settled(offset int64) bool {
 	if w.next.offset >= 0 && offset < w.next.offset {
 		return true
 	}
+	if w.open == w.count {
+		return false // nothing is, beyond the first that is not
+	}
 	i := w.search(offset)
 	return i < w.count && w.at(i).offset == offset && w.at(i).bytes == settledSlot
 }
