@@ -14,10 +14,10 @@ type crew struct {
 	seats Seats
 
 	mu     sync.Mutex
-	work   *sync.Cond
 	ready  []*partition // that may have something to hand out, in turn; each is here at most once
 	first  int          // of ready
-	idle   int
+	idle   int          // workers that have nothing to do, or were called and have taken nothing yet
+	asleep []*worker    // who was not called; the last one comes first: its memory is still at hand
 	closed bool
 	back   []*comeback // who has rested and waits for a place, in turn
 	passed bool        // the last place went to one of them though there was something to hand out
@@ -31,12 +31,10 @@ type crew struct {
 }
 
 func newCrew(size int, wait *sync.WaitGroup) *crew {
-	c := &crew{
+	return &crew{
 		size: size, wait: wait, seats: unlimited{}, lanes: make([]atomic.Pointer[worker], size),
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
 	}
-	c.work = sync.NewCond(&c.mu)
-	return c
 }
 
 // offer says that p may have something to hand out.
@@ -48,14 +46,34 @@ func (c *crew) offer(p *partition) {
 	}
 	p.listed = true
 	c.ready = append(c.ready, p)
-	c.work.Signal()
+	c.call()
 	c.grow()
+}
+
+// call wakes a worker, if one sleeps.
+func (c *crew) call() {
+	if last := len(c.asleep) - 1; last >= 0 {
+		c.asleep[last].called <- struct{}{}
+		c.asleep[last] = nil
+		c.asleep = c.asleep[:last]
+	}
+}
+
+// sleep waits for a call. c.mu is free meanwhile.
+func (c *crew) sleep(w *worker) {
+	clear(w.tasks[:]) // they would hold memory, each of them all that was fetched with it
+	c.idle++
+	c.asleep = append(c.asleep, w)
+	c.mu.Unlock()
+	<-w.called
+	c.mu.Lock()
+	c.idle--
 }
 
 // grow starts a worker if there is work for it and a place.
 func (c *crew) grow() {
 	if len(c.ready)-c.first > c.idle && c.hasPlace() { // idle ones count until they have taken something
-		w := &worker{crew: c}
+		w := newWorker(c)
 		c.place(w)
 		c.wait.Go(w.run)
 	}
@@ -66,9 +84,7 @@ func (c *crew) take(w *worker) *partition {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.first == len(c.ready) && !c.closed && len(c.back) == 0 {
-		c.idle++
-		c.work.Wait()
-		c.idle--
+		c.sleep(w)
 	}
 	if c.closed {
 		return nil
@@ -98,7 +114,9 @@ func (c *crew) close() {
 	}
 	c.closed = true
 	close(c.over)
-	c.work.Broadcast()
+	for len(c.asleep) > 0 {
+		c.call()
+	}
 }
 
 // watchInterval is how long a call may take before what comes after it in its stretch is given to others; it takes at most twice as long.

@@ -176,7 +176,7 @@ func (c *crew) enter(ctx context.Context, w *worker, halted <-chan struct{}) boo
 	}
 	b := &comeback{w, make(chan struct{})}
 	c.back = append(c.back, b)
-	c.work.Signal() // an idle one is to make room
+	c.call() // an idle one is to make room
 	c.mu.Unlock()
 	select {
 	case <-b.placed:

@@ -57,9 +57,10 @@ const stretchSize = slabSize
 
 // worker is one goroutine of the crew.
 type worker struct {
-	crew  *crew
-	lane  int
-	began time.Time // of the stretch or the single call
+	crew   *crew
+	lane   int
+	began  time.Time     // of the stretch or the single call
+	called chan struct{} // when there is something to do; whoever calls never waits
 
 	seated  bool
 	stands  standing
@@ -79,6 +80,8 @@ type worker struct {
 	flushed int       // tasks whose outcome the window knows
 	lostAt  time.Time // when the rest was taken away; zero: it was not
 }
+
+func newWorker(c *crew) *worker { return &worker{crew: c, called: make(chan struct{}, 1)} }
 
 const (
 	noStretch = 0

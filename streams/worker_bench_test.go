@@ -20,7 +20,7 @@ func BenchmarkWorkerLoop(b *testing.B) {
 	}
 	r.life = b.Context()
 	p := newPartition(r, topicPartition{"orders.v1", 7})
-	w := &worker{crew: newCrew(0, &r.workers)}
+	w := newWorker(newCrew(0, &r.workers))
 	records := make([]*kgo.Record, batch)
 	value := make([]byte, 100)
 	for i := range records {
