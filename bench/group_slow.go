@@ -4,13 +4,15 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stepwell/stepwell"
 )
 
 const slowText = `A handler that takes 5 ms, four partitions, 1000 keys; messages of one key run one after another. At most min(concurrency, keys) / 5 ms are possible. The hand-written program has a
-queue for each key that has records waiting and as many goroutines as may run at once. In the last two cases the others' records are counted, while those of one key of the thousand take 5 ms or a second;
+queue for each key that has records waiting and as many goroutines as may run at once; the second base are as many goroutines that do nothing but sleep 5 ms, without Kafka: what this machine's timers allow. In the last two cases the others' records are counted, while those of one key of the thousand take 5 ms or a second;
 they end long before the slow key has filled the window, when all would wait for it.`
 
 const (
@@ -24,15 +26,16 @@ func slowGroup() group {
 	f := feed{Partitions: 4, ValueBytes: 100, Keys: slowKeys}
 	possible := noted("Of possible (lowest … highest)", "share", "%.2f")
 	g := group{name: "slow", title: "Slow handlers", text: slowText, columns: []column{
-		perSecond(), ofBase(), possible, cpuSeconds(), cpuOfBase(), peakMemory(),
+		perSecond(), ofBase(), ofSecond(), possible, cpuSeconds(), cpuOfBase(), peakMemory(),
 	}}
 	least := map[int]float64{100: 0.92, 256: 0.9, 1000: 0.85}
 	for _, n := range []int{100, 256, 1000} {
-		hand := fmt.Sprintf("hand-%d", n)
+		hand, asleep := fmt.Sprintf("hand-%d", n), fmt.Sprintf("sleep-%d", n)
 		share := float64(n) / 5000
 		g.cases = append(g.cases,
-			benchCase{name: hand, what: fmt.Sprintf("a queue for each key, %d at once", n), feed: f, share: share, run: perKeyByHand(n)},
-			benchCase{name: fmt.Sprintf("stepwell-%d", n), what: fmt.Sprintf("actor, ORDER=key, CONCURRENCY=%d", n), base: hand, feed: f, share: share,
+			benchCase{name: asleep, what: fmt.Sprintf("%d goroutines that sleep", n), feed: f, share: share, run: sleepers(n)},
+			benchCase{name: hand, also: asleep, what: fmt.Sprintf("a queue for each key, %d at once", n), feed: f, share: share, run: perKeyByHand(n)},
+			benchCase{name: fmt.Sprintf("stepwell-%d", n), what: fmt.Sprintf("actor, ORDER=key, CONCURRENCY=%d", n), base: hand, also: asleep, feed: f, share: share,
 				setting: "ORDER=key", run: stepwellSlow(n, slowTime), bars: []bar{atLeast(least[n], possible)}})
 	}
 	g.cases = append(g.cases,
@@ -40,6 +43,30 @@ func slowGroup() group {
 		benchCase{name: "one-slow-key", what: "actor, CONCURRENCY=100, one key takes 1 s", base: "even", feed: f, share: 0.02, setting: "ORDER=key",
 			bars: []bar{atLeast(0.95, ofBase())}, run: stepwellSlow(100, slowestTime)})
 	return g
+}
+
+// sleepers are goroutines that handle records that are not there.
+func sleepers(concurrency int) func(context.Context, job, *meter) error {
+	return func(ctx context.Context, j job, all *meter) error {
+		m := newSlowMeter(all, slowTime)
+		defer m.note(concurrency)
+		var next atomic.Int64
+		var running sync.WaitGroup
+		for range concurrency {
+			running.Go(func() {
+				for ctx.Err() == nil {
+					i := next.Add(1) - 1
+					m.begin()
+					time.Sleep(slowTime)
+					if offset := i / int64(j.Feed.Partitions); i < 2*m.wanted {
+						m.once(int32(i%int64(j.Feed.Partitions)), offset)
+					}
+				}
+			})
+		}
+		running.Wait()
+		return nil
+	}
 }
 
 // slowMeter counts all but the slowest key's records.

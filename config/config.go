@@ -117,7 +117,7 @@ type Stream struct {
 	Start          string        `key:"start" default:"earliest" doc:"Where a group without commits starts: earliest, latest or a time (RFC 3339)."`
 	MaxAge         time.Duration `key:"max_age" default:"0s" doc:"Records older than this are skipped and counted; 0: off."`
 	HandlerTimeout time.Duration `key:"handler_timeout" default:"5m" doc:"A handler's context is cancelled after this long."`
-	WindowMessages int           `key:"window_messages" default:"10000" doc:"Messages that may be in flight at once; then fetching stops."`
+	WindowMessages int           `key:"window_messages" default:"10000" doc:"Messages that may be in flight at once; then fetching stops. Where it is not set and CONCURRENCY is above 250: 40 for each call."`
 	WindowBytes    int           `key:"window_bytes" default:"64MiB" unit:"bytes" doc:"Bytes that may be in flight at once; then fetching stops."`
 	WindowSpan     int           `key:"window_span" default:"1000000" doc:"Messages that may be read beyond the oldest that is not done, done ones included; then fetching stops."`
 	Concurrency    int           `key:"concurrency" default:"16" doc:"Messages of one stream that run at once, first tries and retries together; 1 … 1999. While first tries wait, retries take at most half of it (of 1: every second turn)."`

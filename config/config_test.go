@@ -6,7 +6,9 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +68,32 @@ func TestDefaultsAreWhatTheDocumentationSays(t *testing.T) {
 		t.Errorf("actor: %+v", cfg)
 	case !slices.Equal(cfg.Kafka.Brokers, []string{"a:9092", "b:9092"}):
 		t.Errorf("brokers: %v", cfg.Kafka.Brokers)
+	}
+}
+
+func TestAWindowThatNobodySetHasRoomForAllCalls(t *testing.T) {
+	for _, test := range []struct {
+		environ []string
+		want    int
+	}{
+		{[]string{"CONCURRENCY=250"}, 10_000},
+		{[]string{"CONCURRENCY=1000"}, 40_000},
+		{[]string{"STREAMS_ORDERS_CONCURRENCY=1000"}, 40_000},
+		{[]string{"CONCURRENCY=1000", "WINDOW_MESSAGES=10000"}, 10_000},
+		{[]string{"CONCURRENCY=1000", "STREAMS_ORDERS_WINDOW_MESSAGES=500"}, 500},
+		{[]string{"CONCURRENCY=1000", "WINDOW_SPAN=20000"}, 20_000},
+	} {
+		cfg := load(t, source(test.environ...))
+		if got := cfg.Stream("orders").WindowMessages; got != test.want {
+			t.Errorf("%v: a window of %d, want %d", test.environ, got, test.want)
+		}
+		var printed strings.Builder
+		if err := cfg.Print(&printed); err != nil {
+			t.Fatal(err)
+		}
+		if want := strconv.Itoa(test.want); !regexp.MustCompile(`(?m)^STREAMS_ORDERS_WINDOW_MESSAGES\W+` + want + `\b`).MatchString(printed.String()) {
+			t.Errorf("%v: config print does not say %s:\n%s", test.environ, want, printed.String())
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"regexp/syntax"
+	"strconv"
 	"time"
 )
 
@@ -14,6 +15,9 @@ const (
 	maxWait        = math.MaxUint32 // milliseconds, RabbitMQ's limit of a TTL
 	maxCount       = 1000
 	maxDeaths      = 100
+	// windowPerCall lets all calls find a key that is free: of as many keys as calls, each has so many messages in the window on average, and
+	// what a fetch brings is never spread evenly.
+	windowPerCall = 40
 )
 
 func (l *loader) stream(name string, s *Stream) {
@@ -24,6 +28,10 @@ func (l *loader) stream(name string, s *Stream) {
 	if s.Group == "" {
 		s.Group = l.cfg.App.Name + "." + name
 		l.cfg.setting(at + "group").value = s.Group
+	}
+	if window := l.cfg.setting(at + "window_messages"); window.origin == "default" && s.Concurrency < maxPrefetch {
+		s.WindowMessages = max(s.WindowMessages, min(windowPerCall*s.Concurrency, s.WindowSpan))
+		window.value = strconv.Itoa(s.WindowMessages)
 	}
 	l.check(len(s.Topics) > 0 || s.TopicPattern != "", at+"topics", "is required, or %s", l.names.variable(at+"topic_pattern"))
 	l.check(len(s.Topics) == 0 || s.TopicPattern == "", at+"topic_pattern", "stands beside %s: keep one", l.names.variable(at+"topics"))
