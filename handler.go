@@ -10,6 +10,8 @@ import (
 //
 // The context ends when the handler's time is up, or when its result is no longer wanted (shutdown, partition revoked);
 // what a handler returns after the latter is no verdict: the message runs again elsewhere, as if it had not been tried.
+// It ends with the call too, or, where nobody asked for its Done, with the last of the fast calls that share it: what is to go on after the
+// call needs a context of its own.
 type Handler func(ctx context.Context, m *Message) error
 
 // Middleware wraps a handler.
