@@ -29,15 +29,16 @@ type topology struct {
 	young  atomic.Int32 // how many entries until has, so that publishers look without a lock
 
 	mu    sync.Mutex
-	specs []queue.Spec   // targets first
-	made  map[string]int // how often a queue was created
+	specs []queue.Spec    // targets first
+	made  map[string]int  // how often a queue was created
+	lacks map[string]bool // queues that were missing, and are not known to be declared since
 	until map[string]time.Time
 }
 
 func newTopology(b *Broker) *topology {
 	return &topology{
 		b: b, turn: make(chan struct{}, 1), repair: make(chan struct{}, 1), until: map[string]time.Time{},
-		made: map[string]int{},
+		made: map[string]int{}, lacks: map[string]bool{},
 	}
 }
 
@@ -149,7 +150,7 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 	case err != nil && !missing, t.b.config.DeclareOnlyCheck:
 		return false, err
 	}
-	if missing {
+	if missing = t.lacked(spec.Name, missing); missing {
 		t.hold(spec.Name, time.Hour)
 		defer func() { t.hold(spec.Name, settleTime) }()
 	}
@@ -175,9 +176,20 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 	if missing {
 		t.mu.Lock()
 		t.made[spec.Name]++
+		delete(t.lacks, spec.Name)
 		t.mu.Unlock()
 	}
 	return missing, s.closeChannel(ch)
+}
+
+// lacked says whether the queue is missing, or was and came back by a declaration whose answer was lost: it is as young as one that was answered.
+func (t *topology) lacked(name string, missing bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if missing {
+		t.lacks[name] = true
+	}
+	return t.lacks[name]
 }
 
 // creations returns how often the queue was created here. A consumer of an earlier one may never be told that it is gone.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -180,6 +181,33 @@ func TestQueueThatVanishedIsDeclaredAgainAndReported(t *testing.T) {
 		eventually(t, time.Second, "a line in the log", func() bool {
 			return strings.Contains(log.String(), "queue was missing and has been declared again") && strings.Contains(log.String(), n.delay)
 		})
+	})
+}
+
+func TestAQueueWhoseDeclarationWasNotAnsweredCountsAsDeclaredAgain(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		var log text
+		var deleted, missed, stolen atomic.Bool
+		proxy := newThief(t, url, func(class, method uint16) bool {
+			channelClose, declareOK := class == 20 && method == 40, class == 50 && method == 11
+			if channelClose && deleted.Load() { // the queue is not found
+				missed.Store(true)
+			}
+			return declareOK && missed.Load() && stolen.CompareAndSwap(false, true)
+		})
+		b, _ := run(t, Config{URLs: []string{proxy.url}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		declare(t, b, n.specs())
+		deleted.Store(true)
+		deleteQueue(t, url, n.delay)
+		b.topology.missing()
+		eventually(t, callLimit+10*time.Second, "a line in the log", func() bool {
+			return strings.Contains(log.String(), "queue was missing and has been declared again") && strings.Contains(log.String(), n.delay)
+		})
+		if got := b.topology.creations(n.delay); got != 2 || !stolen.Load() {
+			t.Errorf("the queue was created %d times, an answer stolen: %v", got, stolen.Load())
+		}
 	})
 }
 
