@@ -34,11 +34,16 @@ func (r *Reader) onAssigned(_ context.Context, _ *kgo.Client, assigned map[strin
 		return
 	}
 	r.gate.change(func() {
-		for topic, ids := range assigned {
-			for _, id := range ids {
-				r.assign(topicPartition{topic, id}, nil)
+		mine, others := map[string][]int32{}, map[string][]int32{} // of the member, and not
+		for _, tp := range inOrder(assigned) {
+			r.cease([]topicPartition{tp}) // what was not given up before
+			if p := r.assign(tp, nil); p != nil && p.fetcher != nil && !p.fetcher.member {
+				others[tp.topic] = append(others[tp.topic], tp.partition)
+			} else {
+				mine[tp.topic] = append(mine[tp.topic], tp.partition)
 			}
 		}
+		r.divide(mine, others)
 	})
 }
 
@@ -56,7 +61,10 @@ func (r *Reader) assign(tp topicPartition, predecessor *partition) *partition {
 	p := newPartition(r, tp)
 	p.replaced = predecessor
 	if predecessor == nil {
+		p.fetcher = r.fetcherOf(tp)
 		predecessor = r.memory.take(tp).orBefore()
+	} else {
+		p.fetcher = predecessor.fetcher
 	}
 	p.before = predecessor
 	r.owned[tp] = p
@@ -168,18 +176,24 @@ func (r *Reader) drop(parts []*partition, cause error) {
 		return
 	}
 	r.gate.change(func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for _, p := range parts {
-			r.dropLocked(p, cause)
-		}
+		r.cease(r.dropAll(parts, cause))
 	})
 }
 
-func (r *Reader) dropLocked(p *partition, cause error) {
-	if r.owned[p.topicPartition] != p {
-		return
+// dropAll returns which of the partitions were ours until now.
+func (r *Reader) dropAll(parts []*partition, cause error) (dropped []topicPartition) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range parts {
+		if r.owned[p.topicPartition] == p {
+			r.dropLocked(p, cause)
+			dropped = append(dropped, p.topicPartition)
+		}
 	}
+	return dropped
+}
+
+func (r *Reader) dropLocked(p *partition, cause error) {
 	delete(r.owned, p.topicPartition)
 	p.stop()
 	p.cancel(cause)
@@ -218,6 +232,12 @@ func (r *Reader) isOurs(p *partition) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.owned[p.topicPartition] == p
+}
+
+// isReadBy says whether tp is ours, and f reads it.
+func (r *Reader) isReadBy(tp topicPartition, f *fetcher) bool {
+	p := r.lookup(tp)
+	return p != nil && p.fetcher == f
 }
 
 func (r *Reader) lookup(tp topicPartition) *partition {

@@ -90,7 +90,7 @@ func TestACutDoesNotCommitWhatIsNotSettledBeforeIt(t *testing.T) {
 	for range 10 {
 		<-began
 	}
-	_ = r.trouble(tp, &kgo.ErrDataLoss{Topic: tp.topic, ConsumedTo: 10, ResetTo: 8})
+	_ = r.trouble(nil, tp, &kgo.ErrDataLoss{Topic: tp.topic, ConsumedTo: 10, ResetTo: 8})
 	r.receive(tp, records(8, 9), [16]byte{1})
 	<-began
 	p := r.lookup(tp)
@@ -166,7 +166,7 @@ func TestForgetAlsoForgetsWhatWasRecalled(t *testing.T) {
 	r.receive(tp, records(0, 5), [16]byte{1})
 	<-got // 0 again
 	// 5 and 6 were control records.
-	_ = r.trouble(tp, &kgo.ErrDataLoss{Topic: tp.topic, ConsumedTo: 7, ResetTo: 5})
+	_ = r.trouble(nil, tp, &kgo.ErrDataLoss{Topic: tp.topic, ConsumedTo: 7, ResetTo: 5})
 	r.receive(tp, records(5, 8), [16]byte{1})
 	done := make(chan struct{})
 	go func() { <-got; close(done) }()

@@ -27,31 +27,47 @@ type fetchSize struct {
 	update  func(whole, partition int32)
 
 	mu         sync.Mutex
-	brokers    map[int32]struct{}
+	seen       map[source]struct{}
 	compressed int
 	unpacked   int
 	count      int // of records
 }
 
-// newFetchSize spends half the window's bytes, and as many records as it takes, on what all brokers' fetches may hold.
-func newFetchSize(windowBytes, windowMessages int, update func(whole, partition int32)) *fetchSize {
-	return &fetchSize{budget: max(windowBytes/2, firstFetch), records: max(windowMessages, 1), update: update, brokers: map[int32]struct{}{}}
+// source is a broker as one client sees it: the client may have a fetch of it in memory.
+type source struct {
+	client int
+	broker int32
 }
 
-var _ kgo.HookFetchBatchRead = (*fetchSize)(nil)
+// newFetchSize spends half the window's bytes, and as many records as it takes, on what the fetches of all sources may hold.
+func newFetchSize(windowBytes, windowMessages int, update func(whole, partition int32)) *fetchSize {
+	return &fetchSize{budget: max(windowBytes/2, firstFetch), records: max(windowMessages, 1), update: update, seen: map[source]struct{}{}}
+}
+
+// fetchMeter tells a fetchSize what one client reads.
+type fetchMeter struct {
+	size   *fetchSize
+	client int
+}
+
+var _ kgo.HookFetchBatchRead = fetchMeter{}
 
 // OnFetchBatchRead is called by the client.
-func (f *fetchSize) OnFetchBatchRead(broker kgo.BrokerMetadata, _ string, _ int32, m kgo.FetchBatchMetrics) {
+func (f fetchMeter) OnFetchBatchRead(broker kgo.BrokerMetadata, _ string, _ int32, m kgo.FetchBatchMetrics) {
+	f.size.read(source{f.client, broker.NodeID}, m)
+}
+
+func (f *fetchSize) read(from source, m kgo.FetchBatchMetrics) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.brokers[broker.NodeID] = struct{}{}
+	f.seen[from] = struct{}{}
 	f.compressed += m.CompressedBytes
 	f.unpacked += m.UncompressedBytes + m.NumRecords*recordOverhead
 	f.count += m.NumRecords
 	if f.compressed < adaptAfter && f.unpacked < f.budget {
 		return
 	}
-	whole := min(fetchBytes(f.budget/len(f.brokers), f.compressed, f.unpacked), fetchBytes(f.records/len(f.brokers), f.compressed, f.count))
+	whole := min(fetchBytes(f.budget/len(f.seen), f.compressed, f.unpacked), fetchBytes(f.records/len(f.seen), f.compressed, f.count))
 	f.compressed, f.unpacked, f.count = f.compressed/2, f.unpacked/2, f.count/2 // so that one odd batch counts less
 	f.update(whole, max(whole/2, leastFetch))
 }

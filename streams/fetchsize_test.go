@@ -10,22 +10,23 @@ func TestAFetchHasNoMoreRecordsThanAWindowAndHalfItsBytes(t *testing.T) {
 	const windowBytes, windowMessages = 64 << 20, 10_000
 	for _, test := range []struct {
 		name                      string
-		brokers                   int
+		brokers, clients          int
 		records, packed, unpacked int // of a batch
 		atLeast, atMost           int32
 	}{
-		{"small records: as many as a window takes", 1, 1000, 110_000, 110_000, 1_090_000, 1_100_000},
-		{"small records that are compressed tenfold", 1, 1000, 11_000, 110_000, 109_000, 110_000},
-		{"small records that are compressed twentyfold", 1, 1000, 5_500, 110_000, 65_000, 66_000}, // the least there is
-		{"large records: half the bytes", 1, 10, 1 << 20, 1 << 20, 31 << 20, 32 << 20},
-		{"large records that are compressed a hundredfold", 1, 10, 10 << 10, 1 << 20, 300 << 10, 330 << 10},
-		{"two brokers share", 2, 1000, 110_000, 110_000, 540_000, 550_000},
+		{"small records: as many as a window takes", 1, 1, 1000, 110_000, 110_000, 1_090_000, 1_100_000},
+		{"small records that are compressed tenfold", 1, 1, 1000, 11_000, 110_000, 109_000, 110_000},
+		{"small records that are compressed twentyfold", 1, 1, 1000, 5_500, 110_000, 65_000, 66_000}, // the least there is
+		{"large records: half the bytes", 1, 1, 10, 1 << 20, 1 << 20, 31 << 20, 32 << 20},
+		{"large records that are compressed a hundredfold", 1, 1, 10, 10 << 10, 1 << 20, 300 << 10, 330 << 10},
+		{"two brokers share", 2, 1, 1000, 110_000, 110_000, 540_000, 550_000},
+		{"two brokers and two clients share", 2, 2, 1000, 110_000, 110_000, 270_000, 275_000},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var whole, partition int32
 			size := newFetchSize(windowBytes, windowMessages, func(w, p int32) { whole, partition = w, p })
 			for i := range 200 {
-				size.OnFetchBatchRead(kgo.BrokerMetadata{NodeID: int32(i % test.brokers)}, "orders.v1", 0,
+				fetchMeter{size, i / 2 % test.clients}.OnFetchBatchRead(kgo.BrokerMetadata{NodeID: int32(i % test.brokers)}, "orders.v1", 0,
 					kgo.FetchBatchMetrics{NumRecords: test.records, CompressedBytes: test.packed, UncompressedBytes: test.unpacked})
 			}
 			if whole < test.atLeast || whole > test.atMost || partition > whole {

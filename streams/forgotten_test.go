@@ -23,7 +23,7 @@ func TestWhoeverRemembersOffsetsIsToldBeforeTheyMeanSomethingElse(t *testing.T) 
 		"the topic was made anew":        {func(r *Reader, tp topicPartition) { again(r, tp, 10, 2) }, []int64{told, 10, 11}},
 		"the log was cut and grew again": {func(r *Reader, tp topicPartition) { r.receive(tp, records(9, 12), [16]byte{1}) }, []int64{told, 9, 10, 11}},
 		"the log was cut, as Kafka says": {func(r *Reader, tp topicPartition) {
-			_ = r.trouble(tp, &kgo.ErrDataLoss{Topic: tp.topic, ResetTo: 9})
+			_ = r.trouble(nil, tp, &kgo.ErrDataLoss{Topic: tp.topic, ResetTo: 9})
 			r.receive(tp, records(9, 12), [16]byte{1})
 		}, []int64{told, 9, 10, 11}},
 	}

@@ -5,15 +5,16 @@ import (
 	"sync"
 )
 
-// gate lets either the poll loop or a change of the assignment through, never both. The client drops what it has buffered of a
+// gate lets either polls or a change of the assignment through, never both. The client drops what it has buffered of a
 // partition before it tells us that the partition is gone, but a poll that began earlier may still come back with it: were the
 // partition assigned anew meanwhile, old records would enter the new window.
 //
-// A change goes first: it cancels the poll, which then returns without records.
+// A change goes first: it cancels the polls, which then return without records.
 type gate struct {
 	mu       sync.Mutex
 	free     *sync.Cond
-	busy     bool
+	polls    int // that run
+	changing bool
 	changes  int // that wait or run
 	cancel   context.CancelFunc
 	pollable context.Context
@@ -28,40 +29,37 @@ func newGate() *gate {
 // poll runs fn when no change waits. The context it gets ends when a change wants to run, or with ctx.
 func (g *gate) poll(ctx context.Context, fn func(context.Context)) {
 	g.mu.Lock()
-	for g.busy || g.changes > 0 {
+	for g.changes > 0 {
 		g.free.Wait()
 	}
-	g.busy = true
+	g.polls++
 	if g.pollable == nil || g.pollable.Err() != nil {
 		g.cancel()
 		g.pollable, g.cancel = context.WithCancel(ctx)
 	}
 	pollable := g.pollable
 	g.mu.Unlock()
-	defer g.leave()
+	defer g.leave(func() { g.polls-- })
 	fn(pollable)
 }
 
-// change runs fn while nothing polls.
+// change runs fn while nothing polls, and nothing else changes.
 func (g *gate) change(fn func()) {
 	g.mu.Lock()
 	g.changes++
 	g.cancel()
-	for g.busy {
+	for g.polls > 0 || g.changing {
 		g.free.Wait()
 	}
-	g.busy = true
+	g.changing = true
 	g.mu.Unlock()
-	defer g.leave()
+	defer g.leave(func() { g.changing, g.changes = false, g.changes-1 })
 	fn()
-	g.mu.Lock()
-	g.changes--
-	g.mu.Unlock()
 }
 
-func (g *gate) leave() {
+func (g *gate) leave(note func()) {
 	g.mu.Lock()
-	g.busy = false
+	note()
 	g.mu.Unlock()
 	g.free.Broadcast()
 }

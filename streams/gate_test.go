@@ -9,33 +9,35 @@ import (
 	"time"
 )
 
-func TestAChangeOfTheAssignmentInterruptsThePollAndRunsAlone(t *testing.T) {
+func TestAChangeOfTheAssignmentInterruptsThePollsAndRunsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
 		ctx, cancel := context.WithCancel(t.Context())
-		var inside, changes, polls atomic.Int64
-		alone := func() {
-			if inside.Add(1) != 1 {
-				t.Error("not alone")
-			}
-		}
+		var polling, changing, changes, polls atomic.Int64
+		var together atomic.Bool
 		var all sync.WaitGroup
-		all.Go(func() {
-			for ctx.Err() == nil {
-				g.poll(ctx, func(ctx context.Context) {
-					alone()
-					defer inside.Add(-1)
-					polls.Add(1)
-					<-ctx.Done() // nothing to read
-				})
-			}
-		})
+		for range 2 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					g.poll(ctx, func(ctx context.Context) {
+						polls.Add(1)
+						defer polling.Add(-1)
+						if polling.Add(1) == 2 {
+							together.Store(true)
+						}
+						<-ctx.Done() // nothing to read
+					})
+				}
+			})
+		}
 		for range 3 {
 			all.Go(func() {
 				for range 100 {
 					g.change(func() {
-						alone()
-						defer inside.Add(-1)
+						if changing.Add(1) != 1 || polling.Load() != 0 {
+							t.Error("not alone")
+						}
+						defer changing.Add(-1)
 						time.Sleep(time.Millisecond)
 						changes.Add(1)
 					})
@@ -47,8 +49,8 @@ func TestAChangeOfTheAssignmentInterruptsThePollAndRunsAlone(t *testing.T) {
 		cancel()
 		all.Wait()
 		g.end()
-		if changes.Load() != 300 || polls.Load() < 2 {
-			t.Fatalf("%d changes, %d polls", changes.Load(), polls.Load())
+		if changes.Load() != 300 || polls.Load() < 4 || !together.Load() {
+			t.Fatalf("%d changes, %d polls, side by side: %v", changes.Load(), polls.Load(), together.Load())
 		}
 	})
 }

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -9,6 +10,9 @@ import (
 // load counts what is in flight in all partitions of a reader, and lets the poll loop wait for room.
 type load struct {
 	maxRecords, maxBytes, maxSpan int64
+	turn                          sync.Mutex   // of those that wait for room, one at a time
+	taking                        sync.Mutex   // of who looks how much room there is, and takes it
+	promised                      atomic.Int64 // places of polls that may come back with a record
 	records, bytes, span          atomic.Int64
 	waiting                       atomic.Bool
 	room                          chan struct{}
@@ -56,33 +60,57 @@ func (l *load) free(averageSize int64) int64 {
 	if room <= 0 {
 		return 0
 	}
-	return min(l.maxRecords-l.records.Load(), l.maxSpan-l.span.Load(), room/max(1, averageSize)+1)
+	promised := l.promised.Load()
+	return min(l.maxRecords-l.records.Load()-promised, l.maxSpan-l.span.Load()-promised, room/max(1, averageSize)+1)
 }
 
-// await returns how many records may be read, at least one. It prefers to wait a little for an eighth of the window, since
-// polls for a few records each cost more than the wait. refresh brings the counts up to date. Zero means that ctx ended.
-func (l *load) await(ctx context.Context, averageSize int64, refresh func()) int {
+// await promises a place for one record, which is to be given back. It prefers to wait a little for an eighth of the window, since
+// polls for a few records each cost more than the wait. refresh brings the counts up to date. False means that ctx ended.
+func (l *load) await(ctx context.Context, averageSize int64, refresh func()) bool {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	for l.awaitRoom(ctx, averageSize, refresh) {
+		if l.promise(averageSize) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *load) promise(averageSize int64) bool {
+	l.taking.Lock()
+	defer l.taking.Unlock()
+	if l.free(averageSize) < 1 {
+		return false
+	}
+	l.promised.Add(1)
+	return true
+}
+
+// kept takes a promise back: the record is counted, or there was none.
+func (l *load) kept() { l.promised.Add(-1) }
+
+func (l *load) awaitRoom(ctx context.Context, averageSize int64, refresh func()) bool {
 	want := max(1, l.maxRecords/8)
-	if n := l.free(averageSize); n >= want {
-		return int(n)
+	if l.free(averageSize) >= want {
+		return true
 	}
 	l.waiting.Store(true)
 	defer l.waiting.Store(false)
 	tick := time.NewTicker(roomInterval)
 	defer tick.Stop()
 	for {
-		n := l.free(averageSize)
-		if n >= want {
-			return int(n)
+		if l.free(averageSize) >= want {
+			return true
 		}
 		select {
 		case <-ctx.Done():
-			return 0
+			return false
 		case <-l.room:
 		case <-tick.C:
 			refresh()
-			if n := l.free(averageSize); n > 0 {
-				return int(n)
+			if l.free(averageSize) > 0 {
+				return true
 			}
 			tick.Reset(roomIntervalFull)
 		}

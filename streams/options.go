@@ -7,12 +7,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// options are those of the client. They are chosen for a fast fail-over and bounded memory:
+// fetchOptions are those of a client that reads. They are chosen for a fast fail-over and bounded memory:
 // a coordinator that dies is found in seconds, one hung broker costs one short time-out after another, new topics and partitions are
-// seen within ten seconds.
-func (r *Reader) options(life context.Context) []kgo.Opt {
+// seen within ten seconds. number tells it from the other clients of the reader.
+func (r *Reader) fetchOptions(life context.Context, number int) []kgo.Opt {
 	c := r.cfg
-	size := newFetchSize(c.WindowBytes, c.WindowMessages, func(whole, partition int32) { r.client.UpdateFetchMaxBytes(whole, partition) })
 	opts := []kgo.Opt{
 		kgo.DialTimeout(3 * time.Second),
 		kgo.RequestTimeoutOverhead(2 * time.Second),
@@ -24,10 +23,24 @@ func (r *Reader) options(life context.Context) []kgo.Opt {
 	opts = append(opts, c.Kafka...)
 	opts = append(opts,
 		kgo.WithContext(life),
-		kgo.WithHooks(size),
-		kgo.WithPools(&recordPool{}),
+		kgo.WithHooks(fetchMeter{r.fetchSize, number}),
+		kgo.WithPools(&r.records),
 		kgo.FetchMaxBytes(firstFetch),
 		kgo.FetchMaxPartitionBytes(firstFetch),
+		// No commit: see adjust. An expired one: the earliest record left, never the end, which would skip everything silently.
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	)
+	if c.ClientID != "" {
+		opts = append(opts, kgo.ClientID(c.ClientID))
+	}
+	return opts
+}
+
+// options are those of the client that is the group's member.
+func (r *Reader) options(life context.Context) []kgo.Opt {
+	c := r.cfg
+	opts := append(r.fetchOptions(life, 0),
 		kgo.ConsumerGroup(c.Group),
 		kgo.SessionTimeout(c.SessionTimeout),
 		kgo.HeartbeatInterval(c.HeartbeatInterval),
@@ -38,9 +51,6 @@ func (r *Reader) options(life context.Context) []kgo.Opt {
 		kgo.OnPartitionsLost(r.onLost),
 		kgo.OnOffsetsFetched(r.onFetched),
 		kgo.AdjustFetchOffsetsFn(r.adjust),
-		// No commit: see adjust. An expired one: the earliest record left, never the end, which would skip everything silently.
-		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 	)
 	if c.Pattern != "" {
 		opts = append(opts, kgo.ConsumeRegex(), kgo.ConsumeTopics(c.wholeName()))
@@ -51,9 +61,6 @@ func (r *Reader) options(life context.Context) []kgo.Opt {
 		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
 	} else {
 		opts = append(opts, kgo.Balancers(kgo.CooperativeStickyBalancer()))
-	}
-	if c.ClientID != "" {
-		opts = append(opts, kgo.ClientID(c.ClientID))
 	}
 	return opts
 }

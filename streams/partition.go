@@ -18,7 +18,8 @@ type topicPartition struct {
 // partition is assigned anew there is a new one.
 type partition struct {
 	topicPartition
-	r *Reader
+	r       *Reader
+	fetcher *fetcher // that reads it
 
 	// owned ends when the partition is no longer ours to settle: what was not sent by then is the next owner's to send.
 	owned  context.Context

@@ -9,23 +9,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// poll reads until ctx ends (nil) or the group refuses us for good.
-func (r *Reader) poll(ctx context.Context) error {
-	average := averageSize{}
+// poll reads the share of a fetcher until ctx ends (nil) or the group refuses us for good.
+func (r *Reader) poll(ctx context.Context, f *fetcher) error {
 	failures := 0
-	for r.pause.await(ctx) {
-		room := r.load.await(ctx, average.value(), r.flushAll)
-		if room == 0 {
-			return nil
-		}
+	for r.pause.await(ctx) && r.load.await(ctx, f.average.value(), r.flushAll) {
 		var got polled
 		r.gate.poll(ctx, func(ctx context.Context) {
-			if r.pause.on.Load() {
-				return
+			if !r.pause.on.Load() {
+				got = r.take(ctx, f)
 			}
-			got = r.distribute(r.client.PollRecords(ctx, room))
 		})
-		average.add(got.records, got.bytes)
+		r.load.kept()
+		f.average.add(got.records, got.bytes)
 		switch {
 		case got.fatal != nil && ctx.Err() == nil:
 			return &fatalError{got.fatal}
@@ -43,6 +38,18 @@ func (r *Reader) poll(ctx context.Context) error {
 	return nil
 }
 
+// take waits for the first record, and takes as many with it as there is room for then: meanwhile another fetcher may have filled it.
+func (r *Reader) take(ctx context.Context, f *fetcher) polled {
+	first := f.client.PollRecords(ctx, 1)
+	r.load.taking.Lock()
+	defer r.load.taking.Unlock()
+	got := r.distribute(f, first)
+	if room := r.load.free(f.average.value()); room > 0 && got.records > 0 {
+		got.add(r.distribute(f, f.client.PollRecords(nil, int(room)))) //nolint:staticcheck // nil is for what is there
+	}
+	return got
+}
+
 // polled is what came of one poll.
 type polled struct {
 	records, bytes int
@@ -50,23 +57,28 @@ type polled struct {
 	fatal          error
 }
 
+func (p *polled) add(q polled) {
+	p.records, p.bytes, p.failed, p.fatal = p.records+q.records, p.bytes+q.bytes, p.failed || q.failed, errors.Join(p.fatal, q.fatal)
+}
+
 // distribute hands what was polled to the partitions' workers.
-func (r *Reader) distribute(fetches kgo.Fetches) (got polled) {
+func (r *Reader) distribute(from *fetcher, fetches kgo.Fetches) (got polled) {
 	for i := range fetches {
 		for j := range fetches[i].Topics {
 			t := &fetches[i].Topics[j]
 			for k := range t.Partitions {
 				f := &t.Partitions[k]
+				tp := topicPartition{t.Topic, f.Partition}
 				if f.Err != nil && !interrupted(f.Err) {
 					got.failed = true
-					if err := r.trouble(topicPartition{t.Topic, f.Partition}, f.Err); err != nil {
+					if err := r.trouble(from, tp, f.Err); err != nil {
 						got.fatal = err
 					}
 				}
-				if len(f.Records) == 0 {
+				if len(f.Records) == 0 || !r.isReadBy(tp, from) {
 					continue
 				}
-				records, bytes := r.receive(topicPartition{t.Topic, f.Partition}, f, t.TopicID)
+				records, bytes := r.receive(tp, f, t.TopicID)
 				got.records += records
 				got.bytes += bytes
 			}
@@ -125,14 +137,17 @@ func (r *Reader) rewound(p *partition, at position) *partition {
 	return fresh
 }
 
-// trouble looks at an error of a poll. It returns those that end the reader.
-func (r *Reader) trouble(tp topicPartition, err error) error {
+// trouble looks at an error of a poll. It returns those that end the reader. A log that was cut is seen by the group's member too when it is given
+// a partition that another fetcher reads; what counts is where that one goes on.
+func (r *Reader) trouble(from *fetcher, tp topicPartition, err error) error {
 	var cut *kgo.ErrDataLoss
 	switch {
 	case errors.Is(err, kgo.ErrClientClosed):
 		return err
 	case errors.As(err, &cut):
-		r.cut(tp, cut)
+		if r.isReadBy(tp, from) {
+			r.cut(tp, cut)
+		}
 		return nil
 	case errors.Is(err, kerr.UnknownTopicID), tp.topic != "" && !kerr.IsRetriable(err):
 		// The first is a topic that was deleted and made anew. With the others the client has given the partition up.

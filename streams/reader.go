@@ -43,6 +43,9 @@ type Config struct {
 	// WindowSpan bounds how many records are settled or in flight behind the first unsettled one, in all partitions together. Default: 100
 	// times WindowMessages.
 	WindowSpan int
+	// Fetchers are the clients that read partitions side by side; each has one fetch under way with each broker. The first is the group's member, so
+	// that there is one for the group whatever this says. Default: 2, at most WindowMessages.
+	Fetchers int
 	// SessionTimeout, HeartbeatInterval and RebalanceTimeout are those of the group. Defaults: 10 s, 3 s (but at most a third
 	// of the session), 60 s.
 	SessionTimeout, HeartbeatInterval, RebalanceTimeout time.Duration
@@ -98,24 +101,27 @@ func (uncounted) Duplicate()     {}
 
 // Reader reads one stream.
 type Reader struct {
-	cfg     Config
-	handle  Handle
-	begin   startAt
-	log     *slog.Logger
-	count   Counter
-	gate    *gate
-	pause   *pause
-	load    *load
-	status  *status
-	commits *committer
-	crew    *crew
-	seed    maphash.Seed
-	number  uint32 // tells commits of this reader from those of others
+	cfg       Config
+	handle    Handle
+	begin     startAt
+	log       *slog.Logger
+	count     Counter
+	gate      *gate
+	pause     *pause
+	load      *load
+	status    *status
+	commits   *committer
+	records   recordPool
+	fetchSize *fetchSize
+	crew      *crew
+	seed      maphash.Seed
+	number    uint32 // tells commits of this reader from those of others
 
 	// set by Run
-	client *kgo.Client
-	life   context.Context // ends when everything else has
-	heal   chan string
+	fetchers []*fetcher
+	client   *kgo.Client     // of the first: the group's member
+	life     context.Context // ends when everything else has
+	heal     chan string
 
 	workers sync.WaitGroup
 	mu      sync.Mutex
@@ -144,6 +150,7 @@ func New(cfg Config, handle Handle) (*Reader, error) {
 		owned: map[topicPartition]*partition{}, memory: newMemory(), heal: make(chan string, 1),
 	}
 	r.status = newStatus(cfg)
+	r.fetchSize = newFetchSize(cfg.WindowBytes, cfg.WindowMessages, r.updateFetches)
 	r.commits = newCommitter(r)
 	r.crew = newCrew(cfg.Concurrency, &r.workers)
 	if cfg.Seats != nil {
@@ -159,6 +166,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.WindowMessages = cmp.Or(c.WindowMessages, 10_000)
 	c.WindowBytes = cmp.Or(c.WindowBytes, 64<<20)
 	c.WindowSpan = cmp.Or(c.WindowSpan, 100*c.WindowMessages)
+	c.Fetchers = min(cmp.Or(c.Fetchers, 2), c.WindowMessages)
 	c.Concurrency = cmp.Or(c.Concurrency, 16)
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, 10*time.Second)
 	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, min(3*time.Second, c.SessionTimeout/3))
@@ -191,6 +199,7 @@ func (c Config) withDefaults() (Config, error) {
 	complain(len(c.Topics) == 0 && c.Pattern == "", "no topics and no topic pattern")
 	complain(len(c.Topics) > 0 && c.Pattern != "", "topics and a topic pattern: want one of them")
 	complain(c.WindowMessages < 0 || c.WindowBytes < 0 || c.WindowSpan < 0, "a window cannot be negative")
+	complain(c.Fetchers < 0, "%d fetchers cannot be", c.Fetchers)
 	complain(c.CrashLimit < 0, "a crash limit of %d cannot be", c.CrashLimit)
 	complain(c.Concurrency < 0, "a concurrency of %d cannot be", c.Concurrency)
 	complain(c.RevokeTimeout >= c.RebalanceTimeout, "revoke time-out %v is not below the rebalance time-out %v", c.RevokeTimeout, c.RebalanceTimeout)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 const (
@@ -32,11 +30,9 @@ func (r *Reader) Run(stop, work context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(work))
 	defer end()
 	r.life = life
-	client, err := kgo.NewClient(r.options(life)...)
-	if err != nil {
-		return fmt.Errorf("stream %s: kafka client: %w", r.cfg.Stream, err)
+	if err := r.openFetchers(life); err != nil {
+		return err
 	}
-	r.client = client
 
 	reading, stopReading := context.WithCancelCause(life)
 	defer stopReading(nil)
@@ -49,7 +45,9 @@ func (r *Reader) Run(stop, work context.Context) error {
 	defer stopCommitting()
 
 	var reader, rest sync.WaitGroup
-	reader.Go(func() { stopReading(r.poll(reading)) })
+	for _, f := range r.fetchers {
+		reader.Go(func() { stopReading(r.poll(reading, f)) })
+	}
 	rest.Go(func() { r.commits.run(committing) })
 	rest.Go(func() { r.supervise(reading) })
 	defer r.cfg.Room.Listen(r.commits.opened)()
@@ -59,7 +57,7 @@ func (r *Reader) Run(stop, work context.Context) error {
 	r.gate.end()
 	cause := context.Cause(reading)
 
-	err = r.wind(work)
+	err := r.wind(work)
 	stopCommitting()
 	rest.Wait()
 	err = errors.Join(err, r.leave(work))
@@ -93,7 +91,7 @@ func (r *Reader) leave(work context.Context) error {
 	limit, cancel = lastingAfter(r.life, work, leaveTimeout)
 	defer cancel()
 	_ = r.client.LeaveGroupContext(limit) // a member that cannot leave is out after its session
-	r.client.Close()
+	r.closeFetchers()
 	r.crew.close()
 	for _, p := range r.left() {
 		if !p.isDone() {

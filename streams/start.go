@@ -77,6 +77,7 @@ func (r *Reader) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Of
 			}
 		}
 	}
+	r.gate.change(func() { r.readFrom(offsets) })
 	r.status.joined()
 	return offsets, nil
 }

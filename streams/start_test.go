@@ -299,39 +299,43 @@ func TestATopicThatAppearsLaterAndMatchesThePatternAsAWholeIsRead(t *testing.T) 
 
 func TestATopicDeletedAndMadeAnewIsReadFromItsStart(t *testing.T) {
 	t.Parallel()
-	each(t, 1, func(t *testing.T, w *world) {
+	each(t, 2, func(t *testing.T, w *world) { // one of the group's member, one of another fetcher
 		w.produce(0, 20)
+		w.produce(1, 20)
 		j := newJournal()
 		r := w.run(w.config(), j.settleAll)
-		eventually(t, "20 calls", func() bool { return j.count() == 20 && w.committed()[0] == 20 })
+		eventually(t, "40 calls", func() bool { return j.count() == 40 && w.committed()[0] == 20 && w.committed()[1] == 20 })
 		if _, err := w.admin.DeleteTopics(t.Context(), w.topic); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "it can be made anew", func() bool {
-			got, err := w.admin.CreateTopic(t.Context(), 1, 1, nil, w.topic)
+			got, err := w.admin.CreateTopic(t.Context(), 2, 1, nil, w.topic)
 			return err == nil && got.Err == nil
 		})
 		fresh := newProducer(t, w)
 		for range 30 {
-			fresh()
+			fresh(0)
+			fresh(1)
 		}
-		within(t, 90*time.Second, "30 more calls", func() bool { return j.count() >= 50 })
-		if got := j.of(0)[20:]; got[0] != 0 || len(got) != 30 {
-			t.Fatalf("of the new topic: %v; %+v", got, r.Status())
+		within(t, 90*time.Second, "60 more calls", func() bool { return j.count() >= 100 })
+		for p := range int32(2) {
+			if got := j.of(p)[20:]; got[0] != 0 || len(got) != 30 {
+				t.Fatalf("of partition %d of the new topic: %v; %+v", p, got, r.Status())
+			}
 		}
-		eventually(t, "all is committed", func() bool { return w.committed()[0] == 30 })
+		eventually(t, "all is committed", func() bool { return w.committed()[0] == 30 && w.committed()[1] == 30 })
 	})
 }
 
 // newProducer has no memory of a topic that was made anew.
-func newProducer(t *testing.T, w *world) func() {
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.seeds...), kgo.DefaultProduceTopic(w.topic))
+func newProducer(t *testing.T, w *world) func(partition int32) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.seeds...), kgo.DefaultProduceTopic(w.topic), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return func() {
-		if err := client.ProduceSync(t.Context(), &kgo.Record{Value: []byte("v")}).FirstErr(); err != nil {
+	return func(partition int32) {
+		if err := client.ProduceSync(t.Context(), &kgo.Record{Partition: partition, Value: []byte("v")}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,0 +1,185 @@
+package streams
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// fetcher is a client that reads a share of our partitions. A client has one fetch under way with each broker, and asks for the next when the
+// last one is handed out; with several, one is on its way while another is worked on.
+//
+// The first fetcher is the member of the group, which commits for all of them. The others know nothing of the group: they read what they are
+// told to, and are told to stop. Like the partitions, what they read changes only within gate.change.
+type fetcher struct {
+	client  *kgo.Client
+	member  bool
+	average averageSize
+	// reading is what a fetcher that is no member was told to read, by topic.
+	reading map[string]map[int32]bool
+}
+
+// openFetchers makes the clients. None dials before it has something to read but the group's member, which may be given partitions before this
+// returns: what it tells us waits at the gate.
+func (r *Reader) openFetchers(life context.Context) (err error) {
+	r.gate.change(func() {
+		for i := range r.cfg.Fetchers {
+			if err = r.openFetcher(life, i); err != nil {
+				return
+			}
+		}
+	})
+	if err != nil {
+		r.closeFetchers()
+		return fmt.Errorf("stream %s: kafka client: %w", r.cfg.Stream, err)
+	}
+	return nil
+}
+
+func (r *Reader) openFetcher(life context.Context, number int) (err error) {
+	f := &fetcher{member: number == 0, reading: map[string]map[int32]bool{}}
+	options := r.options(life)
+	if !f.member {
+		options = r.fetchOptions(life, number)
+	}
+	if f.client, err = kgo.NewClient(options...); err != nil {
+		return err
+	}
+	if f.member {
+		r.client = f.client
+	}
+	r.fetchers = append(r.fetchers, f)
+	return nil
+}
+
+func (r *Reader) closeFetchers() {
+	for _, f := range r.fetchers {
+		f.client.Close()
+	}
+}
+
+// updateFetches says how much to ask for in one fetch.
+func (r *Reader) updateFetches(whole, partition int32) {
+	for _, f := range r.fetchers {
+		f.client.UpdateFetchMaxBytes(whole, partition)
+	}
+}
+
+// read begins at these offsets, but for what is read already.
+func (f *fetcher) read(offsets map[string]map[int32]kgo.Offset) {
+	for topic, parts := range offsets {
+		if f.reading[topic] == nil {
+			f.reading[topic] = map[int32]bool{}
+		}
+		for id := range parts {
+			if f.reading[topic][id] {
+				delete(parts, id)
+			}
+			f.reading[topic][id] = true
+		}
+	}
+	f.client.AddConsumePartitions(offsets)
+}
+
+// cease drops what is buffered of the partitions as well. A topic is forgotten with its last partition: one that is made anew under the same
+// name is another one.
+func (f *fetcher) cease(parts []topicPartition) {
+	gone := map[string][]int32{}
+	for _, tp := range parts {
+		if f.reading[tp.topic][tp.partition] {
+			delete(f.reading[tp.topic], tp.partition)
+			gone[tp.topic] = append(gone[tp.topic], tp.partition)
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	var idle []string
+	for topic := range gone {
+		if len(f.reading[topic]) == 0 {
+			delete(f.reading, topic)
+			idle = append(idle, topic)
+		}
+	}
+	f.client.RemoveConsumePartitions(gone)
+	if len(idle) > 0 {
+		f.client.PurgeTopicsFromConsuming(idle...)
+	}
+}
+
+// fetcherOf chooses who reads a partition: who reads the fewest of its topic, then the fewest of all. Only with Reader.mu.
+func (r *Reader) fetcherOf(tp topicPartition) *fetcher {
+	of := make(map[*fetcher]int, len(r.fetchers))
+	all := make(map[*fetcher]int, len(r.fetchers))
+	for _, p := range r.owned {
+		all[p.fetcher]++
+		if p.topic == tp.topic {
+			of[p.fetcher]++
+		}
+	}
+	var best *fetcher
+	for _, f := range r.fetchers {
+		if best == nil || of[f] < of[best] || of[f] == of[best] && all[f] < all[best] {
+			best = f
+		}
+	}
+	return best
+}
+
+// divide leaves to the group's member what it reads itself, before it begins.
+func (r *Reader) divide(mine, others map[string][]int32) {
+	if len(r.fetchers) < 2 {
+		return
+	}
+	if len(mine) > 0 {
+		r.client.ResumeFetchPartitions(mine)
+	}
+	if len(others) > 0 {
+		r.client.PauseFetchPartitions(others)
+	}
+}
+
+// readFrom tells the other fetchers where to begin with what is still ours. Only within gate.change.
+func (r *Reader) readFrom(offsets map[string]map[int32]kgo.Offset) {
+	for _, f := range r.fetchers {
+		if f.member {
+			continue
+		}
+		share := map[string]map[int32]kgo.Offset{}
+		for topic, parts := range offsets {
+			for id, at := range parts {
+				if !r.isReadBy(topicPartition{topic, id}, f) {
+					continue
+				}
+				if share[topic] == nil {
+					share[topic] = map[int32]kgo.Offset{}
+				}
+				share[topic][id] = at
+			}
+		}
+		f.read(share)
+	}
+}
+
+// cease tells the other fetchers what to read no more. Only within gate.change.
+func (r *Reader) cease(parts []topicPartition) {
+	for _, f := range r.fetchers {
+		f.cease(parts)
+	}
+}
+
+// inOrder lists partitions by topic and number, so that all members share them out alike.
+func inOrder(named map[string][]int32) (all []topicPartition) {
+	for topic, ids := range named {
+		for _, id := range ids {
+			all = append(all, topicPartition{topic, id})
+		}
+	}
+	slices.SortFunc(all, func(a, b topicPartition) int {
+		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
+	})
+	return all
+}

@@ -1,0 +1,230 @@
+package streams
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell"
+)
+
+// fetched counts what the clients of a reader are sent.
+type fetched struct{ records atomic.Int64 }
+
+func (f *fetched) OnFetchBatchRead(_ kgo.BrokerMetadata, _ string, _ int32, m kgo.FetchBatchMetrics) {
+	f.records.Add(int64(m.NumRecords))
+}
+
+func TestFetchersShareThePartitionsOutAndEachRecordIsFetchedOnce(t *testing.T) {
+	t.Parallel()
+	each(t, 5, func(t *testing.T, w *world) {
+		for p := range int32(5) {
+			w.produce(p, 200)
+		}
+		cfg, j, all := w.config(), newJournal(), &fetched{}
+		cfg.Fetchers = 3
+		cfg.Kafka = append(cfg.Kafka, kgo.WithHooks(all))
+		r := w.run(cfg, j.settleAll)
+		eventually(t, "all is committed", func() bool {
+			c := w.committed()
+			return c[0] == 200 && c[1] == 200 && c[2] == 200 && c[3] == 200 && c[4] == 200
+		})
+		share := map[*fetcher]int{}
+		for _, p := range r.all() {
+			share[p.fetcher]++
+		}
+		if len(share) != 3 || share[r.fetchers[0]] != 2 || share[r.fetchers[1]] != 2 || share[r.fetchers[2]] != 1 {
+			t.Errorf("the fetchers read %v", share)
+		}
+		if n := all.records.Load(); n != 1000 {
+			t.Errorf("%d records were fetched", n)
+		}
+		for p := range int32(5) {
+			for i, offset := range j.of(p) {
+				if int64(i) != offset {
+					t.Fatalf("partition %d: call %d has offset %d", p, i, offset)
+				}
+			}
+		}
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestPartitionsThatMoveBetweenMembersAreReadByWhoeverHasThem(t *testing.T) {
+	t.Parallel()
+	each(t, 6, func(t *testing.T, w *world) {
+		cfg := w.config()
+		cfg.Fetchers = 3
+		j := newJournal()
+		total := 0
+		send := func() {
+			for p := range int32(6) {
+				w.produce(p, 50)
+			}
+			total += 300
+		}
+		send()
+		first := w.run(cfg, j.settleAll)
+		eventually(t, "the first reads", func() bool { return j.count() == total })
+		for range 3 {
+			second := w.run(cfg, j.settleAll)
+			eventually(t, "they share", func() bool { return first.Status().Partitions == 3 && second.Status().Partitions == 3 })
+			send()
+			eventually(t, "both read", func() bool { return j.count() >= total })
+			if err := second.end(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the first has all again", func() bool { return first.Status().Partitions == 6 })
+			send()
+			eventually(t, "the first reads on", func() bool { return j.count() >= total })
+		}
+		if err := first.end(); err != nil {
+			t.Fatal(err)
+		}
+		for p := range int32(6) {
+			of := j.of(p)
+			if len(of) != total/6 {
+				t.Errorf("partition %d: %d calls for %d records", p, len(of), total/6)
+			}
+			for i, offset := range of {
+				if int64(i) != offset {
+					t.Fatalf("partition %d: call %d has offset %d", p, i, offset)
+				}
+			}
+		}
+	})
+}
+
+func TestFetchersSideBySideFillNoMoreThanTheWindow(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 8)
+	for p := range int32(8) {
+		w.produce(p, 300)
+	}
+	cfg := w.config()
+	cfg.WindowMessages, cfg.Fetchers = 60, 4
+	var mu sync.Mutex
+	var open []Ticket
+	r := w.run(cfg, func(_ context.Context, _ *stepwell.Message, tk Ticket) Outcome {
+		mu.Lock()
+		defer mu.Unlock()
+		open = append(open, tk)
+		return Pending
+	})
+	for settled := 0; settled < 2400; {
+		eventually(t, "the window is full, or all is read", func() bool {
+			n := r.Status().InFlight
+			if n > 60 {
+				t.Fatalf("%d in flight", n)
+			}
+			return n >= 57 || settled+int(n) == 2400 // three may wait for a first record, with a place of each kept free
+		})
+		mu.Lock()
+		now := open
+		open = nil
+		mu.Unlock()
+		for _, tk := range now {
+			tk.Settle()
+		}
+		settled += len(now)
+	}
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAFetcherThatBeginsAnewBringsNothingOfBefore(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 2)
+	w.produce(0, 100)
+	w.produce(1, 100)
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.seeds...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	f := &fetcher{client: client, reading: map[string]map[int32]bool{}}
+	from := func(parts ...int32) {
+		offsets := map[string]map[int32]kgo.Offset{w.topic: {}}
+		for _, p := range parts {
+			offsets[w.topic][p] = kgo.NewOffset().At(50)
+		}
+		f.read(offsets)
+	}
+	next := func(what string, partition int32) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		fetches := client.PollRecords(ctx, 1)
+		if r := fetches.Records(); len(r) != 1 || r[0].Partition != partition || r[0].Offset != 50 {
+			t.Fatalf("%s: %v %v", what, r, fetches.Errors())
+		}
+	}
+	cease := func(partition int32) { f.cease([]topicPartition{{w.topic, partition}}) }
+	from(1)
+	next("the first", 1)
+	from(1) // changes nothing: else 50 would come again
+	if r := client.PollRecords(t.Context(), 1).Records(); len(r) != 1 || r[0].Offset != 51 {
+		t.Fatalf("after it was told twice: %v", r)
+	}
+	cease(1)
+	cease(0) // was never read
+	from(1)
+	next("anew, after its topic was forgotten", 1)
+	cease(1)
+	from(0)
+	next("the other", 0)
+	from(1)
+	cease(0)
+	next("anew, beside another", 1)
+}
+
+func TestWhatAnotherFetcherSaysOfAPartitionDoesNotCount(t *testing.T) {
+	t.Parallel()
+	j := newJournal()
+	r, tp := lone(t, j.settleAll)
+	reads, member := &fetcher{}, &fetcher{member: true}
+	r.assign(tp, nil).fetcher = reads
+	r.lookup(tp).begin(position{10, 1}, false)
+	poll := func(from *fetcher, first, end int64, err error) polled {
+		f := records(first, end)
+		f.Err = err
+		return r.distribute(from, kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: tp.topic, Partitions: []kgo.FetchPartition{*f}}}}})
+	}
+	if got := poll(reads, 10, 20, nil); got.records != 10 {
+		t.Fatalf("its own fetcher: %+v", got)
+	}
+	if got := poll(member, 20, 30, nil); got.records != 0 {
+		t.Errorf("records of another: %+v", got)
+	}
+	cut := &kgo.ErrDataLoss{Topic: tp.topic, ConsumedTo: 20, ResetTo: 5, ResetToEpoch: 1}
+	before := r.lookup(tp)
+	if poll(member, 0, 0, cut); r.lookup(tp) != before || before.position() != 20 {
+		t.Errorf("the cut that another saw: goes on at %d", r.lookup(tp).position())
+	}
+	poll(reads, 0, 0, cut)
+	if p := r.lookup(tp); p == before || p.position() != 5 || p.fetcher != reads {
+		t.Errorf("the cut that its own fetcher saw: goes on at %d, read by %p", p.position(), p.fetcher)
+	}
+}
+
+func TestWhoReadsAPartitionIsWhoReadsTheFewestOfItsTopic(t *testing.T) {
+	t.Parallel()
+	r, _ := lone(t, newJournal().settleAll)
+	r.fetchers = []*fetcher{{}, {}, {}}
+	for id, want := range []int{0, 1, 2, 0, 1} {
+		if p := r.assign(topicPartition{"t", int32(id)}, nil); p.fetcher != r.fetchers[want] {
+			t.Errorf("partition %d is not read by fetcher %d", id, want)
+		}
+	}
+	if p := r.assign(topicPartition{"other", 0}, nil); p.fetcher != r.fetchers[2] {
+		t.Error("another topic begins with who reads the fewest of all")
+	}
+	r.fetchers = nil
+}
