@@ -7,6 +7,7 @@ import (
 
 	"github.com/stepwell/stepwell/internal/telemetry"
 	"github.com/stepwell/stepwell/server"
+	"github.com/stepwell/stepwell/streams"
 )
 
 // health looks at what must be well before the actor is ready.
@@ -46,6 +47,9 @@ func (s *stream) check() server.Check {
 	if status.Paused {
 		c.Detail += ", paused"
 	}
+	if o := status.Oldest; o != nil && status.Stuck {
+		c.Detail += fmt.Sprintf(", oldest message %s/%d offset %d, for %v", o.Topic, o.Partition, o.Offset, time.Since(o.Since).Round(time.Second))
+	}
 	return c
 }
 
@@ -77,6 +81,7 @@ func (s *stream) look() (status server.Status, window int64) {
 		status.Joined, status.Partitions, status.Lag = of.Joined, of.Partitions, of.Lag
 		status.InFlight, status.InFlightBytes = int(of.InFlight), int(of.InFlightBytes)
 		status.LastProgress, status.Error = of.LastProgress, of.Err
+		status.Oldest = oldest(of.Oldest)
 		window = of.InFlight
 	}
 	if s.retrier != nil {
@@ -87,6 +92,16 @@ func (s *stream) look() (status server.Status, window int64) {
 	}
 	status.Stuck = s.stuck(status, window)
 	return status, window
+}
+
+func oldest(of *streams.Oldest) *server.Oldest {
+	if of == nil {
+		return nil
+	}
+	return &server.Oldest{
+		Topic: of.Topic, Partition: of.Partition, Offset: of.Offset, Behind: of.Behind,
+		Since: of.Since, AgeSeconds: time.Since(of.Since).Round(time.Millisecond).Seconds(),
+	}
 }
 
 // stuck tells whether something must be wrong though nothing says so.

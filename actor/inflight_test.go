@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell"
 )
@@ -49,4 +50,42 @@ func TestCallsUnderWayAndMessagesInTheWindowAreCountedApart(t *testing.T) {
 	if n := r.inFlight(); n != 14 {
 		t.Errorf("the API says %d in flight, want twelve of the window and two retries", n)
 	}
+}
+
+func TestTheStreamsAPINamesTheRecordThatHoldsTheWindow(t *testing.T) {
+	t.Parallel()
+	w := embeddedWorld(t)
+	blocked, release := make(chan stepwell.Origin, 1), make(chan struct{})
+	r := w.start(orders(func(ctx context.Context, m *stepwell.Message) error {
+		if string(m.Value) == "slow-0" {
+			blocked <- m.Origin
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+		}
+		return ctx.Err()
+	}), nil)
+	r.ready()
+	if oldest, named := r.status("orders")["oldest"]; named {
+		t.Errorf("nothing was read, and the oldest is %v", oldest)
+	}
+	w.produce(several("before", 20)...)
+	w.produce(values("slow-0")...)
+	record := <-blocked
+	w.produce(values("slow-1", "slow-2", "slow-3", "slow-4", "slow-5")...)
+	var oldest map[string]any
+	eventually(t, "it holds five", func() bool {
+		oldest, _ = r.status("orders")["oldest"].(map[string]any)
+		return oldest["behind"] == 5.0
+	})
+	if oldest["topic"] != record.Topic || oldest["partition"] != float64(record.Partition) || oldest["offset"] != float64(record.Offset) {
+		t.Errorf("the oldest is %v, want %+v", oldest, record)
+	}
+	since, err := time.Parse(time.RFC3339, fmt.Sprint(oldest["since"]))
+	if age, ok := oldest["age_seconds"].(float64); err != nil || !ok || age < 0 || time.Since(since).Seconds() < age-0.001 {
+		t.Errorf("the oldest is %v (%v), want its time and its age", oldest, err)
+	}
+	close(release)
+	eventually(t, "nothing holds the window", func() bool { return r.status("orders")["oldest"] == nil })
 }

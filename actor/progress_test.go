@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,6 +115,24 @@ func TestAHandlerThatRunsPastTwiceItsTimeOutMakesItsStreamStuck(t *testing.T) {
 		close(stubborn)
 		b.after(time.Second, false)
 	}, "HANDLER_TIMEOUT=1m")
+}
+
+func TestAStuckStreamNamesItsOldestMessage(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.handle("1s", "9m", "1s", "1s")
+		b.after(4*time.Minute, false)
+		if c := b.stream.check(); strings.Contains(c.Detail, "oldest") {
+			b.t.Errorf("%q, and nothing is wrong", c.Detail)
+		}
+		b.after(2*time.Minute, true)
+		if c := b.stream.check(); !strings.HasSuffix(c.Detail, ", oldest message orders.v1/0 offset 1, for 5m59s") {
+			b.t.Errorf("%q does not name the oldest message", c.Detail)
+		}
+		o := b.stream.now().Oldest
+		if age := 6*time.Minute - time.Second; o == nil || o.Behind != 2 || o.AgeSeconds > age.Seconds() || o.AgeSeconds < age.Seconds()-0.5 || time.Since(o.Since).Round(time.Millisecond).Seconds() != o.AgeSeconds {
+			b.t.Errorf("%+v, want an age of %v", o, age)
+		}
+	}, "HANDLER_TIMEOUT=10m")
 }
 
 func TestTheEndOfATransactionIsNoLagThatMakesAStreamStuck(t *testing.T) {

@@ -74,6 +74,8 @@ type Status struct {
 	// InFlight is how many messages the stream's window holds, and how many retries were picked up; InFlightBytes are those of the window.
 	InFlight      int `json:"in_flight"`
 	InFlightBytes int `json:"in_flight_bytes"`
+	// Oldest is the record that holds the stream's window; nil: all that was read is settled.
+	Oldest *Oldest `json:"oldest,omitempty"`
 	// LastProgress is when a record was settled last; zero: none yet.
 	LastProgress time.Time `json:"last_progress,omitzero"`
 	// Stuck: there is lag but no progress, or a handler runs far past its time-out.
@@ -84,6 +86,19 @@ type Status struct {
 	Queues map[string]int `json:"queues,omitempty"`
 	// Error says what is wrong now; empty: nothing.
 	Error string `json:"error,omitempty"`
+}
+
+// Oldest is the first record of a partition that is not settled: nothing behind it can be committed. Of all partitions it is the one that has been
+// the first for the longest.
+type Oldest struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	// Since is when it became the first, as far as that is known. AgeSeconds is how long ago that is by the clock of the actor.
+	Since      time.Time `json:"since"`
+	AgeSeconds float64   `json:"age_seconds"`
+	// Behind is how many records behind it in its partition the window holds, settled or not.
+	Behind int `json:"behind"`
 }
 
 // Check is one thing that must be well before the actor is ready.

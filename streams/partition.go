@@ -68,6 +68,7 @@ type partition struct {
 	told       told     // by the commit from which we began, less the spans that were read
 	epoch      int32    // the highest of the records read; -1: there is none
 	crash      crash
+	front      front
 }
 
 func newPartition(r *Reader, tp topicPartition) *partition {
@@ -180,6 +181,7 @@ func (p *partition) dirty(limit int) (checkpoint, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.flush()
+	p.look()
 	c := checkpoint{changes: p.changes}
 	var ok bool
 	if c.at, ok = p.window.Committable(); !ok {

@@ -25,6 +25,8 @@ type Status struct {
 	InFlight, InFlightBytes, Span int64
 	// Lag is how many records lie behind the settled ones in the partitions of this reader, as far as it has seen.
 	Lag int64
+	// Oldest is, of the first unsettled records of all partitions, the one that has been first for the longest. Nil: all that was read is settled.
+	Oldest *Oldest
 	// LastProgress is when a message was settled last, zero before the first.
 	LastProgress time.Time
 	// Err says what is wrong now and which setting to look at; empty: nothing is.
@@ -42,6 +44,9 @@ func (r *Reader) Status() Status {
 	for _, p := range r.all() {
 		s.Partitions++
 		s.Lag += p.lag()
+		if o, open := p.oldestOpen(); open && (s.Oldest == nil || o.before(*s.Oldest)) {
+			s.Oldest = &o
+		}
 	}
 	s.Joined, s.Err = r.status.read()
 	return s

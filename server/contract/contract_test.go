@@ -38,7 +38,8 @@ func (s scripted) Delete(context.Context, int) (server.Result, error) { return s
 type idle struct{}
 
 func (idle) Status(context.Context) server.Status {
-	return server.Status{Joined: true, Partitions: 3, Lag: 7, LastProgress: time.Now(), Retry: true, Queues: map[string]int{"shop.orders.instant": 1}, Error: "none"}
+	return server.Status{Joined: true, Partitions: 3, Lag: 7, LastProgress: time.Now(), Retry: true, Queues: map[string]int{"shop.orders.instant": 1}, Error: "none",
+		Oldest: &server.Oldest{Topic: "orders.v1", Partition: 2, Offset: 17, Since: time.Now(), AgeSeconds: 0.25, Behind: 6}}
 }
 func (idle) Pause()  {}
 func (idle) Resume() {}
