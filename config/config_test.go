@@ -158,6 +158,8 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		{"a URL whose password is cut by a slash", "RABBITMQ_URL=amqp://h/,amqp://u:1/x@h/", "URL 2 must look like"},
 		{"a size below one", "WINDOW_MESSAGES=0", `WINDOW_MESSAGES: "0" must be above 0 (from environment WINDOW_MESSAGES)`},
 		{"a message size that a pointer's headers may exceed", "RABBITMQ_MAX_MESSAGE_SIZE=71KiB", `"71KiB" must be at least 73728 (72 KiB)`},
+		{"more clients that fetch than there may be", "STREAMS_ORDERS_FETCHERS=9", `STREAMS_ORDERS_FETCHERS: "9" is not within 1 to 8`},
+		{"nobody who fetches", "FETCHERS=0", `FETCHERS: "0" is not within 1 to 8`},
 		{"too many tries", "STREAMS_ORDERS_RETRY_COUNT=1001", `"1001" is not within 0 to 1000`},
 		{"no wait at all", "RETRY_DELAY=0s", `RETRY_DELAY: "0s" must be above 0`},
 		{"a wait of half a millisecond", "RETRY_DELAY=1500us", "whole milliseconds"},

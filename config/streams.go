@@ -15,6 +15,7 @@ const (
 	maxWait        = math.MaxUint32 // milliseconds, RabbitMQ's limit of a TTL
 	maxCount       = 1000
 	maxDeaths      = 100
+	maxFetchers    = 8 // each is a client with connections of its own
 	// windowPerCall lets all calls find a key that is free: of as many keys as calls, each has so many messages in the window on average, and
 	// what a fetch brings is never spread evenly.
 	windowPerCall = 40
@@ -47,6 +48,7 @@ func (l *loader) stream(name string, s *Stream) {
 	l.check(s.WindowMessages > 0, at+"window_messages", "must be above 0")
 	l.check(s.WindowBytes > 0, at+"window_bytes", "must be above 0")
 	l.check(s.WindowSpan >= s.WindowMessages, at+"window_span", "must not be below %s", l.names.variable("window_messages"))
+	l.check(s.Fetchers > 0 && s.Fetchers <= maxFetchers, at+"fetchers", "is not within 1 to %d", maxFetchers)
 	l.oneOf(at+"order", s.Order, "key", "partition", "none")
 	l.check(s.Concurrency > 0 && s.Concurrency < maxPrefetch, at+"concurrency", "is not within 1 to %d", maxPrefetch-1)
 	l.check(*s.CrashLimit >= 0 && *s.CrashLimit <= maxDeaths, at+"crash_limit", "is not within 0 to %d", maxDeaths)

@@ -149,7 +149,7 @@ func TestWhatWasReadBeforeTheLogWasCutHoldsTheWindowFirst(t *testing.T) {
 	}
 	within(t, 2*time.Second, "3 holds six", is(3, 6))
 	since := r.Status().Oldest.Since
-	_ = r.trouble(tp, &kgo.ErrDataLoss{Topic: tp.topic, ConsumedTo: 10, ResetTo: 8})
+	_ = r.trouble(nil, tp, &kgo.ErrDataLoss{Topic: tp.topic, ConsumedTo: 10, ResetTo: 8})
 	r.receive(tp, records(8, 14), [16]byte{1})
 	<-tickets
 	within(t, 2*time.Second, "3 holds these six and one beyond the cut", is(3, 7))
