@@ -18,9 +18,9 @@ const (
 // fetchSize adapts how much is asked for in one fetch to the memory it takes once it is unpacked: the brokers count compressed
 // bytes, and data may be compressed a hundredfold.
 //
-// The client asks for more only when all that it fetched is handed out. So a fetch is also to have no more records than a window: what does not
-// fit waits a moment, and the next fetch is under way while the rest is worked on. Smaller ones cost more than they save: a fetch takes a
-// millisecond or two whatever its size.
+// A client asks for more only when all that it fetched is handed out. So what it fetches from all brokers is also to have no more records than a
+// window: what does not fit waits a moment, and the next fetch is under way while the rest is worked on. Smaller ones cost more than they save: a
+// fetch takes a millisecond or two whatever its size.
 type fetchSize struct {
 	budget  int // bytes
 	records int
@@ -28,6 +28,7 @@ type fetchSize struct {
 
 	mu         sync.Mutex
 	seen       map[source]struct{}
+	brokers    map[int32]struct{}
 	compressed int
 	unpacked   int
 	count      int // of records
@@ -39,9 +40,9 @@ type source struct {
 	broker int32
 }
 
-// newFetchSize spends half the window's bytes, and as many records as it takes, on what the fetches of all sources may hold.
+// newFetchSize spends half the window's bytes on what the fetches of all sources may hold, and as many records as it takes on those of a client.
 func newFetchSize(windowBytes, windowMessages int, update func(whole, partition int32)) *fetchSize {
-	return &fetchSize{budget: max(windowBytes/2, firstFetch), records: max(windowMessages, 1), update: update, seen: map[source]struct{}{}}
+	return &fetchSize{budget: max(windowBytes/2, firstFetch), records: max(windowMessages, 1), update: update, seen: map[source]struct{}{}, brokers: map[int32]struct{}{}}
 }
 
 // fetchMeter tells a fetchSize what one client reads.
@@ -60,14 +61,14 @@ func (f fetchMeter) OnFetchBatchRead(broker kgo.BrokerMetadata, _ string, _ int3
 func (f *fetchSize) read(from source, m kgo.FetchBatchMetrics) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.seen[from] = struct{}{}
+	f.seen[from], f.brokers[from.broker] = struct{}{}, struct{}{}
 	f.compressed += m.CompressedBytes
 	f.unpacked += m.UncompressedBytes + m.NumRecords*recordOverhead
 	f.count += m.NumRecords
 	if f.compressed < adaptAfter && f.unpacked < f.budget {
 		return
 	}
-	whole := min(fetchBytes(f.budget/len(f.seen), f.compressed, f.unpacked), fetchBytes(f.records/len(f.seen), f.compressed, f.count))
+	whole := min(fetchBytes(f.budget/len(f.seen), f.compressed, f.unpacked), fetchBytes(f.records/len(f.brokers), f.compressed, f.count))
 	f.compressed, f.unpacked, f.count = f.compressed/2, f.unpacked/2, f.count/2 // so that one odd batch counts less
 	f.update(whole, max(whole/2, leastFetch))
 }

@@ -20,7 +20,8 @@ func TestAFetchHasNoMoreRecordsThanAWindowAndHalfItsBytes(t *testing.T) {
 		{"large records: half the bytes", 1, 1, 10, 1 << 20, 1 << 20, 31 << 20, 32 << 20},
 		{"large records that are compressed a hundredfold", 1, 1, 10, 10 << 10, 1 << 20, 300 << 10, 330 << 10},
 		{"two brokers share", 2, 1, 1000, 110_000, 110_000, 540_000, 550_000},
-		{"two brokers and two clients share", 2, 2, 1000, 110_000, 110_000, 270_000, 275_000},
+		{"small records: a window for each of two clients, shared by two brokers", 2, 2, 1000, 110_000, 110_000, 540_000, 550_000},
+		{"large records: half the bytes for both clients", 1, 2, 10, 1 << 20, 1 << 20, 15 << 20, 16 << 20},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var whole, partition int32
