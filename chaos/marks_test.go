@@ -9,11 +9,15 @@ import (
 func marks() []scenario {
 	var all []scenario
 	for _, mark := range []string{
-		"publish", "published", "confirmed", "parked", "ack", "acked", "commit", "committed",
+		"publish", "published", "confirmed", "parked", "ack", "acked", "commit", "committed", "shared out",
 	} {
+		most := 40
+		if mark == "shared out" { // once an assignment
+			most = 1
+		}
 		all = append(all, scenario{name: "an actor dies at: " + mark, short: mark == "published", fault: func(r *run) {
 			for range 3 {
-				p := r.dying(mark, 1+r.random.IntN(40))
+				p := r.dying(mark, 1+r.random.IntN(most))
 				if !p.died(40 * time.Second) {
 					r.complain("the actor never came to the mark %s", mark)
 					p.leave()

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell/internal/failpoint"
 )
 
 // fetcher is a client that reads a share of our partitions. A client has one fetch under way with each broker, and asks for the next when the
@@ -161,6 +163,9 @@ func (r *Reader) readFrom(offsets map[string]map[int32]kgo.Offset) {
 			}
 		}
 		f.read(share)
+		if len(share) > 0 {
+			failpoint.Hit("shared out")
+		}
 	}
 }
 
