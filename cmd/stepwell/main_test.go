@@ -59,9 +59,10 @@ func serve(t *testing.T, token string) (address string, dead *set) {
 	t.Helper()
 	dead = &set{left: 3}
 	queues := map[string]int{"shop.orders.dead_set": 3, "shop.orders.instant": 0}
+	oldest := &server.Oldest{Topic: "orders.v1", Partition: 3, Offset: 17, AgeSeconds: 130.4}
 	s, err := server.New(server.Config{
 		Address: "127.0.0.1:0", Token: token, PeekWait: time.Millisecond,
-		Streams: map[string]server.Stream{"orders": {Control: &control{server.Status{Joined: true, Lag: 12, Queues: queues}}, DeadSet: dead}},
+		Streams: map[string]server.Stream{"orders": {Control: &control{server.Status{Joined: true, Lag: 12, Queues: queues, Oldest: oldest}}, DeadSet: dead}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +108,7 @@ func TestEachCommandDoesWhatItSays(t *testing.T) {
 		args string
 		says []string
 	}{
-		{"streams", []string{"STREAM", "orders", "running", "12", "shop.orders.dead_set=3"}},
+		{"streams", []string{"STREAM", "orders", "running", "12", "orders.v1/3@17 2m10s", "shop.orders.dead_set=3"}},
 		{"pause orders", []string{"orders is paused"}},
 		{"streams", []string{"paused"}},
 		{"resume orders", []string{"orders is resumed"}},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // list is stepwell streams.
@@ -21,8 +22,26 @@ type streamState struct {
 	Partitions int            `json:"partitions"`
 	Lag        int64          `json:"lag"`
 	InFlight   int            `json:"in_flight"`
+	Oldest     *oldest        `json:"oldest"`
 	Queues     map[string]int `json:"queues"`
 	Error      string         `json:"error"`
+}
+
+// oldest is the message that holds the window.
+type oldest struct {
+	Topic      string  `json:"topic"`
+	Partition  int32   `json:"partition"`
+	Offset     int64   `json:"offset"`
+	AgeSeconds float64 `json:"age_seconds"`
+}
+
+// String is its place and for how long it has been the oldest: "orders.v1/3@17 2m10s".
+func (o *oldest) String() string {
+	if o == nil {
+		return "-"
+	}
+	age := time.Duration(o.AgeSeconds * float64(time.Second)).Round(time.Second)
+	return fmt.Sprintf("%s/%d@%d %s", o.Topic, o.Partition, o.Offset, age)
 }
 
 // Run does it.
@@ -36,10 +55,10 @@ func (*list) Run(ctx context.Context, a *actor) error {
 	rows := make([][]string, 0, len(answer.Streams))
 	for _, s := range answer.Streams {
 		rows = append(rows, []string{
-			s.ID, s.word(), strconv.Itoa(s.Partitions), strconv.FormatInt(s.Lag, 10), strconv.Itoa(s.InFlight), s.queues(), s.Error,
+			s.ID, s.word(), strconv.Itoa(s.Partitions), strconv.FormatInt(s.Lag, 10), strconv.Itoa(s.InFlight), s.Oldest.String(), s.queues(), s.Error,
 		})
 	}
-	return a.table([]string{"STREAM", "STATE", "PARTITIONS", "LAG", "IN FLIGHT", "QUEUES", "ERROR"}, rows)
+	return a.table([]string{"STREAM", "STATE", "PARTITIONS", "LAG", "IN FLIGHT", "OLDEST", "QUEUES", "ERROR"}, rows)
 }
 
 // word is the state that matters most.
