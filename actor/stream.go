@@ -97,7 +97,7 @@ func (s *stream) open(kafka []kgo.Opt) error {
 		Topics: s.cfg.Topics, Pattern: s.cfg.TopicPattern, Start: s.cfg.Start, MaxAge: s.cfg.MaxAge,
 		Concurrency: s.cfg.Concurrency, Seats: s.seats.First(), Order: order,
 		WindowMessages: s.cfg.WindowMessages, WindowBytes: s.cfg.WindowBytes, WindowSpan: s.cfg.WindowSpan, Fetchers: s.cfg.Fetchers,
-		SessionTimeout: s.app.Kafka.SessionTimeout, GroupProtocol: s.app.Kafka.GroupProtocol,
+		LeaveTimeout: leaving(s.app), SessionTimeout: s.app.Kafka.SessionTimeout, GroupProtocol: s.app.Kafka.GroupProtocol,
 		Kafka: kafka, ConfirmsHealthy: s.confirmsHealthy, Forgotten: forgotten, Logger: s.plain, Telemetry: s.telemetry,
 		Ended: s.dispatch.ended, CrashLimit: *s.cfg.CrashLimit, Condemn: s.dispatch.condemn(), Escaped: s.dispatch.escaped, Room: s.room,
 	}, s.dispatch.first)

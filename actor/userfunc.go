@@ -6,13 +6,19 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/retry"
 )
 
 // lastPart is the part of SHUTDOWN_TIMEOUT that handlers do not get: for confirms, commits, and the user's stop function.
-func (a *Actor) lastPart() time.Duration {
-	return min(5*time.Second, a.cfg.Shutdown.Timeout/5)
+func (a *Actor) lastPart() time.Duration { return lastPart(a.cfg) }
+
+func lastPart(cfg *config.Config) time.Duration {
+	return min(5*time.Second, cfg.Shutdown.Timeout/5)
 }
+
+// leaving is the part of it in which a reader commits and leaves its group: three seconds of five.
+func leaving(cfg *config.Config) time.Duration { return lastPart(cfg) * 3 / 5 }
 
 // closing is the part of SHUTDOWN_TIMEOUT that the user's functions do not get: for connections, HTTP and telemetry.
 func (a *Actor) closing() time.Duration {

@@ -80,8 +80,14 @@ func (r *Reader) assign(tp topicPartition, predecessor *partition) *partition {
 
 // onRevoked lets the running calls end, commits what is settled and gives the partitions up. The group goes on meanwhile; it
 // waits for us at most the rebalance time-out.
+//
+// None of them is read from here on: what came while calls end would fill the window, and nobody would run it.
 func (r *Reader) onRevoked(_ context.Context, _ *kgo.Client, revoked map[string][]int32) {
-	parts := r.pick(revoked)
+	var parts []*partition
+	r.gate.change(func() {
+		r.cease(inOrder(revoked))
+		parts = r.pick(revoked)
+	})
 	if len(parts) == 0 {
 		return
 	}
@@ -180,13 +186,13 @@ func (r *Reader) drop(parts []*partition, cause error) {
 	})
 }
 
-// dropAll returns which of the partitions were ours until now.
+// dropAll returns which of the partitions were ours until now, and so what replaced them when their log was cut.
 func (r *Reader) dropAll(parts []*partition, cause error) (dropped []topicPartition) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range parts {
-		if r.owned[p.topicPartition] == p {
-			r.dropLocked(p, cause)
+		if now := r.owned[p.topicPartition]; now != nil && now.stems(p) {
+			r.dropLocked(now, cause)
 			dropped = append(dropped, p.topicPartition)
 		}
 	}

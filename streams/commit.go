@@ -17,6 +17,8 @@ const (
 	commitInterval = 200 * time.Millisecond
 	// commitTimeout bounds the last commit of a partition. A broker that hangs answers after several request time-outs.
 	commitTimeout = 15 * time.Second
+	// refusedFor is how long a topic may have another id for the coordinator than for us.
+	refusedFor = 2 * time.Second
 )
 
 // errNothing ends a commit all of whose partitions were lost before it was sent.
@@ -29,10 +31,12 @@ type committer struct {
 	now  chan struct{} // readable when a commit is not to wait for the next tick
 	door chan struct{} // readable when the room has opened
 	room int           // for metadata; who has the turn has it
+	// refused is since when commits of a topic that is ours are refused since the topic has another id. Who has the turn has it.
+	refused map[string]time.Time
 }
 
 func newCommitter(r *Reader) *committer {
-	return &committer{r: r, turn: make(chan struct{}, 1), now: make(chan struct{}, 1), door: make(chan struct{}, 1), room: beyondLimit}
+	return &committer{r: r, turn: make(chan struct{}, 1), now: make(chan struct{}, 1), door: make(chan struct{}, 1), room: beyondLimit, refused: map[string]time.Time{}}
 }
 
 // run commits what is dirty until ctx ends. Never the poll loop: a commit may hang for half a minute.
@@ -92,9 +96,14 @@ func (c *committer) commit(ctx context.Context, parts []*partition) {
 	}
 	failpoint.Hit("commit")
 	metadata := func(tp topicPartition) (string, bool) { return sent[tp].metadata, c.r.isOurs(sent[tp].p) }
-	err := c.send(ctx, offsets, metadata, func(tp topicPartition) {
-		if s, ok := sent[tp]; ok {
+	err := c.send(ctx, offsets, metadata, func(tp topicPartition, err error) {
+		s, ok := sent[tp]
+		switch {
+		case ok && err == nil:
+			delete(c.refused, tp.topic)
 			s.p.stored(s.checkpoint)
+		case ok && errors.Is(err, kerr.UnknownTopicID) && c.r.isOurs(s.p):
+			c.refuse(tp.topic)
 		}
 	})
 	if errors.Is(err, kerr.OffsetMetadataTooLarge) {
@@ -104,6 +113,19 @@ func (c *committer) commit(ctx context.Context, parts []*partition) {
 	failpoint.Hit("committed")
 	if ctx.Err() == nil {
 		c.r.status.committed(err)
+	}
+}
+
+// refuse asks to look for a topic anew that has had another id for a while. The group's member does not notice by itself what other fetchers read
+// well, having found the new topic; a topic that was just made has an unknown id for a moment.
+func (c *committer) refuse(topic string) {
+	since, known := c.refused[topic]
+	switch {
+	case !known:
+		c.refused[topic] = time.Now()
+	case time.Since(since) > refusedFor:
+		delete(c.refused, topic)
+		c.r.askToHeal(topic)
 	}
 }
 
@@ -120,8 +142,8 @@ func put(offsets map[string]map[int32]kgo.EpochOffset, tp topicPartition, at pos
 }
 
 // send commits. metadata is asked just before the request leaves, which may be a whole rebalance later than now; what is not ours
-// by then is left out. stored is called for each partition that the broker has committed.
-func (c *committer) send(ctx context.Context, offsets map[string]map[int32]kgo.EpochOffset, metadata func(topicPartition) (string, bool), stored func(topicPartition)) error {
+// by then is left out. told is called for each partition that the broker has committed, or refused to.
+func (c *committer) send(ctx context.Context, offsets map[string]map[int32]kgo.EpochOffset, metadata func(topicPartition) (string, bool), told func(topicPartition, error)) error {
 	before := func(req *kmsg.OffsetCommitRequest) error { return prepare(req, metadata) }
 	var failed error
 	c.r.client.CommitOffsetsSync(kgo.PreCommitFnContext(ctx, before), offsets,
@@ -130,7 +152,7 @@ func (c *committer) send(ctx context.Context, offsets map[string]map[int32]kgo.E
 				failed = err
 				return
 			}
-			failed = eachCommitted(req, resp, stored)
+			failed = eachCommitted(req, resp, told)
 		})
 	if failed == nil || errors.Is(failed, errNothing) || isSuperseded(failed) {
 		return nil
@@ -138,8 +160,11 @@ func (c *committer) send(ctx context.Context, offsets map[string]map[int32]kgo.E
 	return fmt.Errorf("commit offsets: %w", failed)
 }
 
-// prepare removes what is not to be sent, and writes metadata into what is.
+// prepare removes what is not to be sent, and writes metadata into what is. Nothing is there where the client has refused all: it says so itself.
 func prepare(req *kmsg.OffsetCommitRequest, metadata func(topicPartition) (string, bool)) error {
+	if len(req.Topics) == 0 {
+		return nil
+	}
 	topics := req.Topics[:0]
 	for _, t := range req.Topics {
 		parts := t.Partitions[:0]
@@ -159,9 +184,9 @@ func prepare(req *kmsg.OffsetCommitRequest, metadata func(topicPartition) (strin
 	return nil
 }
 
-// eachCommitted reports the partitions that are committed and returns the first error among the others. Newer brokers answer with the
+// eachCommitted tells of each partition whether it is committed, and returns the first error. Newer brokers answer with the
 // topic's id alone.
-func eachCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, stored func(topicPartition)) error {
+func eachCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, told func(topicPartition, error)) error {
 	var none [16]byte
 	names := make(map[[16]byte]string, len(req.Topics))
 	for _, t := range req.Topics {
@@ -174,9 +199,9 @@ func eachCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitRespons
 			topic = names[t.TopicID]
 		}
 		for _, p := range t.Partitions {
-			if err := kerr.ErrorForCode(p.ErrorCode); err == nil {
-				stored(topicPartition{topic, p.Partition})
-			} else if failed == nil || isSuperseded(failed) {
+			err := kerr.ErrorForCode(p.ErrorCode)
+			told(topicPartition{topic, p.Partition}, err)
+			if err != nil && (failed == nil || isSuperseded(failed)) {
 				failed = fmt.Errorf("topic %s partition %d: %w", topic, p.Partition, err)
 			}
 		}

@@ -91,7 +91,11 @@ func TestACommitLeavesOutWhatIsNoLongerOursWhenItIsSent(t *testing.T) {
 	put(offsets, topicPartition{w.topic, 1}, position{80, -1})
 	var stored []topicPartition
 	ours := func(tp topicPartition) (string, bool) { return "", tp.partition == 1 }
-	if err := r.commits.send(t.Context(), offsets, ours, func(tp topicPartition) { stored = append(stored, tp) }); err != nil {
+	if err := r.commits.send(t.Context(), offsets, ours, func(tp topicPartition, err error) {
+		if err == nil {
+			stored = append(stored, tp)
+		}
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.committed(); len(got) != 1 || got[1] != 80 || len(stored) != 1 {

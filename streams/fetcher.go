@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -24,8 +25,7 @@ type fetcher struct {
 	reading map[string]map[int32]bool
 }
 
-// openFetchers makes the clients. None dials before it has something to read but the group's member, which may be given partitions before this
-// returns: what it tells us waits at the gate.
+// openFetchers makes the clients. The group's member may be given partitions before this returns: what it tells us waits at the gate.
 func (r *Reader) openFetchers(life context.Context) (err error) {
 	r.gate.change(func() {
 		for i := range r.cfg.Fetchers {
@@ -57,10 +57,13 @@ func (r *Reader) openFetcher(life context.Context, number int) (err error) {
 	return nil
 }
 
+// closeFetchers takes as long as the slowest: each ends its fetch sessions with the brokers.
 func (r *Reader) closeFetchers() {
+	var all sync.WaitGroup
 	for _, f := range r.fetchers {
-		f.client.Close()
+		all.Go(f.client.Close)
 	}
+	all.Wait()
 }
 
 // updateFetches says how much to ask for in one fetch.
@@ -86,8 +89,8 @@ func (f *fetcher) read(offsets map[string]map[int32]kgo.Offset) {
 	f.client.AddConsumePartitions(offsets)
 }
 
-// cease drops what is buffered of the partitions as well. A topic is forgotten with its last partition: one that is made anew under the same
-// name is another one.
+// cease drops what is buffered of the partitions as well. The client keeps what it knows of their topic until [Reader.healTopic]: to forget it would
+// wait for a request for metadata that is under way, which takes long when brokers are away.
 func (f *fetcher) cease(parts []topicPartition) {
 	gone := map[string][]int32{}
 	for _, tp := range parts {
@@ -96,19 +99,8 @@ func (f *fetcher) cease(parts []topicPartition) {
 			gone[tp.topic] = append(gone[tp.topic], tp.partition)
 		}
 	}
-	if len(gone) == 0 {
-		return
-	}
-	var idle []string
-	for topic := range gone {
-		if len(f.reading[topic]) == 0 {
-			delete(f.reading, topic)
-			idle = append(idle, topic)
-		}
-	}
-	f.client.RemoveConsumePartitions(gone)
-	if len(idle) > 0 {
-		f.client.PurgeTopicsFromConsuming(idle...)
+	if len(gone) > 0 {
+		f.client.RemoveConsumePartitions(gone)
 	}
 }
 

@@ -176,7 +176,7 @@ func TestAFetcherThatBeginsAnewBringsNothingOfBefore(t *testing.T) {
 	cease(1)
 	cease(0) // was never read
 	from(1)
-	next("anew, after its topic was forgotten", 1)
+	next("anew", 1)
 	cease(1)
 	from(0)
 	next("the other", 0)
@@ -227,4 +227,107 @@ func TestWhoReadsAPartitionIsWhoReadsTheFewestOfItsTopic(t *testing.T) {
 		t.Error("another topic begins with who reads the fewest of all")
 	}
 	r.fetchers = nil
+}
+
+func TestWhatIsRevokedIsReadNoMoreWhileItsCallsEnd(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 2)
+	w.produce(0, 5)
+	w.produce(1, 10)
+	j := newJournal()
+	release := make(chan struct{})
+	r := w.run(w.config(), func(ctx context.Context, m *stepwell.Message, tk Ticket) Outcome {
+		if m.Origin.Partition == 1 {
+			<-release
+		}
+		return j.settleAll(ctx, m, tk)
+	})
+	eventually(t, "one is at work, the rest waits", func() bool { return r.Status().InFlight == 10 && j.count() == 5 })
+	other := r.lookup(topicPartition{w.topic, 1})
+	if other.fetcher.member {
+		t.Fatal("the group's member reads both")
+	}
+	revoked := make(chan struct{})
+	go func() {
+		defer close(revoked)
+		r.onRevoked(t.Context(), nil, map[string][]int32{w.topic: {1}})
+	}()
+	<-other.halted
+	w.produce(1, 100)
+	w.produce(0, 100)
+	eventually(t, "the other partition goes on", func() bool { return j.count() == 105 })
+	if n := r.Status().InFlight; n != 10 {
+		t.Errorf("%d in flight", n)
+	}
+	close(release)
+	<-revoked
+	eventually(t, "what was at work is committed", func() bool { return w.committed()[1] == 1 })
+	if r.lookup(topicPartition{w.topic, 1}) != nil {
+		t.Error("it is still ours")
+	}
+}
+
+func TestARevokeThatMeetsACutGivesUpWhatReplacedThePartition(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	r, tp := lone(t, func(context.Context, *stepwell.Message, Ticket) Outcome {
+		<-release
+		return Settled
+	})
+	p := r.assign(tp, nil)
+	p.begin(position{0, -1}, false)
+	r.receive(tp, records(0, 5), [16]byte{})
+	eventually(t, "it is at work", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.running == 1 })
+	revoked := make(chan struct{})
+	go func() {
+		defer close(revoked)
+		r.onRevoked(t.Context(), nil, map[string][]int32{tp.topic: {tp.partition}})
+	}()
+	<-p.halted
+	if r.rewound(p, position{2, -1}) == nil {
+		t.Fatal("nothing replaces it")
+	}
+	close(release)
+	<-revoked
+	if now := r.lookup(tp); now != nil {
+		t.Errorf("still ours, from %d", now.position())
+	}
+}
+
+func TestATopicMadeAnewThatOnlyAnotherFetcherFoundIsCommitted(t *testing.T) {
+	t.Parallel()
+	each(t, 1, func(t *testing.T, w *world) {
+		first := "a-" + w.topic
+		w.create(first, 1)
+		w.produce(0, 20)
+		cfg, j := w.config(), newJournal()
+		cfg.Topics = []string{first, w.topic}
+		r := w.run(cfg, j.settleAll)
+		eventually(t, "20 calls", func() bool { return j.count() == 20 && w.committed()[0] == 20 })
+		tp := topicPartition{w.topic, 0}
+		other := r.lookup(tp).fetcher
+		if other.member {
+			t.Fatal("the group's member reads both")
+		}
+		ours := map[string][]int32{w.topic: {0}}
+		r.onLost(t.Context(), nil, ours)
+		if _, err := w.admin.DeleteTopics(t.Context(), w.topic); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it can be made anew", func() bool {
+			got, err := w.admin.CreateTopic(t.Context(), 1, 1, nil, w.topic)
+			return err == nil && got.Err == nil
+		})
+		fresh := newProducer(t, w)
+		for range 30 {
+			fresh(0)
+		}
+		other.client.PurgeTopicsFromConsuming(w.topic) // as one that never knew the old topic
+		r.onAssigned(t.Context(), nil, ours)
+		if _, err := r.adjust(t.Context(), map[string]map[int32]kgo.Offset{w.topic: {0: kgo.NewOffset().AtStart()}}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "30 more calls", func() bool { return j.count() >= 50 })
+		within(t, 90*time.Second, "all is committed", func() bool { return w.committed()[0] == 30 })
+	})
 }

@@ -15,6 +15,9 @@ const (
 	adaptAfter = 1 << 20
 )
 
+// firstFetchOf is what each of so many clients asks for before anything is known of the data.
+func firstFetchOf(clients int) int32 { return int32(max(firstFetch/clients, leastFetch)) }
+
 // fetchSize adapts how much is asked for in one fetch to the memory it takes once it is unpacked: the brokers count compressed
 // bytes, and data may be compressed a hundredfold.
 //

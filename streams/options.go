@@ -25,8 +25,8 @@ func (r *Reader) fetchOptions(life context.Context, number int) []kgo.Opt {
 		kgo.WithContext(life),
 		kgo.WithHooks(fetchMeter{r.fetchSize, number}),
 		kgo.WithPools(&r.records),
-		kgo.FetchMaxBytes(firstFetch),
-		kgo.FetchMaxPartitionBytes(firstFetch),
+		kgo.FetchMaxBytes(firstFetchOf(c.Fetchers)),
+		kgo.FetchMaxPartitionBytes(firstFetchOf(c.Fetchers)),
 		// No commit: see adjust. An expired one: the earliest record left, never the end, which would skip everything silently.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),

@@ -145,6 +145,22 @@ func (p *partition) predecessor() *partition {
 	return p.before
 }
 
+// stems says whether p is q, or what replaced it when the log was cut.
+func (p *partition) stems(q *partition) bool {
+	for ; p != nil; p = p.replacedOne() {
+		if p == q {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *partition) replacedOne() *partition {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.replaced
+}
+
 // cancel ends the context of running handlers.
 func (p *partition) cancel(cause error) {
 	for q := p; q != nil; q = q.predecessor() {

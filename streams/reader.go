@@ -44,7 +44,8 @@ type Config struct {
 	// times WindowMessages.
 	WindowSpan int
 	// Fetchers are the clients that read partitions side by side; each has one fetch under way with each broker. The first is the group's member, so
-	// that there is one for the group whatever this says. Default: 2, at most WindowMessages.
+	// that there is one for the group whatever this says. One that waits for a first record keeps a place of the window free for it, so there are no more
+	// than an eighth of WindowMessages or WindowSpan. Default: 2.
 	Fetchers int
 	// SessionTimeout, HeartbeatInterval and RebalanceTimeout are those of the group. Defaults: 10 s, 3 s (but at most a third
 	// of the session), 60 s.
@@ -52,6 +53,9 @@ type Config struct {
 	// RevokeTimeout is how long running handlers may take to finish when their partition is revoked. Default: half the
 	// rebalance time-out, and it must be below that.
 	RevokeTimeout time.Duration
+	// LeaveTimeout is how long a stop may take once its work context is over and the handlers have returned: two thirds for the last commit, which
+	// waits for a join that is under way, one third to leave the group. Default: 3 s.
+	LeaveTimeout time.Duration
 	// GroupProtocol is classic (the default: cooperative-sticky) or consumer (KIP-848).
 	GroupProtocol string
 	// Kafka is how to reach the cluster.
@@ -166,12 +170,13 @@ func (c Config) withDefaults() (Config, error) {
 	c.WindowMessages = cmp.Or(c.WindowMessages, 10_000)
 	c.WindowBytes = cmp.Or(c.WindowBytes, 64<<20)
 	c.WindowSpan = cmp.Or(c.WindowSpan, 100*c.WindowMessages)
-	c.Fetchers = min(cmp.Or(c.Fetchers, 2), c.WindowMessages)
+	c.Fetchers = min(cmp.Or(c.Fetchers, 2), max(1, min(c.WindowMessages, c.WindowSpan)/8))
 	c.Concurrency = cmp.Or(c.Concurrency, 16)
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, 10*time.Second)
 	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, min(3*time.Second, c.SessionTimeout/3))
 	c.RebalanceTimeout = cmp.Or(c.RebalanceTimeout, 60*time.Second)
 	c.RevokeTimeout = cmp.Or(c.RevokeTimeout, c.RebalanceTimeout/2)
+	c.LeaveTimeout = cmp.Or(c.LeaveTimeout, 3*time.Second)
 	c.GroupProtocol = cmp.Or(c.GroupProtocol, "classic")
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

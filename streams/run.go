@@ -8,12 +8,6 @@ import (
 	"time"
 )
 
-const (
-	// lastCommitTimeout and leaveTimeout bound what is done when the work context is over.
-	lastCommitTimeout = 2 * time.Second
-	leaveTimeout      = time.Second
-)
-
 // Run reads until stop ends. Then it fetches no more, waits for the calls that run and for what is pending while work lives, commits,
 // leaves the group and returns nil. When work ends, running calls are cancelled with its cause, and what is settled by then is
 // still committed; that takes a few seconds at most. An error means that the group refuses us for good, or that a handler did
@@ -83,12 +77,12 @@ func (r *Reader) wind(work context.Context) error {
 
 // leave commits a last time, gives everything up and leaves the group.
 func (r *Reader) leave(work context.Context) error {
-	limit, cancel := lastingAfter(r.life, work, lastCommitTimeout)
+	limit, cancel := lastingAfter(r.life, work, r.cfg.LeaveTimeout*2/3)
 	part(r.all())
 	r.commits.commit(limit, r.all())
 	cancel()
-	r.drop(r.all(), shutdownCause(work))
-	limit, cancel = lastingAfter(r.life, work, leaveTimeout)
+	r.gate.change(func() { r.dropAll(r.all(), shutdownCause(work)) }) // the clients need not be told, they end
+	limit, cancel = lastingAfter(r.life, work, r.cfg.LeaveTimeout/3)
 	defer cancel()
 	_ = r.client.LeaveGroupContext(limit) // a member that cannot leave is out after its session
 	r.closeFetchers()

@@ -203,7 +203,11 @@ func (r *Reader) commitStart(ctx context.Context, admin *kadm.Client, topics []s
 	if missing == 0 {
 		return nil
 	}
-	err = r.commits.send(ctx, offsets, func(topicPartition) (string, bool) { return "", true }, func(topicPartition) { missing-- })
+	err = r.commits.send(ctx, offsets, func(topicPartition) (string, bool) { return "", true }, func(_ topicPartition, err error) {
+		if err == nil {
+			missing--
+		}
+	})
 	if err == nil && missing > 0 {
 		err = fmt.Errorf("%d partitions were not committed", missing)
 	}

@@ -205,3 +205,28 @@ func TestACommitThatHangsStopsNeitherReadingNorHandling(t *testing.T) {
 	close(release)
 	eventually(t, "all is committed", func() bool { return w.committed()[0] == 110 })
 }
+
+func TestALastCommitThatHangsHoldsAStopUpForTheTimeToLeaveAlone(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 1)
+	w.produce(0, 10)
+	stuck, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	w.fake.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+		once.Do(func() {
+			close(stuck)
+			w.fake.SleepControl(func() { <-release })
+		})
+		return nil, nil, false
+	})
+	cfg, j := w.config(), newJournal()
+	cfg.LeaveTimeout = 10 * time.Millisecond
+	r := w.run(cfg, j.settleAll)
+	<-stuck // the last commit waits for this one
+	r.stop()
+	r.kill(nil)
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	close(release) // only now
+}

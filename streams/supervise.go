@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -116,6 +117,8 @@ func (r *Reader) healTopic(topic string) {
 		}
 	}
 	r.drop(parts, ErrLost)
-	r.client.PurgeTopicsFromConsuming(topic)
+	for _, f := range slices.Backward(r.fetchers) { // the member last: what it is given then is read anew by all
+		f.client.PurgeTopicsFromConsuming(topic)
+	}
 	r.client.AddConsumeTopics(topic)
 }
