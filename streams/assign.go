@@ -237,7 +237,7 @@ func (r *Reader) all() []*partition {
 func (r *Reader) isOurs(p *partition) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.owned[p.topicPartition] == p
+	return p != nil && r.owned[p.topicPartition] == p
 }
 
 // isReadBy says whether tp is ours, and f reads it.

@@ -26,17 +26,16 @@ var errNothing = errors.New("nothing to commit")
 
 // committer sends commits, one at a time: when a revoke has its turn, no older commit of its partitions is under way.
 type committer struct {
-	r    *Reader
-	turn chan struct{}
-	now  chan struct{} // readable when a commit is not to wait for the next tick
-	door chan struct{} // readable when the room has opened
-	room int           // for metadata; who has the turn has it
-	// refused is since when commits of a topic that is ours are refused since the topic has another id. Who has the turn has it.
-	refused map[string]time.Time
+	r       *Reader
+	turn    chan struct{}
+	now     chan struct{}        // readable when a commit is not to wait for the next tick
+	door    chan struct{}        // readable when the room has opened
+	room    int                  // for metadata; who has the turn has it
+	refused map[string]rejection // by topic; who has the turn has it
 }
 
 func newCommitter(r *Reader) *committer {
-	return &committer{r: r, turn: make(chan struct{}, 1), now: make(chan struct{}, 1), door: make(chan struct{}, 1), room: beyondLimit, refused: map[string]time.Time{}}
+	return &committer{r: r, turn: make(chan struct{}, 1), now: make(chan struct{}, 1), door: make(chan struct{}, 1), room: beyondLimit, refused: map[string]rejection{}}
 }
 
 // run commits what is dirty until ctx ends. Never the poll loop: a commit may hang for half a minute.
@@ -103,7 +102,7 @@ func (c *committer) commit(ctx context.Context, parts []*partition) {
 			delete(c.refused, tp.topic)
 			s.p.stored(s.checkpoint)
 		case ok && errors.Is(err, kerr.UnknownTopicID) && c.r.isOurs(s.p):
-			c.refuse(tp.topic)
+			c.refuse(s.p)
 		}
 	})
 	if errors.Is(err, kerr.OffsetMetadataTooLarge) {
@@ -116,16 +115,21 @@ func (c *committer) commit(ctx context.Context, parts []*partition) {
 	}
 }
 
+// rejection is since when the commits of a partition that is ours are refused, the topic having another id.
+type rejection struct {
+	p     *partition
+	since time.Time
+}
+
 // refuse asks to look for a topic anew that has had another id for a while. The group's member does not notice by itself what other fetchers read
 // well, having found the new topic; a topic that was just made has an unknown id for a moment.
-func (c *committer) refuse(topic string) {
-	since, known := c.refused[topic]
-	switch {
-	case !known:
-		c.refused[topic] = time.Now()
-	case time.Since(since) > refusedFor:
-		delete(c.refused, topic)
-		c.r.askToHeal(topic)
+func (c *committer) refuse(p *partition) {
+	switch was := c.refused[p.topic]; {
+	case !c.r.isOurs(was.p):
+		c.refused[p.topic] = rejection{p, time.Now()}
+	case time.Since(was.since) > refusedFor:
+		delete(c.refused, p.topic)
+		c.r.heal.ask(p.topic)
 	}
 }
 

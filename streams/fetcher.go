@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -23,6 +24,9 @@ type fetcher struct {
 	average averageSize
 	// reading is what a fetcher that is no member was told to read, by topic.
 	reading map[string]map[int32]bool
+
+	mu   sync.Mutex
+	idle map[string]time.Time // topics of which nothing is read, and since when
 }
 
 // openFetchers makes the clients. The group's member may be given partitions before this returns: what it tells us waits at the gate.
@@ -42,7 +46,7 @@ func (r *Reader) openFetchers(life context.Context) (err error) {
 }
 
 func (r *Reader) openFetcher(life context.Context, number int) (err error) {
-	f := &fetcher{member: number == 0, reading: map[string]map[int32]bool{}}
+	f := &fetcher{member: number == 0, reading: map[string]map[int32]bool{}, idle: map[string]time.Time{}}
 	options := r.options(life)
 	if !f.member {
 		options = r.fetchOptions(life, number)
@@ -75,7 +79,10 @@ func (r *Reader) updateFetches(whole, partition int32) {
 
 // read begins at these offsets, but for what is read already.
 func (f *fetcher) read(offsets map[string]map[int32]kgo.Offset) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for topic, parts := range offsets {
+		delete(f.idle, topic)
 		if f.reading[topic] == nil {
 			f.reading[topic] = map[int32]bool{}
 		}
@@ -89,7 +96,7 @@ func (f *fetcher) read(offsets map[string]map[int32]kgo.Offset) {
 	f.client.AddConsumePartitions(offsets)
 }
 
-// cease drops what is buffered of the partitions as well. The client keeps what it knows of their topic until [Reader.healTopic]: to forget it would
+// cease drops what is buffered of the partitions as well. The client keeps what it knows of their topic for now: to forget it would
 // wait for a request for metadata that is under way, which takes long when brokers are away.
 func (f *fetcher) cease(parts []topicPartition) {
 	gone := map[string][]int32{}
@@ -99,9 +106,31 @@ func (f *fetcher) cease(parts []topicPartition) {
 			gone[tp.topic] = append(gone[tp.topic], tp.partition)
 		}
 	}
-	if len(gone) > 0 {
-		f.client.RemoveConsumePartitions(gone)
+	if len(gone) == 0 {
+		return
 	}
+	f.client.RemoveConsumePartitions(gone)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for topic := range gone {
+		if len(f.reading[topic]) == 0 {
+			delete(f.reading, topic)
+			f.idle[topic] = time.Now()
+		}
+	}
+}
+
+// idleSince returns, once, the topics of which nothing has been read since then.
+func (f *fetcher) idleSince(then time.Time) (topics []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for topic, at := range f.idle {
+		if at.Before(then) {
+			topics = append(topics, topic)
+			delete(f.idle, topic)
+		}
+	}
+	return topics
 }
 
 // fetcherOf chooses who reads a partition: who reads the fewest of its topic, then the fewest of all. Only with Reader.mu.

@@ -149,7 +149,7 @@ func TestAFetcherThatBeginsAnewBringsNothingOfBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	f := &fetcher{client: client, reading: map[string]map[int32]bool{}}
+	f := &fetcher{client: client, reading: map[string]map[int32]bool{}, idle: map[string]time.Time{}}
 	from := func(parts ...int32) {
 		offsets := map[string]map[int32]kgo.Offset{w.topic: {}}
 		for _, p := range parts {
@@ -330,4 +330,34 @@ func TestATopicMadeAnewThatOnlyAnotherFetcherFoundIsCommitted(t *testing.T) {
 		eventually(t, "30 more calls", func() bool { return j.count() >= 50 })
 		within(t, 90*time.Second, "all is committed", func() bool { return w.committed()[0] == 30 })
 	})
+}
+
+func TestAFetcherForgetsATopicOfWhichItReadsNothingAndFindsItAgain(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 2)
+	j := newJournal()
+	r := w.run(w.config(), j.settleAll)
+	w.produce(1, 10)
+	eventually(t, "10 calls", func() bool { return j.count() == 10 && w.committed()[1] == 10 })
+	ours := map[string][]int32{w.topic: {1}}
+	other := r.lookup(topicPartition{w.topic, 1}).fetcher
+	if other.member {
+		t.Fatal("the group's member reads both")
+	}
+	r.onLost(t.Context(), nil, ours)
+	r.forgetIdle(time.Now()) // not for long
+	if len(other.client.GetConsumeTopics()) != 1 {
+		t.Error("it has forgotten at once")
+	}
+	r.forgetIdle(time.Now().Add(2 * idleTopic))
+	if topics := other.client.GetConsumeTopics(); len(topics) != 0 {
+		t.Errorf("it remembers %v", topics)
+	}
+	r.onAssigned(t.Context(), nil, ours)
+	if _, err := r.adjust(t.Context(), map[string]map[int32]kgo.Offset{w.topic: {1: kgo.NewOffset().At(10)}}); err != nil {
+		t.Fatal(err)
+	}
+	r.forgetIdle(time.Now().Add(2 * idleTopic))
+	w.produce(1, 10)
+	eventually(t, "10 more calls", func() bool { return j.count() == 20 })
 }

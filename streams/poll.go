@@ -151,21 +151,13 @@ func (r *Reader) trouble(from *fetcher, tp topicPartition, err error) error {
 		return nil
 	case errors.Is(err, kerr.UnknownTopicID), tp.topic != "" && !kerr.IsRetriable(err):
 		// The first is a topic that was deleted and made anew. With the others the client has given the partition up.
-		r.askToHeal(tp.topic)
+		r.heal.ask(tp.topic)
 	}
 	r.status.trouble(tp, err)
 	if errors.Is(err, kerr.InvalidSessionTimeout) || errors.Is(err, kerr.FencedInstanceID) {
 		return r.status.explain(tp, err)
 	}
 	return nil
-}
-
-// askToHeal does not wait: who sees the trouble sees it again.
-func (r *Reader) askToHeal(topic string) {
-	select {
-	case r.heal <- topic:
-	default:
-	}
 }
 
 // cut handles a log that is not what it was when we read it.

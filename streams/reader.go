@@ -53,8 +53,8 @@ type Config struct {
 	// RevokeTimeout is how long running handlers may take to finish when their partition is revoked. Default: half the
 	// rebalance time-out, and it must be below that.
 	RevokeTimeout time.Duration
-	// LeaveTimeout is how long a stop may take once its work context is over and the handlers have returned: two thirds for the last commit, which
-	// waits for a join that is under way, one third to leave the group. Default: 3 s.
+	// LeaveTimeout is how long the last commit and leaving the group may take once the work context of a stop is over: two thirds for the commit,
+	// which waits for a join that is under way, one third to leave, which has the whole time while work lives. Default: 3 s.
 	LeaveTimeout time.Duration
 	// GroupProtocol is classic (the default: cooperative-sticky) or consumer (KIP-848).
 	GroupProtocol string
@@ -125,7 +125,7 @@ type Reader struct {
 	fetchers []*fetcher
 	client   *kgo.Client     // of the first: the group's member
 	life     context.Context // ends when everything else has
-	heal     chan string
+	heal     *healer
 
 	workers sync.WaitGroup
 	mu      sync.Mutex
@@ -151,7 +151,7 @@ func New(cfg Config, handle Handle) (*Reader, error) {
 	r := &Reader{
 		cfg: cfg, handle: handle, begin: begin, log: cfg.Logger, count: cfg.Telemetry,
 		gate: newGate(), pause: newPause(), load: newLoad(cfg.WindowMessages, cfg.WindowBytes, cfg.WindowSpan), seed: maphash.MakeSeed(), number: newLife(),
-		owned: map[topicPartition]*partition{}, memory: newMemory(), heal: make(chan string, 1),
+		owned: map[topicPartition]*partition{}, memory: newMemory(), heal: newHealer(),
 	}
 	r.status = newStatus(cfg)
 	r.fetchSize = newFetchSize(cfg.WindowBytes, cfg.WindowMessages, r.updateFetches)

@@ -53,6 +53,7 @@ func (r *Reader) Run(stop, work context.Context) error {
 
 	err := r.wind(work)
 	stopCommitting()
+	r.commitLast(work)
 	rest.Wait()
 	err = errors.Join(err, r.leave(work))
 	if fatal := new(fatalError); errors.As(cause, &fatal) {
@@ -75,15 +76,22 @@ func (r *Reader) wind(work context.Context) error {
 	return nil
 }
 
-// leave commits a last time, gives everything up and leaves the group.
-func (r *Reader) leave(work context.Context) error {
+// commitLast commits what is settled by now.
+func (r *Reader) commitLast(work context.Context) {
 	limit, cancel := lastingAfter(r.life, work, r.cfg.LeaveTimeout*2/3)
+	defer cancel()
 	part(r.all())
 	r.commits.commit(limit, r.all())
-	cancel()
-	r.gate.change(func() { r.dropAll(r.all(), shutdownCause(work)) }) // the clients need not be told, they end
-	limit, cancel = lastingAfter(r.life, work, r.cfg.LeaveTimeout/3)
+}
+
+// leave gives everything up and leaves the group. It does not wait long for a join that is under way, even where there is time: others may hold that
+// up for as long as their handlers take.
+func (r *Reader) leave(work context.Context) error {
+	r.gate.change(func() { r.dropAll(r.all(), shutdownCause(work)) }) // what the clients read counts no more, and they end
+	limit, cancel := context.WithTimeout(r.life, r.cfg.LeaveTimeout)
 	defer cancel()
+	limit, end := lastingAfter(limit, work, r.cfg.LeaveTimeout/3)
+	defer end()
 	_ = r.client.LeaveGroupContext(limit) // a member that cannot leave is out after its session
 	r.closeFetchers()
 	r.crew.close()

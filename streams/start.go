@@ -203,9 +203,12 @@ func (r *Reader) commitStart(ctx context.Context, admin *kadm.Client, topics []s
 	if missing == 0 {
 		return nil
 	}
-	err = r.commits.send(ctx, offsets, func(topicPartition) (string, bool) { return "", true }, func(_ topicPartition, err error) {
-		if err == nil {
+	err = r.commits.send(ctx, offsets, func(topicPartition) (string, bool) { return "", true }, func(tp topicPartition, err error) {
+		switch {
+		case err == nil:
 			missing--
+		case errors.Is(err, kerr.UnknownTopicID): // of a topic that was made anew and that nobody here reads
+			r.heal.ask(tp.topic)
 		}
 	})
 	if err == nil && missing > 0 {

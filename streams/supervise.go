@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -16,29 +15,30 @@ const (
 	lookTimeout  = 5 * time.Second
 	// idleAfter is how long nothing may have been read, nor asked and answered well, until the cluster is asked how it is.
 	idleAfter = 10 * time.Second
-	// healInterval is the least time between two attempts to make the client read a topic again.
-	healInterval = 30 * time.Second
 )
 
 // supervise looks after what polling does not tell: it is silent about a wrong password, an unreachable broker, a missing topic.
 func (r *Reader) supervise(ctx context.Context) {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
-	healed := map[string]time.Time{}
 	r.look(ctx)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case topic := <-r.heal:
-			if time.Since(healed[topic]) > healInterval {
-				healed[topic] = time.Now()
-				r.healTopic(topic)
-			}
+		case <-r.heal.asked:
 		case <-tick.C:
+			r.forgetIdle(time.Now())
 			if r.status.sinceWell() > idleAfter {
 				r.look(ctx)
 			}
+		}
+		for _, topic := range r.heal.due(time.Now()) {
+			if ctx.Err() != nil {
+				return
+			}
+			r.healTopic(topic)
+			r.heal.done(topic, time.Now())
 		}
 	}
 }
@@ -104,21 +104,4 @@ func (r *Reader) seeEnds(ctx context.Context) {
 			p.sawEnd(end.Offset)
 		}
 	}
-}
-
-// healTopic makes the client forget a topic and find it again. It is how a topic that was deleted and made anew is read: the client
-// holds on to the old one for ever. Ours is dropped first, lest old offsets are committed for the new topic.
-func (r *Reader) healTopic(topic string) {
-	r.log.Warn("a topic cannot be read, perhaps it was made anew: looking for it again", "stream", r.cfg.Stream, "topic", topic)
-	var parts []*partition
-	for _, p := range r.all() {
-		if p.topic == topic {
-			parts = append(parts, p)
-		}
-	}
-	r.drop(parts, ErrLost)
-	for _, f := range slices.Backward(r.fetchers) { // the member last: what it is given then is read anew by all
-		f.client.PurgeTopicsFromConsuming(topic)
-	}
-	r.client.AddConsumeTopics(topic)
 }

@@ -1,0 +1,101 @@
+package streams
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// healInterval is the least time between two attempts to make the clients read a topic again.
+	healInterval = 30 * time.Second
+	// idleTopic is how long a fetcher remembers a topic of which it reads nothing.
+	idleTopic = 30 * time.Second
+)
+
+// healer remembers which topics are to be looked for anew. An ask is kept until its topic's turn: some errors are told once.
+type healer struct {
+	asked chan struct{}
+
+	mu     sync.Mutex
+	wanted map[string]bool
+	healed map[string]time.Time
+}
+
+func newHealer() *healer {
+	return &healer{asked: make(chan struct{}, 1), wanted: map[string]bool{}, healed: map[string]time.Time{}}
+}
+
+// ask does not wait.
+func (h *healer) ask(topic string) {
+	h.mu.Lock()
+	h.wanted[topic] = true
+	h.mu.Unlock()
+	select {
+	case h.asked <- struct{}{}:
+	default:
+	}
+}
+
+// due returns the topics whose turn it is.
+func (h *healer) due(now time.Time) (topics []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, topic := range slices.Sorted(maps.Keys(h.wanted)) {
+		if at, ok := h.healed[topic]; !ok || now.Sub(at) > healInterval {
+			topics = append(topics, topic)
+		}
+	}
+	return topics
+}
+
+// done drops what was asked until now: it was about what the clients knew before.
+func (h *healer) done(topic string, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.wanted, topic)
+	maps.DeleteFunc(h.healed, func(_ string, at time.Time) bool { return now.Sub(at) > healInterval })
+	h.healed[topic] = now
+}
+
+// healTopic makes the clients forget a topic and find it again. It is how a topic that was deleted and made anew is read: a client
+// holds on to the old one for ever. Ours is dropped first, lest old offsets are committed for the new topic. The group's member comes last: what
+// it is given of the topic then, all read anew.
+func (r *Reader) healTopic(topic string) {
+	r.log.Warn("a topic cannot be read, perhaps it was made anew: looking for it again", "stream", r.cfg.Stream, "topic", topic)
+	var parts []*partition
+	for _, p := range r.all() {
+		if p.topic == topic {
+			parts = append(parts, p)
+		}
+	}
+	r.drop(parts, ErrLost)
+	var others sync.WaitGroup // each may wait for a request for metadata
+	for _, f := range r.fetchers {
+		if !f.member {
+			others.Go(func() { f.client.PurgeTopicsFromConsuming(topic) })
+		}
+	}
+	others.Wait()
+	r.client.PurgeTopicsFromConsuming(topic)
+	r.client.AddConsumeTopics(topic)
+}
+
+// forgetIdle makes fetchers forget topics of which they have read nothing for a while: a client asks for one that was deleted again and again.
+func (r *Reader) forgetIdle(now time.Time) {
+	for _, f := range r.fetchers {
+		topics := f.idleSince(now.Add(-idleTopic))
+		if len(topics) == 0 {
+			continue
+		}
+		f.client.PurgeTopicsFromConsuming(topics...)
+		r.gate.change(func() {
+			for _, topic := range topics {
+				if len(f.reading[topic]) > 0 { // it was told to read it meanwhile, and has forgotten that
+					r.heal.ask(topic)
+				}
+			}
+		})
+	}
+}
