@@ -9,15 +9,11 @@ import (
 func marks() []scenario {
 	var all []scenario
 	for _, mark := range []string{
-		"publish", "published", "confirmed", "parked", "ack", "acked", "commit", "committed", "shared out",
+		"publish", "published", "confirmed", "parked", "ack", "acked", "commit", "committed",
 	} {
-		most := 40
-		if mark == "shared out" { // once an assignment
-			most = 1
-		}
 		all = append(all, scenario{name: "an actor dies at: " + mark, short: mark == "published", fault: func(r *run) {
 			for range 3 {
-				p := r.dying(mark, 1+r.random.IntN(most))
+				p := r.dying(mark, 1+r.random.IntN(40))
 				if !p.died(40 * time.Second) {
 					r.complain("the actor never came to the mark %s", mark)
 					p.leave()
@@ -28,7 +24,29 @@ func marks() []scenario {
 	for _, mark := range []string{"walk held", "walk published", "walk confirmed", "walk acked", "walk closed"} {
 		all = append(all, scenario{name: "an actor dies at: " + mark, fault: func(r *run) { dieInWalk(r, mark) }})
 	}
-	return append(all, scenario{name: "an actor dies at: peek answered", fault: dieAfterPeek})
+	return append(all,
+		scenario{name: "an actor dies at: peek answered", fault: dieAfterPeek},
+		scenario{name: "an actor dies at: shared out", fault: dieWhenSharedOut})
+}
+
+// dieWhenSharedOut kills all actors, three times, and starts one that dies when it has told its second client of Kafka what to read: alone it is given
+// enough for both.
+func dieWhenSharedOut(r *run) {
+	for range 3 {
+		n := len(r.actors)
+		for len(r.actors) > 0 {
+			r.actors[0].kill()
+		}
+		p := r.dying("shared out", 1)
+		if !p.died(40 * time.Second) {
+			r.complain("the actor never came to the mark shared out")
+			p.leave()
+		}
+		for range n {
+			r.spawn()
+		}
+		r.sometime(5 * time.Second)
+	}
 }
 
 // dieAfterPeek looks into the dead set by an actor that dies while it still holds what it showed, three times.
