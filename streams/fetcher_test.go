@@ -236,7 +236,9 @@ func TestWhatIsRevokedIsReadNoMoreWhileItsCallsEnd(t *testing.T) {
 	w.produce(1, 10)
 	j := newJournal()
 	release := make(chan struct{})
-	r := w.run(w.config(), func(ctx context.Context, m *stepwell.Message, tk Ticket) Outcome {
+	cfg := w.config()
+	cfg.Fetchers = 2
+	r := w.run(cfg, func(ctx context.Context, m *stepwell.Message, tk Ticket) Outcome {
 		if m.Origin.Partition == 1 {
 			<-release
 		}
@@ -301,7 +303,7 @@ func TestATopicMadeAnewThatOnlyAnotherFetcherFoundIsCommitted(t *testing.T) {
 		w.create(first, 1)
 		w.produce(0, 20)
 		cfg, j := w.config(), newJournal()
-		cfg.Topics = []string{first, w.topic}
+		cfg.Topics, cfg.Fetchers = []string{first, w.topic}, 2
 		r := w.run(cfg, j.settleAll)
 		eventually(t, "20 calls", func() bool { return j.count() == 20 && w.committed()[0] == 20 })
 		tp := topicPartition{w.topic, 0}
@@ -335,8 +337,9 @@ func TestATopicMadeAnewThatOnlyAnotherFetcherFoundIsCommitted(t *testing.T) {
 func TestAFetcherForgetsATopicOfWhichItReadsNothingAndFindsItAgain(t *testing.T) {
 	t.Parallel()
 	w := fakeWorld(t, 2)
-	j := newJournal()
-	r := w.run(w.config(), j.settleAll)
+	cfg, j := w.config(), newJournal()
+	cfg.Fetchers = 2
+	r := w.run(cfg, j.settleAll)
 	w.produce(1, 10)
 	eventually(t, "10 calls", func() bool { return j.count() == 10 && w.committed()[1] == 10 })
 	ours := map[string][]int32{w.topic: {1}}

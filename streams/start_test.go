@@ -302,8 +302,9 @@ func TestATopicDeletedAndMadeAnewIsReadFromItsStart(t *testing.T) {
 	each(t, 2, func(t *testing.T, w *world) { // one of the group's member, one of another fetcher
 		w.produce(0, 20)
 		w.produce(1, 20)
-		j := newJournal()
-		r := w.run(w.config(), j.settleAll)
+		cfg, j := w.config(), newJournal()
+		cfg.Fetchers = 2
+		r := w.run(cfg, j.settleAll)
 		eventually(t, "40 calls", func() bool { return j.count() == 40 && w.committed()[0] == 20 && w.committed()[1] == 20 })
 		if _, err := w.admin.DeleteTopics(t.Context(), w.topic); err != nil {
 			t.Fatal(err)
