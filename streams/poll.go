@@ -149,7 +149,7 @@ func (r *Reader) trouble(from *fetcher, tp topicPartition, err error) error {
 			r.cut(tp, cut)
 		}
 		return nil
-	case errors.Is(err, kerr.UnknownTopicID), tp.topic != "" && !kerr.IsRetriable(err):
+	case tp.topic != "" && (errors.Is(err, kerr.UnknownTopicID) || !kerr.IsRetriable(err)):
 		// The first is a topic that was deleted and made anew. With the others the client has given the partition up.
 		r.heal.ask(tp.topic)
 	}

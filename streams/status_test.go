@@ -188,15 +188,7 @@ func TestACommitThatHangsStopsNeitherReadingNorHandling(t *testing.T) {
 	t.Parallel()
 	w := fakeWorld(t, 1)
 	w.produce(0, 10)
-	stuck, release := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	w.fake.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
-		once.Do(func() {
-			close(stuck)
-			w.fake.SleepControl(func() { <-release })
-		})
-		return nil, nil, false
-	})
+	stuck, release := w.hangCommit()
 	j := newJournal()
 	w.run(w.config(), j.settleAll)
 	<-stuck
@@ -210,15 +202,7 @@ func TestALastCommitThatHangsHoldsAStopUpForTheTimeToLeaveAlone(t *testing.T) {
 	t.Parallel()
 	w := fakeWorld(t, 1)
 	w.produce(0, 10)
-	stuck, release := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	w.fake.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
-		once.Do(func() {
-			close(stuck)
-			w.fake.SleepControl(func() { <-release })
-		})
-		return nil, nil, false
-	})
+	stuck, release := w.hangCommit()
 	cfg, j := w.config(), newJournal()
 	cfg.LeaveTimeout = 10 * time.Millisecond
 	r := w.run(cfg, j.settleAll)
@@ -229,4 +213,18 @@ func TestALastCommitThatHangsHoldsAStopUpForTheTimeToLeaveAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(release) // only now
+}
+
+// hangCommit makes the fake broker answer the first commit when release is closed; stuck is closed when it has come.
+func (w *world) hangCommit() (stuck, release chan struct{}) {
+	stuck, release = make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	w.fake.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+		once.Do(func() {
+			close(stuck)
+			w.fake.SleepControl(func() { <-release })
+		})
+		return nil, nil, false
+	})
+	return stuck, release
 }
