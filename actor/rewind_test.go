@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -47,15 +48,9 @@ func TestARecordOfATopicMadeAnewIsRetriedThoughItsOffsetWasSettledBefore(t *test
 		w.produce(values("x")...)
 		eventually(t, "it failed, was retried and is committed", func() bool { return c.of("x", 1) > 0 && c.of("x", 2) > 0 && w.committed() == 1 })
 		r.queuesEmpty()
-		admin := kadm.NewClient(w.client)
-		if _, err := admin.DeleteTopics(t.Context(), w.topic); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "it can be made anew", func() bool {
-			made, err := admin.CreateTopic(t.Context(), 4, -1, nil, w.topic)
-			return err == nil && made.Err == nil
-		})
-		if err := testbroker.AwaitTopic(t.Context(), w.client, w.topic, 4); err != nil {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if err := testbroker.RemakeTopic(ctx, w.client, w.topic, 4); err != nil {
 			t.Fatal(err)
 		}
 		w.client.PurgeTopicsFromClient(w.topic)

@@ -313,13 +313,7 @@ func TestATopicMadeAnewThatOnlyAnotherFetcherFoundIsCommitted(t *testing.T) {
 		}
 		ours := map[string][]int32{w.topic: {0}}
 		r.onLost(t.Context(), nil, ours)
-		if _, err := w.admin.DeleteTopics(t.Context(), w.topic); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "it can be made anew", func() bool {
-			got, err := w.admin.CreateTopic(t.Context(), 1, 1, nil, w.topic)
-			return err == nil && got.Err == nil
-		})
+		w.remake(1)
 		fresh := newProducer(t, w)
 		for range 30 {
 			fresh(0)

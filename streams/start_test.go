@@ -306,13 +306,7 @@ func TestATopicDeletedAndMadeAnewIsReadFromItsStart(t *testing.T) {
 		cfg.Fetchers = 2
 		r := w.run(cfg, j.settleAll)
 		eventually(t, "40 calls", func() bool { return j.count() == 40 && w.committed()[0] == 20 && w.committed()[1] == 20 })
-		if _, err := w.admin.DeleteTopics(t.Context(), w.topic); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "it can be made anew", func() bool {
-			got, err := w.admin.CreateTopic(t.Context(), 2, 1, nil, w.topic)
-			return err == nil && got.Err == nil
-		})
+		w.remake(2)
 		fresh := newProducer(t, w)
 		for range 30 {
 			fresh(0)

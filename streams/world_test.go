@@ -86,6 +86,16 @@ func (w *world) create(topic string, partitions int32) {
 	}
 }
 
+// remake deletes the topic and makes it anew. All its partitions must have had records.
+func (w *world) remake(partitions int32) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	defer cancel()
+	if err := testbroker.RemakeTopic(ctx, w.client, w.topic, partitions); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // produce appends n records to a partition of the topic; key and value say their number.
 func (w *world) produce(partition int32, n int) {
 	w.t.Helper()
