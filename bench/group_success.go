@@ -13,7 +13,7 @@ import (
 
 const successText = `The success path: a handler that counts. *bare* is a poll loop of franz-go that calls a function for each record and commits by itself, with the client's defaults;
 *tuned* is the same loop with what the actor has: the fetches that its reader comes to (10,000 records, of one partition at most half of that), its pool of records, and its garbage
-collection. The base of an actor is *tuned*, its second base *bare*; that of all others is *bare*. Eight partitions; the records of the real cluster have 1000 keys, those of kfake none.`
+collection, but with one client, where the actor has two that fetch side by side (FETCHERS). The base of an actor is *tuned*, its second base *bare*; that of all others is *bare*. Eight partitions; the records of the real cluster have 1000 keys, those of kfake none.`
 
 func successGroup() group {
 	g := group{name: "success", title: "What a handler call costs", text: successText, columns: slices.Insert(usual(), 2, ofSecond())}

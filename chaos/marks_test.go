@@ -26,7 +26,7 @@ func marks() []scenario {
 	}
 	return append(all,
 		scenario{name: "an actor dies at: peek answered", fault: dieAfterPeek},
-		scenario{name: "an actor dies at: shared out", env: settings{"FETCHERS": "2"}, fault: dieWhenSharedOut})
+		scenario{name: "an actor dies at: shared out", fault: dieWhenSharedOut})
 }
 
 // dieWhenSharedOut kills all actors, three times, and starts one that dies when it has told its second client of Kafka what to read: alone it is given

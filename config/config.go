@@ -120,7 +120,7 @@ type Stream struct {
 	WindowMessages int           `key:"window_messages" default:"10000" doc:"Messages that may be in flight at once; then fetching stops. Where it is not set and CONCURRENCY is above 250: 40 for each call."`
 	WindowBytes    int           `key:"window_bytes" default:"64MiB" unit:"bytes" doc:"Bytes that may be in flight at once; then fetching stops."`
 	WindowSpan     int           `key:"window_span" default:"1000000" doc:"Messages that may be read beyond the oldest that is not done, done ones included; then fetching stops."`
-	Fetchers       int           `key:"fetchers" default:"1" doc:"Kafka clients of one stream that fetch side by side, each a share of the partitions; 1 … 8. A client has one fetch under way with each broker. There are never more than an eighth of WINDOW_MESSAGES."`
+	Fetchers       int           `key:"fetchers" default:"2" doc:"Kafka clients of one stream that fetch side by side, each a share of the partitions; 1 … 8. A client has one fetch under way with each broker. There are never more than an eighth of WINDOW_MESSAGES."`
 	Concurrency    int           `key:"concurrency" default:"16" doc:"Messages of one stream that run at once, first tries and retries together; 1 … 1999. While first tries wait, retries take at most half of it (of 1: every second turn)."`
 	Order          string        `key:"order" default:"key" doc:"Which first tries of a partition run one after another: key (those of one key), partition (all) or none."`
 	CrashLimit     *int          `key:"crash_limit" default:"3" doc:"After so many deaths of the process in a row what was under way runs alone, and what kills it then goes to the dead set; 0 … 100, 0: off."`

@@ -45,7 +45,7 @@ type Config struct {
 	WindowSpan int
 	// Fetchers are the clients that read partitions side by side; each has one fetch under way with each broker. The first is the group's member, so
 	// that there is one for the group whatever this says. One that waits for a first record keeps a place of the window free for it, so there are no more
-	// than an eighth of WindowMessages or WindowSpan. Default: 1.
+	// than an eighth of WindowMessages or WindowSpan. Default: 2.
 	Fetchers int
 	// SessionTimeout, HeartbeatInterval and RebalanceTimeout are those of the group. Defaults: 10 s, 3 s (but at most a third
 	// of the session), 60 s.
@@ -170,7 +170,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.WindowMessages = cmp.Or(c.WindowMessages, 10_000)
 	c.WindowBytes = cmp.Or(c.WindowBytes, 64<<20)
 	c.WindowSpan = cmp.Or(c.WindowSpan, 100*c.WindowMessages)
-	c.Fetchers = min(cmp.Or(c.Fetchers, 1), max(1, min(c.WindowMessages, c.WindowSpan)/8))
+	c.Fetchers = min(cmp.Or(c.Fetchers, 2), max(1, min(c.WindowMessages, c.WindowSpan)/8))
 	c.Concurrency = cmp.Or(c.Concurrency, 16)
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, 10*time.Second)
 	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, min(3*time.Second, c.SessionTimeout/3))
