@@ -38,6 +38,7 @@ func newConfigured(cfg *config.Config, prefix string, retries bool, log *slog.Lo
 		MaxMessageSize: r.MaxMessageSize, PublishWindow: r.PublishWindow,
 		DeclareOnlyCheck: r.Declare == "check",
 		ConnectionName:   cfg.App.Name,
+		AppID:            cfg.App.Name,
 		Logger:           log,
 	})}, nil
 }

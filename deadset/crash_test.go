@@ -210,7 +210,7 @@ func TestMessagesThatWereLookedAtTooOftenAreRenewedInTheirOrder(t *testing.T) {
 
 func TestAPageThatADeleteOvertookIsNotShownAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
-		e := envelope.Envelope{App: "a", Failure: envelope.Failure{Reason: stepwell.ReasonTooLarge}, Message: stepwell.Message{ID: "t:0:0", Attempt: 1, Value: []byte("large")}}
+		e := envelope.Envelope{Failure: envelope.Failure{Reason: stepwell.ReasonTooLarge}, Message: stepwell.Message{ID: "t:0:0", Attempt: 1, Value: []byte("large")}}
 		e.Point()
 		put(t, b, dead, e.Encode())
 		put(t, b, dead, e.Encode())

@@ -20,7 +20,7 @@ func TestAReplayLeavesOutWhatKilledTheProcessUnlessAsked(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *memory.Broker, s *deadset.Set) {
 		for i, reason := range []string{"crash_loop", "crash_loop", "exhausted", "crash_loop", "exhausted", "exhausted"} {
 			e := envelope.Envelope{
-				App: "a", DiedAt: time.Now(), Failure: envelope.Failure{Reason: reason, At: time.Now()},
+				DiedAt: time.Now(), Failure: envelope.Failure{Reason: reason, At: time.Now()},
 				Message: stepwell.Message{ID: string(rune('a' + i)), Stream: "s", Value: []byte{byte('0' + i)}, Attempt: 1, Origin: stepwell.Origin{Topic: "t", Offset: int64(i)}},
 			}
 			put(t, b, dead, e.Encode())
@@ -60,7 +60,7 @@ func TestAReplayTouchesNothingThatWasNotThereWhenItBegan(t *testing.T) {
 				reason = "exhausted"
 			}
 			e := envelope.Envelope{
-				App: "a", DiedAt: time.Now(), Failure: envelope.Failure{Reason: reason, At: time.Now()},
+				DiedAt: time.Now(), Failure: envelope.Failure{Reason: reason, At: time.Now()},
 				Message: stepwell.Message{ID: fmt.Sprint(i), Stream: "s", Attempt: 1, Origin: stepwell.Origin{Topic: "t", Offset: int64(i)}},
 			}
 			put(t, b, dead, e.Encode())

@@ -27,7 +27,7 @@ func peekPointers(t *testing.T, n int, from deadset.Source, check func(all []dea
 	t.Helper()
 	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
 		for i := range n {
-			e := envelope.Envelope{App: "a", Failure: envelope.Failure{Reason: stepwell.ReasonTooLarge}, Message: stepwell.Message{
+			e := envelope.Envelope{Failure: envelope.Failure{Reason: stepwell.ReasonTooLarge}, Message: stepwell.Message{
 				ID: "t", Attempt: 1, Value: make([]byte, 100_000), Origin: stepwell.Origin{Topic: "t", Offset: int64(i)},
 			}}
 			e.Point()

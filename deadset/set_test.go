@@ -46,7 +46,7 @@ func buryIn(t *testing.T, b queue.Broker, name string, n int) {
 	p := b.Publisher("test")
 	for i := range n {
 		e := envelope.Envelope{
-			App: "a", AttemptsTotal: 4, DiedAt: time.Now(),
+			AttemptsTotal: 4, DiedAt: time.Now(),
 			Failure: envelope.Failure{Reason: stepwell.ReasonExhausted, Error: "away", At: time.Now()},
 			Message: stepwell.Message{ID: fmt.Sprint("t:0:", i), Stream: "s", Value: fmt.Append(nil, i), Attempt: 4, Origin: stepwell.Origin{Topic: "t", Offset: int64(i)}},
 		}

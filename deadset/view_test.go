@@ -84,7 +84,7 @@ func TestKeysAndHeadersThatAreCutSaySo(t *testing.T) {
 func TestAnEntryTellsWhereAMessageCameFromAndWhatBecameOfIt(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	e := envelope.Envelope{
-		App: "a", AttemptsTotal: 8, DiedAt: at.Add(time.Hour), TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+		AttemptsTotal: 8, DiedAt: at.Add(time.Hour), TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 		Failure: envelope.Failure{Reason: stepwell.ReasonExhausted, Error: "no", ErrorType: "*errors.errorString", Stack: "main.go:1", At: at},
 		Message: stepwell.Message{
 			ID: "t:3:7", Stream: "s", Channel: "c", Key: []byte("k\xff"), Value: []byte("1"), Headers: []stepwell.Header{{Key: "h", Value: []byte("v")}},

@@ -20,7 +20,7 @@ func (w *world) instant(offsets ...int64) {
 	for _, o := range offsets {
 		m := record("x")
 		m.ID, m.Attempt, m.Origin.Offset = envelope.ID("orders.v1", 3, o), 2, o
-		e := envelope.Envelope{Message: *m, App: "app"}
+		e := envelope.Envelope{Message: *m}
 		w.put(w.retrier.Topology().Instant, e.Encode())
 	}
 }

@@ -44,7 +44,7 @@ func (k *kafka) asked() int {
 
 // pointed puts a replayed pointer to the record into the instant queue.
 func (w *world) pointed(m *stepwell.Message) {
-	e := &envelope.Envelope{Message: *m, App: "app", AttemptsTotal: 1}
+	e := &envelope.Envelope{Message: *m, AttemptsTotal: 1}
 	e.Message.Replays = 1
 	e.Point()
 	w.put(w.retrier.Topology().Instant, e.Encode())

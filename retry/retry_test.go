@@ -205,7 +205,7 @@ func TestWhatIsKnownOfAMessageStaysWithIt(t *testing.T) {
 		r.end()
 		dead := w.oneDead()
 		if m := dead.Message; m.ID != e.Message.ID || string(m.Value) != "x" || m.Attempt != 4 || m.Replays != 1 || dead.AttemptsTotal != 8 ||
-			dead.TraceParent != "00-first" || dead.Extra["tenant"] != "t" || dead.App != "" {
+			dead.TraceParent != "00-first" || dead.Extra["tenant"] != "t" {
 			t.Errorf("dead: %+v", dead)
 		}
 	})

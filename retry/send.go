@@ -36,7 +36,7 @@ type Failure struct {
 //
 // A message too large for the broker is compressed; if that is not enough, the dead set gets a pointer to it, with reason too_large.
 func (r *Retrier) Fail(ctx context.Context, m *stepwell.Message, f Failure, done func(error)) {
-	e := &envelope.Envelope{Message: *m, App: r.cfg.App}
+	e := &envelope.Envelope{Message: *m}
 	e.Message.Stream = r.cfg.Stream
 	p, end := r.pack(e, f)
 	r.trouble.parks(1)

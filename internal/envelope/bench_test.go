@@ -11,7 +11,7 @@ import (
 func failed() *Envelope {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 891_000_000, time.UTC)
 	return &Envelope{
-		App: "shop", AttemptsTotal: 1, TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		AttemptsTotal: 1, TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		Failure: Failure{Reason: stepwell.ReasonExhausted, Error: "charge the card: the bank answers 503", ErrorType: "*errors.errorString", At: at},
 		History: []Try{{Attempt: 1, At: at, Error: "charge the card: the bank answers 503"}},
 		Message: stepwell.Message{

@@ -36,7 +36,6 @@ func Decode(q queue.Message) (*Envelope, error) {
 				Offset:    r.count(hOffset, 0, math.MinInt64, math.MaxInt64),
 			},
 		},
-		App: r.text(hApp),
 		Failure: Failure{
 			Reason: r.text(hReason), Error: r.text(hError), ErrorType: r.text(hErrorType), Stack: r.text(hStack), At: r.time(hFailedAt),
 		},

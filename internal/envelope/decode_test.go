@@ -170,7 +170,7 @@ func FuzzDecodeNeverPanics(f *testing.F) {
 	f.Fuzz(func(t *testing.T, version string, body []byte, text string, number int64, bin []byte, layout, encoding string, turn uint8) {
 		values := []any{nil, true, number, text, bin, time.Unix(number%1e9, 0), []any{text, bin, number}, []any{number, text, text}, 1.5, map[string]any{text: bin}}
 		q := queue.Message{ID: text, Body: body, Headers: map[string]any{hVersion: version, text: bin}}
-		for i, name := range []string{hApp, hStream, hTopic, hPartition, hOffset, hKey, hNilValue, hTimestamp, hHeaders, hAttempt, hReplays,
+		for i, name := range []string{hStream, hTopic, hPartition, hOffset, hKey, hNilValue, hTimestamp, hHeaders, hAttempt, hReplays,
 			hAttemptsTotal, hFirstFailed, hDiedAt, hReason, hError, hStack, hHistory, hPointer, hSize, hUnreadable} {
 			if v := values[(i*7+int(turn))%len(values)]; (i+int(turn))%3 > 0 {
 				q.Headers[name] = v

@@ -63,7 +63,7 @@ func (e *Envelope) base() map[string]any {
 		name, text string
 		max        int
 	}{
-		{hApp, e.App, maxShort}, {hStream, m.Stream, maxShort}, {hChannel, m.Channel, maxShort},
+		{hStream, m.Stream, maxShort}, {hChannel, m.Channel, maxShort},
 		{hReason, e.Failure.Reason, maxShort}, {hErrorType, e.Failure.ErrorType, maxShort},
 		{hTraceParent, e.TraceParent, maxShort},
 	}

@@ -33,8 +33,6 @@ var (
 type Envelope struct {
 	// Message is the record. Its Attempt is the attempt that comes next, or in the dead set the last one that was made.
 	Message stepwell.Message
-	// App is the name of the actor that wrote the envelope.
-	App string
 	// Failure is the last failure; zero when there was none since the last replay.
 	Failure Failure
 	// History has the last failures, oldest first, at most [MaxHistory].
@@ -117,7 +115,6 @@ const (
 	hEncoding      = prefix + "encoding"
 	hPointer       = prefix + "pointer"
 	hSize          = prefix + "size"
-	hApp           = prefix + "app"
 	hStream        = prefix + "stream"
 	hChannel       = prefix + "channel"
 	hTopic         = prefix + "topic"

@@ -204,7 +204,7 @@ func widen(v any) any {
 // isKnown says whether this version reads the header.
 func isKnown(name string) bool {
 	switch name {
-	case hVersion, hLayout, hEncoding, hPointer, hSize, hApp, hStream, hChannel, hTopic, hPartition, hOffset, hKey, hNilValue,
+	case hVersion, hLayout, hEncoding, hPointer, hSize, hStream, hChannel, hTopic, hPartition, hOffset, hKey, hNilValue,
 		hTimestamp, hHeaders, hAttempt, hReplays, hAttemptsTotal, hFirstFailed, hFailedAt, hDiedAt, hReason, hError, hErrorType,
 		hStack, hHistory, hTraceParent, hTraceState, hUnreadable:
 		return true

@@ -42,7 +42,6 @@ func drawEnvelope(t *rapid.T) *Envelope {
 			Attempt: rapid.IntRange(1, 100).Draw(t, "attempt"), Replays: rapid.IntRange(0, 9).Draw(t, "replays"),
 			Origin: stepwell.Origin{Topic: "orders.v1", Partition: rapid.Int32().Draw(t, "partition"), Offset: rapid.Int64().Draw(t, "offset")},
 		},
-		App:           "shipping",
 		Failure:       Failure{Reason: "exhausted", Error: clean(text.Draw(t, "error"), maxError), ErrorType: "*errors.errorString", At: drawTime(t, "at")},
 		AttemptsTotal: rapid.IntRange(0, 1000).Draw(t, "total"),
 		DiedAt:        drawTime(t, "died"),
@@ -96,7 +95,7 @@ func TestEveryByteOfARecordSurvivesManyTrips(t *testing.T) {
 				t.Fatalf("record was %+v, is %+v", want.Message, e.Message)
 			}
 		}
-		if e.App != want.App || e.AttemptsTotal != want.AttemptsTotal || !e.DiedAt.Equal(want.DiedAt) || e.TraceParent != want.TraceParent ||
+		if e.AttemptsTotal != want.AttemptsTotal || !e.DiedAt.Equal(want.DiedAt) || e.TraceParent != want.TraceParent ||
 			e.TraceState != want.TraceState || e.Compressed != want.Compressed || e.Failure.Error != want.Failure.Error || !e.Failure.At.Equal(want.Failure.At) {
 			t.Fatalf("envelope was %+v, is %+v", want, e)
 		}
