@@ -40,22 +40,22 @@ func failureGroup() group {
 			benchCase{name: "stepwell" + suffix, what: "actor, " + what, base: hand, feed: f, share: share, rabbitmq: true, run: stepwellFails(every, atMostOnce), bars: bars})
 	}
 	tenth := []bar{atLeast(0.95, ofBase()), atMost(1.3, cpuOfBase())}
-	add("-10", 10, 0.04, small, false, tenth...)
+	add("-10", 10, 0.12, small, false, tenth...)
 	g.cases = append(g.cases,
 		benchCase{name: "one-by-one-10", what: "hand-written, waits for each confirm, 10 % fail, 100 B", base: "hand-10",
 			feed: small, share: 0.005, rabbitmq: true, run: byHand(10, 1, false)},
 		benchCase{name: "watermill-10", what: "watermill, poison queue on RabbitMQ (confirmed, no delay), 10 % fail, 100 B", base: "hand-10",
 			feed: small, share: 0.01, rabbitmq: true, run: poisonQueue(10)},
 		benchCase{name: "stepwell-10-warm", what: "actor, HANDLER_TIMEOUT=10s: a full prefetch from the first second, 10 % fail, 100 B", base: "hand-10",
-			feed: small, share: 0.04, rabbitmq: true, run: stepwellFails(10, false, "HANDLER_TIMEOUT=10s")})
+			feed: small, share: 0.12, rabbitmq: true, run: stepwellFails(10, false, "HANDLER_TIMEOUT=10s")})
 	add("-10-1k", 10, 0.04, large, false)
 	add("-1", 100, 0.3, small, false, atLeast(0.9, ofBase()))
 	g.cases = append(g.cases, benchCase{name: "stepwell-1-warm", what: "actor, HANDLER_TIMEOUT=10s, 1 % fail, 100 B", base: "hand-1",
 		feed: small, share: 0.3, rabbitmq: true, run: stepwellFails(100, false, "HANDLER_TIMEOUT=10s")})
-	add("-100", 1, 0.015, small, false, atLeast(0.95, ofBase()))
+	add("-100", 1, 0.03, small, false, atLeast(0.95, ofBase()))
 	g.cases = append(g.cases, benchCase{name: "stepwell-100-queues", what: fmt.Sprintf("actor, RETRY_DELAY_QUEUES=%d, 100 %% fail, 100 B", delayQueues), base: "hand-100",
-		feed: small, share: 0.015, rabbitmq: true, run: stepwellFails(1, false, fmt.Sprint("RETRY_DELAY_QUEUES=", delayQueues))})
-	add("-10-amo", 10, 0.04, small, true, tenth...)
+		feed: small, share: 0.03, rabbitmq: true, run: stepwellFails(1, false, fmt.Sprint("RETRY_DELAY_QUEUES=", delayQueues))})
+	add("-10-amo", 10, 0.12, small, true, tenth...)
 	add("-1-amo", 100, 0.3, small, true)
 	return g
 }
