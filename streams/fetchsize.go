@@ -9,6 +9,9 @@ import (
 const (
 	firstFetch = 1 << 20
 	leastFetch = 64 << 10
+	// mostRecords is how many records one fetch is to bring at most, however large the window: to unpack 40,000 at once, in two clients, kept both
+	// processors from a thousand handlers that wanted to go on, and cost 25 MiB.
+	mostRecords = 10_000
 	// recordOverhead is what a record takes in memory beside its bytes.
 	recordOverhead = 250
 	// adaptAfter is how many compressed bytes are looked at between two changes.
@@ -22,8 +25,8 @@ func firstFetchOf(clients int) int32 { return int32(max(firstFetch/clients, leas
 // bytes, and data may be compressed a hundredfold.
 //
 // A client asks for more only when all that it fetched is handed out. So what it fetches from all brokers is also to have no more records than a
-// window: what does not fit waits a moment, and the next fetch is under way while the rest is worked on. Smaller ones cost more than they save: a
-// fetch takes a millisecond or two whatever its size.
+// window, or mostRecords: what does not fit waits a moment, and the next fetch is under way while the rest is worked on. Smaller ones cost more than
+// they save: a fetch takes a millisecond or two whatever its size.
 type fetchSize struct {
 	budget  int // bytes
 	records int
@@ -43,9 +46,9 @@ type source struct {
 	broker int32
 }
 
-// newFetchSize spends half the window's bytes on what the fetches of all sources may hold, and as many records as it takes on those of a client.
+// newFetchSize spends half the window's bytes on what the fetches of all sources may hold, and as many records as it takes, but at most mostRecords, on those of a client.
 func newFetchSize(windowBytes, windowMessages int, update func(whole, partition int32)) *fetchSize {
-	return &fetchSize{budget: max(windowBytes/2, firstFetch), records: max(windowMessages, 1), update: update, seen: map[source]struct{}{}, brokers: map[int32]struct{}{}}
+	return &fetchSize{budget: max(windowBytes/2, firstFetch), records: min(max(windowMessages, 1), mostRecords), update: update, seen: map[source]struct{}{}, brokers: map[int32]struct{}{}}
 }
 
 // fetchMeter tells a fetchSize what one client reads.
