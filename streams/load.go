@@ -39,14 +39,15 @@ func (l *load) lastProgress() time.Time {
 	return time.Time{}
 }
 
+// remove wakes who waits for room only when there is as much as it wants: settled one by one, each would wake it for nothing.
 func (l *load) remove(f freed) {
-	l.records.Add(-int64(f.records))
+	records := l.records.Add(-int64(f.records))
 	l.bytes.Add(-int64(f.bytes))
 	l.span.Add(-int64(f.span))
 	if f.records > 0 {
 		l.progress.Store(max(1, int64(time.Since(l.began))))
 	}
-	if l.waiting.Load() {
+	if l.waiting.Load() && l.maxRecords-records >= l.wanted() {
 		select {
 		case l.room <- struct{}{}:
 		default:
@@ -91,7 +92,7 @@ func (l *load) promise(averageSize int64) bool {
 func (l *load) kept() { l.promised.Add(-1) }
 
 func (l *load) awaitRoom(ctx context.Context, averageSize int64, refresh func()) bool {
-	want := max(1, l.maxRecords/8)
+	want := l.wanted()
 	if l.free(averageSize) >= want {
 		return true
 	}
@@ -116,6 +117,9 @@ func (l *load) awaitRoom(ctx context.Context, averageSize int64, refresh func())
 		}
 	}
 }
+
+// wanted is for how many records it is worth to poll.
+func (l *load) wanted() int64 { return max(1, l.maxRecords/8) }
 
 const (
 	roomInterval     = 5 * time.Millisecond
