@@ -104,6 +104,45 @@ func TestACutDoesNotCommitWhatIsNotSettledBeforeIt(t *testing.T) {
 	}
 }
 
+// the client puts errors behind records, also that of the cut which the records come after.
+func TestACutThatComesWithItsFirstRecordsDoesNotCommitPastThem(t *testing.T) {
+	began := make(chan int64, 100)
+	r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+		began <- m.Origin.Offset
+		if len(m.Key) > 0 {
+			return Pending // its failure is not confirmed yet
+		}
+		return Settled
+	})
+	r.workers.Go(r.crew.watch)
+	r.onAssigned(t.Context(), nil, map[string][]int32{tp.topic: {0}})
+	r.lookup(tp).begin(position{0, 0}, false)
+	fetch := func(f kgo.FetchPartition) kgo.Fetch {
+		return kgo.Fetch{Topics: []kgo.FetchTopic{{Topic: tp.topic, TopicID: [16]byte{1}, Partitions: []kgo.FetchPartition{f}}}}
+	}
+	r.distribute(nil, kgo.Fetches{fetch(*records(0, 100))})
+	for range 100 {
+		<-began
+	}
+	within(t, 2*time.Second, "all is settled", func() bool { c, _ := r.lookup(tp).dirty(4096); return c.at.offset == 100 })
+
+	first := records(50, 51)
+	first.Records[0].Key = []byte("pending")
+	got := r.distribute(nil, kgo.Fetches{fetch(*first), fetch(kgo.FetchPartition{Err: &kgo.ErrDataLoss{Topic: tp.topic, ConsumedTo: 100, ResetTo: 50}})})
+	got.add(r.distribute(nil, kgo.Fetches{fetch(*records(51, 60))}))
+	if got.records != 10 {
+		t.Errorf("%d records were taken, want 10", got.records)
+	}
+	for range 10 {
+		<-began
+	}
+	p := r.lookup(tp)
+	within(t, 2*time.Second, "what follows is settled", func() bool { return p.knows(59) })
+	if c, dirty := p.dirty(4096); dirty && c.at.offset > 50 {
+		t.Errorf("commits %d (%q) while 50 is still pending", c.at.offset, c.metadata)
+	}
+}
+
 // a line that is never empty.
 func TestALineThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	s := newSchedule()

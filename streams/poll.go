@@ -61,30 +61,37 @@ func (p *polled) add(q polled) {
 	p.records, p.bytes, p.failed, p.fatal = p.records+q.records, p.bytes+q.bytes, p.failed || q.failed, errors.Join(p.fatal, q.fatal)
 }
 
-// distribute hands what was polled to the partitions' workers.
+// distribute hands what was polled to the partitions' workers. Errors come first: the client appends that of a log that was cut to the records
+// which it read after it, and to rewind behind those would leave them unsettled where nothing looks.
 func (r *Reader) distribute(from *fetcher, fetches kgo.Fetches) (got polled) {
+	eachPartition(fetches, func(t *kgo.FetchTopic, f *kgo.FetchPartition) {
+		if f.Err == nil || interrupted(f.Err) {
+			return
+		}
+		got.failed = true
+		if err := r.trouble(from, topicPartition{t.Topic, f.Partition}, f.Err); err != nil {
+			got.fatal = err
+		}
+	})
+	eachPartition(fetches, func(t *kgo.FetchTopic, f *kgo.FetchPartition) {
+		if tp := (topicPartition{t.Topic, f.Partition}); len(f.Records) > 0 && r.isReadBy(tp, from) {
+			records, bytes := r.receive(tp, f, t.TopicID)
+			got.records += records
+			got.bytes += bytes
+		}
+	})
+	return got
+}
+
+func eachPartition(fetches kgo.Fetches, do func(*kgo.FetchTopic, *kgo.FetchPartition)) {
 	for i := range fetches {
 		for j := range fetches[i].Topics {
 			t := &fetches[i].Topics[j]
 			for k := range t.Partitions {
-				f := &t.Partitions[k]
-				tp := topicPartition{t.Topic, f.Partition}
-				if f.Err != nil && !interrupted(f.Err) {
-					got.failed = true
-					if err := r.trouble(from, tp, f.Err); err != nil {
-						got.fatal = err
-					}
-				}
-				if len(f.Records) == 0 || !r.isReadBy(tp, from) {
-					continue
-				}
-				records, bytes := r.receive(tp, f, t.TopicID)
-				got.records += records
-				got.bytes += bytes
+				do(t, &t.Partitions[k])
 			}
 		}
 	}
-	return got
 }
 
 // interrupted says that a poll ended because a change of the assignment, or a stop, wanted it to.
