@@ -342,11 +342,11 @@ func TestAFetcherForgetsATopicOfWhichItReadsNothingAndFindsItAgain(t *testing.T)
 		t.Fatal("the group's member reads both")
 	}
 	r.onLost(t.Context(), nil, ours)
-	r.forgetIdle(time.Now()) // not for long
+	r.forgetIdle(t.Context(), time.Now()) // not for long
 	if len(other.client.GetConsumeTopics()) != 1 {
 		t.Error("it has forgotten at once")
 	}
-	r.forgetIdle(time.Now().Add(2 * idleTopic))
+	r.forgetIdle(t.Context(), time.Now().Add(2 * idleTopic))
 	if topics := other.client.GetConsumeTopics(); len(topics) != 0 {
 		t.Errorf("it remembers %v", topics)
 	}
@@ -354,7 +354,7 @@ func TestAFetcherForgetsATopicOfWhichItReadsNothingAndFindsItAgain(t *testing.T)
 	if _, err := r.adjust(t.Context(), map[string]map[int32]kgo.Offset{w.topic: {1: kgo.NewOffset().At(10)}}); err != nil {
 		t.Fatal(err)
 	}
-	r.forgetIdle(time.Now().Add(2 * idleTopic))
+	r.forgetIdle(t.Context(), time.Now().Add(2 * idleTopic))
 	w.produce(1, 10)
 	eventually(t, "10 more calls", func() bool { return j.count() == 20 })
 }

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -62,7 +63,7 @@ func (h *healer) done(topic string, now time.Time) {
 // healTopic makes the clients forget a topic and find it again. It is how a topic that was deleted and made anew is read: a client
 // holds on to the old one for ever. Ours is dropped first, lest old offsets are committed for the new topic. The group's member comes last: what
 // it is given of the topic then, all read anew.
-func (r *Reader) healTopic(topic string) {
+func (r *Reader) healTopic(ctx context.Context, topic string) {
 	r.log.Warn("a topic cannot be read, perhaps it was made anew: looking for it again", "stream", r.cfg.Stream, "topic", topic)
 	var parts []*partition
 	for _, p := range r.all() {
@@ -71,25 +72,42 @@ func (r *Reader) healTopic(topic string) {
 		}
 	}
 	r.drop(parts, ErrLost)
-	var others sync.WaitGroup // each may wait for a request for metadata
+	var others sync.WaitGroup
 	for _, f := range r.fetchers {
 		if !f.member {
-			others.Go(func() { f.client.PurgeTopicsFromConsuming(topic) })
+			others.Go(func() { r.purge(ctx, f, topic) })
 		}
 	}
 	others.Wait()
+	if ctx.Err() != nil {
+		return
+	}
 	r.client.PurgeTopicsFromConsuming(topic)
 	r.client.AddConsumeTopics(topic)
 }
 
+// purge makes a fetcher that is no member forget topics. The client does so when a request for metadata that is under way is over, which takes long
+// when brokers are away, and a stop does not wait for that: it ends with the client.
+func (r *Reader) purge(ctx context.Context, f *fetcher, topics ...string) {
+	purged := make(chan struct{})
+	r.purges.Go(func() {
+		defer close(purged)
+		f.client.PurgeTopicsFromConsuming(topics...)
+	})
+	select {
+	case <-purged:
+	case <-ctx.Done():
+	}
+}
+
 // forgetIdle makes fetchers forget topics of which they have read nothing for a while: a client asks for one that was deleted again and again.
-func (r *Reader) forgetIdle(now time.Time) {
+func (r *Reader) forgetIdle(ctx context.Context, now time.Time) {
 	for _, f := range r.fetchers {
 		topics := f.idleSince(now.Add(-idleTopic))
 		if len(topics) == 0 {
 			continue
 		}
-		f.client.PurgeTopicsFromConsuming(topics...)
+		r.purge(ctx, f, topics...)
 		r.gate.change(func() {
 			for _, topic := range topics {
 				if len(f.reading[topic]) > 0 { // it was told to read it meanwhile, and has forgotten that

@@ -126,6 +126,7 @@ type Reader struct {
 	client   *kgo.Client     // of the first: the group's member
 	life     context.Context // ends when everything else has
 	heal     *healer
+	purges   sync.WaitGroup // of clients; they end when these are closed
 
 	workers sync.WaitGroup
 	mu      sync.Mutex

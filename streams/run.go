@@ -94,6 +94,7 @@ func (r *Reader) leave(work context.Context) error {
 	defer end()
 	_ = r.client.LeaveGroupContext(limit) // a member that cannot leave is out after its session
 	r.closeFetchers()
+	r.purges.Wait()
 	r.crew.close()
 	for _, p := range r.left() {
 		if !p.isDone() {

@@ -215,6 +215,38 @@ func TestALastCommitThatHangsHoldsAStopUpForTheTimeToLeaveAlone(t *testing.T) {
 	close(release) // only now
 }
 
+func TestAStopDoesNotWaitForAFetcherThatIsToForgetATopic(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 2)
+	cfg := w.config()
+	cfg.Fetchers = 2
+	cfg.Kafka = append(cfg.Kafka, kgo.RequestTimeoutOverhead(10*time.Minute)) // or it gives up by itself
+	r := w.run(cfg, newJournal().settleAll)
+	eventually(t, "it is a member", func() bool { return r.Status().Partitions == 2 })
+	asked, release := make(chan struct{}, 1000), make(chan struct{})
+	w.fake.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.fake.KeepControl()
+		asked <- struct{}{}
+		w.fake.SleepControl(func() { <-release })
+		return nil, nil, false
+	})
+	other := r.fetchers[1]
+	other.mu.Lock()
+	other.idle["gone"] = time.Now().Add(-time.Hour)
+	other.mu.Unlock()
+	other.client.ForceMetadataRefresh()
+	<-asked
+	eventually(t, "it is told to forget the topic", func() bool {
+		other.mu.Lock()
+		defer other.mu.Unlock()
+		return len(other.idle) == 0
+	})
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+	close(release) // only now
+}
+
 // hangCommit makes the fake broker answer the first commit when release is closed; stuck is closed when it has come.
 func (w *world) hangCommit() (stuck, release chan struct{}) {
 	stuck, release = make(chan struct{}), make(chan struct{})

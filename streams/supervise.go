@@ -28,7 +28,7 @@ func (r *Reader) supervise(ctx context.Context) {
 			return
 		case <-r.heal.asked:
 		case <-tick.C:
-			r.forgetIdle(time.Now())
+			r.forgetIdle(ctx, time.Now())
 			if r.status.sinceWell() > idleAfter {
 				r.look(ctx)
 			}
@@ -37,7 +37,7 @@ func (r *Reader) supervise(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			r.healTopic(topic)
+			r.healTopic(ctx, topic)
 			r.heal.done(topic, time.Now())
 		}
 	}
