@@ -1,10 +1,14 @@
 package actor_test
 
 import (
+	"encoding/base64"
+	"encoding/binary"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell/internal/testbroker"
@@ -42,6 +46,59 @@ func TestWhatAKilledProcessHeldIsRunByTheNextOne(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestWhatAKilledProcessHadDoneBeyondWhatItHeldIsNotRunAgain(t *testing.T) {
+	const n = 200
+	t.Parallel()
+	onBrokers(t, func(t *testing.T, w *world) {
+		w.produce(&kgo.Record{Key: []byte("bad"), Value: []byte("bad")})
+		w.produce(several("good", n)...)
+		env := settings{"CRASH_LIMIT": "0"} // no mark of what was under way beside what is done
+		first := w.work(t, "hold:+", env)
+		var beyond int64
+		eventually(t, "all but the message that is held is committed, or said to be done", func() bool {
+			beyond = w.doneBeyond(t)
+			return w.committed()+beyond == n
+		})
+		if beyond == 0 {
+			t.Fatal("nothing is behind the message that is held")
+		}
+		first.kill(t)
+		next := w.work(t, "usual", env)
+		eventually(t, "it ran to its end, and all is committed", func() bool { return next.attempt("bad") == 2 && w.committed() == n+1 })
+		next.stop(t)
+		for _, r := range several("good", n) {
+			if next.attempt(string(r.Value)) != 0 {
+				t.Errorf("%s ran again; %d were done beyond the commit", r.Value, beyond)
+			}
+		}
+	})
+}
+
+// doneBeyond is how many records the group's commits say to be done beyond them, where they have no mark.
+func (w *world) doneBeyond(t *testing.T) (sum int64) {
+	t.Helper()
+	offsets, err := kadm.NewClient(w.client).FetchOffsets(t.Context(), w.app+".orders")
+	if err != nil {
+		return -1
+	}
+	offsets.Each(func(o kadm.OffsetResponse) {
+		text, ours := strings.CutPrefix(o.Metadata, "stepwell/1 ")
+		raw, err := base64.RawStdEncoding.DecodeString(text)
+		if !ours || err != nil {
+			return
+		}
+		const head = 4 // the offset, the topic, no mark, the epoch; then by turns how many are not done, and how many are
+		for i := 0; len(raw) > 0; i++ {
+			number, size := binary.Uvarint(raw)
+			if i > head && (i-head)%2 == 1 {
+				sum += int64(number)
+			}
+			raw = raw[size:]
+		}
+	})
+	return sum
 }
 
 func TestAProcessKilledBetweenAFailureAndItsConfirmLosesNothing(t *testing.T) {

@@ -15,7 +15,7 @@ peaks contain what the benchmark itself remembers, two bits a record for each pa
 func growthGroup() group {
 	g := group{name: "growth", title: "Growth", text: growthText, columns: usual()}
 	add := func(name, what, base string, partitions, streams int) {
-		c := benchCase{name: name, what: what, base: base, share: 0.5,
+		c := benchCase{name: name, what: what, base: base, share: 2,
 			feed: feed{Synthetic: true, Partitions: partitions, ValueBytes: 100}, run: stepwellGrows(streams)}
 		if base != "" {
 			c.bars = []bar{atMost(1.3, cpuOfBase())}

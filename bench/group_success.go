@@ -19,8 +19,8 @@ func successGroup() group {
 	g := group{name: "success", title: "What a handler call costs", text: successText, columns: slices.Insert(usual(), 2, ofSecond())}
 	for _, bytes := range []int{100, 1024} {
 		share := 100 / float64(bytes) * 1.5
-		g.successes("kfake", feed{Synthetic: true, Partitions: 8, ValueBytes: bytes}, min(share, 1))
-		g.successes("kafka", feed{Partitions: 8, ValueBytes: bytes, Keys: 1000}, min(share, 0.5))
+		g.successes("kfake", feed{Synthetic: true, Partitions: 8, ValueBytes: bytes}, 2.5*min(share, 1))
+		g.successes("kafka", feed{Partitions: 8, ValueBytes: bytes, Keys: 1000}, 2.5*min(share, 0.5))
 	}
 	return g
 }

@@ -83,7 +83,7 @@ func readFigures(out []byte) ([]figures, error) {
 				return nil, fmt.Errorf("read %q: %w", line, err)
 			}
 			switch fields[n+1] {
-			case "records/op":
+			case "records/op", "calls/op":
 				all[i].records = value
 			case "ns/op":
 				all[i].nanos = append(all[i].nanos, value)

@@ -9,7 +9,7 @@ import (
 const (
 	firstFetch = 1 << 20
 	leastFetch = 64 << 10
-	// mostRecords is how many records one fetch is to bring at most, however large the window: to unpack 40,000 at once, in two clients, kept both
+	// mostRecords is about how many records one fetch is to bring at most, however large the window: to unpack 40,000 at once, in two clients, kept both
 	// processors from a thousand handlers that wanted to go on, and cost 25 MiB.
 	mostRecords = 10_000
 	// recordOverhead is what a record takes in memory beside its bytes.

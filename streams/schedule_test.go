@@ -46,97 +46,110 @@ type stretchModel struct {
 }
 
 func TestAKeyNeverRunsTwiceAtOnceNorOutOfOrderAndNothingIsForgotten(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := newSchedule()
-		stage := &onStage{t: t, begun: map[uint64]int64{}}
-		var single []task // handed out by Next or Done
-		var stretch *stretchModel
-		var top int64
-		add := func(t *rapid.T) {
-			for range rapid.IntRange(1, 20).Draw(t, "n") {
-				s.Add(task{m: &stepwell.Message{}, offset: top, key: rapid.Uint64Range(0, 5).Draw(t, "key")})
-				top++
-				stage.fresh++
-			}
+	rapid.Check(t, interleave)
+}
+
+func FuzzSchedule(f *testing.F) { f.Fuzz(rapid.MakeFuzz(interleave)) }
+
+// interleave uses a schedule as workers do, in any order, and then handles or forgets the rest.
+func interleave(t *rapid.T) {
+	s := newSchedule()
+	stage := &onStage{t: t, begun: map[uint64]int64{}}
+	var single []task // handed out by Next or Done
+	var stretch *stretchModel
+	var top int64
+	add := func(t *rapid.T) {
+		for range rapid.IntRange(1, 20).Draw(t, "n") {
+			s.Add(task{m: &stepwell.Message{}, offset: top, key: rapid.Uint64Range(0, 5).Draw(t, "key")})
+			top++
+			stage.fresh++
 		}
-		done := func(i int) {
-			ended := single[i]
-			single = slices.Delete(single, i, i+1)
-			stage.ends(ended)
-			if next, ok := s.Done(ended); ok {
+	}
+	done := func(i int) {
+		ended := single[i]
+		single = slices.Delete(single, i, i+1)
+		stage.ends(ended)
+		next, ok := s.Done(ended)
+		switch {
+		case ok && rapid.Bool().Draw(t, "the door is closed"):
+			s.Return(next)
+		case ok:
+			stage.begins(next)
+			single = append(single, next)
+		}
+	}
+	step := func() { // the worker of the stretch ends one call and begins the next
+		if stretch.begun > 0 {
+			stage.ends(stretch.tasks[stretch.begun-1])
+		}
+		if stretch.begun == len(stretch.tasks) {
+			s.Unstretch(false, nil)
+			stretch = nil
+			return
+		}
+		stage.begins(stretch.tasks[stretch.begun])
+		stretch.begun++
+	}
+	t.Repeat(map[string]func(*rapid.T){
+		"add": add,
+		"next": func(t *rapid.T) {
+			if next, ok := s.Next(); ok {
+				if stretch != nil {
+					t.Fatal("handed out beside a stretch")
+				}
 				stage.begins(next)
 				single = append(single, next)
 			}
-		}
-		step := func() { // the worker of the stretch ends one call and begins the next
-			if stretch.begun > 0 {
-				stage.ends(stretch.tasks[stretch.begun-1])
+		},
+		"done": func(t *rapid.T) {
+			if len(single) > 0 {
+				done(rapid.IntRange(0, len(single)-1).Draw(t, "which"))
 			}
-			if stretch.begun == len(stretch.tasks) {
-				s.Unstretch(false, nil)
-				stretch = nil
+		},
+		"stretch": func(t *rapid.T) {
+			tasks := make([]task, rapid.IntRange(1, 8).Draw(t, "room"))
+			n := s.Stretch(tasks)
+			if n > 0 && stretch != nil {
+				t.Fatal("two stretches")
+			}
+			if n > 0 {
+				stretch = &stretchModel{tasks: tasks[:n]}
+			}
+		},
+		"go on": func(*rapid.T) {
+			if stretch != nil {
+				step()
+			}
+		},
+		"take the rest away": func(*rapid.T) {
+			if stretch == nil || stretch.begun == 0 {
 				return
 			}
-			stage.begins(stretch.tasks[stretch.begun])
-			stretch.begun++
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"add": add,
-			"next": func(t *rapid.T) {
-				if next, ok := s.Next(); ok {
-					if stretch != nil {
-						t.Fatal("handed out beside a stretch")
-					}
-					stage.begins(next)
-					single = append(single, next)
-				}
-			},
-			"done": func(t *rapid.T) {
-				if len(single) > 0 {
-					done(rapid.IntRange(0, len(single)-1).Draw(t, "which"))
-				}
-			},
-			"stretch": func(t *rapid.T) {
-				tasks := make([]task, rapid.IntRange(1, 8).Draw(t, "room"))
-				n := s.Stretch(tasks)
-				if n > 0 && stretch != nil {
-					t.Fatal("two stretches")
-				}
-				if n > 0 {
-					stretch = &stretchModel{tasks: tasks[:n]}
-				}
-			},
-			"go on": func(*rapid.T) {
-				if stretch != nil {
-					step()
-				}
-			},
-			"take the rest away": func(*rapid.T) {
-				if stretch == nil || stretch.begun == 0 {
-					return
-				}
-				s.Unstretch(true, stretch.tasks[stretch.begun-1:])
-				single = append(single, stretch.tasks[stretch.begun-1])
-				stretch = nil
-			},
-		})
-		for stretch != nil {
-			step()
-		}
-		for {
-			if next, ok := s.Next(); ok {
-				stage.begins(next)
-				single = append(single, next)
-			} else if len(single) > 0 {
-				done(0)
-			} else {
-				break
-			}
-		}
-		if stage.fresh != 0 || !s.Empty() || len(s.busy) != 0 {
-			t.Fatalf("%d were never handled, empty %v, %d keys busy", stage.fresh, s.Empty(), len(s.busy))
-		}
+			s.Unstretch(true, stretch.tasks[stretch.begun-1:])
+			single = append(single, stretch.tasks[stretch.begun-1])
+			stretch = nil
+		},
 	})
+	for stretch != nil {
+		step()
+	}
+	if rapid.Bool().Draw(t, "lost") {
+		s.Clear()
+		stage.fresh = len(single)
+	}
+	for {
+		if next, ok := s.Next(); ok {
+			stage.begins(next)
+			single = append(single, next)
+		} else if len(single) > 0 {
+			done(0)
+		} else {
+			break
+		}
+	}
+	if stage.fresh != 0 || !s.Empty() || len(s.busy) != 0 {
+		t.Fatalf("%d were never handled, empty %v, %d keys busy", stage.fresh, s.Empty(), len(s.busy))
+	}
 }
 
 func TestAStretchPassesOverKeysThatAreBusy(t *testing.T) {
