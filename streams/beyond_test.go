@@ -199,7 +199,7 @@ func (w *world) commitWith(partition int32, offset int64, metadata string) {
 	w.t.Helper()
 	eventually(w.t, "the group has no members", func() bool {
 		groups, err := w.admin.DescribeGroups(w.t.Context(), w.group)
-		return err == nil && groups[w.group].State == "Empty"
+		return err == nil && (groups[w.group].State == "Empty" || groups[w.group].State == "Dead")
 	})
 	offsets := kadm.Offsets{}
 	offsets.Add(kadm.Offset{Topic: w.topic, Partition: partition, At: offset, LeaderEpoch: -1, Metadata: metadata})

@@ -165,6 +165,25 @@ func (r *Reader) divide(mine, others map[string][]int32) {
 	}
 }
 
+// keep leaves partitions to the group's member that were to be read by others: those whose commit names no leader epoch, as one that a tool wrote. Where
+// it lies beyond a log that was cut, the member finds out when it fetches, and begins at the start. A client that does not know the topic yet asks
+// where the log ends, and would begin there. Only within gate.change.
+func (r *Reader) keep(parts map[string][]int32) {
+	if len(r.fetchers) < 2 || len(parts) == 0 {
+		return
+	}
+	r.mu.Lock()
+	for topic, ids := range parts {
+		for _, id := range ids {
+			if p := r.owned[topicPartition{topic, id}]; p != nil {
+				p.fetcher = r.fetchers[0]
+			}
+		}
+	}
+	r.mu.Unlock()
+	r.client.ResumeFetchPartitions(parts)
+}
+
 // readFrom tells the other fetchers where to begin with what is still ours. Only within gate.change.
 func (r *Reader) readFrom(offsets map[string]map[int32]kgo.Offset) {
 	for _, f := range r.fetchers {

@@ -328,6 +328,25 @@ func TestATopicMadeAnewThatOnlyAnotherFetcherFoundIsCommitted(t *testing.T) {
 	})
 }
 
+func TestTheMemberReadsWhatIsCommittedWithoutALeaderEpochAndBeginsAtTheStartWhereThatIsBeyondTheLog(t *testing.T) {
+	t.Parallel()
+	each(t, 4, func(t *testing.T, w *world) {
+		for id := range int32(4) {
+			w.produce(id, 10)
+			w.commit(id, 50) // names none, as a tool may
+		}
+		cfg, j := w.config(), newJournal()
+		cfg.Fetchers = 2
+		r := w.run(cfg, j.settleAll)
+		eventually(t, "all that is there is read", func() bool { return j.count() == 40 })
+		for id := range int32(4) {
+			if !r.lookup(topicPartition{w.topic, id}).fetcher.member {
+				t.Errorf("partition %d is read by a client that may take the end for the beginning", id)
+			}
+		}
+	})
+}
+
 func TestAFetcherForgetsATopicOfWhichItReadsNothingAndFindsItAgain(t *testing.T) {
 	t.Parallel()
 	w := fakeWorld(t, 2)
@@ -346,15 +365,15 @@ func TestAFetcherForgetsATopicOfWhichItReadsNothingAndFindsItAgain(t *testing.T)
 	if len(other.client.GetConsumeTopics()) != 1 {
 		t.Error("it has forgotten at once")
 	}
-	r.forgetIdle(t.Context(), time.Now().Add(2 * idleTopic))
+	r.forgetIdle(t.Context(), time.Now().Add(2*idleTopic))
 	if topics := other.client.GetConsumeTopics(); len(topics) != 0 {
 		t.Errorf("it remembers %v", topics)
 	}
 	r.onAssigned(t.Context(), nil, ours)
-	if _, err := r.adjust(t.Context(), map[string]map[int32]kgo.Offset{w.topic: {1: kgo.NewOffset().At(10)}}); err != nil {
+	if _, err := r.adjust(t.Context(), map[string]map[int32]kgo.Offset{w.topic: {1: kgo.NewOffset().At(10).WithEpoch(0)}}); err != nil {
 		t.Fatal(err)
 	}
-	r.forgetIdle(t.Context(), time.Now().Add(2 * idleTopic))
+	r.forgetIdle(t.Context(), time.Now().Add(2*idleTopic))
 	w.produce(1, 10)
 	eventually(t, "10 more calls", func() bool { return j.count() == 20 })
 }

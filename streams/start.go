@@ -63,10 +63,14 @@ func (r *Reader) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Of
 			return nil, err
 		}
 	}
+	unsure := map[string][]int32{}
 	for topic, parts := range offsets {
 		for id, o := range parts {
 			tp := topicPartition{topic, id}
 			at := position{o.EpochOffset().Offset, o.EpochOffset().Epoch}
+			if at.offset >= 0 && at.epoch < 0 {
+				unsure[topic] = append(unsure[topic], id)
+			}
 			if f, ok := first[tp]; ok && at.offset < 0 {
 				at = f
 				parts[id] = kgo.NewOffset().At(at.offset)
@@ -77,7 +81,10 @@ func (r *Reader) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Of
 			}
 		}
 	}
-	r.gate.change(func() { r.readFrom(offsets) })
+	r.gate.change(func() {
+		r.keep(unsure)
+		r.readFrom(offsets)
+	})
 	r.status.joined()
 	return offsets, nil
 }
