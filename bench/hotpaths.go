@@ -14,7 +14,9 @@ const hotText = `What single steps take, as ordinary benchmarks of Go beside the
 *WorkerLoop* is all that the reader does for a record but the client's part, *Dispatch* all that an actor adds to a handler's call, *Memory* what keeps a try from running twice, *Handled* the metrics of a call.`
 
 // hotPackages have benchmarks that need no broker.
-var hotPackages = []string{"streams", "actor", "retry", "internal/envelope", "internal/telemetry", "internal/seats"}
+func hotPackages() []string {
+	return []string{"streams", "actor", "retry", "internal/envelope", "internal/telemetry", "internal/seats"}
+}
 
 func hotGroup() group {
 	return group{name: "hot", title: "Single steps", text: hotText, table: hotPaths}
@@ -30,7 +32,7 @@ type figures struct {
 // hotPaths runs the benchmarks of the library, as often as there are rounds.
 func hotPaths(ctx context.Context, rounds int) (string, error) {
 	args := []string{"test", "-run", "^$", "-bench", ".", "-benchmem", "-benchtime", "0.3s", "-count", strconv.Itoa(rounds)}
-	for _, p := range hotPackages {
+	for _, p := range hotPackages() {
 		args = append(args, "./"+p)
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
