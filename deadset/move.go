@@ -2,7 +2,6 @@ package deadset
 
 import (
 	"context"
-	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/envelope"
@@ -31,9 +30,6 @@ func replayed(d queue.Delivery) queue.Message {
 	if err != nil {
 		return d.Message // as it is: whoever reads it next may understand it
 	}
-	e.Message.Attempt = 1
-	e.Message.Replays++
-	e.Failure = envelope.Failure{}
-	e.DiedAt = time.Time{}
+	e.Replay()
 	return e.Encode()
 }

@@ -98,6 +98,11 @@ func (r *Retrier) pick(stop, work context.Context, w *worker, d queue.Delivery, 
 		r.unreadable(stop, work, d, err)
 		return
 	}
+	if !e.DiedAt.IsZero() {
+		// Somebody moved it here from the dead set. As it is it would be a repeat of the try that it
+		// died of, and acked without a call.
+		e.Replay()
+	}
 	e.Message.Stream = r.cfg.Stream
 	left, ok := r.admit(stop, work, &d, e)
 	if !ok {

@@ -88,6 +88,14 @@ func (e *Envelope) last() Try {
 	return Try{Attempt: e.made(), At: e.Failure.At, Error: clean(e.Failure.Error, maxShort)}
 }
 
+// Replay gives the message a full new budget.
+func (e *Envelope) Replay() {
+	e.Message.Attempt = 1
+	e.Message.Replays++
+	e.Failure = Failure{}
+	e.DiedAt = time.Time{}
+}
+
 // Limits of an envelope.
 const (
 	// MaxHeaders is the largest size of all headers together, in bytes as AMQP encodes them. They must fit one frame of
