@@ -19,7 +19,7 @@ const module = "github.com/stepwell/stepwell"
 // name that fits counts. Tests may also import what is for tests.
 var mayImport = map[string][]string{
 	"/":                   {},
-	"config":              {},
+	"config":              {"internal/spelling"},
 	"streams":             {"/", "config", "internal/*"},
 	"retry":               {"/", "config", "internal/*"},
 	"deadset":             {"/", "config", "internal/*"},
@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"internal/failpoint": {},
 	"internal/seats":     {},
 	"internal/solo":      {},
+	"internal/spelling":  {},
 	"chaos":              {"chaos/*", "internal/failpoint", "internal/testbroker"}, // tests alone
 	"chaos/*":            {"/", "actor", "chaos/*", "internal/queue", "internal/rabbit"},
 	"otlp":               {},

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -101,25 +102,26 @@ func (a arguments) addObject(d *json.Decoder) error {
 }
 
 func (a arguments) addValue(name string, value any) error {
+	if !slices.Contains(a.known, name) {
+		return a.unknown(name)
+	}
+	param := meaning(name)
 	switch v := value.(type) {
 	case nil:
 		return a.add(name, "")
 	case string:
 		return a.add(name, v)
 	case bool:
-		if aliases[name] == crashLoopName {
+		if param == crashLoopName {
 			return a.add(name, strconv.FormatBool(v))
 		}
 	case json.Number:
-		if aliases[name] == "count" || aliases[name] == "" {
+		if param == countName {
 			return a.add(name, v.String())
 		}
 	}
-	if aliases[name] == "count" {
+	if param == countName {
 		return mistake("count must be a number")
-	}
-	if aliases[name] == "" {
-		return a.add(name, "")
 	}
 	return mistake("%s must be a text", name)
 }

@@ -72,7 +72,7 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
 			return set.ReplayAll(ctx, p.count)
 		}
 		return set.Replay(ctx, p.count)
-	})
+	}, crashLoopName)
 }
 
 // remove deletes the oldest dead messages.
@@ -82,9 +82,9 @@ func (s *Server) remove(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// act does what a person asked for to the oldest messages, and leaves an audit line whatever came of it.
-func (s *Server) act(w http.ResponseWriter, r *http.Request, action, done string, do func(DeadSet, context.Context, params) (Result, error)) error {
-	p, err := s.params(w, r)
+// act does what a person asked for to the oldest messages, in a call that knows the parameters more besides, and leaves an audit line whatever came of it.
+func (s *Server) act(w http.ResponseWriter, r *http.Request, action, done string, do func(DeadSet, context.Context, params) (Result, error), more ...string) error {
+	p, err := s.params(w, r, more...)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request, action, done string
 		return err
 	}
 	answer := result{
-		Message:   fmt.Sprintf("%s %d of %d messages of %s", done, res.Done, p.count, p.name()),
+		Message:   fmt.Sprintf("%s %d of %d messages of %s", done, res.Done, p.count, p.stream),
 		Requested: p.count, Done: res.Done, Left: res.Left, LeftOut: res.LeftOut, TooLarge: res.TooLarge, Stopped: res.Stopped,
 	}
 	if res.LeftOut > 0 {
@@ -115,11 +115,11 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request, action, done string
 	}
 }
 
-// audit writes who did what to how many. Nothing in it is free text of the request: stream and channel are known names by now.
+// audit writes who did what to how many. Nothing in it is free text of the request: the stream is a known name by now.
 func (s *Server) audit(r *http.Request, action string, p params, res Result, err error) {
 	attrs := []slog.Attr{
 		slog.String("action", action), slog.String("by", who(r)), slog.String("address", from(r)),
-		slog.String("stream", p.stream), slog.String("channel", p.channel),
+		slog.String("stream", p.stream),
 		slog.Int("requested", p.count), slog.Int("done", res.Done), slog.Int("left", res.Left),
 	}
 	if res.Stopped != "" {
@@ -138,12 +138,4 @@ func from(r *http.Request) string {
 		return r.RemoteAddr
 	}
 	return host
-}
-
-// name is the dead set's name for people.
-func (p params) name() string {
-	if p.channel == "" {
-		return p.stream
-	}
-	return p.stream + ", channel " + p.channel
 }

@@ -9,59 +9,88 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/stepwell/stepwell/internal/spelling"
 )
 
 // params says on which dead set to act, and on how many of its messages.
 type params struct {
-	stream, channel string
-	count           int
-	crashLoop       bool // also messages that killed the process
-	set             DeadSet
+	stream    string
+	count     int
+	crashLoop bool // also messages that killed the process
+	set       DeadSet
 }
 
-// The parameters by the names under which they may be sent; Ziggurat's users say topic-entity.
-var aliases = map[string]string{ //nolint:gochecknoglobals // a table that never changes
-	"count":        "count",
-	"stream":       "stream",
-	"topic-entity": "stream",
-	"topic_entity": "stream",
-	"channel":      "channel",
+// The names under which parameters may be sent; Ziggurat's users say topic-entity. They may also send a channel, if it is empty.
+const (
+	countName     = "count"
+	streamName    = "stream"
+	channelName   = "channel"
+	crashLoopName = "include_crash_loop"
+)
 
-	crashLoopName: crashLoopName,
+// meaning returns the parameter that a name stands for.
+func meaning(name string) string {
+	if name == "topic-entity" || name == "topic_entity" {
+		return streamName
+	}
+	return name
 }
 
-const crashLoopName = "include_crash_loop"
+// which are the names that say which messages of which dead set. More that a call knows come behind them.
+func which(more ...string) []string {
+	return append([]string{countName, streamName, "topic-entity", "topic_entity", channelName}, more...)
+}
 
 // wholeNumber is deliberately strict: no sign, no leading zero, no exponent. A count that can be read in two ways is not acted on.
 var wholeNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})$`)
 
-// params reads the parameters from query and body. The error of a mistake names it.
-func (s *Server) params(w http.ResponseWriter, r *http.Request) (params, error) {
-	given := arguments{}
-	query, err := url.ParseQuery(r.URL.RawQuery)
+// params reads which messages are meant; more are the names that this call knows besides.
+func (s *Server) params(w http.ResponseWriter, r *http.Request, more ...string) (params, error) {
+	given, err := s.arguments(w, r, which(more...))
 	if err != nil {
-		return params{}, mistake("the query cannot be read: %s", clip(err.Error()))
-	}
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		for _, value := range query[name] {
-			if err := given.add(name, value); err != nil {
-				return params{}, err
-			}
-		}
-	}
-	body, err := s.body(w, r)
-	if err != nil {
-		return params{}, err
-	}
-	if err := given.addJSON(body); err != nil {
 		return params{}, err
 	}
 	return s.resolve(given)
 }
 
+// arguments reads query and body. The error of a mistake names it.
+func (s *Server) arguments(w http.ResponseWriter, r *http.Request, known []string) (map[string]string, error) {
+	given := arguments{known, map[string]string{}}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, mistake("the query cannot be read: %s", clip(err.Error()))
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		for _, value := range query[name] {
+			if err := given.add(name, value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	body, err := s.body(w, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := given.addJSON(body); err != nil {
+		return nil, err
+	}
+	return given.values, nil
+}
+
+// bare lets only requests through that have no parameters.
+func (s *Server) bare(next endpoint) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if _, err := s.arguments(w, r, nil); err != nil {
+			return err
+		}
+		return next(w, r)
+	}
+}
+
 // resolve checks what was given and finds the dead set. It collects all mistakes.
-func (s *Server) resolve(given arguments) (params, error) {
-	p := params{stream: given["stream"], channel: given["channel"]}
+func (s *Server) resolve(given map[string]string) (params, error) {
+	p := params{stream: given[streamName], crashLoop: given[crashLoopName] == "true"}
 	var wrong []string
 	var err error
 	if p.count, err = count(given); err != nil {
@@ -70,21 +99,17 @@ func (s *Server) resolve(given arguments) (params, error) {
 	if text := given[crashLoopName]; text != "" && text != "true" && text != "false" {
 		wrong = append(wrong, fmt.Sprintf("%s must be true or false, not %q", crashLoopName, clip(text)))
 	}
-	p.crashLoop = given[crashLoopName] == "true"
+	if given[channelName] != "" {
+		wrong = append(wrong, fmt.Sprintf("channel must be empty, not %q: streams have no channels", clip(given[channelName])))
+	}
 	stream, known := s.cfg.Streams[p.stream]
 	if !known {
 		wrong = append(wrong, s.unknownStream(p.stream))
 	}
-	p.set = stream.DeadSet
-	if known && p.channel != "" {
-		if p.set, known = stream.Channels[p.channel]; !known {
-			wrong = append(wrong, fmt.Sprintf("stream %s has no channel %q; it has: %s", p.stream, clip(p.channel), names(stream.Channels)))
-		}
-	}
 	if wrong != nil {
 		return params{}, mistake("%s", strings.Join(wrong, "; "))
 	}
-	if p.set == nil {
+	if p.set = stream.DeadSet; p.set == nil {
 		return params{}, ErrRetryOff
 	}
 	return p, nil
@@ -97,8 +122,8 @@ func (s *Server) unknownStream(id string) string {
 	return fmt.Sprintf("unknown stream %q; streams are: %s", clip(id), names(s.cfg.Streams))
 }
 
-func count(given arguments) (int, error) {
-	text, ok := given["count"]
+func count(given map[string]string) (int, error) {
+	text, ok := given[countName]
 	if !ok || text == "" {
 		return 0, fmt.Errorf("count is missing: give a whole number from 1 to %d", MaxCount)
 	}
@@ -109,24 +134,36 @@ func count(given arguments) (int, error) {
 	return n, nil
 }
 
-// arguments are the values that were sent, by parameter.
-type arguments map[string]string
+// arguments are the values that were sent, by parameter, of a call that knows these names.
+type arguments struct {
+	known  []string
+	values map[string]string
+}
 
-// add takes one value. Sent twice, it must be the same. A name we do not know is ignored, unless it is nearly one of ours: a misspelt
-// channel must not act on the stream's own dead set.
+// add takes one value. Sent twice, it must be the same. A name that the call does not know is refused: what somebody wished for and
+// did not get, a dry run or a choice, must not become a deletion.
 func (a arguments) add(name, value string) error {
-	param, known := aliases[name]
-	if !known {
-		if near := nearest(name); near != "" {
-			return mistake("there is no parameter %q: did you mean %s?", clip(name), near)
-		}
-		return nil
+	if !slices.Contains(a.known, name) {
+		return a.unknown(name)
 	}
-	if before, twice := a[param]; twice && before != value {
+	param := meaning(name)
+	if before, twice := a.values[param]; twice && before != value {
 		return mistake("%s is given twice, as %q and as %q", param, clip(before), clip(value))
 	}
-	a[param] = value
+	a.values[param] = value
 	return nil
+}
+
+func (a arguments) unknown(name string) error {
+	known := slices.DeleteFunc(slices.Clone(a.known), func(n string) bool { return n == channelName })
+	if len(known) == 0 {
+		known = []string{"none"}
+	}
+	text := "unknown parameter " + clip(name) + "; known: " + strings.Join(known, ", ")
+	if near := spelling.Nearest(name, a.known); near != "" {
+		text += "; did you mean " + near + "?"
+	}
+	return mistake("%s", text)
 }
 
 func mistake(format string, args ...any) error {

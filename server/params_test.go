@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 
@@ -46,11 +45,10 @@ func TestAMistakeInTheParametersIsNamedAndNothingIsDone(t *testing.T) {
 		{"unknown stream", "?count=1&stream=ordres", "", `unknown stream "ordres"; streams are: orders, plain`},
 		{"stream in capitals", "?count=1&stream=Orders", "", `unknown stream "Orders"`},
 		{"stream as a number", "", `{"count":1,"stream":7}`, "stream must be a text"},
-		{"unknown channel", "?count=1&stream=orders&channel=fast", "", `has no channel "fast"; it has: slow`},
-		{"channel of a stream without any", "?count=1&stream=plain&channel=fast", "", "it has: none"},
+		{"a channel", "?count=1&stream=orders&channel=fast", "", "channel must be empty"},
 		{"channel as an object", "", `{"count":1,"stream":"orders","channel":{}}`, "channel must be a text"},
-		{"misspelt channel", "?count=1&stream=orders&chanel=slow", "", "did you mean channel?"},
-		{"channel in capitals", "", `{"count":1,"stream":"orders","Channel":"slow"}`, "did you mean channel?"},
+		{"misspelt channel", "?count=1&stream=orders&chanel=", "", "did you mean channel?"},
+		{"channel in capitals", "", `{"count":1,"stream":"orders","Channel":""}`, "did you mean channel?"},
 		{"misspelt count", "?stream=orders&counts=5", "", "did you mean count?"},
 		{"misspelt topic entity", "", `{"count":1,"topicEntity":"orders"}`, "did you mean topic-entity?"},
 		{"query that cannot be read", "?stream=orders&count=%zz", "", "query"},
@@ -62,8 +60,16 @@ func TestAMistakeInTheParametersIsNamedAndNothingIsDone(t *testing.T) {
 		{"a text", "", `"orders"`, "must be a JSON object"},
 		{"null", "", `null`, "must be a JSON object"},
 		{"blanks", "", "  \n", "not JSON"},
-		{"neither yes nor no", "?stream=orders&count=1&include_crash_loop=yes", "", "true or false"},
-		{"misspelt crash loops", "?stream=orders&count=1&include-crash-loops=true", "", "did you mean include_crash_loop?"},
+		{"crash loops of more than a replay", "?stream=orders&count=1&include_crash_loop=maybe", "", "include_crash_loop"},
+		{"a dry run", "?stream=orders&count=1&ids=t:0:1&dry_run=true", "", "unknown parameter dry_run; known: count, stream, topic-entity, topic_entity"},
+		{"a choice by id and reason", "", `{"stream":"orders","count":1,"id":"t:0:1","reason":"decode"}`, "unknown parameter id; known: count, stream"},
+		{"a comment beside two good counts", "?count=1&count=1&stream=orders&comment=x", "", "unknown parameter comment; known:"},
+		{"nested", "", `{"count":1,"stream":"orders","only":{"count":1}}`, "unknown parameter only; known:"},
+		{"the parameters nested", "", `{"data":{"count":1,"stream":"orders"}}`, "unknown parameter data; known:"},
+		{"null", "", `{"count":1,"stream":"orders","dry_run":null}`, "unknown parameter dry_run; known:"},
+		{"without a name", "?count=1&stream=orders&=x", "", "unknown parameter ; known:"},
+		{"misspelt limit", "?count=1&stream=orders&limt=3", "", "unknown parameter limt; known:"},
+		{"misspelt crash loops", "?stream=orders&count=1&include-crash-loops=true", "", "unknown parameter include-crash-loops"},
 		{"a byte order mark", "", "\ufeff{}", "not JSON"},
 	}
 	w := start(t, nil)
@@ -78,8 +84,53 @@ func TestAMistakeInTheParametersIsNamedAndNothingIsDone(t *testing.T) {
 			}
 		}
 	}
-	if w.orders.asked+w.slow.asked != 0 {
+	if w.orders.asked != 0 {
 		t.Error("a mistake reached a dead set")
+	}
+}
+
+func TestWhatOnlyAReplayKnowsIsUnknownToTheOthers(t *testing.T) {
+	w := start(t, nil)
+	const known = "known: count, stream, topic-entity, topic_entity"
+	tests := []struct{ method, path, query, says string }{
+		{"GET", "/v1/dead_set", "include_crash_loop=true", "unknown parameter include_crash_loop; " + known},
+		{"DELETE", "/v1/dead_set", "include_crash_loop=false", "unknown parameter include_crash_loop; " + known},
+		{"POST", "/v1/dead_set/replay", "include_crash_loop=yes", "must be true or false"},
+		{"POST", "/v1/dead_set/replay", "include_crashloop=true", "did you mean include_crash_loop?"},
+		{"POST", "/v1/dead_set/replay", "dry_run=true", known + ", include_crash_loop"},
+	}
+	for _, test := range tests {
+		if a := w.do(test.method, test.path+"?count=1&stream=orders&"+test.query, ""); a.status != 400 || !strings.Contains(a.text, test.says) {
+			t.Errorf("%s %s: %d %s", test.method, test.query, a.status, a.text)
+		}
+	}
+	if w.orders.asked != 0 {
+		t.Error("a mistake reached the dead set")
+	}
+}
+
+func TestCallsWithoutParametersRefuseAny(t *testing.T) {
+	w := start(t, nil)
+	tests := []struct {
+		method, path, body string
+		status             int
+		says               string
+	}{
+		{"GET", "/v1/streams", "", 200, ""},
+		{"GET", "/v1/streams?stream=orders", "", 400, "unknown parameter stream; known: none"},
+		{"POST", "/v1/streams/orders/pause", "", 200, ""},
+		{"POST", "/v1/streams/orders/pause", "{}", 200, ""},
+		{"POST", "/v1/streams/orders/resume?partition=3", "", 400, "unknown parameter partition; known: none"},
+		{"POST", "/v1/streams/orders/pause?for=5m", "", 400, "unknown parameter for; known: none"},
+		{"POST", "/v1/streams/orders/resume", `{"stream":"plain"}`, 400, "unknown parameter stream; known: none"},
+	}
+	for _, test := range tests {
+		if a := w.do(test.method, test.path, test.body); a.status != test.status || !strings.Contains(a.text, test.says) {
+			t.Errorf("%s %s %s: %d %s", test.method, test.path, test.body, a.status, a.text)
+		}
+	}
+	if a := w.do("GET", "/v1/streams", ""); !strings.Contains(a.text, `"id":"orders","paused":true`) {
+		t.Errorf("a resume that was refused resumed: %s", a.text)
 	}
 }
 
@@ -113,11 +164,11 @@ func TestABodyThatIsNotCalledJSONIs415(t *testing.T) {
 func FuzzParametersNeverActWithoutAGoodCount(f *testing.F) {
 	f.Add("count=1&stream=orders", "")
 	f.Add("", `{"count":"10","topic_entity":"orders"}`)
-	f.Add("count=1;stream=orders", `{"count":1e9,"stream":"orders","channel":"slow"}`)
+	f.Add("count=1;stream=orders", `{"count":1e9,"stream":"orders","channel":""}`)
 	f.Add("Count=1", `{"count":1,"count":2,"stream":"orders"}{}`)
 	f.Add("count=%00", "[[[[[")
 	f.Fuzz(func(t *testing.T, query, body string) {
-		w := &world{orders: newSet(), slow: newSet(), log: &log{}}
+		w := &world{orders: newSet(), log: &log{}}
 		cfg := config(w)
 		cfg.Insecure, cfg.BodyLimit = true, 1<<10
 		s, err := server.New(cfg)
@@ -131,7 +182,7 @@ func FuzzParametersNeverActWithoutAGoodCount(f *testing.F) {
 		r.Header.Set("Content-Type", "application/json")
 		rec := httptest.NewRecorder()
 		s.Handler().ServeHTTP(rec, r)
-		acts := slices.Concat(w.orders.acts(), w.slow.acts())
+		acts := w.orders.acts()
 		switch rec.Code {
 		case http.StatusOK:
 			given, _ := url.ParseQuery(query)

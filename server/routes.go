@@ -33,9 +33,9 @@ func (s *Server) routes() []route {
 		{http.MethodGet, "/v1/dead_set", api(s.peek)},
 		{http.MethodPost, "/v1/dead_set/replay", long(s.replay)},
 		{http.MethodDelete, "/v1/dead_set", long(s.remove)},
-		{http.MethodGet, "/v1/streams", api(s.listStreams)},
-		{http.MethodPost, "/v1/streams/:id/pause", api(s.pause)},
-		{http.MethodPost, "/v1/streams/:id/resume", api(s.resume)},
+		{http.MethodGet, "/v1/streams", api(s.bare(s.listStreams))},
+		{http.MethodPost, "/v1/streams/:id/pause", api(s.bare(s.pause))},
+		{http.MethodPost, "/v1/streams/:id/resume", api(s.bare(s.resume))},
 	}
 }
 

@@ -34,7 +34,7 @@ type Result struct {
 	Stopped string
 }
 
-// DeadSet is the dead set of one stream or channel. Counts are 1 … [MaxCount]; all act on the oldest messages.
+// DeadSet is the dead set of one stream. Counts are 1 … [MaxCount]; all act on the oldest messages.
 type DeadSet interface {
 	// Peek returns the oldest messages and changes nothing.
 	Peek(ctx context.Context, count int) (Page, error)
@@ -59,8 +59,6 @@ type Stream struct {
 	Control Control
 	// DeadSet is nil where retries are off.
 	DeadSet DeadSet
-	// Channels are the dead sets of the stream's channels, by name.
-	Channels map[string]DeadSet
 }
 
 // Status is how a stream of this process is doing.

@@ -130,12 +130,11 @@ func (l *log) String() string {
 	return l.buf.String()
 }
 
-// world is a server that listens, with the stream orders (channel slow, which has no dead set entry of its own) and the stream plain without retries.
+// world is a server that listens, with the stream orders and the stream plain without retries.
 type world struct {
 	t      testing.TB
 	server *server.Server
 	orders *set
-	slow   *set
 	log    *log
 	close  context.CancelFunc // ends Open
 	opened chan error
@@ -148,7 +147,7 @@ func config(w *world) server.Config {
 		Address: "127.0.0.1:0",
 		Logger:  slog.New(slog.NewTextHandler(w.log, nil)),
 		Streams: map[string]server.Stream{
-			"orders": {Control: &control{}, DeadSet: w.orders, Channels: map[string]server.DeadSet{"slow": w.slow}},
+			"orders": {Control: &control{}, DeadSet: w.orders},
 			"plain":  {Control: &control{}},
 		},
 	}
@@ -165,7 +164,7 @@ func start(t testing.TB, change func(*server.Config)) *world {
 // startClosed starts a server that answers probes alone.
 func startClosed(t testing.TB, change func(*server.Config)) *world {
 	t.Helper()
-	w := &world{t: t, orders: newSet("a", "b", "c"), slow: newSet("s"), log: &log{}, opened: make(chan error, 1), ended: make(chan error, 1)}
+	w := &world{t: t, orders: newSet("a", "b", "c"), log: &log{}, opened: make(chan error, 1), ended: make(chan error, 1)}
 	cfg := config(w)
 	if change != nil {
 		change(&cfg)

@@ -8,9 +8,8 @@ import (
 
 // which says which messages a command is about; it is part of every command on dead sets.
 type which struct {
-	Stream  string `help:"The stream-id." required:"" short:"s"`
-	Channel string `help:"A channel of the stream; none: the stream's own dead set."`
-	Count   int    `help:"How many, the oldest first." required:"" short:"n"`
+	Stream string `help:"The stream-id." required:"" short:"s"`
+	Count  int    `help:"How many, the oldest first." required:"" short:"n"`
 }
 
 // Validate is called by the parser.
@@ -22,11 +21,7 @@ func (w which) Validate() error {
 }
 
 func (w which) query() url.Values {
-	q := url.Values{"stream": {w.Stream}, "count": {strconv.Itoa(w.Count)}}
-	if w.Channel != "" {
-		q.Set("channel", w.Channel)
-	}
-	return q
+	return url.Values{"stream": {w.Stream}, "count": {strconv.Itoa(w.Count)}}
 }
 
 // result is what a replay or delete answers.

@@ -1,0 +1,49 @@
+// Package spelling finds what was probably meant by a name that nobody knows.
+package spelling
+
+import "strings"
+
+// Nearest returns the first of the known names that is the fewest slips away from name; "" where none is near. A slip is a letter
+// too many, too few, another one, or two that changed places: one in three letters, two in seven, three in eleven and more. Capitals,
+// blanks, dashes and underscores do not count.
+func Nearest(name string, known []string) string {
+	name = plain(name)
+	best, most := "", min(3, (len(name)+1)/4)
+	for _, k := range known {
+		if p := plain(k); len(p)-len(name) <= most && len(name)-len(p) <= most {
+			if n := slips(name, p); n <= most {
+				best, most = k, n-1
+			}
+		}
+	}
+	return best
+}
+
+func plain(name string) string {
+	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(name))
+}
+
+// slips is the distance of Damerau and Levenshtein in bytes, where no two letters that changed places are changed again.
+func slips(a, b string) int {
+	d := make([][]int, len(a)+1)
+	for i := range d {
+		d[i] = make([]int, len(b)+1)
+		d[i][0] = i
+	}
+	for j := range d[0] {
+		d[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			same := d[i-1][j-1]
+			if a[i-1] != b[j-1] {
+				same++
+			}
+			d[i][j] = min(same, d[i-1][j]+1, d[i][j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
+			}
+		}
+	}
+	return d[len(a)][len(b)]
+}
