@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -193,6 +194,41 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// durations are the variables that hold one, without those of single streams.
+func durations(of reflect.Type, prefix string) (all []string) {
+	for i := range of.NumField() {
+		f := of.Field(i)
+		name := strings.TrimPrefix(prefix+"_"+strings.ToUpper(f.Tag.Get("key")), "_")
+		switch {
+		case f.Type == reflect.TypeFor[time.Duration]():
+			all = append(all, name)
+		case f.Type.Kind() == reflect.Struct:
+			all = append(all, durations(f.Type, strings.TrimSuffix(name, "_"))...)
+		}
+	}
+	return all
+}
+
+func TestADurationThatNoClockCanAddIsAMistake(t *testing.T) {
+	all := durations(reflect.TypeFor[config.Config](), "")
+	if !slices.Contains(all, "HANDLER_TIMEOUT") || !slices.Contains(all, "SHUTDOWN_TIMEOUT") {
+		t.Fatalf("durations are %q", all)
+	}
+	for _, name := range all {
+		_, err := config.Load(source("RETRY_ENABLED=false", name+"=2562047h47m16s"))
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s := source("RETRY_ENABLED=false")
+	s.Streams["orders"] = config.Stream{Topics: []string{"t"}, HandlerTimeout: 87601 * time.Hour}
+	if _, err := config.Load(s); err == nil || !strings.Contains(err.Error(), `STREAMS_ORDERS_HANDLER_TIMEOUT: "87601h" must be at most 87600h, ten years (from code)`) {
+		t.Errorf("in the code: %v", err)
+	}
+	s.Streams["orders"] = config.Stream{Topics: []string{"t"}, HandlerTimeout: 87600 * time.Hour}
+	load(t, s)
 }
 
 func TestAnUnknownKeyOfTheFileIsAMistakeWithTheNearestName(t *testing.T) {

@@ -22,6 +22,7 @@ type layer struct {
 // readEnvironment reads the variables that are ours, and keeps those of the user apart.
 func (l *loader) readEnvironment(environ []string) layer {
 	origins := map[string]string{}
+	l.readable = l.names.readable()
 	provider := env.Provider("", env.Opt{
 		EnvironFunc: func() []string { return environ },
 		TransformFunc: func(name, value string) (string, any) {
@@ -102,20 +103,20 @@ func injectedPort(short, value string) bool {
 		strings.Contains(short, "_PORT_") && kubernetes.MatchString(short)
 }
 
-// stranger says what is to be said of a variable that is not known but begins like ours.
+// stranger says what is to be said of a variable that is not known, but belongs to a section of ours or looks like a slip.
 func (l *loader) stranger(name, short, value string) {
-	word, _, more := strings.Cut(short, "_")
-	if !more || kubernetes.MatchString(short) || injectedPort(short, value) {
+	if kubernetes.MatchString(short) || injectedPort(short, value) {
 		return
 	}
-	variables := l.names.variables()
+	meant := didYouMean(name, l.readable)
 	if l.unregistered(short) {
-		l.complain("%s: no code registers such a stream%s", name, didYouMean(name, variables))
+		l.complain("%s: no code registers such a stream%s", name, meant)
 		return
 	}
-	begins := func(v string) bool { return strings.HasPrefix(v, l.names.prefix+word+"_") }
-	if slices.ContainsFunc(variables, begins) {
-		l.warnings = append(l.warnings, fmt.Sprintf("%s is not known and not read%s", name, didYouMean(name, variables)))
+	word, _, more := strings.Cut(short, "_")
+	ours := func(v string) bool { return strings.HasPrefix(v, l.names.prefix+word+"_") }
+	if meant != "" || more && slices.ContainsFunc(l.names.variables(), ours) {
+		l.warnings = append(l.warnings, name+" is not known and not read"+meant)
 	}
 }
 

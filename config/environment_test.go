@@ -19,11 +19,19 @@ func TestAVariableThatIsNotOursIsReadNowhere(t *testing.T) {
 		{"a service called streams-orders", "STREAMS_ORDERS_PORT=tcp://10.0.0.1:80", "", ""},
 		{"a port that a person set", "KAFKA_PORT=9092", "KAFKA_PORT is not known", ""},
 		{"a typing error", "KAFKA_BROKRES=x", "did you mean KAFKA_BROKERS?", ""},
-		{"a later version's setting", "RETRY_FACTOR=2", "RETRY_FACTOR is not known", ""},
+		{"a later version's setting", "RETRY_FACTOR=2", "RETRY_FACTOR is not known and not read\n", ""},
 		{"a typing error in a stream's setting", "STREAMS_ORDERS_TOPCIS=x", "did you mean STREAMS_ORDERS_TOPICS?", ""},
 		{"a stream that nobody registers", "STREAMS_REFUNDS_TOPICS=x", "", "STREAMS_REFUNDS_TOPICS: no code registers such a stream"},
 		{"a stream whose id begins like ours", "STREAMS_ORDERS_EU_RETRY_COUNT=1", "", "no code registers such a stream"},
+		{"a typing error in one word", "CONCURENCY=3", "CONCURENCY is not known and not read; did you mean CONCURRENCY?", ""},
+		{"a typing error in the name of the file", "CONFIG_FIEL=x", "did you mean CONFIG_FILE?", ""},
+		{"a section in one word", "DEADSET_WALK_BYTES=1", "did you mean DEAD_SET_WALK_BYTES?", ""},
+		{"a secret's file", "SERVER_TOKEN_FIEL=x", "did you mean SERVER_TOKEN_FILE?", ""},
+		{"a setting that there is not", "SERVER_PORT=80", "SERVER_PORT is not known and not read\n", ""},
 		{"somebody else's", "PATH=/bin", "", ""},
+		{"far from all of ours", "CONCERTO=x", "", ""},
+		{"a shell's", "LOGNAME=x", "", ""},
+		{"a foreign section", "SERVE_STATIC=x", "", ""},
 		{"the user's", "APP_ANYTHING=1", "", ""},
 	}
 	for _, test := range tests {
@@ -38,7 +46,7 @@ func TestAVariableThatIsNotOursIsReadNowhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Join(cfg.Warnings(), "\n"); !strings.Contains(got, test.warning) || (test.warning == "") != (got == "") {
+			if got := strings.Join(cfg.Warnings(), "\n"); !strings.Contains(got+"\n", test.warning) || (test.warning == "") != (got == "") {
 				t.Errorf("warns %q, want %q", got, test.warning)
 			}
 		})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/stepwell/stepwell/internal/spelling"
 )
 
 // Errors are all mistakes of a configuration.
@@ -53,39 +55,8 @@ func severity(err error) int {
 	return 0
 }
 
-// nearest returns the candidate that looks most like name, or "" where none does.
-func nearest(name string, candidates []string) string {
-	best, at := "", len(name)/3+2
-	for _, c := range candidates {
-		if d := distance(name, c); d < at {
-			best, at = c, d
-		}
-	}
-	return best
-}
-
-// distance is the Levenshtein distance in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
-}
-
 func didYouMean(name string, candidates []string) string {
-	if n := nearest(name, candidates); n != "" {
+	if n := spelling.Nearest(name, candidates); n != "" {
 		return "; did you mean " + n + "?"
 	}
 	return ""

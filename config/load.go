@@ -33,6 +33,7 @@ type loader struct {
 	source   Source
 	ids      []string
 	names    names
+	readable []string // variables
 	cfg      *Config
 	errs     []error
 	warnings []string

@@ -25,6 +25,18 @@ func (n names) known(path string) bool {
 // variables are all variables, sorted.
 func (n names) variables() []string { return slices.Sorted(maps.Keys(n.paths)) }
 
+// readable are all variables that are read, those that name a file included.
+func (n names) readable() []string {
+	all := append(n.variables(), n.prefix+fileVariable)
+	for name, path := range n.paths {
+		if n.secrets[path] {
+			all = append(all, name+"_FILE")
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // settings are the paths of all settings and sections, sorted.
 func (n names) settings() []string {
 	all := slices.AppendSeq(slices.Collect(maps.Keys(n.sections)), maps.Keys(n.secrets))

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"math"
+	"reflect"
 	"regexp/syntax"
 	"strconv"
 	"time"
@@ -54,6 +55,7 @@ func (l *loader) stream(name string, s *Stream) {
 	l.check(*s.CrashLimit >= 0 && *s.CrashLimit <= maxDeaths, at+"crash_limit", "is not within 0 to %d", maxDeaths)
 	l.oneOf(at+"on_failure", s.OnFailure, "retry", "drop")
 	l.retry(at, s)
+	l.durations(fields(reflect.ValueOf(s).Elem(), "streams."+name))
 }
 
 func (l *loader) retry(at string, s *Stream) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,6 +19,7 @@ var id = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
 
 const (
 	maxID       = 60
+	maxDuration = 10 * 365 * 24 * time.Hour
 	maxVHost    = 255  // bytes, AMQP's short string
 	maxPrefetch = 2000 // what RabbitMQ allows a quorum queue's consumer at most
 	// minMessageSize has room for headers of 64 KiB, which is what may stay of a message that is too large, and for what is added on its way.
@@ -77,6 +79,16 @@ func (l *loader) validate() {
 	l.oneOf("log.format", c.Log.Format, "text", "json")
 	l.check(c.Shutdown.Timeout > 0, "shutdown.timeout", "must be above 0")
 	l.check(c.Telemetry.DepthInterval > 0, "telemetry.depth_interval", "must be above 0")
+	l.durations(fields(reflect.ValueOf(c).Elem(), ""))
+}
+
+// durations refuses what no clock can add, twice over.
+func (l *loader) durations(all []field) {
+	for _, f := range all {
+		if d, ok := f.value.Interface().(time.Duration); ok {
+			l.check(d <= maxDuration, f.path, "must be at most %s, ten years", brief(maxDuration))
+		}
+	}
 }
 
 func validID(s string) bool { return len(s) <= maxID && id.MatchString(s) }

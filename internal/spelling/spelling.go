@@ -1,7 +1,10 @@
 // Package spelling finds what was probably meant by a name that nobody knows.
 package spelling
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
 // Nearest returns the first of the known names that is the fewest slips away from name; "" where none is near. A slip is a letter
 // too many, too few, another one, or two that changed places: one in three letters, two in seven, three in eleven and more. Capitals,
@@ -20,7 +23,12 @@ func Nearest(name string, known []string) string {
 }
 
 func plain(name string) string {
-	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(name))
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r == ' ' {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
 }
 
 // slips is the distance of Damerau and Levenshtein in bytes, where no two letters that changed places are changed again.
