@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ func (r *Reader) onAssigned(_ context.Context, _ *kgo.Client, assigned map[strin
 		r.status.joined()
 		return
 	}
+	r.status.moved(slog.LevelInfo, "partitions assigned", assigned)
 	r.gate.change(func() {
 		mine, others := map[string][]int32{}, map[string][]int32{} // of the member, and not
 		for _, tp := range inOrder(assigned) {
@@ -91,19 +93,26 @@ func (r *Reader) onRevoked(_ context.Context, _ *kgo.Client, revoked map[string]
 	if len(parts) == 0 {
 		return
 	}
+	r.handOver(parts, ErrRevoked)
+	r.status.moved(slog.LevelInfo, "partitions revoked", revoked)
+}
+
+// handOver lets the calls of partitions end, commits what is settled, and gives them up.
+func (r *Reader) handOver(parts []*partition, cause error) {
 	limit, cancel := context.WithTimeout(r.life, r.cfg.RevokeTimeout)
 	defer cancel()
-	r.drain(limit, parts, ErrRevoked)
+	r.drain(limit, parts, cause)
 	limit, cancel = context.WithTimeout(r.life, commitTimeout)
 	defer cancel()
 	part(parts)
 	r.commits.commit(limit, parts)
-	r.drop(parts, ErrRevoked)
+	r.drop(parts, cause)
 }
 
 // onLost gives the partitions up at once: they may have another owner already.
 func (r *Reader) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
 	r.status.left()
+	r.status.moved(slog.LevelWarn, "partitions lost", lost)
 	r.drop(r.pick(lost), ErrLost)
 }
 
@@ -182,7 +191,9 @@ func (r *Reader) drop(parts []*partition, cause error) {
 		return
 	}
 	r.gate.change(func() {
-		r.cease(r.dropAll(parts, cause))
+		dropped := r.dropAll(parts, cause)
+		r.cease(dropped)
+		r.status.gone(dropped)
 	})
 }
 

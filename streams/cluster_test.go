@@ -3,6 +3,8 @@ package streams
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -29,9 +31,11 @@ func TestWhyTheClusterLetsNobodyInIsNamedInTheStatus(t *testing.T) {
 			kgo.SASL(scram.Auth{User: testbroker.KafkaUser, Pass: "tell-nobody"}.AsSha512Mechanism()), []string{"KAFKA_SASL_PASSWORD"}},
 		"another mechanism": {testbroker.Scram,
 			kgo.SASL(plain.Auth{User: testbroker.KafkaUser, Pass: "tell-nobody"}.AsMechanism()), []string{"KAFKA_SASL_MECHANISM"}},
-		"no login":             {testbroker.Plain, kgo.ClientID("c"), []string{"KAFKA_SASL_MECHANISM"}},
-		"no TLS":               {testbroker.TLS, kgo.ClientID("c"), []string{"KAFKA_TLS_ENABLED"}},
-		"an unknown authority": {testbroker.TLS, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12}), []string{"KAFKA_TLS_CA_FILE"}},
+		"no login":              {testbroker.Plain, kgo.ClientID("c"), []string{"KAFKA_SASL_MECHANISM"}},
+		"no TLS":                {testbroker.TLS, kgo.ClientID("c"), []string{"KAFKA_TLS_ENABLED"}},
+		"TLS at a port without": {testbroker.Plaintext, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12}), []string{"port without TLS", "KAFKA_TLS_ENABLED"}},
+		"a name of another":     {testbroker.TLS, kgo.DialTLSConfig(trusting(t, k.Certs.CA, "elsewhere.example")), []string{"KAFKA_TLS_SERVER_NAME"}},
+		"an unknown authority":  {testbroker.TLS, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12}), []string{"KAFKA_TLS_CA_FILE"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := (&world{t: t}).run(Config{
@@ -49,12 +53,27 @@ func TestWhyTheClusterLetsNobodyInIsNamedInTheStatus(t *testing.T) {
 	}
 }
 
+// trusting is TLS with an authority of a file, and a name that the server must have.
+func trusting(t *testing.T, file, name string) *tls.Config {
+	t.Helper()
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: name}
+}
+
 func TestABrokerThatIsKilledIsWaitedForAndNothingIsLost(t *testing.T) {
 	t.Parallel()
 	k := testbroker.StartKafka(t, testbroker.KafkaOptions{})
 	w := newWorld(t, 3, []string{k.Bootstrap})
 	l := newLedger()
-	r := w.run(w.config(), func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	var log logbook
+	cfg := w.config()
+	cfg.Logger = log.logger()
+	r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
 		l.call(m)
 		l.settle(m)
 		return Settled
@@ -67,7 +86,11 @@ func TestABrokerThatIsKilledIsWaitedForAndNothingIsLost(t *testing.T) {
 	within(t, 20*time.Second, "the status tells", func() bool { return r.Status().Err != "" })
 	t.Log(r.Status().Err)
 	k.Restart(1)
+	log.hasEnds(t)
 	w.goesOn(r, l)
+	if log.count("KAFKA_TLS") > 0 {
+		t.Errorf("logged:\n%s", &log.text)
+	}
 }
 
 func TestABrokerThatHangsIsWaitedForAndNothingIsLost(t *testing.T) {
@@ -77,6 +100,8 @@ func TestABrokerThatHangsIsWaitedForAndNothingIsLost(t *testing.T) {
 	l := newLedger()
 	cfg := w.config()
 	cfg.SessionTimeout, cfg.HeartbeatInterval = 6*time.Second, time.Second
+	var log logbook
+	cfg.Logger = log.logger()
 	r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
 		l.call(m)
 		l.settle(m)
@@ -90,6 +115,7 @@ func TestABrokerThatHangsIsWaitedForAndNothingIsLost(t *testing.T) {
 	within(t, 30*time.Second, "the status tells", func() bool { return r.Status().Err != "" })
 	t.Log(r.Status().Err)
 	k.Thaw(1)
+	log.hasEnds(t)
 	w.goesOn(r, l)
 }
 

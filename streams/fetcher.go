@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -27,6 +28,8 @@ type fetcher struct {
 
 	mu   sync.Mutex
 	idle map[string]time.Time // topics of which nothing is read, and since when
+	// resting are partitions whose fetches fail: the client would ask for them thousands of times a second.
+	resting map[topicPartition]bool
 }
 
 // openFetchers makes the clients. The group's member may be given partitions before this returns: what it tells us waits at the gate.
@@ -46,7 +49,7 @@ func (r *Reader) openFetchers(life context.Context) (err error) {
 }
 
 func (r *Reader) openFetcher(life context.Context, number int) (err error) {
-	f := &fetcher{member: number == 0, reading: map[string]map[int32]bool{}, idle: map[string]time.Time{}}
+	f := &fetcher{member: number == 0, reading: map[string]map[int32]bool{}, idle: map[string]time.Time{}, resting: map[topicPartition]bool{}}
 	options := r.options(life)
 	if !f.member {
 		options = r.fetchOptions(life, number)
@@ -56,6 +59,7 @@ func (r *Reader) openFetcher(life context.Context, number int) (err error) {
 	}
 	if f.member {
 		r.client = f.client
+		r.status.connects(f.client)
 	}
 	r.fetchers = append(r.fetchers, f)
 	return nil
@@ -117,6 +121,42 @@ func (f *fetcher) cease(parts []topicPartition) {
 			delete(f.reading, topic)
 			f.idle[topic] = time.Now()
 		}
+	}
+}
+
+// rest lets the client fetch nothing of a partition until [Reader.wake].
+func (f *fetcher) rest(tp topicPartition) {
+	f.client.PauseFetchPartitions(map[string][]int32{tp.topic: {tp.partition}})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.resting[tp] = true
+}
+
+// rested returns, once, what has rested.
+func (f *fetcher) rested() []topicPartition {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := slices.Collect(maps.Keys(f.resting))
+	clear(f.resting)
+	return all
+}
+
+// wake fetches again what has rested. The group's member leaves alone what is not its to read by now.
+func (r *Reader) wake() {
+	for _, f := range r.fetchers {
+		rested := f.rested()
+		if len(rested) == 0 {
+			continue
+		}
+		r.gate.change(func() {
+			again := map[string][]int32{}
+			for _, tp := range rested {
+				if !f.member || r.isReadBy(tp, f) {
+					again[tp.topic] = append(again[tp.topic], tp.partition)
+				}
+			}
+			f.client.ResumeFetchPartitions(again)
+		})
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 const (
@@ -17,7 +19,8 @@ const (
 
 // healer remembers which topics are to be looked for anew. An ask is kept until its topic's turn: some errors are told once.
 type healer struct {
-	asked chan struct{}
+	asked    chan struct{}
+	interval time.Duration
 
 	mu     sync.Mutex
 	wanted map[string]bool
@@ -25,7 +28,7 @@ type healer struct {
 }
 
 func newHealer() *healer {
-	return &healer{asked: make(chan struct{}, 1), wanted: map[string]bool{}, healed: map[string]time.Time{}}
+	return &healer{asked: make(chan struct{}, 1), interval: healInterval, wanted: map[string]bool{}, healed: map[string]time.Time{}}
 }
 
 // ask does not wait.
@@ -44,7 +47,7 @@ func (h *healer) due(now time.Time) (topics []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, topic := range slices.Sorted(maps.Keys(h.wanted)) {
-		if at, ok := h.healed[topic]; !ok || now.Sub(at) > healInterval {
+		if at, ok := h.healed[topic]; !ok || now.Sub(at) > h.interval {
 			topics = append(topics, topic)
 		}
 	}
@@ -56,22 +59,26 @@ func (h *healer) done(topic string, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.wanted, topic)
-	maps.DeleteFunc(h.healed, func(_ string, at time.Time) bool { return now.Sub(at) > healInterval })
+	maps.DeleteFunc(h.healed, func(_ string, at time.Time) bool { return now.Sub(at) > h.interval })
 	h.healed[topic] = now
 }
 
-// healTopic makes the clients forget a topic and find it again. It is how a topic that was deleted and made anew is read: a client
-// holds on to the old one for ever. Ours is dropped first, lest old offsets are committed for the new topic. The group's member comes last: what
-// it is given of the topic then, all read anew.
-func (r *Reader) healTopic(ctx context.Context, topic string) {
-	r.log.Warn("a topic cannot be read, perhaps it was made anew: looking for it again", "stream", r.cfg.Stream, "topic", topic)
-	var parts []*partition
-	for _, p := range r.all() {
-		if p.topic == topic {
-			parts = append(parts, p)
-		}
+// healTopic makes the clients forget a topic and find it again. It is how a topic that was deleted and made anew is read: a client holds on to
+// the old one for ever. Ours is dropped first, lest old offsets are committed for the new topic; where the topic is still the one that we read,
+// calls may end and are committed before, as in a revoke. The group's member comes last: what it is given of the topic then, all read anew. It
+// reports false when the cluster does not say which topic there is.
+func (r *Reader) healTopic(ctx context.Context, topic string) bool {
+	id, err := r.idOf(ctx, topic)
+	if err != nil {
+		return false
 	}
-	r.drop(parts, ErrLost)
+	r.log.Warn("a topic cannot be read, perhaps it was made anew: looking for it again", "stream", r.cfg.Stream, "topic", topic)
+	same, made := r.ofTopic(topic, id)
+	r.drop(made, ErrLost)
+	r.giveBack(same)
+	if ctx.Err() != nil {
+		return false
+	}
 	var others sync.WaitGroup
 	for _, f := range r.fetchers {
 		if !f.member {
@@ -80,10 +87,56 @@ func (r *Reader) healTopic(ctx context.Context, topic string) {
 	}
 	others.Wait()
 	if ctx.Err() != nil {
-		return
+		return false
 	}
 	r.client.PurgeTopicsFromConsuming(topic)
+	r.client.ResumeFetchTopics(topic)
 	r.client.AddConsumeTopics(topic)
+	return true
+}
+
+// idOf asks for the id of a topic; zero where there is no such topic, or the brokers know no ids.
+func (r *Reader) idOf(ctx context.Context, topic string) (kadm.TopicID, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	found, err := kadm.NewClient(r.client).ListTopicsWithInternal(ctx, topic)
+	if err != nil {
+		return kadm.TopicID{}, err
+	}
+	return found[topic].ID, nil
+}
+
+// ofTopic returns our partitions of a topic: those whose records are of the topic with this id, and those of which that is not known.
+func (r *Reader) ofTopic(topic string, id kadm.TopicID) (same, others []*partition) {
+	for _, p := range r.all() {
+		if p.topic != topic {
+			continue
+		}
+		p.mu.Lock()
+		is := id != kadm.TopicID{} && p.topicID == id
+		p.mu.Unlock()
+		if is {
+			same = append(same, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	return same, others
+}
+
+// giveBack gives partitions up as a revoke does: nothing more of them is read, their calls may end, and what is settled is committed, with the
+// word that nobody died.
+func (r *Reader) giveBack(parts []*partition) {
+	if len(parts) == 0 {
+		return
+	}
+	r.gate.change(func() {
+		for _, p := range parts {
+			r.cease([]topicPartition{p.topicPartition})
+		}
+		r.client.PauseFetchTopics(parts[0].topic)
+	})
+	r.handOver(parts, ErrLost)
 }
 
 // purge makes a fetcher that is no member forget topics. The client does so when a request for metadata that is under way is over, which takes long

@@ -33,6 +33,8 @@ type partition struct {
 	halted  chan struct{} // closed then
 	// done is closed when nothing of it runs, or will.
 	done chan struct{}
+	// placed says that its commit was read, or that there is none.
+	placed atomic.Bool
 	// listed says that the crew has it in its list, and is guarded by the crew.
 	listed bool
 

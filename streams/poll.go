@@ -68,13 +68,21 @@ func (r *Reader) distribute(from *fetcher, fetches kgo.Fetches) (got polled) {
 		if f.Err == nil || interrupted(f.Err) {
 			return
 		}
-		got.failed = true
-		if err := r.trouble(from, topicPartition{t.Topic, f.Partition}, f.Err); err != nil {
+		tp := topicPartition{t.Topic, f.Partition}
+		if isCut(f.Err) || !r.isReadBy(tp, from) {
+			got.failed = true
+		} else {
+			from.rest(tp) // the others go on
+		}
+		if err := r.trouble(from, tp, f.Err); err != nil {
 			got.fatal = err
 		}
 	})
 	eachPartition(fetches, func(t *kgo.FetchTopic, f *kgo.FetchPartition) {
 		if tp := (topicPartition{t.Topic, f.Partition}); len(f.Records) > 0 && r.isReadBy(tp, from) {
+			if f.Err == nil {
+				r.status.fetched(tp)
+			}
 			records, bytes := r.receive(tp, f, t.TopicID)
 			got.records += records
 			got.bytes += bytes
@@ -156,15 +164,28 @@ func (r *Reader) trouble(from *fetcher, tp topicPartition, err error) error {
 			r.cut(tp, cut)
 		}
 		return nil
-	case tp.topic != "" && (errors.Is(err, kerr.UnknownTopicID) || !kerr.IsRetriable(err)):
-		// The first is a topic that was deleted and made anew. With the others the client has given the partition up.
+	case errors.Is(err, kerr.UnknownTopicID) && tp.topic != "", !kerr.IsRetriable(err) && r.isUnplaced(tp):
+		// A topic that was made anew; a partition whose commit could not be read. The client comes back to neither.
 		r.heal.ask(tp.topic)
 	}
-	r.status.trouble(tp, err)
+	var huge *kgo.ErrDecompressTooLarge // the client does not ask for it again
+	r.status.unread(tp, r.status.explain(tp, err), errors.As(err, &huge))
 	if errors.Is(err, kerr.InvalidSessionTimeout) || errors.Is(err, kerr.FencedInstanceID) {
 		return r.status.explain(tp, err)
 	}
 	return nil
+}
+
+// isCut says that the client goes on elsewhere in the log.
+func isCut(err error) bool {
+	var cut *kgo.ErrDataLoss
+	return errors.As(err, &cut)
+}
+
+// isUnplaced says that a partition is ours, and where it begins is not known.
+func (r *Reader) isUnplaced(tp topicPartition) bool {
+	p := r.lookup(tp)
+	return p != nil && !p.placed.Load()
 }
 
 // cut handles a log that is not what it was when we read it.

@@ -75,7 +75,12 @@ func (r *Reader) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Of
 				at = f
 				parts[id] = kgo.NewOffset().At(at.offset)
 			}
-			if p := r.lookup(tp); p != nil && at.offset >= 0 {
+			p := r.lookup(tp)
+			if p == nil {
+				continue
+			}
+			p.placed.Store(true)
+			if at.offset >= 0 {
 				_, fresh := first[tp]
 				p.begin(at, fresh)
 			}

@@ -146,7 +146,7 @@ func TestFetchesThatFailAgainAndAgainAreNamedOnceTriedSeldomAndGoOnOnceTheyCan(t
 			if err := r.end(); err != nil {
 				t.Error(err)
 			}
-			if n := strings.Count(log.String(), "polling met an error"); n != 1 {
+			if n := strings.Count(log.String(), "reading from Kafka fails"); n != 1 {
 				t.Errorf("logged %d times:\n%s", n, log.String())
 			}
 		})

@@ -2,8 +2,8 @@ package streams
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -29,7 +29,9 @@ func (r *Reader) supervise(ctx context.Context) {
 		case <-r.heal.asked:
 		case <-tick.C:
 			r.forgetIdle(ctx, time.Now())
-			if r.status.sinceWell() > idleAfter {
+			r.wake()
+			r.status.age(time.Now())
+			if r.status.wantsLook() {
 				r.look(ctx)
 			}
 		}
@@ -37,8 +39,9 @@ func (r *Reader) supervise(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			r.healTopic(ctx, topic)
-			r.heal.done(topic, time.Now())
+			if r.healTopic(ctx, topic) {
+				r.heal.done(topic, time.Now())
+			}
 		}
 	}
 }
@@ -47,41 +50,61 @@ func (r *Reader) supervise(ctx context.Context) {
 func (r *Reader) look(ctx context.Context) {
 	limit, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	err := r.reach(limit)
+	topics, err := r.reach(limit)
 	if ctx.Err() != nil {
 		return
 	}
-	r.status.reached(err)
+	r.status.reached(err, topics)
 	if err == nil {
 		r.seeEnds(limit)
 	}
 }
 
-func (r *Reader) reach(ctx context.Context) error {
+// reach returns why topics cannot be read, by their name, or why nothing can.
+func (r *Reader) reach(ctx context.Context) (map[string]error, error) {
 	if err := r.client.Ping(ctx); err != nil {
 		if e := r.status.explain(topicPartition{}, err); e.Error() != err.Error() {
-			return e
+			return nil, e
 		}
-		return fmt.Errorf("kafka cannot be reached, see KAFKA_BROKERS: %w", err)
+		return nil, fmt.Errorf("kafka cannot be reached, see KAFKA_BROKERS: %w", err)
 	}
+	admin := kadm.NewClient(r.client)
 	if r.cfg.Pattern != "" {
-		return nil
+		return r.matching(ctx, admin)
 	}
-	found, err := kadm.NewClient(r.client).ListTopicsWithInternal(ctx, r.cfg.Topics...)
+	found, err := admin.ListTopicsWithInternal(ctx, r.cfg.Topics...)
 	if err != nil {
-		return fmt.Errorf("ask kafka for the topics: %w", err)
+		return nil, fmt.Errorf("ask kafka for the topics: %w", err)
 	}
-	var errs []error
+	errs := map[string]error{}
 	for _, topic := range r.cfg.Topics {
 		t, ok := found[topic]
 		if err := t.Err; !ok || err != nil {
 			if err == nil {
 				err = kerr.UnknownTopicOrPartition
 			}
-			errs = append(errs, r.status.explain(topicPartition{topic: topic}, err))
+			errs[topic] = r.status.explain(topicPartition{topic, -1}, err)
 		}
 	}
-	return errors.Join(errs...)
+	return errs, nil
+}
+
+// matching tells that a pattern matches nothing, which a client does not.
+func (r *Reader) matching(ctx context.Context, admin *kadm.Client) (map[string]error, error) {
+	if len(r.all()) > 0 {
+		return nil, nil // it is given partitions, so there are topics
+	}
+	found, err := admin.ListTopics(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask kafka for the topics: %w", err)
+	}
+	pattern := regexp.MustCompile(r.cfg.wholeName()) // New has compiled it
+	for topic := range found {
+		if pattern.MatchString(topic) {
+			return nil, nil
+		}
+	}
+	return map[string]error{r.cfg.Pattern: r.status.noMatch(r.cfg.Pattern)}, nil
 }
 
 // seeEnds brings the lag up to date while nothing is read. What cannot be had now is had later.

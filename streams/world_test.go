@@ -186,6 +186,11 @@ func (w *world) run(cfg Config, handle Handle) *running {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return w.start(reader)
+}
+
+// start is run for a reader that is made already.
+func (w *world) start(reader *Reader) *running {
 	stop, cancelStop := context.WithCancel(context.Background())
 	work, cancelWork := context.WithCancelCause(context.Background())
 	r := &running{Reader: reader, t: w.t, stop: cancelStop, kill: cancelWork, done: make(chan struct{})}
