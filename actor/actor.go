@@ -40,7 +40,7 @@ type Actor struct {
 func New(cfg *config.Config, app App) (*Actor, error) {
 	a := &Actor{app: app, cfg: cfg, log: app.Logger}
 	if a.log == nil {
-		a.log = newLogger(cfg.Log)
+		a.log = newLogger(cfg.Log, os.Stderr)
 	}
 	var err error
 	if a.telemetry, err = telemetry.New(telemetry.Options{

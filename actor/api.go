@@ -3,7 +3,6 @@ package actor
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/queue"
@@ -86,15 +85,27 @@ func (d deadSet) Delete(ctx context.Context, count int) (server.Result, error) {
 	return server.Result(r), forServer(err)
 }
 
+// inWords is an error that is one of the server's own, in the words of whoever met it.
+type inWords struct {
+	error
+	is error
+}
+
+// Is says which of the server's.
+func (e inWords) Is(target error) bool { return target == e.is }
+
+// Unwrap returns the error itself.
+func (e inWords) Unwrap() error { return e.error }
+
 // forServer says in the server's words what is wrong with the queues.
 func forServer(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, queue.ErrLeased):
-		return fmt.Errorf("%w: %w", server.ErrBusy, err)
+		return inWords{err, server.ErrBusy}
 	case errors.Is(err, queue.ErrUnavailable), errors.Is(err, queue.ErrClosed), errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%w: %w", server.ErrUnavailable, err)
+		return inWords{err, server.ErrUnavailable}
 	}
 	return err
 }

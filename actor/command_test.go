@@ -182,7 +182,7 @@ func TestTheCommandsOfAnActorSayWhatTheyShould(t *testing.T) {
 		{"doctor", []string{"doctor"}, nil, 0, []string{"ok   kafka", "ok   topic", "ok   queues of stream orders"}},
 		{"doctor without a topic", []string{"doctor"}, settings{"STREAMS_ORDERS_TOPICS": "no.such.topic"}, 1, []string{"BAD  topic no.such.topic", "ok   queues"}},
 		{"doctor without Kafka", []string{"doctor"}, settings{"KAFKA_BROKERS": "127.0.0.1:1"}, 1, []string{"BAD  kafka", "ok   queues"}},
-		{"doctor without RabbitMQ", []string{"doctor"}, settings{"RABBITMQ_URL": "amqp://u:hidden@127.0.0.1:1/"}, 1, []string{"ok   kafka", "BAD  queues", "RABBITMQ_URL"}},
+		{"doctor without RabbitMQ", []string{"doctor"}, settings{"RABBITMQ_URL": "amqp://u:hidden@127.0.0.1:1/"}, 1, []string{"ok   kafka", "BAD  rabbitmq (RABBITMQ_URL)", "refused"}},
 		{"an unknown one", []string{"start"}, nil, 2, []string{"usage", "doctor"}},
 		{"too much", []string{"doctor", "please"}, nil, 2, []string{"usage"}},
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -70,5 +72,19 @@ func (s *stream) depthsNow(ctx context.Context) (map[string]int, error) {
 		}
 		found[spec.Name] = depth
 	}
-	return found, errors.Join(errs...)
+	return found, eachOnce(errs)
+}
+
+// eachOnce is one error in one line, which says once what many say; nil where there are none.
+func eachOnce(errs []error) error {
+	var said []string
+	for _, err := range errs {
+		if text := err.Error(); !slices.Contains(said, text) {
+			said = append(said, text)
+		}
+	}
+	if said == nil {
+		return nil
+	}
+	return errors.New(strings.Join(said, "; "))
 }

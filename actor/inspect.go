@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell/internal/queue"
 )
 
 // printConfig prints every setting, its value, and where it came from.
@@ -47,15 +49,7 @@ func doctor(ctx context.Context, a *Actor, out io.Writer) error {
 		fmt.Fprintf(out, "ok   %s\n", what)
 	}
 	a.examineKafka(ctx, report)
-	for _, s := range a.streams {
-		if s.retrier != nil {
-			err := s.retrier.Declare(ctx)
-			if errors.Is(err, context.DeadlineExceeded) {
-				err = errors.New(a.queues.Status().Detail)
-			}
-			report("queues of stream "+s.id, err)
-		}
-	}
+	a.examineQueues(ctx, report)
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer stop()
 	if err := parts.unwind(end); err != nil {
@@ -65,6 +59,24 @@ func doctor(ctx context.Context, a *Actor, out io.Writer) error {
 		return errUnhealthy
 	}
 	return nil
+}
+
+// examineQueues asks RabbitMQ for the queues of each stream; one that does not answer is asked once.
+func (a *Actor) examineQueues(ctx context.Context, report func(string, error)) {
+	const limit = 8 * time.Second
+	for _, s := range a.streams {
+		if s.retrier == nil {
+			continue
+		}
+		asked, cancel := context.WithTimeout(ctx, limit)
+		err := s.retrier.Declare(asked)
+		cancel()
+		if errors.Is(err, queue.ErrUnavailable) && !a.queues.Status().Up {
+			report("rabbitmq ("+a.app.EnvPrefix+"RABBITMQ_URL)", errors.New(a.queues.Status().Detail))
+			return
+		}
+		report("queues of stream "+s.id, err)
+	}
 }
 
 func (a *Actor) examineKafka(ctx context.Context, report func(string, error)) {

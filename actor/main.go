@@ -1,12 +1,18 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"slices"
 	"syscall"
+
+	"github.com/stepwell/stepwell/internal/spelling"
 )
 
 // Exit codes of [Main].
@@ -18,7 +24,8 @@ const (
 
 // Main runs the app until SIGTERM or SIGINT and exits: 0 after a stop that was asked for, 1 when it failed, 2 for a bad configuration,
 // whose errors it prints all at once. A second signal exits at once, with 1. Arguments of the program: config (prints the configuration and
-// where each value came from), topology (prints queues and waits), doctor (looks whether everything needed is there); none runs the actor.
+// where each value came from), topology (prints queues and waits), doctor (looks whether everything needed is there), --help, --version; none
+// runs the actor.
 func Main(app App) {
 	ctx, stop := untilSignal()
 	code := command(ctx, app, os.Args[1:], os.Stdout, os.Stderr)
@@ -46,6 +53,8 @@ const usage = `usage: %s [command]
   config     print every setting, its value and where it came from
   topology   print queues and waits of every stream
   doctor     check brokers, topics and queues; missing queues are created, as a start would
+  --help     print this
+  --version  print the versions of the program and of stepwell
 `
 
 // runTuned runs the actor in a process that is its own.
@@ -62,15 +71,15 @@ func command(ctx context.Context, app App, args []string, out, errs io.Writer) i
 	if name == "config" && len(args) == 2 && args[1] == "print" {
 		args = args[:1]
 	}
-	run := map[string]func(context.Context, *Actor, io.Writer) error{
+	commands := map[string]func(context.Context, *Actor, io.Writer) error{
 		"":         runTuned,
 		"config":   printConfig,
 		"topology": printTopology,
 		"doctor":   doctor,
-	}[name]
+	}
+	run := commands[name]
 	if run == nil || len(args) > 1 {
-		fmt.Fprintf(errs, usage, os.Args[0])
-		return exitConfig
+		return explain(args, app.Name, commands, out, errs)
 	}
 	cfg, err := Load(app, nil)
 	if err != nil {
@@ -92,4 +101,47 @@ func command(ctx context.Context, app App, args []string, out, errs io.Writer) i
 		return exitFailed
 	}
 	return exitOK
+}
+
+// explain answers arguments that are no command: those that ask for help or a version, and mistakes.
+func explain[V any](args []string, app string, commands map[string]V, out, errs io.Writer) int {
+	_, known := commands[args[0]]
+	switch {
+	case len(args) == 1 && slices.Contains([]string{"--help", "-h", "help"}, args[0]):
+		fmt.Fprintf(out, usage, os.Args[0])
+		return exitOK
+	case len(args) == 1 && slices.Contains([]string{"--version", "version"}, args[0]):
+		fmt.Fprintln(out, versions(app))
+		return exitOK
+	case known:
+		fmt.Fprintf(errs, "%s takes no argument, not %q\n"+usage, args[0], args[1], os.Args[0])
+	default:
+		fmt.Fprintf(errs, "there is no command %q%s\n"+usage, args[0], meant(args[0], commands), os.Args[0])
+	}
+	return exitConfig
+}
+
+// meant says which command a name was probably meant to be.
+func meant[V any](name string, commands map[string]V) string {
+	if near := spelling.Nearest(name, slices.Sorted(maps.Keys(commands))); near != "" {
+		return ": did you mean " + near + "?"
+	}
+	return ""
+}
+
+// versions are those of the program, of stepwell in it, and of Go.
+func versions(app string) string {
+	const module = "github.com/stepwell/stepwell"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return app + ": built without versions"
+	}
+	of := func(m debug.Module) string { return cmp.Or(m.Version, "(devel)") }
+	stepwell := of(info.Main)
+	for _, m := range info.Deps {
+		if m.Path == module {
+			stepwell = of(*m)
+		}
+	}
+	return fmt.Sprintf("%s %s, stepwell %s, %s", app, of(info.Main), stepwell, info.GoVersion)
 }

@@ -20,6 +20,7 @@ type part struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error
+	told   bool // err went to failed
 }
 
 func newStack() *stack { return &stack{failed: make(chan error, 1)} }
@@ -42,6 +43,7 @@ func (s *stack) push(ctx context.Context, name string, run func(context.Context)
 		}
 		select {
 		case s.failed <- fmt.Errorf("%s: %w", name, err):
+			p.told = true
 		default:
 		}
 	}()
@@ -58,7 +60,7 @@ func (s *stack) unwind(ctx context.Context) error {
 		switch {
 		case !p.wait(ctx):
 			stuck = append(stuck, p.name)
-		case p.err != nil && !errors.Is(p.err, context.Canceled):
+		case p.err != nil && !p.told && !errors.Is(p.err, context.Canceled):
 			errs = append(errs, fmt.Errorf("stop %s: %w", p.name, p.err))
 		}
 	}

@@ -33,13 +33,17 @@ type Config struct {
 // Result is what a replay or a delete did.
 type Result struct {
 	// Requested is the count that was asked for, Done how many messages it was done to: only those count that are seen to be gone.
-	// Left is how many were in the dead set afterwards, as far as that is known.
+	// Left is how many of those that were there at the start are there still: what died since is not counted. [Unknown] where the walk
+	// never began.
 	// LeftOut is how many of the oldest a replay passed over because they killed the process, TooLarge how many because they are larger than
 	// what may be published: they stay.
 	Requested, Done, Left, LeftOut, TooLarge int
 	// Stopped says why it stopped half way; empty: it did not.
 	Stopped string
 }
+
+// Unknown is a number of messages that nobody knows.
+const Unknown = -1
 
 const defaultBytes = 64 << 20
 

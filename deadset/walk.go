@@ -35,7 +35,7 @@ type errand struct {
 func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
 	s.forget()
 	defer s.forget()
-	r.Requested = e.most
+	r.Requested, r.Left = e.most, Unknown
 	lease, err := s.lease(ctx, walkPatience)
 	if err != nil {
 		return r, err
@@ -49,17 +49,18 @@ func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
 			most += queue.WindowSize // so many may be left out
 		}
 		st, err = s.step(ctx, lease, e, min(most, there))
-		if first && err == nil {
+		if first && err != nil && st.depth == 0 { // there was no window
+			break
+		}
+		if first {
 			there = st.depth
 		}
 		there -= st.done
+		r.Left = there
 		e.most -= st.done
 		r.Done += st.done
 		more = e.most > 0 && there > 0 && (st.done > 0 || st.leftOut+st.tooLarge > r.LeftOut+r.TooLarge)
 		r.LeftOut, r.TooLarge = max(r.LeftOut, st.leftOut), max(r.TooLarge, st.tooLarge)
-		if err == nil || st.depth > 0 { // else there was no window, and what the one before showed still holds
-			r.Left = st.after
-		}
 	}
 	if err != nil {
 		r.Stopped = err.Error()
@@ -68,8 +69,8 @@ func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
 }
 
 // step is what became of one window: how many messages there were, how many of those seen were left out or were too large for the
-// broker, how many are known to be gone, how many there are now.
-type step struct{ depth, leftOut, tooLarge, done, after int }
+// broker, how many are known to be gone.
+type step struct{ depth, leftOut, tooLarge, done int }
 
 // step runs the errand in one window, on some of the oldest so many.
 func (s *Set) step(ctx context.Context, lease queue.Lease, e errand, oldest int) (st step, err error) {
@@ -86,7 +87,7 @@ func (s *Set) step(ctx context.Context, lease queue.Lease, e errand, oldest int)
 	defer cancel()
 	after, closeErr := w.Close(closing)
 	failpoint.Hit("walk closed")
-	st = step{depth: w.Depth(), leftOut: c.leftOut, tooLarge: c.tooLarge, done: c.acked, after: after}
+	st = step{depth: w.Depth(), leftOut: c.leftOut, tooLarge: c.tooLarge, done: c.acked}
 	if closeErr != nil { // acks have no confirm: only what the queue shows counts
 		st.done = min(st.done, max(0, st.depth-after))
 	}

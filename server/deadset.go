@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,12 +11,12 @@ import (
 	"time"
 )
 
-// result is a [Result] on the wire.
+// result is a [Result] on the wire. Left is null where nobody knows.
 type result struct {
 	Message   string `json:"message"`
 	Requested int    `json:"requested"`
 	Done      int    `json:"done"`
-	Left      int    `json:"left"`
+	Left      *int   `json:"left"`
 	LeftOut   int    `json:"left_out"`
 	TooLarge  int    `json:"too_large"`
 	Stopped   string `json:"stopped"`
@@ -90,21 +91,16 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request, action, done string
 	}
 	res, err := do(p.set, r.Context(), p)
 	s.audit(r, action, p, res, err)
-	if err != nil && res.Done == 0 {
-		return err
-	}
-	answer := result{
-		Message:   fmt.Sprintf("%s %d of %d messages of %s", done, res.Done, p.count, p.stream),
-		Requested: p.count, Done: res.Done, Left: res.Left, LeftOut: res.LeftOut, TooLarge: res.TooLarge, Stopped: res.Stopped,
-	}
-	if res.LeftOut > 0 {
-		answer.Message += fmt.Sprintf("; %d that killed the process were left out, for which include_crash_loop=true asks", res.LeftOut)
-	}
-	if res.TooLarge > 0 {
-		answer.Message += fmt.Sprintf("; %d stay because they are larger than RABBITMQ_MAX_MESSAGE_SIZE or RabbitMQ's frames allow", res.TooLarge)
-	}
-	if err != nil && answer.Stopped == "" {
-		answer.Stopped = err.Error()
+	answer := answerOf(p, done, res)
+	if err != nil {
+		answer.Stopped = cmp.Or(answer.Stopped, err.Error())
+		if res.Done == 0 {
+			told := s.problemOf(r, err)
+			if told.status == http.StatusServiceUnavailable {
+				told.result = &answer
+			}
+			return told
+		}
 	}
 	if answer.Stopped == "" {
 		return writeJSON(w, http.StatusOK, jsonType, answer)
@@ -115,12 +111,33 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request, action, done string
 	}
 }
 
+// answerOf says what came of a replay or a delete.
+func answerOf(p params, done string, res Result) result {
+	answer := result{
+		Message:   fmt.Sprintf("%s %d of %d messages of %s", done, res.Done, p.count, p.stream),
+		Requested: p.count, Done: res.Done, LeftOut: res.LeftOut, TooLarge: res.TooLarge, Stopped: res.Stopped,
+	}
+	if res.Left >= 0 {
+		answer.Left = &res.Left
+	}
+	if res.LeftOut > 0 {
+		answer.Message += fmt.Sprintf("; %d that killed the process were left out, for which include_crash_loop=true asks", res.LeftOut)
+	}
+	if res.TooLarge > 0 {
+		answer.Message += fmt.Sprintf("; %d stay because they are larger than RABBITMQ_MAX_MESSAGE_SIZE or RabbitMQ's frames allow", res.TooLarge)
+	}
+	return answer
+}
+
 // audit writes who did what to how many. Nothing in it is free text of the request: the stream is a known name by now.
 func (s *Server) audit(r *http.Request, action string, p params, res Result, err error) {
 	attrs := []slog.Attr{
 		slog.String("action", action), slog.String("by", who(r)), slog.String("address", from(r)),
 		slog.String("stream", p.stream),
-		slog.Int("requested", p.count), slog.Int("done", res.Done), slog.Int("left", res.Left),
+		slog.Int("requested", p.count), slog.Int("done", res.Done),
+	}
+	if res.Left >= 0 {
+		attrs = append(attrs, slog.Int("left", res.Left))
 	}
 	if res.Stopped != "" {
 		attrs = append(attrs, slog.String("stopped", res.Stopped))

@@ -112,6 +112,24 @@ func TestWhatStoppedHalfWaySaysHowFarItCame(t *testing.T) {
 	}
 }
 
+func TestAWalkThatNeverBeganSaysSoInAllItsFieldsAndInTheAudit(t *testing.T) {
+	w := start(t, nil)
+	w.orders.fail(func(context.Context) (server.Result, error) {
+		return server.Result{Requested: 10, Left: -1}, fmt.Errorf("replay: %w: connection refused", server.ErrUnavailable)
+	})
+	a := w.do("POST", "/v1/dead_set/replay", `{"count":10,"stream":"orders"}`)
+	left, told := a.json["left"]
+	if a.status != 503 || a.json["requested"] != 10.0 || a.json["done"] != 0.0 || !told || left != nil || a.json["message"] == "" {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+	if why, _ := a.json["stopped"].(string); !strings.Contains(why, "connection refused") {
+		t.Errorf("stopped is %q", why)
+	}
+	if log := w.log.String(); !strings.Contains(log, "requested=10 done=0 error=") {
+		t.Errorf("the audit knows how many are left: %s", log)
+	}
+}
+
 func TestErrorsOfADeadSetHaveTheirStatus(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -173,7 +191,7 @@ func TestEveryReplayAndDeleteLeavesOneAuditLine(t *testing.T) {
 	const bearer = "Bearer swordfish"
 	w.do("POST", "/v1/dead_set/replay", `{"count":2,"stream":"orders"}`, "Authorization", bearer, "X-Forwarded-For", "6.6.6.6")
 	w.do("DELETE", "/v1/dead_set", `{"count":1,"topic-entity":"orders","channel":""}`, "Authorization", bearer)
-	w.orders.fail(func(context.Context) (server.Result, error) { return server.Result{}, server.ErrBusy })
+	w.orders.fail(func(context.Context) (server.Result, error) { return server.Result{Left: -1}, server.ErrBusy })
 	w.do("DELETE", "/v1/dead_set", `{"count":7,"stream":"orders"}`, "Authorization", bearer)
 	w.do("DELETE", "/v1/dead_set", "{\"count\":7,\"stream\":\"or\\nders\"}", "Authorization", bearer)
 	var lines []string
@@ -185,7 +203,7 @@ func TestEveryReplayAndDeleteLeavesOneAuditLine(t *testing.T) {
 	want := []string{
 		`action=replay by=token address=127.0.0.1 stream=orders requested=2 done=2 left=1`,
 		`action=delete by=token address=127.0.0.1 stream=orders requested=1 done=1 left=0`,
-		`action=delete by=token address=127.0.0.1 stream=orders requested=7 done=0`,
+		`action=delete by=token address=127.0.0.1 stream=orders requested=7 done=0 error=`,
 	}
 	if len(lines) != len(want) {
 		t.Fatalf("%d audit lines, want %d: %s", len(lines), len(want), w.log)

@@ -31,7 +31,7 @@ func newGuard(c Config, loopback func() bool) *guard {
 // whoKey is the key of a request's context under which guarded leaves who sent it.
 type whoKey struct{}
 
-// who says by what right the request was let in: "token", or "anyone".
+// who says by what right the request was let in: a "token", a "loopback" address, or the setting "insecure".
 func who(r *http.Request) string {
 	by, _ := r.Context().Value(whoKey{}).(string)
 	return by
@@ -60,8 +60,10 @@ func (g *guard) admit(r *http.Request) (by string, err error) {
 	switch {
 	case g.token != nil:
 		return "token", g.bearer(r)
-	case g.loopback() || g.insecure:
-		return "anyone", nil
+	case g.loopback():
+		return "loopback", nil
+	case g.insecure:
+		return "insecure", nil
 	}
 	return "", refused("this server listens beyond loopback and has no token: set " + g.variable("TOKEN") + " to open /v1 (or " + g.variable("INSECURE") + "=true, for everyone)")
 }

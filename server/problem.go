@@ -41,7 +41,7 @@ func (s *Server) problemOf(r *http.Request, err error) *problem {
 	}
 	switch {
 	case errors.Is(err, ErrBusy):
-		return &problem{status: http.StatusConflict, detail: err.Error(), retryAfter: 1}
+		return &problem{status: http.StatusConflict, detail: ErrBusy.Error(), retryAfter: 1}
 	case errors.Is(err, ErrUnavailable):
 		return &problem{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 5}
 	case errors.Is(err, ErrRetryOff):

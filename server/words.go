@@ -26,7 +26,8 @@ type Page struct {
 
 // Result is what a replay or a delete did.
 type Result struct {
-	// Requested is the count that was asked for, Done how many messages it was done to, Left how many are in the dead set now.
+	// Requested is the count that was asked for, Done how many messages it was done to. Left is how many of those that were there at the
+	// start are there still; below 0: nobody knows.
 	// LeftOut is how many of the oldest a replay passed over because they killed the process, TooLarge how many because they are larger than
 	// what may be published.
 	Requested, Done, Left, LeftOut, TooLarge int

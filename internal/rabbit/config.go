@@ -33,6 +33,9 @@ type Config struct {
 	Heartbeat time.Duration
 	// BackoffMin and BackoffMax bound the waits before another attempt; 100 ms and 3 s.
 	BackoffMin, BackoffMax time.Duration
+	// LeaseWait is how long a lease waits for a broker that is away or takes nothing; it does not wait for one that has been away for
+	// as long; 10 s.
+	LeaseWait time.Duration
 	// Logger is told what is waited for and what was put right; nil: nobody is.
 	Logger *slog.Logger
 }
@@ -46,6 +49,7 @@ func (c Config) withDefaults() Config {
 	c.Heartbeat = cmp.Or(c.Heartbeat, 10*time.Second)
 	c.BackoffMin = cmp.Or(c.BackoffMin, 100*time.Millisecond)
 	c.BackoffMax = cmp.Or(c.BackoffMax, 3*time.Second)
+	c.LeaseWait = cmp.Or(c.LeaseWait, 10*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// leaseLimit is how long a lease waits for a broker that cannot be reached or takes nothing.
-const leaseLimit = 10 * time.Second
+// errAway ends the wait for a broker that has been away for longer than anybody waits.
+var errAway = errors.New("away for longer than a walk waits")
 
 // lease is held by an exclusive queue on a connection of its own, so that the broker frees it when the process dies.
 type lease struct {
@@ -29,7 +29,10 @@ type lease struct {
 
 // Lease takes the right to walk the queue; see queue.Broker.
 func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
-	limited, cancel := context.WithTimeout(ctx, leaseLimit)
+	if b.publish.away() > b.config.LeaseWait {
+		return nil, b.unavailable(errAway)
+	}
+	limited, cancel := context.WithTimeout(ctx, b.config.LeaseWait)
 	defer cancel()
 	select {
 	case <-b.started:
@@ -131,7 +134,7 @@ func (l *lease) Release() {
 
 // settled waits until no consumer holds messages of the queue, so that its depth is all it has, and returns the depth.
 func (l *lease) settled(ctx context.Context) (int, error) {
-	limit := time.Now().Add(leaseLimit)
+	limit := time.Now().Add(l.b.config.LeaseWait)
 	for {
 		state, err := l.session.inspect(l.queue)
 		switch {

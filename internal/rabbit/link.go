@@ -15,6 +15,7 @@ type link struct {
 
 	mu      sync.Mutex
 	session *session
+	lost    time.Time     // when session was set last; zero before run
 	changed chan struct{} // closed and replaced when session changes
 }
 
@@ -25,6 +26,7 @@ func newLink(name string, config *Config, trouble *trouble) *link {
 // run connects again and again until ctx ends; its error is one that cannot heal.
 func (l *link) run(ctx context.Context, targets []target) error {
 	wait := l.config.backoff()
+	l.set(nil)
 	for ctx.Err() == nil {
 		s, err := connect(ctx, targets, l.config.ConnectionName+" "+l.name)
 		switch {
@@ -62,9 +64,19 @@ func (l *link) live(ctx context.Context, s *session) time.Duration {
 func (l *link) set(s *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.session = s
+	l.session, l.lost = s, time.Now()
 	close(l.changed)
 	l.changed = make(chan struct{})
+}
+
+// away is for how long there has been no session, 0 where there is one.
+func (l *link) away() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session != nil || l.lost.IsZero() {
+		return 0
+	}
+	return time.Since(l.lost)
 }
 
 // current returns the session, or nil, and what is closed when that changes.

@@ -240,3 +240,16 @@ func TestIdleConnectionIsKept(t *testing.T) {
 		}
 	})
 }
+
+func TestAWalkWaitsForABrokerThatWentAwayJustNowAndNotForOneThatIsKnownToBeAway(t *testing.T) {
+	const wait = 500 * time.Millisecond
+	b, _ := run(t, Config{URLs: []string{"amqp://u:p@127.0.0.1:1/"}, LeaseWait: wait})
+	began := time.Now()
+	if _, err := b.Lease(t.Context(), "q"); !errors.Is(err, queue.ErrUnavailable) || errors.Is(err, errAway) || time.Since(began) < wait {
+		t.Errorf("at first: %v after %v", err, time.Since(began))
+	}
+	eventually(t, 10*time.Second, "it has been away for longer", func() bool { return b.publish.away() > wait })
+	if _, err := b.Lease(t.Context(), "q"); !errors.Is(err, queue.ErrUnavailable) || !errors.Is(err, errAway) || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("later: %v", err)
+	}
+}

@@ -64,7 +64,7 @@ func streams() map[string]server.Stream {
 		"plain":  {Control: idle{}},
 		"half":   {Control: idle{}, DeadSet: scripted{result: server.Result{Requested: 2, Done: 1, Left: 1, Stopped: "connection lost"}}},
 		"busy":   {Control: idle{}, DeadSet: scripted{err: server.ErrBusy}},
-		"away":   {Control: idle{}, DeadSet: scripted{err: server.ErrUnavailable}},
+		"away":   {Control: idle{}, DeadSet: scripted{result: server.Result{Left: -1}, err: server.ErrUnavailable}},
 		"broken": {Control: idle{}, DeadSet: scripted{err: errors.New("no")}},
 	}
 }

@@ -1,0 +1,73 @@
+package actor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/server"
+)
+
+func TestAnArgumentThatIsNoCommandIsNamedAndHelpIsNoMistake(t *testing.T) {
+	for _, test := range []struct {
+		args      string
+		code      int
+		out, errs string
+	}{
+		{"bogus", 2, "", `there is no command "bogus"`},
+		{"docter", 2, "", `there is no command "docter": did you mean doctor?`},
+		{"doctor now", 2, "", `doctor takes no argument, not "now"`},
+		{"--help", 0, "usage: ", ""},
+		{"-h", 0, "usage: ", ""},
+		{"--version", 0, "shop (devel), stepwell (devel), go1.", ""},
+	} {
+		var out, errs bytes.Buffer
+		code := command(t.Context(), App{Name: "shop"}, strings.Fields(test.args), &out, &errs)
+		if code != test.code || !strings.HasPrefix(out.String(), test.out) || !strings.HasPrefix(errs.String(), test.errs) || (test.errs == "") != (errs.Len() == 0) {
+			t.Errorf("%s: exit %d, %q, %q", test.args, code, &out, &errs)
+		}
+	}
+}
+
+func TestADurationInTheLogHasItsUnit(t *testing.T) {
+	var out bytes.Buffer
+	newLogger(config.Log{Level: "info", Format: "json"}, &out).Info("stop", "budget", config.Shutdown{Timeout: 25e9}.Timeout)
+	if !strings.Contains(out.String(), `"budget":"25s"`) {
+		t.Error(out.String())
+	}
+}
+
+func TestTheErrorOfAPartIsReportedOnce(t *testing.T) {
+	parts := newStack()
+	parts.push(t.Context(), "http", func(context.Context) error { return errors.New("port in use") })
+	first := <-parts.failed
+	if err := parts.unwind(t.Context()); first == nil || err != nil {
+		t.Errorf("%v, and again %v", first, err)
+	}
+	parts.push(t.Context(), "brokers", func(ctx context.Context) error { <-ctx.Done(); return errors.New("not closed") })
+	if err := parts.unwind(t.Context()); err == nil || err.Error() != "stop brokers: not closed" {
+		t.Errorf("what went wrong in the stop: %v", err)
+	}
+}
+
+func TestWhatIsWrongWithTheQueuesIsSaidOnce(t *testing.T) {
+	err := forServer(fmt.Errorf("peek: %w: connection refused", queue.ErrUnavailable))
+	if !errors.Is(err, server.ErrUnavailable) || !errors.Is(err, queue.ErrUnavailable) || err.Error() != "peek: queues are not available: connection refused" {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestATroubleOfAllQueuesIsSaidOnce(t *testing.T) {
+	away := fmt.Errorf("%w: refused", queue.ErrUnavailable)
+	if err := eachOnce([]error{away, away, errors.New("no queue q"), away}); err == nil || err.Error() != "queues are not available: refused; no queue q" {
+		t.Errorf("%v", err)
+	}
+	if err := eachOnce(nil); err != nil {
+		t.Errorf("%v", err)
+	}
+}
