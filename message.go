@@ -6,6 +6,8 @@ package stepwell
 
 import (
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -53,6 +55,32 @@ func (m *Message) Header(key string) ([]byte, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Clone returns a copy that shares no memory with m. A message keeps alive what was fetched together with it, so whoever keeps a few of
+// many for long, or writes into Key, Value or Headers, does that with a clone.
+func (m *Message) Clone() *Message {
+	c := *m
+	c.ID = strings.Clone(m.ID)
+	size := len(m.Key) + len(m.Value)
+	for _, h := range m.Headers {
+		size += len(h.Value)
+	}
+	memory := make([]byte, 0, size)
+	own := func(b []byte) []byte {
+		if b == nil {
+			return nil
+		}
+		from := len(memory)
+		memory = append(memory, b...)
+		return memory[from:len(memory):len(memory)]
+	}
+	c.Key, c.Value = own(m.Key), own(m.Value)
+	c.Headers = slices.Clone(m.Headers)
+	for i := range c.Headers {
+		c.Headers[i].Value = own(c.Headers[i].Value)
+	}
+	return &c
 }
 
 // LogValue shows where the message is from and which try it is, never what is in it.

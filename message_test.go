@@ -3,6 +3,7 @@ package stepwell_test
 import (
 	"bytes"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -38,5 +39,24 @@ func TestALoggedMessageShowsNothingOfWhatIsInIt(t *testing.T) {
 	}
 	if strings.Contains(out.String(), "secret") {
 		t.Errorf("payload in the log: %s", out.String())
+	}
+}
+
+func TestACloneIsTheSameMessageInMemoryOfItsOwn(t *testing.T) {
+	m := &stepwell.Message{
+		ID: "orders:0:7", Key: []byte{}, Value: []byte("value"), Attempt: 2,
+		Headers: []stepwell.Header{{Key: "a", Value: []byte("1")}, {Key: "nil"}, {Key: "empty", Value: []byte{}}},
+	}
+	c := m.Clone()
+	if !reflect.DeepEqual(c, m) {
+		t.Fatalf("%+v, want %+v", c, m)
+	}
+	c.Value[0], c.Headers[0].Value[0], c.Headers[1].Key = '#', '#', "other"
+	_ = append(c.Key, "grown"...)
+	if string(m.Value) != "value" || string(m.Headers[0].Value) != "1" || m.Headers[1].Key != "nil" || string(c.Value) != "#alue" {
+		t.Errorf("a change of the clone %+v reached %+v", c, m)
+	}
+	if n := (&stepwell.Message{}).Clone(); n.Key != nil || n.Value != nil || n.Headers != nil {
+		t.Errorf("nil became %+v", n)
 	}
 }

@@ -39,8 +39,8 @@ type ticket interface {
 	first() telemetry.TraceContext
 	// fail parks the message and settles it when it is safe there. m is the message as it came.
 	fail(m *stepwell.Message, f retry.Failure)
-	// rest waits before the message is tried again in place, and reports false when it is not to be.
-	rest(ctx context.Context, d time.Duration) bool
+	// rest waits before the message is tried again in place, and reports false when it is not to be. m is all that is kept of it meanwhile.
+	rest(ctx context.Context, d time.Duration, m *stepwell.Message) bool
 }
 
 // first is the handle of the stream's reader.
@@ -107,11 +107,11 @@ func (t firstTry) fail(m *stepwell.Message, f retry.Failure) {
 	})
 }
 
-func (t firstTry) rest(ctx context.Context, d time.Duration) bool {
+func (t firstTry) rest(ctx context.Context, d time.Duration, m *stepwell.Message) bool {
 	if t.IsZero() {
 		return sleep(ctx, d)
 	}
-	return t.Rest(ctx, d)
+	return t.Rest(ctx, d, m)
 }
 
 func (firstTry) first() telemetry.TraceContext { return telemetry.TraceContext{} }
@@ -123,7 +123,9 @@ func (t laterTry) first() telemetry.TraceContext {
 	return telemetry.TraceContext{Parent: parent, State: state}
 }
 
-func (laterTry) rest(ctx context.Context, d time.Duration) bool { return sleep(ctx, d) }
+func (laterTry) rest(ctx context.Context, d time.Duration, _ *stepwell.Message) bool {
+	return sleep(ctx, d)
+}
 
 func (t laterTry) fail(_ *stepwell.Message, f retry.Failure) { t.Fail(f) }
 
@@ -177,17 +179,18 @@ type inPlace struct {
 
 func until[T ticket](ctx context.Context, d *dispatch, came stepwell.Message, t T) outcome {
 	p := d.inPlace
-	came.FirstFailed = time.Now()
+	kept := came.Clone()
+	kept.FirstFailed = time.Now()
 	for pause := p.pause; ; pause = min(2*pause, p.longest) {
 		if p.drop {
 			d.telemetry.Dropped()
 			return settled
 		}
-		if !t.rest(ctx, pause/2+rand.N(pause/2+1)) {
+		if !t.rest(ctx, pause/2+rand.N(pause/2+1), kept) {
 			return abandoned
 		}
-		came.Attempt++
-		m := came
+		kept.Attempt++
+		m := *kept
 		a, err := d.call(ctx, &m, telemetry.TraceContext{}, timing{})
 		if err != nil {
 			return abandoned

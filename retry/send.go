@@ -36,7 +36,7 @@ type Failure struct {
 //
 // A message too large for the broker is compressed; if that is not enough, the dead set gets a pointer to it, with reason too_large.
 func (r *Retrier) Fail(ctx context.Context, m *stepwell.Message, f Failure, done func(error)) {
-	e := &envelope.Envelope{Message: *m}
+	e := &envelope.Envelope{Message: *m.Clone()} // it may wait for long, and would keep alive what was fetched with it
 	e.Message.Stream = r.cfg.Stream
 	p, end := r.pack(e, f)
 	r.trouble.parks(1)

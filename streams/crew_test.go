@@ -30,7 +30,7 @@ func TestAnIdleWorkerKeepsNoMessage(t *testing.T) {
 	for offset := range int64(messages) {
 		records = append(records, &kgo.Record{Topic: "orders.v1", Partition: 7, Offset: offset, Value: []byte("a value")})
 	}
-	p.append(&kgo.FetchPartition{Records: records}, [16]byte{})
+	p.append(&kgo.FetchPartition{Records: records}, [16]byte{}, 0)
 	c := r.crew
 	c.offer(p)
 	within(t, 2*time.Second, "the worker has nothing to do", func() bool {

@@ -96,16 +96,16 @@ func (p *partition) refill() bool {
 		return false
 	}
 	p.recall()
-	records := p.queue[0]
+	records, at := p.queue[0].records, p.queue[0].at
 	n := min(slabSize, len(records))
 	if n = p.permitted(records[:n]); n == 0 {
 		return false
 	}
 	p.crash.handed = records[n-1].Offset + 1
 	if n < len(records) {
-		p.queue[0], records = records[n:], records[:n]
+		p.queue[0].records, records = records[n:], records[:n]
 	} else {
-		p.queue[0] = nil
+		p.queue[0] = chunk{}
 		p.queue = p.queue[1:]
 	}
 	p.doubt(records)
@@ -116,6 +116,7 @@ func (p *partition) refill() bool {
 	}
 	for i := range messages {
 		t := taskOf(p.r.cfg.Order, p.r.seed, &messages[i])
+		t.at = at
 		switch {
 		case p.window.Settled(t.offset):
 			p.r.count.Duplicate()

@@ -43,7 +43,7 @@ type partition struct {
 	replaced   *partition // what this one replaced when the log was cut: given up together
 	blocked    bool       // before is not done
 	window     window
-	queue      [][]*kgo.Record // not looked at yet
+	queue      []chunk // not looked at yet
 	schedule   schedule
 	slab       slab
 	pace       pace
@@ -98,8 +98,8 @@ func (p *partition) begin(at position, restate bool) {
 	p.restate = restate
 }
 
-// append takes fetched records and returns how many, with their bytes, were added.
-func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte) (records, bytes int) {
+// append takes records and returns how many, with their bytes, were added. at is how much the reader had fetched before them.
+func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte, at int64) (records, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watermark = max(p.watermark, f.HighWatermark)
@@ -120,7 +120,7 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte) (records, by
 		}
 	}
 	p.expected = f.Records[len(f.Records)-1].Offset + 1
-	p.queue = append(p.queue, f.Records)
+	p.queue = append(p.queue, chunk{f.Records, at})
 	if p.stretch != nil {
 		p.r.crew.rouse() // there is something to hand out beside it
 	}

@@ -47,6 +47,7 @@ func (r *Reader) take(ctx context.Context, f *fetcher) polled {
 	if room := r.load.free(f.average.value()); room > 0 && got.records > 0 {
 		got.add(r.distribute(f, f.client.PollRecords(nil, int(room)))) //nolint:staticcheck // nil is for what is there
 	}
+	r.letGo()
 	return got
 }
 
@@ -125,8 +126,9 @@ func (r *Reader) receive(tp topicPartition, f *kgo.FetchPartition, topicID [16]b
 	if lost := min(first, f.LogStartOffset) - expected; expected >= 0 && lost > 0 {
 		r.lost(tp, expected, lost)
 	}
-	records, bytes = p.append(f, topicID)
+	records, bytes = p.append(f, topicID, r.tenure.fetched)
 	r.load.add(records, bytes)
+	r.tenure.fetched += held(records, bytes)
 	r.crew.offer(p)
 	return records, bytes
 }

@@ -113,6 +113,7 @@ type Reader struct {
 	gate      *gate
 	pause     *pause
 	load      *load
+	tenure    tenure // who has load.taking has it
 	status    *status
 	commits   *committer
 	records   recordPool
@@ -154,6 +155,7 @@ func New(cfg Config, handle Handle) (*Reader, error) {
 		gate: newGate(), pause: newPause(), load: newLoad(cfg.WindowMessages, cfg.WindowBytes, cfg.WindowSpan), seed: maphash.MakeSeed(), number: newLife(),
 		owned: map[topicPartition]*partition{}, memory: newMemory(), heal: newHealer(),
 	}
+	r.tenure.step = int64(cfg.WindowBytes / 8)
 	r.status = newStatus(cfg)
 	r.fetchSize = newFetchSize(cfg.WindowBytes, cfg.WindowMessages, r.updateFetches)
 	r.commits = newCommitter(r)

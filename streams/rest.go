@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/stepwell/stepwell"
 )
 
 // Seats are shared by first tries and others who call the same handler.
@@ -24,10 +26,12 @@ func (unlimited) Leave()                     {}
 
 // Rest sleeps for so long during a call, on its goroutine, gives place and seat to other calls meanwhile, and leaves the room to one that is
 // to run alone; only its key waits. It reports false, at once, when ctx ends or nothing more of the partition is handed out: then the call has no place, and is to return without doing
-// more. The time before it is told to [Config.Ended] as that of a call that is over.
-func (t Ticket) Rest(ctx context.Context, d time.Duration) bool {
+// more. The time before it is told to [Config.Ended] as that of a call that is over. m is the message as it is kept from here on: the reader lets go of
+// what came, and of what was fetched with it.
+func (t Ticket) Rest(ctx context.Context, d time.Duration, m *stepwell.Message) bool {
 	p, w := t.p, t.w
 	w.lose(w.doing.Load())
+	w.keep(p, m)
 	p.r.cfg.Ended(w.lane, time.Since(w.began), 0)
 	w.stand()
 	p.r.crew.leave(w)
@@ -45,6 +49,21 @@ func (t Ticket) Rest(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 	return p.mayGoOn() && w.reenter(p) && w.comeBack(ctx, p)
+}
+
+// keep lets go of all messages but the one whose call runs, which is m from here on. The rest of the stretch has been taken away.
+func (w *worker) keep(p *partition, m *stepwell.Message) {
+	_, done := w.cut(p)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range w.tasks {
+		w.tasks[i].m = nil
+	}
+	if w.lone.m != nil {
+		w.lone.m = m
+	} else {
+		w.tasks[done].m = m
+	}
 }
 
 // reenter waits until nobody is alone in the room, before the worker takes a place that who is alone may need.

@@ -72,7 +72,7 @@ func (r *resting) handle(ctx context.Context, m *stepwell.Message, t Ticket) Out
 		}
 		leave()
 		r.rests.Add(1)
-		ok := t.Rest(ctx, r.pause)
+		ok := t.Rest(ctx, r.pause, m)
 		r.rests.Add(-1)
 		if !ok {
 			return Abandoned

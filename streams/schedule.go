@@ -39,6 +39,7 @@ type task struct {
 	m      *stepwell.Message
 	offset int64
 	key    uint64 // what it must wait for; 0: nothing
+	at     int64  // how much the reader had fetched before it
 }
 
 // partitionKey is the key of all messages where a partition's are handled one after another.
@@ -174,6 +175,21 @@ func (s *schedule) Return(t task) {
 	}
 	delete(s.busy, t.key)
 	s.fresh, s.head = append(undone, s.fresh[s.head:]...), 0
+}
+
+// Each calls do for all that waits.
+func (s *schedule) Each(do func(*task)) {
+	for i := range s.fresh[s.head:] {
+		do(&s.fresh[s.head+i])
+	}
+	for _, l := range s.busy {
+		if l == nil {
+			continue
+		}
+		for i := range l.tasks[l.head:] {
+			do(&l.tasks[l.head+i])
+		}
+	}
 }
 
 const (

@@ -168,7 +168,9 @@ func (w *worker) single(p *partition, t task) task {
 	}
 	w.began = time.Now()
 	w.lone = t
-	outcome := p.handle(t)(p.handling, t.m, Ticket{p, t.offset, w})
+	m := t.m
+	t.m = nil // only the handler knows for how long it needs it
+	outcome := p.handle(t)(p.handling, m, Ticket{p, t.offset, w})
 	w.lone = task{}
 	took := time.Since(w.began)
 	w.told(p, took, took)

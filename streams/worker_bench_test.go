@@ -34,7 +34,7 @@ func BenchmarkWorkerLoop(b *testing.B) {
 			rec.Offset = offset
 			offset++
 		}
-		n, bytes := p.append(f, [16]byte{})
+		n, bytes := p.append(f, [16]byte{}, 0)
 		r.load.add(n, bytes)
 		for w.serve(p) {
 		}

@@ -1,0 +1,93 @@
+package streams
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// A record's key and value are slices of all that one fetch brought, and its message is one of a slab. What is handled in turn lets go
+// of that soon. What waits while others pass, for its key or for its partition, would keep as many fetches alive as it has records.
+// So when more is kept alive than what is in flight, what has waited for long is given memory of its own: each record once at most,
+// and none where all are handled in turn, however slowly.
+
+// tenure knows how much was fetched, in bytes.
+type tenure struct {
+	step    int64 // from one look to the next
+	fetched int64
+	looked  int64 // fetched at the last look
+	owned   int64 // what waits and came before that was fetched has memory of its own
+}
+
+// chunk is what came together of a partition; at is how much was fetched before them.
+type chunk struct {
+	records []*kgo.Record
+	at      int64
+}
+
+// messageOverhead is what a record takes beside its bytes until it is settled, in its client and as a message.
+const messageOverhead = 2 * recordOverhead
+
+func held(records, bytes int) int64 { return int64(records)*messageOverhead + int64(bytes) }
+
+// letGo looks now and then whether what waits keeps alive much that is done.
+func (r *Reader) letGo() {
+	t := &r.tenure
+	if t.fetched-t.looked < t.step {
+		return
+	}
+	t.looked = t.fetched
+	parts := r.all()
+	oldest := t.fetched
+	for _, p := range parts {
+		oldest = min(oldest, p.waitsSince(t.owned))
+	}
+	if inFlight := held(int(r.load.records.Load()), int(r.load.bytes.Load())); t.fetched-oldest <= inFlight+2*t.step {
+		return
+	}
+	until := t.fetched - t.step
+	for _, p := range parts {
+		p.own(t.owned, until)
+	}
+	t.owned = until
+}
+
+// waitsSince is when the first was fetched that waits, of those fetched at owned or later.
+func (p *partition) waitsSince(owned int64) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	oldest := int64(math.MaxInt64)
+	note := func(at int64) {
+		if at >= owned {
+			oldest = min(oldest, at)
+		}
+	}
+	for _, f := range p.queue {
+		note(f.at)
+	}
+	p.schedule.Each(func(t *task) { note(t.at) })
+	return oldest
+}
+
+// own gives what waits, and was fetched between from and to, memory of its own.
+func (p *partition) own(from, to int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range p.queue {
+		if f.at < from || f.at >= to {
+			continue
+		}
+		for _, r := range f.records {
+			r.Key, r.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
+			for i := range r.Headers {
+				r.Headers[i].Value = bytes.Clone(r.Headers[i].Value)
+			}
+		}
+	}
+	p.schedule.Each(func(t *task) {
+		if t.at >= from && t.at < to {
+			t.m = t.m.Clone()
+		}
+	})
+}
