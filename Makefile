@@ -9,7 +9,7 @@ help: ## explain the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## the example actor on embedded brokers, with orders of its own
-	go run ./examples/orders
+	@go build -o bin/orders ./examples/orders && exec bin/orders # go run would make an error of Ctrl-C
 
 test: ## vet and all tests with the race detector, on real brokers it starts itself
 	$(RUNNER)

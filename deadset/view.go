@@ -64,9 +64,11 @@ type Entry struct {
 
 // Header is a header of the record.
 type Header struct {
-	Key      string `json:"key"`
-	Value    any    `json:"value"`
-	Encoding string `json:"encoding,omitempty"`
+	// Key is base64 where KeyEncoding says so: where it is no text.
+	Key         string `json:"key"`
+	KeyEncoding string `json:"key_encoding,omitempty"`
+	Value       any    `json:"value"`
+	Encoding    string `json:"encoding,omitempty"`
 	// Truncated says that only the first 64 KiB are shown, of Size bytes, which is 0 where all are.
 	Truncated bool  `json:"truncated,omitempty"`
 	Size      int64 `json:"size,omitempty"`
@@ -174,7 +176,10 @@ func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 func headers(all []stepwell.Header) []Header {
 	shown := make([]Header, 0, len(all))
 	for _, h := range all {
-		one := Header{Key: text(h.Key)}
+		one := Header{Key: h.Key}
+		if !printable([]byte(h.Key)) {
+			one.Key, one.KeyEncoding = base64.StdEncoding.EncodeToString([]byte(h.Key)), encodingBase64
+		}
 		if one.Value, one.Encoding, one.Truncated = words(h.Value); one.Truncated {
 			one.Size = int64(len(h.Value))
 		}

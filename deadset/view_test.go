@@ -60,6 +60,13 @@ func TestNilAndEmptyAreToldApart(t *testing.T) {
 	}
 }
 
+func TestTheNameOfAHeaderThatIsNoTextIsShownWhole(t *testing.T) {
+	entry := shown(t, stepwell.Message{Headers: []stepwell.Header{{Key: "\xff\x00"}, {Key: "naïve"}}})
+	if string(entry.Headers) != `[{"key":"/wA=","key_encoding":"base64","value":null},{"key":"naïve","value":null}]` {
+		t.Errorf("%s", entry.Headers)
+	}
+}
+
 func TestKeysAndHeadersThatAreCutSaySo(t *testing.T) {
 	const kib64 = 64 << 10
 	key := strings.Repeat("k", kib64+1)

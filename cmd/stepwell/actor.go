@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,11 +17,13 @@ import (
 type actor struct {
 	base  *url.URL
 	token string
-	json  bool // print answers as they come
+	json  bool  // print answers as JSON
+	ask   asker // nil: nobody is there
 	out   io.Writer
+	errs  io.Writer
 }
 
-func newActor(c *commands, out io.Writer) (*actor, error) {
+func newActor(c *commands, ask asker, out, errs io.Writer) (*actor, error) {
 	address := c.Address
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
@@ -29,7 +32,7 @@ func newActor(c *commands, out io.Writer) (*actor, error) {
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return nil, fmt.Errorf("--address %q is neither host:port nor an http URL", c.Address)
 	}
-	a := &actor{base: base, token: c.Token, json: c.JSON, out: out}
+	a := &actor{base: base, token: c.Token, json: c.JSON, ask: ask, out: out, errs: errs}
 	if c.TokenFile != "" {
 		token, err := os.ReadFile(c.TokenFile)
 		if err != nil {
@@ -66,46 +69,81 @@ func (r *refusal) again() bool {
 	return r.status == http.StatusConflict || r.status == http.StatusServiceUnavailable
 }
 
-// do sends a request and decodes the answer into v; with --json it prints the answer instead, and reports that by printed. There is no
-// limit to how long the actor may take: a replay can be long, and Ctrl-C ends it.
+// do sends a request and decodes the answer into v; with --json it prints the answer instead, and reports that by printed.
 func (a *actor) do(ctx context.Context, method, path string, query url.Values, v any) (printed bool, err error) {
+	body, err := a.send(ctx, method, path, query)
+	if a.json && json.Valid(body) {
+		return true, errors.Join(a.line(body), err)
+	}
+	if err != nil {
+		return false, err
+	}
+	return false, read(body, v)
+}
+
+// get asks for something and decodes the answer into v; with --json it prints an answer that says no.
+func (a *actor) get(ctx context.Context, path string, query url.Values, v any) error {
+	body, err := a.send(ctx, http.MethodGet, path, query)
+	if err != nil && a.json && json.Valid(body) {
+		return errors.Join(a.line(body), err)
+	}
+	if err != nil {
+		return err
+	}
+	return read(body, v)
+}
+
+// line prints JSON on a line of its own.
+func (a *actor) line(object []byte) error {
+	if _, err := fmt.Fprintf(a.out, "%s\n", bytes.TrimSpace(object)); err != nil {
+		return fmt.Errorf("print the answer: %w", err)
+	}
+	return nil
+}
+
+// send returns what the actor answered, also beside the error of an answer that says no. There is no limit to how long the actor may take: a
+// replay can be long, and Ctrl-C ends it.
+func (a *actor) send(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
 	u := a.base.JoinPath(path)
 	u.RawQuery = query.Encode()
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 	if err != nil {
-		return false, fmt.Errorf("%s %s: %w", method, path, err)
+		return nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	if a.token != "" {
 		req.Header.Set("Authorization", "Bearer "+a.token)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return false, fmt.Errorf("reach the actor: %w", err)
+		return nil, fmt.Errorf("reach the actor at --address %s: %w", a.base.Host, cause(err))
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return false, fmt.Errorf("read the actor's answer: %w", err)
-	}
-	isJSON := json.Valid(body)
-	if a.json && isJSON {
-		if _, err := a.out.Write(body); err != nil {
-			return true, fmt.Errorf("print the answer: %w", err)
-		}
+		return nil, fmt.Errorf("read the actor's answer: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return a.json, refused(resp, body)
+		return body, refused(resp, body)
 	}
-	if !isJSON {
-		return false, errors.New("the answer is not JSON: is there a stepwell actor at --address?")
+	return body, nil
+}
+
+// cause is what went wrong with a request, without the request, which may be long.
+func cause(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
 	}
-	if a.json {
-		return true, nil
+	return err
+}
+
+func read(body []byte, v any) error {
+	if !json.Valid(body) {
+		return errors.New("the answer is not JSON: is there a stepwell actor at --address?")
 	}
 	if err := json.Unmarshal(body, v); err != nil {
-		return false, fmt.Errorf("read the actor's answer: %w", err)
+		return fmt.Errorf("read the actor's answer: %w", err)
 	}
-	return false, nil
+	return nil
 }
 
 func refused(resp *http.Response, body []byte) error {

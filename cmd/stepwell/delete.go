@@ -1,15 +1,50 @@
 package main
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+)
 
 // remove is stepwell dead-set delete.
-type remove struct{ which }
+type remove struct {
+	which
+	Yes bool `help:"Do not ask." short:"y"`
+}
+
+var (
+	errUnasked = errors.New("nobody can be asked here, nothing was deleted: --yes deletes without asking")
+	errNo      = errors.New("nothing was deleted")
+)
 
 // Run does it.
 func (c *remove) Run(ctx context.Context, a *actor) error {
+	if err := c.confirm(ctx, a); err != nil {
+		return err
+	}
 	var r result
 	if printed, err := a.do(ctx, "DELETE", "/v1/dead_set", c.query(), &r); printed || err != nil {
 		return err
 	}
 	return a.printResult(r)
+}
+
+// confirm returns an error unless the person says yes, now or by --yes.
+func (c *remove) confirm(ctx context.Context, a *actor) error {
+	switch {
+	case c.Yes:
+		return nil
+	case a.ask == nil:
+		return errUnasked
+	}
+	var page struct {
+		Depth int `json:"depth"`
+	}
+	if err := a.get(ctx, "/v1/dead_set", c.query(), &page); err != nil {
+		return err
+	}
+	if !a.ask(fmt.Sprintf("Delete the %d oldest of the %d dead messages of %s for good?", min(c.Count, page.Depth), page.Depth, printable(c.Stream))) {
+		return errNo
+	}
+	return nil
 }

@@ -7,17 +7,23 @@
 //	stepwell pause orders
 //	stepwell resume orders
 //
-// It exits with 0; 1 when the actor refused or could not be reached; 2 for a mistake in the command; 3 when the actor cannot do it now, or
+// A delete asks before it deletes; where nobody can be asked it wants --yes.
+//
+// It exits with 0; 1 when the actor refused or could not be reached, or the person did not say yes; 2 for a mistake in the command; 3 when the actor cannot do it now, or
 // stopped half way, so that trying again may help.
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -36,7 +42,9 @@ type commands struct {
 	Address   string `help:"The actor: host:port, or a URL." default:"localhost:8010" env:"STEPWELL_ADDRESS"`
 	Token     string `help:"Token of the actor (its SERVER_TOKEN). Other users of this machine can see it here: the variable or a file keeps it." env:"STEPWELL_TOKEN" xor:"token"`
 	TokenFile string `help:"File with the token." type:"path" env:"STEPWELL_TOKEN_FILE" xor:"token"`
-	JSON      bool   `name:"json" help:"Print what the actor answered, as JSON."`
+	JSON      bool   `name:"json" help:"Print JSON, one object a line: each message, each stream, or the answer."`
+
+	Version kong.VersionFlag `help:"Print the version."`
 
 	DeadSet struct {
 		Peek   peek   `cmd:"" help:"Show the oldest messages; nothing changes."`
@@ -50,16 +58,33 @@ type commands struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := run(ctx, os.Args[1:], atTerminal(os.Stdin, os.Stderr), os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// helpShown is what the parser panics with after it printed the help, instead of ending the process.
+// helpShown is what the parser panics with after it printed the help or the version, instead of ending the process.
 type helpShown struct{}
 
+// asker puts a question to a person and says whether the answer is yes; nil where nobody is there.
+type asker func(question string) bool
+
+// atTerminal asks who sits at the terminal; nil where in is none.
+func atTerminal(in *os.File, out io.Writer) asker {
+	info, err := in.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return nil
+	}
+	return func(question string) bool {
+		fmt.Fprint(out, question, " [y/N] ")
+		line, _ := bufio.NewReader(in).ReadString('\n') // what has no end is no yes
+		answer := strings.ToLower(strings.TrimSpace(line))
+		return answer == "y" || answer == "yes"
+	}
+}
+
 // run does what args say and returns the exit code.
-func run(ctx context.Context, args []string, out, errs io.Writer) (code int) {
+func run(ctx context.Context, args []string, ask asker, out, errs io.Writer) (code int) {
 	defer func() {
 		switch p := recover(); p.(type) {
 		case nil:
@@ -71,7 +96,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) (code int) {
 	}()
 	var c commands
 	parser, err := kong.New(&c, kong.Name("stepwell"), kong.Description("Looks after running stepwell actors: dead sets and streams."),
-		kong.Writers(out, errs), kong.Exit(func(int) { panic(helpShown{}) }))
+		kong.Vars{"version": version()}, kong.Writers(out, errs), kong.Exit(func(int) { panic(helpShown{}) }))
 	if err != nil {
 		fmt.Fprintln(errs, "stepwell:", err)
 		return exitUsage
@@ -81,7 +106,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) (code int) {
 		fmt.Fprintf(errs, "stepwell: %v\n%sstepwell --help says what there is\n", err, usageOf(err))
 		return exitUsage
 	}
-	a, err := newActor(&c, out)
+	a, err := newActor(&c, ask, out, errs)
 	if err != nil {
 		fmt.Fprintln(errs, "stepwell:", err)
 		return exitUsage
@@ -94,6 +119,15 @@ func run(ctx context.Context, args []string, out, errs io.Writer) (code int) {
 	return exitOK
 }
 
+// version is that of the program, and of Go.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "stepwell: built without a version"
+	}
+	return fmt.Sprintf("stepwell %s, %s", cmp.Or(info.Main.Version, "(devel)"), info.GoVersion)
+}
+
 // usageOf is a line with the usage of the command that was meant, as far as that is known.
 func usageOf(err error) string {
 	mistake, ok := errors.AsType[*kong.ParseError](err)
@@ -104,6 +138,9 @@ func usageOf(err error) string {
 }
 
 func exitOf(err error) int {
+	if errors.Is(err, errUnasked) {
+		return exitUsage
+	}
 	if r, ok := errors.AsType[*refusal](err); ok && r.again() {
 		return exitAgain
 	}

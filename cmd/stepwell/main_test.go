@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +27,8 @@ type set struct {
 func (s *set) Peek(_ context.Context, count int) (server.Page, error) {
 	page := server.Page{Depth: s.left}
 	for range min(count, s.left, 2) {
-		page.Messages = append(page.Messages, map[string]any{"id": "orders.v1:0:7", "attempts_total": 4, "reason": "exhausted", "error": "no \x1b[31mstock\nat all"})
+		page.Messages = append(page.Messages, map[string]any{"id": "orders.v1:0:7", "topic": "orders.v1", "key": "k7", "key_encoding": "text", "encoding": "json",
+			"value": map[string]any{"id": 7, "note": strings.Repeat("x", 100)}, "attempts_total": 4, "reason": "exhausted", "error": "no \x1b[31mstock\nat all"})
 	}
 	return page, s.err
 }
@@ -98,7 +101,7 @@ func serve(t *testing.T, token string) (address string, dead *set) {
 func command(t *testing.T, address string, args ...string) (out, errs string, code int) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = run(t.Context(), append(args, "--address", address), &o, &e)
+	code = run(t.Context(), append(args, "--address", address), nil, &o, &e)
 	return o.String(), e.String(), code
 }
 
@@ -112,10 +115,9 @@ func TestEachCommandDoesWhatItSays(t *testing.T) {
 		{"pause orders", []string{"orders is paused"}},
 		{"streams", []string{"paused"}},
 		{"resume orders", []string{"orders is resumed"}},
-		{"dead-set peek --stream orders --count 2", []string{"ID", "orders.v1:0:7", "exhausted", "no  [31mstock at all"}},
-		{"dead-set peek -s orders -n 5", []string{"orders.v1:0:7", "the oldest 2 of 3"}},
+		{"dead-set peek --stream orders --count 2", []string{"ID", "orders.v1:0:7", "exhausted", "orders.v1  k7", `{"id":7,"note":"xxx`, "x…", "no  [31mstock at all"}},
 		{"dead-set replay --stream=orders --count=2", []string{"replayed 2 of 2", "1 left"}},
-		{"dead-set delete -s orders -n 5", []string{"deleted 1 of 5", "0 left"}},
+		{"dead-set delete -s orders -n 5 --yes", []string{"deleted 1 of 5", "0 left"}},
 		{"dead-set peek -s orders -n 5", []string{"none"}},
 	}
 	for _, step := range steps {
@@ -131,16 +133,82 @@ func TestEachCommandDoesWhatItSays(t *testing.T) {
 	}
 }
 
-func TestJSONIsWhatTheActorAnswered(t *testing.T) {
+func TestJSONIsOneObjectALine(t *testing.T) {
 	address, dead := serve(t, "")
-	for _, args := range []string{"streams", "pause orders", "dead-set peek -s orders -n 1", "dead-set replay -s orders -n 1", "dead-set replay -s other -n 1"} {
+	for args, lines := range map[string]int{
+		"streams": 1, "pause orders": 1, "dead-set peek -s orders -n 2": 2, "dead-set replay -s orders -n 1": 1, "dead-set replay -s other -n 1": 1, "dead-set peek -s other -n 1": 1,
+	} {
 		out, _, _ := command(t, address, append(strings.Fields(args), "--json")...)
-		if !json.Valid([]byte(out)) {
-			t.Errorf("%s: %s", args, out)
+		if n := strings.Count(out, "\n"); n != lines {
+			t.Errorf("%s: %d lines, want %d", args, n, lines)
+		}
+		for line := range strings.Lines(out) {
+			if err := json.Unmarshal([]byte(line), new(map[string]any)); err != nil {
+				t.Errorf("%s: %v in %s", args, err, line)
+			}
 		}
 	}
 	if dead.left != 2 {
 		t.Errorf("%d left", dead.left)
+	}
+}
+
+func TestAPeekThatShowsNotAllSaysSoBesideTheTable(t *testing.T) {
+	address, _ := serve(t, "")
+	for _, args := range []string{"dead-set peek -s orders -n 5", "dead-set peek -s orders -n 5 --json"} {
+		out, errs, code := command(t, address, strings.Fields(args)...)
+		if code != exitOK || !strings.Contains(out, "orders.v1:0:7") || strings.Contains(out, "oldest") || errs != "the oldest 2 of 3: one answer shows no more\n" {
+			t.Errorf("%s: %d %q %q", args, code, out, errs)
+		}
+	}
+}
+
+func TestADeleteAsksAndDeletesOnlyAfterAYes(t *testing.T) {
+	address, dead := serve(t, "")
+	var asked []string
+	answering := func(yes bool) asker {
+		return func(question string) bool { asked = append(asked, question); return yes }
+	}
+	steps := []struct {
+		name, args string
+		ask        asker
+		code, left int
+	}{
+		{"no", "-n 2", answering(false), exitFailed, 3},
+		{"nobody", "-n 2", nil, exitUsage, 3},
+		{"nobody, with --json", "-n 2 --json", nil, exitUsage, 3},
+		{"yes", "-n 2", answering(true), exitOK, 1},
+		{"said before", "-n 100000 --yes", nil, exitOK, 0},
+	}
+	for _, step := range steps {
+		var out, errs bytes.Buffer
+		args := append(strings.Fields("dead-set delete -s orders --address "+address), strings.Fields(step.args)...)
+		if code := run(t.Context(), args, step.ask, &out, &errs); code != step.code || dead.left != step.left {
+			t.Errorf("%s: exit %d, %d left, %q", step.name, code, dead.left, &errs)
+		}
+	}
+	const question = "Delete the 2 oldest of the 3 dead messages of orders for good?"
+	if !slices.Equal(asked, []string{question, question}) {
+		t.Errorf("asked %q", asked)
+	}
+}
+
+func TestOnlyATerminalIsAskedAndOnlyAYesIsOne(t *testing.T) {
+	in, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if atTerminal(in, io.Discard) != nil {
+		t.Error("a file is asked")
+	}
+	null, err := os.Open(os.DevNull) // a device like a terminal, of which nothing comes
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if ask := atTerminal(null, io.Discard); ask != nil && ask("?") {
+		t.Error("an end is a yes")
 	}
 }
 
@@ -154,18 +222,19 @@ func TestWhatWentWrongIsSaidInWordsAndByTheExitCode(t *testing.T) {
 	}{
 		{"unknown stream", "dead-set replay -s ordres -n 1", nil, exitFailed, "streams are: orders"},
 		{"unknown stream to pause", "pause ordres", nil, exitFailed, "404"},
-		{"another walk", "dead-set delete -s orders -n 1", server.ErrBusy, exitAgain, "try again in 1 s"},
+		{"another walk", "dead-set delete -y -s orders -n 1", server.ErrBusy, exitAgain, "try again in 1 s"},
 		{"brokers away", "dead-set replay -s orders -n 1", server.ErrUnavailable, exitAgain, "not available"},
 		{"count above the limit", "dead-set replay -s orders -n 100001", nil, exitFailed, "100000"},
 		{"count 0", "dead-set replay -s orders -n 0", nil, exitUsage, "count"},
 		{"count in words", "dead-set replay -s orders -n abc", nil, exitUsage, "count"},
 		{"no count", "dead-set delete -s orders", nil, exitUsage, "--count"},
 		{"no stream", "dead-set delete -n 1", nil, exitUsage, "--stream"},
+		{"nobody to ask", "dead-set delete -s orders -n 1", nil, exitUsage, "--yes"},
 		{"no command", "", nil, exitUsage, "--help"},
 		{"the stream as an argument", "dead-set peek orders", nil, exitUsage, "usage: stepwell dead-set peek --stream"},
 		{"unknown command", "dead-set purge", nil, exitUsage, "purge"},
 		{"missing token file", "streams --token-file /nowhere/token", nil, exitUsage, "token-file"},
-		{"nobody there", "streams --address 127.0.0.1:1", nil, exitFailed, "reach the actor"},
+		{"nobody there", "streams --address 127.0.0.1:1", nil, exitFailed, "reach the actor at --address 127.0.0.1:1: dial"},
 		{"no address", "streams --address ftp://x", nil, exitUsage, "--address"},
 	}
 	for _, test := range tests {
@@ -175,7 +244,7 @@ func TestWhatWentWrongIsSaidInWordsAndByTheExitCode(t *testing.T) {
 			args = append(args, "--address", address)
 		}
 		var out, errs bytes.Buffer
-		if code := run(t.Context(), args, &out, &errs); code != test.code || !strings.Contains(errs.String(), test.says) {
+		if code := run(t.Context(), args, nil, &out, &errs); code != test.code || !strings.Contains(errs.String(), test.says) {
 			t.Errorf("%s: exit %d, %q", test.name, code, errs.String())
 		}
 	}
@@ -199,6 +268,13 @@ func TestTheTokenComesFromTheVariableOrAFile(t *testing.T) {
 	t.Setenv("STEPWELL_TOKEN", "swordfish")
 	if _, errs, code := command(t, address, "streams"); code != exitOK {
 		t.Errorf("from the variable: %d %s", code, errs)
+	}
+}
+
+func TestTheVersionIsPrinted(t *testing.T) {
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"--version"}, nil, &out, &errs); code != exitOK || !strings.HasPrefix(out.String(), "stepwell ") || errs.Len() > 0 {
+		t.Errorf("%d %q %q", code, &out, &errs)
 	}
 }
 

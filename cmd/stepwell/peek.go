@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -10,32 +11,79 @@ import (
 // peek is stepwell dead-set peek.
 type peek struct{ which }
 
+// dead is what the table shows of a message.
+type dead struct {
+	ID          string          `json:"id"`
+	Topic       string          `json:"topic"`
+	Key         *string         `json:"key"`
+	KeyEncoding string          `json:"key_encoding"`
+	Value       json.RawMessage `json:"value"`
+	Encoding    string          `json:"encoding"`
+	Attempts    int             `json:"attempts_total"`
+	Replays     int             `json:"replays"`
+	DiedAt      time.Time       `json:"died_at"`
+	Reason      string          `json:"reason"`
+	Error       string          `json:"error"`
+}
+
 // Run does it.
 func (c *peek) Run(ctx context.Context, a *actor) error {
-	var answer struct {
-		Messages []struct {
-			ID       string    `json:"id"`
-			Attempts int       `json:"attempts_total"`
-			Replays  int       `json:"replays"`
-			DiedAt   time.Time `json:"died_at"`
-			Reason   string    `json:"reason"`
-			Error    string    `json:"error"`
-		} `json:"messages"`
-		Depth int  `json:"depth"`
-		Cut   bool `json:"cut"`
+	var page struct {
+		Messages []json.RawMessage `json:"messages"`
+		Depth    int               `json:"depth"`
+		Cut      bool              `json:"cut"`
 	}
-	if printed, err := a.do(ctx, "GET", "/v1/dead_set", c.query(), &answer); printed || err != nil {
+	if err := a.get(ctx, "/v1/dead_set", c.query(), &page); err != nil {
 		return err
 	}
-	rows := make([][]string, 0, len(answer.Messages))
-	for _, m := range answer.Messages {
-		rows = append(rows, []string{m.ID, when(m.DiedAt), strconv.Itoa(m.Attempts), strconv.Itoa(m.Replays), m.Reason, m.Error})
+	rows := make([][]string, 0, len(page.Messages))
+	for _, message := range page.Messages {
+		if a.json {
+			if err := a.line(message); err != nil {
+				return err
+			}
+			continue
+		}
+		var m dead
+		if err := read(message, &m); err != nil {
+			return err
+		}
+		rows = append(rows, m.row())
 	}
-	err := a.table([]string{"ID", "DIED", "TRIES", "REPLAYS", "REASON", "ERROR"}, rows)
-	if err == nil && answer.Cut {
-		_, err = fmt.Fprintf(a.out, "the oldest %d of %d: one answer shows no more\n", len(rows), answer.Depth)
+	if page.Cut {
+		defer fmt.Fprintf(a.errs, "the oldest %d of %d: one answer shows no more\n", len(page.Messages), page.Depth)
 	}
-	return err
+	if a.json {
+		return nil
+	}
+	return a.table([]string{"ID", "DIED", "TRIES", "REPLAYS", "REASON", "TOPIC", "KEY", "VALUE", "ERROR"}, rows)
+}
+
+func (m dead) row() []string {
+	const keyShown, valueShown = 24, 60
+	key := "-"
+	if m.Key != nil {
+		key = encoded(short(*m.Key, keyShown), m.KeyEncoding)
+	}
+	value := string(m.Value)
+	if m.Encoding != "json" {
+		var text *string
+		if err := json.Unmarshal(m.Value, &text); err == nil && text != nil {
+			value = *text
+		}
+	}
+	return []string{
+		m.ID, when(m.DiedAt), strconv.Itoa(m.Attempts), strconv.Itoa(m.Replays), m.Reason, m.Topic,
+		key, encoded(short(value, valueShown), m.Encoding), m.Error,
+	}
+}
+
+// encoded says so of what is no text.
+func encoded(shown, encoding string) string {
+	if encoding == "base64" {
+		return "base64:" + shown
+	}
+	return shown
 }
 
 // when is a time as a table shows it.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -47,16 +48,29 @@ func (o *oldest) String() string {
 // Run does it.
 func (*list) Run(ctx context.Context, a *actor) error {
 	var answer struct {
-		Streams []streamState `json:"streams"`
+		Streams []json.RawMessage `json:"streams"`
 	}
-	if printed, err := a.do(ctx, "GET", "/v1/streams", nil, &answer); printed || err != nil {
+	if err := a.get(ctx, "/v1/streams", nil, &answer); err != nil {
 		return err
 	}
 	rows := make([][]string, 0, len(answer.Streams))
-	for _, s := range answer.Streams {
+	for _, stream := range answer.Streams {
+		if a.json {
+			if err := a.line(stream); err != nil {
+				return err
+			}
+			continue
+		}
+		var s streamState
+		if err := read(stream, &s); err != nil {
+			return err
+		}
 		rows = append(rows, []string{
 			s.ID, s.word(), strconv.Itoa(s.Partitions), strconv.FormatInt(s.Lag, 10), strconv.Itoa(s.InFlight), s.Oldest.String(), s.queues(), s.Error,
 		})
+	}
+	if a.json {
+		return nil
 	}
 	return a.table([]string{"STREAM", "STATE", "PARTITIONS", "LAG", "IN FLIGHT", "OLDEST", "QUEUES", "ERROR"}, rows)
 }

@@ -27,14 +27,18 @@ func (a *actor) table(head []string, rows [][]string) error {
 // printable is text on one line without what a terminal would obey: errors of handlers may repeat what strangers sent.
 func printable(text string) string {
 	const most = 300
-	clean := strings.Map(func(r rune) rune {
+	return short(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
-	}, text)
-	if runes := []rune(clean); len(runes) > most {
+	}, text), most)
+}
+
+// short is the beginning of a text that is longer than so many letters.
+func short(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most]) + "…"
 	}
-	return clean
+	return text
 }

@@ -59,7 +59,7 @@ func newGauges(m metric.Meter) (g gauges, all []metric.Observable, err error) {
 		{&g.lag, "stepwell.consumer.lag", "{message}", "Records of this member's partitions that are not settled."},
 		{&g.inflight, "stepwell.handler.inflight", "{message}", "Handler calls under way."},
 		{&g.messages, "stepwell.window.messages", "{message}", "Messages that were read from Kafka and are not settled."},
-		{&g.bytes, "stepwell.window.bytes", "By", "Bytes of these messages."},
+		{&g.bytes, "stepwell.window.bytes", "By", "Bytes of the messages that were read from Kafka and are not settled."},
 		{&g.stuck, "stepwell.stuck", "", "1 when the stream has lag and makes no progress, or a handler runs far past its time-out."},
 		{&g.queues, "stepwell.queue.messages", "{message}", "Messages ready in a queue."},
 		{&g.deadSet, "stepwell.dead_set.messages", "{message}", "Messages in the dead set."},

@@ -50,7 +50,7 @@ func entries() server.Page {
 	return server.Page{Depth: 2, Messages: []any{
 		deadset.Entry{
 			ID: "orders.v1:0:7", Stream: "orders", Topic: "orders.v1", Offset: 7, Key: "k", KeyEncoding: "text", KeyTruncated: true, KeySize: 70000, Timestamp: &now,
-			Headers: []deadset.Header{{Key: "h", Value: "v", Encoding: "text", Truncated: true, Size: 70000}, {Key: "nil"}},
+			Headers: []deadset.Header{{Key: "h", Value: "v", Encoding: "text", Truncated: true, Size: 70000}, {Key: "nil"}, {Key: "/wA=", KeyEncoding: "base64"}},
 			Value:   map[string]any{"id": 1}, Encoding: "json", Truncated: true, Size: 70000, Attempts: 4, AttemptsTotal: 8, Replays: 1,
 			FirstFailedAt: &now, DiedAt: &now, Reason: "exhausted", Error: "no", ErrorType: "*errors.errorString", Stack: "main.go:1", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736",
 		},
