@@ -67,32 +67,30 @@ func TestAnUnreachableBrokerIsNamedWithItsSetting(t *testing.T) {
 
 // junk is what nobody of ours would put into a queue.
 func junk() map[string]amqp.Publishing {
-	const mine = "x-stepwell-"
-	whole := func(more amqp.Table) amqp.Publishing { // a message as ours, but for some headers
-		h := amqp.Table{
-			mine + "version": "1", mine + "app": "a", mine + "stream": "orders", mine + "topic": "t", mine + "partition": int64(0),
-			mine + "offset": int64(1), mine + "attempt": int64(2),
-		}
-		for k, v := range more {
-			h[mine+k] = v
-		}
-		return amqp.Publishing{MessageId: "t:0:1", Headers: h, Body: []byte("b")}
+	whole := func(words string) amqp.Publishing { // a message as ours, but for some words
+		return amqp.Publishing{MessageId: "t:0:1", Headers: amqp.Table{"x-stepwell": "v2 at=t:0:1 stream=orders" + words}, Body: []byte("b")}
+	}
+	head := func(v any) amqp.Publishing {
+		return amqp.Publishing{Headers: amqp.Table{"x-stepwell": v}, Body: []byte("b")}
 	}
 	return map[string]amqp.Publishing{
 		"empty":                  {},
 		"random bytes":           {Body: []byte{0, 0xff, 0xfe, '"', '\n', 0x80}},
 		"JSON of others":         {ContentType: "application/json", Body: []byte(`{"count":1}`), Headers: amqp.Table{"retry": int32(3)}},
-		"attempt is a text":      whole(amqp.Table{"attempt": "many"}),
-		"attempt is negative":    whole(amqp.Table{"attempt": int64(-1)}),
-		"attempt is a table":     whole(amqp.Table{"attempt": amqp.Table{"x": int32(1)}}),
-		"partition is a list":    whole(amqp.Table{"partition": []any{"a", int64(1), []byte{0xff}}}),
-		"offset is a float":      whole(amqp.Table{"offset": 1.5}),
-		"topic is a time":        whole(amqp.Table{"topic": time.Unix(1, 0)}),
-		"version is none":        whole(amqp.Table{"version": "latest"}),
-		"version is 0":           whole(amqp.Table{"version": int64(0)}),
-		"unknown layout":         whole(amqp.Table{"layout": "knotted"}),
-		"framed, but is not":     whole(amqp.Table{"layout": "framed"}),
-		"compressed, but is not": whole(amqp.Table{"encoding": "gzip"}),
+		"attempt is a text":      whole(" try=many"),
+		"attempt is negative":    whole(" try=-1"),
+		"head is a table":        head(amqp.Table{"try": int32(1)}),
+		"head is a list":         head([]any{"v2", int64(1), []byte{0xff}}),
+		"head is a float":        head(1.5),
+		"head is a time":         head(time.Unix(1, 0)),
+		"head is bytes":          head([]byte{0xff, 0, ' ', '='}),
+		"version is none":        head("latest at=t:0:1"),
+		"version is 0":           head("v0 at=t:0:1"),
+		"a header before v2":     {MessageId: "t:0:1", Headers: amqp.Table{"x-stepwell-version": "1.0", "x-stepwell-topic": "t"}, Body: []byte("b")},
+		"key is a list":          {Headers: amqp.Table{"x-stepwell": "v2 at=t:0:1", "sw-key": []any{"a", int64(1), []byte{0xff}}}, Body: []byte("b")},
+		"unknown layout":         whole(" layout=knotted"),
+		"framed, but is not":     whole(" layout=framed"),
+		"compressed, but is not": whole(" encoding=gzip"),
 		"x-death by hand":        {Headers: amqp.Table{"x-death": "once", "x-first-death-queue": int32(7)}, Body: []byte("x")},
 		"x-death list by hand": {Headers: amqp.Table{"x-death": []any{amqp.Table{"queue": "q", "count": int64(1 << 60), "reason": "expired",
 			"exchange": "", "routing-keys": []any{"q"}, "time": time.Unix(1, 0)}}}, Body: []byte("x")},
@@ -165,13 +163,13 @@ func TestAMessageOfANewerVersionGoesRoundUnchangedAndHoldsUpNobody(t *testing.T)
 		r := w.start(app, nil)
 		r.ready()
 		ch := w.channel()
-		m := amqp.Publishing{MessageId: "newer", Headers: amqp.Table{"x-stepwell-version": "2.0", "x-other": "kept"}, Body: []byte("b")}
+		m := amqp.Publishing{MessageId: "newer", Headers: amqp.Table{"x-stepwell": "v3 new", "x-other": "kept"}, Body: []byte("b")}
 		if err := ch.Publish("", w.queue("orders", "instant"), true, false, m); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "the log says so", func() bool { return b.said("WARN", "newer") })
 		old := m
-		old.Headers = amqp.Table{"x-stepwell-version": "2.0", "x-stepwell-unreadable-since": time.Now().Add(-2 * time.Hour)}
+		old.Headers = amqp.Table{"x-stepwell": "v3 new", "sw-waits-since": time.Now().Add(-2 * time.Hour).Format(time.RFC3339)}
 		if err := ch.Publish("", w.queue("orders", "instant"), true, false, old); err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +188,7 @@ func TestAMessageOfANewerVersionGoesRoundUnchangedAndHoldsUpNobody(t *testing.T)
 			got = d
 			return ok
 		})
-		if got.MessageId != m.MessageId || string(got.Body) != "b" || got.Headers["x-stepwell-version"] != "2.0" || got.Headers["x-other"] != "kept" {
+		if got.MessageId != m.MessageId || string(got.Body) != "b" || got.Headers["x-stepwell"] != "v3 new" || got.Headers["x-other"] != "kept" {
 			t.Errorf("it came back as %v %q %v", got.MessageId, got.Body, got.Headers)
 		}
 	})

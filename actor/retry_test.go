@@ -151,7 +151,7 @@ func TestAPanicIsRetriedAndItsStackKept(t *testing.T) {
 		if n.Load() != 3 || dead["attempts"] != 3.0 || dead["reason"] != stepwell.ReasonExhausted || dead["error"] != "panic: oh" {
 			t.Errorf("after %d calls: %v", n.Load(), dead)
 		}
-		if stack := w.oneStored("dead_set").Headers["x-stepwell-stack"]; !strings.Contains(fmt.Sprint(stack), "deepDown") {
+		if stack := w.oneStored("dead_set").Headers["sw-stack"]; !strings.Contains(fmt.Sprint(stack), "deepDown") {
 			t.Errorf("the stack is %v", stack)
 		}
 	})

@@ -117,7 +117,7 @@ func TestNothingThatComesFromOutsideCanForgeALineOfTheLog(t *testing.T) {
 		r.deadCount(2)
 		ch := w.channel()
 		m := junk()["attempt is a text"]
-		m.MessageId, m.Headers["x-stepwell-topic"], m.Headers["x-stepwell-attempt"] = forged, forged, forged
+		m.MessageId, m.Headers["x-stepwell"] = forged, "v2 at="+forged+":1:2 try="+forged
 		if err := ch.Publish("", w.queue("orders", "instant"), true, false, m); err != nil {
 			t.Fatal(err)
 		}

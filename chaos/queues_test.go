@@ -191,8 +191,12 @@ func (r *run) position(d *amqp.Delivery) ledger.Position {
 		r.dragged++
 	}
 	p := r.idOf(d)
-	if reason, ok := d.Headers["x-stepwell-reason"].(string); ok && d.RoutingKey == r.queue("dead_set") {
-		r.end.Reasons[p] = reason
+	if head, _ := d.Headers["x-stepwell"].(string); d.RoutingKey == r.queue("dead_set") {
+		for word := range strings.FieldsSeq(head) {
+			if reason, ok := strings.CutPrefix(word, "reason="); ok {
+				r.end.Reasons[p] = reason
+			}
+		}
 	}
 	return p
 }

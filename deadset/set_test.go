@@ -166,7 +166,7 @@ func TestAWalkKeepsWithinItsBytesAndStillDoesAll(t *testing.T) {
 func TestWhatNobodyCanReadCanBeSeenReplayedAndDeleted(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *memory.Broker, s *deadset.Set) {
 		for range 2 {
-			put(t, b, dead, queue.Message{ID: "junk", Body: []byte{0xff, 0}, Headers: map[string]any{"x-stepwell-version": int64(-3)}})
+			put(t, b, dead, queue.Message{ID: "junk", Body: []byte{0xff, 0}, Headers: map[string]any{"x-stepwell": int64(-3)}})
 		}
 		page, err := s.Peek(t.Context(), 1)
 		if err != nil || page.Messages[0].Reason != stepwell.ReasonUndecodable || page.Messages[0].Value != "/wA=" {
@@ -258,12 +258,13 @@ func TestAPeekAfterADeleteIsNeverAnOldPage(t *testing.T) {
 }
 
 func FuzzEveryMessageCanBeShownAsJSON(f *testing.F) {
-	f.Add("id", []byte(`{"a":1}`), "x-stepwell-version", []byte("1.0"))
-	f.Add("\xff", []byte{0}, "x-stepwell-key", []byte{0xff})
+	f.Add("id", []byte(`{"a":1}`), "x-stepwell", []byte("v2 at=t:1:2"))
+	f.Add("\xff", []byte{0}, "sw-key", []byte{0xff})
+	f.Add("\xff", []byte{0}, "sw-buried", []byte("\xff 2026-01-01T00:00:00Z \xff"))
 	f.Fuzz(func(t *testing.T, id string, body []byte, name string, value []byte) {
-		entry := deadset.View(queue.Delivery{Message: queue.Message{ID: id, Body: body, Headers: map[string]any{
-			name: value, "x-stepwell-version": "1.0", "x-stepwell-topic": "t", "x-stepwell-partition": int64(1), "x-stepwell-offset": int64(2),
-		}}})
+		headers := map[string]any{"x-stepwell": "v2 at=t:1:2"}
+		headers[name] = value
+		entry := deadset.View(queue.Delivery{Message: queue.Message{ID: id, Body: body, Headers: headers}})
 		if _, err := json.Marshal(entry); err != nil {
 			t.Error(err)
 		}

@@ -109,8 +109,7 @@ func (r *Retrier) pick(stop, work context.Context, w *worker, d queue.Delivery, 
 		return
 	}
 	defer left()
-	o := e.Message.Origin
-	j := &job{retrier: r, stop: stop, work: work, delivery: d, envelope: e, try: tryOf(&e.Message), place: placeOf(o.Topic, o.Partition)}
+	j := &job{retrier: r, stop: stop, work: work, delivery: d, envelope: e, try: r.memory.try(e)}
 	if !r.memory.begin(j.try, func(settled bool) { r.repeated(d, settled) }) {
 		return
 	}

@@ -176,25 +176,65 @@ func TestARepeatOfARunningMessageWaitsForItAndIsNotCalled(t *testing.T) {
 }
 
 func TestARepeatOfASettledMessageIsNotCalledUnlessItsPartitionWasForgotten(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	inWorld(t, retry.Linear(s, 0, 1), func(w *world) {
 		var c calls
 		r := w.start(c.succeeding)
-		w.instant(1)
-		time.Sleep(s)
-		w.instant(1)
-		time.Sleep(s)
-		if len(c.attempts()) != 1 || w.counts.now().duplicates != 1 {
-			t.Errorf("%d calls, %d duplicates", len(c.tries), w.counts.now().duplicates)
+		again := func(calls, duplicates int) {
+			t.Helper()
+			w.first(record("x"), retry.Failure{Err: errAway})
+			time.Sleep(time.Minute)
+			if got := len(c.attempts()); got != calls || w.counts.now().duplicates != duplicates {
+				t.Errorf("%d calls, %d duplicates; want %d, %d", got, w.counts.now().duplicates, calls, duplicates)
+			}
 		}
+		again(1, 0)
+		again(1, 1)
 		w.retrier.Forget("orders.v1", 3)
-		w.instant(1)
-		time.Sleep(s)
+		again(2, 1)
+		again(2, 2)
 		r.end()
-		if len(c.tries) != 2 {
-			t.Errorf("%d calls after forgetting, want 2", len(c.tries))
-		}
 		w.empty()
 	})
+}
+
+func TestWhatAnotherProcessForgotIsRetriedByOneThatRemembersIt(t *testing.T) {
+	tests := []struct {
+		name   string
+		second string
+		forget bool
+	}{
+		{"the same record, wanted again", "x", true},
+		{"another record of that time", "y", true},
+		{"another record of that time, and nobody saw it", "y", false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, retry.Linear(s, 0, 1), func(w *world) {
+				owner := w.retrier // of the partition; the other one has all retries
+				w.renew()
+				var c calls
+				r := w.start(c.succeeding)
+				for _, value := range []string{"x", test.second} {
+					m := record(value)
+					m.Time = time.UnixMilli(1000)
+					parked := make(chan error, 1)
+					owner.Fail(w.t.Context(), m, retry.Failure{Err: errAway}, func(err error) { parked <- err })
+					if err := <-parked; err != nil {
+						w.t.Fatal(err)
+					}
+					time.Sleep(time.Minute)
+					if test.forget {
+						owner.Forget("orders.v1", 3)
+					}
+				}
+				r.end()
+				if len(c.tries) != 2 || string(c.tries[1].Value) != test.second {
+					t.Errorf("%d calls, want both", len(c.tries))
+				}
+				w.empty()
+			})
+		})
+	}
 }
 
 func TestAPausedStreamHandlesNothingAndGoesOnWhereItWas(t *testing.T) {
@@ -224,9 +264,10 @@ func TestJunkInTheInstantQueueEndsInTheDeadSetAsItIs(t *testing.T) {
 		m    queue.Message
 		says string
 	}{
-		{"nothing", queue.Message{}, "x-stepwell-version"},
-		{"bytes", queue.Message{ID: "junk", Body: []byte{0, 0xff, '\n'}}, "x-stepwell-version"},
-		{"half an envelope", queue.Message{Headers: map[string]any{"x-stepwell-version": "1.0", "x-stepwell-offset": "seven", "mine": "kept"}}, "x-stepwell-offset"},
+		{"nothing", queue.Message{}, "x-stepwell"},
+		{"bytes", queue.Message{ID: "junk", Body: []byte{0, 0xff, '\n'}}, "x-stepwell"},
+		{"half an envelope", queue.Message{Headers: map[string]any{"x-stepwell": "v2 at=t:1:seven", "mine": "kept"}}, "at: "},
+		{"one of a layout before the first release", queue.Message{Headers: map[string]any{"x-stepwell-version": "1.0", "x-stepwell-offset": int64(7), "mine": "kept"}}, "x-stepwell"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -291,7 +332,7 @@ func TestAMessageThatCannotBeParkedStaysAndRestsBeforeItIsTriedAgain(t *testing.
 }
 
 func TestAMessageOfANewerVersionGoesAroundForAnHourAndThenDies(t *testing.T) {
-	newer := queue.Message{ID: "x", Headers: map[string]any{"x-stepwell-version": "2.0", "x-stepwell-new": "kept"}, Body: []byte("b")}
+	newer := queue.Message{ID: "x", Headers: map[string]any{"x-stepwell": "v3 new", "sw-new": "kept"}, Body: []byte("b")}
 	inWorld(t, retry.Linear(5*s, 5*s, 3), func(w *world) {
 		r := w.start((&calls{}).succeeding)
 		w.put(w.retrier.Topology().Instant, newer)
@@ -303,7 +344,7 @@ func TestAMessageOfANewerVersionGoesAroundForAnHourAndThenDies(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		r.end()
 		all := w.dead()
-		if len(all) != 1 || all[0].Headers["x-stepwell-new"] != "kept" || all[0].Headers["x-stepwell-version"] != "2.0" || string(all[0].Body) != "b" {
+		if len(all) != 1 || all[0].Headers["sw-new"] != "kept" || all[0].Headers["x-stepwell"] != "v3 new" || string(all[0].Body) != "b" {
 			t.Errorf("dead: %+v", all)
 		}
 	})

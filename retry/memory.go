@@ -1,11 +1,13 @@
 package retry
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
+	"hash/maphash"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
 )
 
 // DefaultRemember is how many settled tries a stream remembers.
@@ -14,45 +16,47 @@ const DefaultRemember = 100_000
 // memory remembers which tries run and which were settled last, so that a message that a broker hands out twice is called once.
 type memory struct {
 	limit int
+	seeds [2]maphash.Seed
 
 	mu      sync.Mutex
 	running map[try]*run
 	settled map[try]struct{}
-	ring    []entry // of settled, in a circle once it has limit entries
-	next    int     // the oldest entry of a full ring
+	ring    []try // of settled, in a circle once it has limit of them
+	next    int   // the oldest of a full ring
 }
 
-// try is the hash of (id, time, replays, attempt): it has no pointers, so that the collector need not look at a hundred thousand of them. The
-// record's time tells two records of the same offset apart, also where another process saw that the log was cut.
-type try [16]byte
-
-// place is the hash of a partition.
-type place [8]byte
-
-type entry struct {
-	try   try
-	place place
-}
+// try is a hash of what a try is of and which one it is. It has no pointers, so that the collector need not look at a hundred thousand of them.
+type try [2]uint64
 
 // run is a try on its way. Those who came with the same message wait here for how it ends.
 type run struct{ waiting []func(settled bool) }
 
 func newMemory(limit int) *memory {
-	return &memory{limit: limit, running: map[try]*run{}, settled: map[try]struct{}{}}
+	return &memory{
+		limit: limit, seeds: [...]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		running: map[try]*run{}, settled: map[try]struct{}{},
+	}
 }
 
-func tryOf(m *stepwell.Message) try {
+// try is the one that comes next of a message. Its time and its bytes tell two records of one position apart where nobody in the group saw that the
+// log was cut or the topic made anew; where somebody did, the envelope's Log does, also of records that are the same.
+func (m *memory) try(e *envelope.Envelope) (t try) {
 	b := make([]byte, 0, 256)
-	b = binary.AppendUvarint(b, uint64(m.Replays))
-	b = binary.AppendUvarint(b, uint64(m.Attempt))
-	b = binary.AppendVarint(b, m.Time.UnixMilli())
-	sum := sha256.Sum256(append(b, m.ID...))
-	return try(sum[:16])
-}
-
-func placeOf(topic string, partition int32) place {
-	sum := sha256.Sum256(binary.BigEndian.AppendUint32([]byte(topic), uint32(partition)))
-	return place(sum[:8])
+	b = binary.AppendUvarint(b, uint64(e.Message.Replays))
+	b = binary.AppendUvarint(b, uint64(e.Message.Attempt))
+	b = binary.AppendUvarint(b, uint64(e.Log))
+	b = binary.AppendVarint(b, e.Message.Time.UnixMilli())
+	b = binary.AppendUvarint(b, uint64(len(e.Message.Key)))
+	b = append(b, e.Message.ID...)
+	for i, seed := range m.seeds {
+		var h maphash.Hash
+		h.SetSeed(seed)
+		_, _ = h.Write(b)
+		_, _ = h.Write(e.Message.Key)
+		_, _ = h.Write(e.Message.Value)
+		t[i] = h.Sum64()
+	}
+	return t
 }
 
 // begin reports whether the try is a new one, which the caller now runs and ends with end. If not, then repeat is called once:
@@ -83,12 +87,12 @@ func (m *memory) knows(t try) bool {
 }
 
 // end ends a try that begin called new, and tells those who wait for it.
-func (m *memory) end(t try, p place, settled bool) {
+func (m *memory) end(t try, settled bool) {
 	m.mu.Lock()
 	r := m.running[t]
 	delete(m.running, t)
 	if settled {
-		m.remember(entry{t, p})
+		m.remember(t)
 	}
 	m.mu.Unlock()
 	if r == nil {
@@ -99,34 +103,39 @@ func (m *memory) end(t try, p place, settled bool) {
 	}
 }
 
-func (m *memory) remember(e entry) {
+func (m *memory) remember(t try) {
 	if m.limit <= 0 {
 		return
 	}
-	if _, ok := m.settled[e.try]; ok {
+	if _, ok := m.settled[t]; ok {
 		return
 	}
-	m.settled[e.try] = struct{}{}
+	m.settled[t] = struct{}{}
 	if len(m.ring) < m.limit {
-		m.ring = append(m.ring, e)
+		m.ring = append(m.ring, t)
 		return
 	}
-	delete(m.settled, m.ring[m.next].try)
-	m.ring[m.next] = e
+	delete(m.settled, m.ring[m.next])
+	m.ring[m.next] = t
 	m.next = (m.next + 1) % m.limit
 }
 
-// forget drops what was settled of a partition whose offsets no longer mean the same messages.
-func (m *memory) forget(p place) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	inOrder := append(append([]entry(nil), m.ring[m.next:]...), m.ring[:m.next]...)
-	m.ring, m.next = m.ring[:0], 0
-	for _, e := range inOrder {
-		if e.place == p {
-			delete(m.settled, e.try)
-			continue
-		}
-		m.ring = append(m.ring, e)
-	}
+// logs has a number for each partition whose positions no longer mean the messages that they meant before.
+type logs struct{ numbers sync.Map }
+
+type place struct {
+	topic     string
+	partition int32
+}
+
+// begin makes a new number for the partition.
+func (l *logs) begin(topic string, partition int32) {
+	l.numbers.Store(place{topic, partition}, max(1, rand.Uint32()))
+}
+
+// of is the partition's number; 0: it has none.
+func (l *logs) of(o stepwell.Origin) uint32 {
+	n, _ := l.numbers.Load(place{o.Topic, o.Partition})
+	number, _ := n.(uint32)
+	return number
 }

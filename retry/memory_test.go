@@ -2,15 +2,17 @@ package retry
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
 )
 
-func number(n int) try { return tryOf(&stepwell.Message{ID: fmt.Sprint("t:0:", n), Attempt: 1}) }
+func number(n int) try { return try{uint64(n)} }
 
 func mustNotRepeat(t testing.TB) func(bool) {
 	return func(bool) { t.Error("repeat called for a try that is new") }
@@ -32,7 +34,7 @@ func TestARepeatWaitsForTheRunningTryAndLearnsHowItEnded(t *testing.T) {
 			if len(told) != 0 {
 				t.Fatal("told before the end")
 			}
-			m.end(number(1), place{}, settled)
+			m.end(number(1), settled)
 			if len(told) != 2 || told[0] != settled || told[1] != settled {
 				t.Errorf("told %v", told)
 			}
@@ -44,14 +46,30 @@ func TestARepeatWaitsForTheRunningTryAndLearnsHowItEnded(t *testing.T) {
 	}
 }
 
-func TestTriesDifferInIDTimeReplaysAndAttempt(t *testing.T) {
-	a := stepwell.Message{ID: "t:0:1", Replays: 1, Attempt: 2}
-	all := map[try]bool{tryOf(&a): true}
-	for _, b := range []stepwell.Message{{ID: "t:0:2", Replays: 1, Attempt: 2}, {ID: "t:0:1", Replays: 2, Attempt: 1}, {ID: "t:0:1", Replays: 2, Attempt: 2}, {ID: "t:0:1", Replays: 1, Attempt: 3}, {ID: "t:0:1", Time: time.UnixMilli(1), Replays: 1, Attempt: 2}} {
-		all[tryOf(&b)] = true
+func TestTriesDifferInIDTimeReplaysAttemptLogKeyAndValue(t *testing.T) {
+	m := newMemory(1)
+	all := map[try]bool{}
+	differences := []func(*envelope.Envelope){
+		func(*envelope.Envelope) {},
+		func(e *envelope.Envelope) { e.Message.ID = "t:0:2" },
+		func(e *envelope.Envelope) { e.Message.Time = time.UnixMilli(1) },
+		func(e *envelope.Envelope) { e.Message.Replays++ },
+		func(e *envelope.Envelope) { e.Message.Attempt++ },
+		func(e *envelope.Envelope) { e.Log++ },
+		func(e *envelope.Envelope) { e.Message.Key = []byte("b") },
+		func(e *envelope.Envelope) { e.Message.Value = []byte("b") },
+		func(e *envelope.Envelope) { e.Message.Key, e.Message.Value = []byte("av"), nil },
 	}
-	if len(all) != 6 {
-		t.Errorf("%d of 6 tries told apart", len(all))
+	for _, change := range differences {
+		e := &envelope.Envelope{Message: stepwell.Message{ID: "t:0:1", Replays: 1, Attempt: 2, Key: []byte("a"), Value: []byte("v")}}
+		change(e)
+		all[m.try(e)] = true
+		if again := *e; m.try(&again) != m.try(e) {
+			t.Error("one try is two")
+		}
+	}
+	if len(all) != len(differences) {
+		t.Errorf("%d of %d tries told apart", len(all), len(differences))
 	}
 }
 
@@ -62,18 +80,12 @@ func TestTheMemoryKeepsTheLastSettledAndNoMore(t *testing.T) {
 		var settled []int
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			n := rapid.IntRange(0, 40).Draw(t, "try")
-			where := place{byte(n % 3)}
-			if rapid.IntRange(0, 15).Draw(t, "forget") == 0 {
-				m.forget(where)
-				settled = keep(settled, func(other int) bool { return other%3 != n%3 })
-				continue
-			}
-			known := len(keep(settled, func(other int) bool { return other == n })) > 0
+			known := slices.Contains(settled, n)
 			if m.begin(number(n), func(bool) {}) == known {
 				t.Fatalf("try %d: known %v, with %v settled last", n, known, settled)
 			}
 			if !known {
-				m.end(number(n), where, true)
+				m.end(number(n), true)
 				settled = append(settled, n)
 				settled = settled[max(0, len(settled)-limit):]
 			}
@@ -84,36 +96,27 @@ func TestTheMemoryKeepsTheLastSettledAndNoMore(t *testing.T) {
 	})
 }
 
-func keep(all []int, which func(int) bool) (kept []int) {
-	for _, n := range all {
-		if which(n) {
-			kept = append(kept, n)
-		}
+func TestForgettingAPartitionGivesItAnotherNumberAndLeavesTheOthers(t *testing.T) {
+	var l logs
+	here, beside := stepwell.Origin{Topic: "a", Partition: 1}, stepwell.Origin{Topic: "a", Partition: 2}
+	if l.of(here) != 0 {
+		t.Error("a number before anything happened")
 	}
-	return kept
-}
-
-func TestForgettingAPartitionLeavesTheOthers(t *testing.T) {
-	m := newMemory(10)
-	for n, p := range []place{placeOf("a", 1), placeOf("a", 2), placeOf("b", 1)} {
-		m.begin(number(n), mustNotRepeat(t))
-		m.end(number(n), p, true)
-	}
-	m.forget(placeOf("a", 1))
-	for n, want := range []bool{true, false, false} {
-		if m.begin(number(n), func(bool) {}) != want {
-			t.Errorf("try %d is new: %v", n, !want)
-		}
+	l.begin("a", 1)
+	first := l.of(here)
+	l.begin("a", 1)
+	if second := l.of(here); first == 0 || second == 0 || first == second || l.of(beside) != 0 {
+		t.Errorf("%d, then %d; %d beside", first, second, l.of(beside))
 	}
 }
 
 func BenchmarkMemory(b *testing.B) {
 	m := newMemory(DefaultRemember)
-	message := stepwell.Message{ID: "orders.v1:12:", Attempt: 2}
+	e := &envelope.Envelope{Message: stepwell.Message{ID: "orders.v1:12:", Attempt: 2, Value: make([]byte, 1024)}}
 	for n := range b.N {
-		message.Replays = n
-		t := tryOf(&message)
+		e.Message.Replays = n
+		t := m.try(e)
 		m.begin(t, func(bool) {})
-		m.end(t, place{}, true)
+		m.end(t, true)
 	}
 }

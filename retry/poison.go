@@ -85,7 +85,7 @@ func (r *Retrier) admit(stop, work context.Context, of *queue.Delivery, e *envel
 	delete(e.Extra, hSuspect)
 	delete(e.Extra, hAnnounced)
 	how := s.treat(d, r.name, r.cfg.CrashLimit)
-	if how != asAny && r.memory.knows(tryOf(&e.Message)) {
+	if how != asAny && r.memory.knows(r.memory.try(e)) {
 		return func() {}, true // it runs or ran here, and is not called
 	}
 	switch how {

@@ -79,6 +79,7 @@ type Retrier struct {
 	topology  Topology
 	publisher queue.Publisher
 	memory    *memory
+	logs      logs
 	slow      *slowest
 	solo      *quiet
 	parked    parked
@@ -169,9 +170,9 @@ func (r *Retrier) Status() Status {
 	return Status{Paused: r.paused.Load(), InFlight: int(r.inFlight.Load()), Trouble: r.trouble.text(), Hopeful: r.trouble.hopeful()}
 }
 
-// Forget drops what is remembered of a partition: call it when its log was cut, its topic made anew, or an operator rewound it, since
-// the same offset is then another message, or is wanted again.
-func (r *Retrier) Forget(topic string, partition int32) { r.memory.forget(placeOf(topic, partition)) }
+// Forget says that the positions of a partition no longer mean the messages that they meant before: call it when its log was cut, its topic made anew,
+// or an operator rewound it. What fails there from now on bears a number that no process has seen, so that none takes its tries for those it remembers.
+func (r *Retrier) Forget(topic string, partition int32) { r.logs.begin(topic, partition) }
 
 type unlimited struct{}
 

@@ -36,7 +36,8 @@ type Failure struct {
 //
 // A message too large for the broker is compressed; if that is not enough, the dead set gets a pointer to it, with reason too_large.
 func (r *Retrier) Fail(ctx context.Context, m *stepwell.Message, f Failure, done func(error)) {
-	e := &envelope.Envelope{Message: *m.Clone()} // it may wait for long, and would keep alive what was fetched with it
+	// It may wait for long, and would keep alive what was fetched with it.
+	e := &envelope.Envelope{Message: *m.Clone(), Log: r.logs.of(m.Origin)}
 	e.Message.Stream = r.cfg.Stream
 	p, end := r.pack(e, f)
 	r.trouble.parks(1)
@@ -100,6 +101,7 @@ func (p *parcel) fail(f Failure, t Topology) {
 		e.Failure.Error, e.Failure.ErrorType = fmt.Sprint(f.Err), errorType(f.Err) // Sprint survives an Error method that panics
 	}
 	e.AttemptsTotal++
+	e.Of = 1 + len(t.budget)
 	e.History = append(slices.Clip(e.History), envelope.Try{Attempt: p.made, At: f.At, Error: e.Failure.Error})
 	e.Message.FirstFailed = cmp.Or(e.Message.FirstFailed, f.At)
 	if e.TraceParent == "" {

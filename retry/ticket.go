@@ -41,7 +41,6 @@ type job struct {
 	delivery queue.Delivery
 	envelope *envelope.Envelope
 	try      try
-	place    place
 	ended    atomic.Bool
 }
 
@@ -50,7 +49,7 @@ func (j *job) end(settled bool) {
 	if !j.ended.CompareAndSwap(false, true) {
 		return
 	}
-	j.retrier.memory.end(j.try, j.place, settled)
+	j.retrier.memory.end(j.try, settled)
 	if settled {
 		j.retrier.ack(j.delivery)
 		return

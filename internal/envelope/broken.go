@@ -2,43 +2,59 @@ package envelope
 
 import (
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// Broken is m as it is put into the dead set when it cannot be decoded: unchanged, but for what the broker added to its headers
-// and for the reason, error and time in f.
+// Broken is m as it is put into the dead set when it cannot be decoded: unchanged, but for what the
+// broker added to its headers, and for a header with the reason, time and error in f.
 func Broken(m queue.Message, f Failure) queue.Message {
-	kept := without(m.Headers, func(name string) bool {
-		return name == hReason || name == hError || name == hDiedAt || name == hUnreadable
-	})
-	h := map[string]any{
-		hReason: clean(f.Reason, maxShort),
-		hError:  clean(f.Error, maxError),
-		hDiedAt: timeValue(f.At),
-	}
+	kept := without(m.Headers, func(name string) bool { return name == hBuried || name == hWaits })
+	b := appendEscaped(nil, clean(f.Reason, maxShort))
+	b = append(appendInstant(append(b, ' '), f.At), ' ')
+	h := map[string]any{hBuried: string(append(b, clean(f.Error, maxError)...))}
 	maps.Copy(h, kept)
 	fit(h, MaxHeaders, kept)
 	return queue.Message{ID: m.ID, Headers: h, Body: m.Body}
 }
 
-// FailureOf reads what [Broken] wrote, as far as it is readable.
+// buriedOf reads what [Broken] wrote.
+func buriedOf(m queue.Message) (f Failure, ok bool) {
+	text, _ := textOf(m.Headers[hBuried])
+	reason, rest, _ := strings.Cut(text, " ")
+	at, problem, ok := strings.Cut(rest, " ")
+	if !ok {
+		return f, false
+	}
+	when, err := instant(at)
+	reason, _ = unescape(reason)
+	return Failure{Reason: clean(reason, maxShort), Error: clean(problem, maxError), At: when}, err == nil
+}
+
+// FailureOf says of what a dead message died, as far as that is readable, and when.
 func FailureOf(m queue.Message) Failure {
-	reason, _ := textOf(m.Headers[hReason])
+	if f, ok := buriedOf(m); ok {
+		return f
+	}
+	var e Envelope
+	head, _ := textOf(m.Headers[hHead])
+	if _, err := e.readHead(head); err != nil {
+		return Failure{}
+	}
 	text, _ := textOf(m.Headers[hError])
-	at, _ := timeOf(m.Headers[hDiedAt])
-	return Failure{Reason: clean(reason, maxShort), Error: clean(text, maxError), At: at}
+	return Failure{Reason: clean(e.Failure.Reason, maxShort), Error: clean(text, maxError), At: e.DiedAt}
 }
 
 // Unreadable is m as it is sent around once more when its version is too new, and since when that is so.
 func Unreadable(m queue.Message, now time.Time) (queue.Message, time.Time) {
-	since, err := timeOf(m.Headers[hUnreadable])
-	if err != nil || since.IsZero() || since.After(now) {
+	since, ok := timeOf(m.Headers[hWaits])
+	if !ok || since.After(now) {
 		since = now
 	}
-	kept := without(m.Headers, func(name string) bool { return name == hUnreadable })
-	h := map[string]any{hUnreadable: timeValue(since)}
+	kept := without(m.Headers, func(name string) bool { return name == hWaits })
+	h := map[string]any{hWaits: string(appendInstant(nil, since))}
 	maps.Copy(h, kept)
 	return queue.Message{ID: m.ID, Headers: h, Body: m.Body}, since
 }

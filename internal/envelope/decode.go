@@ -6,53 +6,32 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// Decode reads what Encode wrote, also when another program wrote it or changed the types of headers where that is harmless.
+// Decode reads what Encode wrote, also when another program wrote it or changed text to bytes or back.
 // Its errors are [ErrVersion] and [ErrUndecodable]; the latter names the header.
 func Decode(q queue.Message) (*Envelope, error) {
-	if err := readable(q.Headers[hVersion]); err != nil {
-		return nil, err
-	}
 	r := &reader{headers: q.Headers}
-	e := &Envelope{
-		Message: stepwell.Message{
-			ID:          q.ID,
-			Stream:      r.text(hStream),
-			Channel:     r.text(hChannel),
-			Time:        r.time(hTimestamp),
-			Attempt:     int(r.count(hAttempt, 1, 1, math.MaxInt32)),
-			Replays:     int(r.count(hReplays, 0, 0, math.MaxInt32)),
-			FirstFailed: r.time(hFirstFailed),
-			Origin: stepwell.Origin{
-				Topic:     r.topic(),
-				Partition: int32(r.count(hPartition, 0, math.MinInt32, math.MaxInt32)),
-				Offset:    r.count(hOffset, 0, math.MinInt64, math.MaxInt64),
-			},
-		},
-		Failure: Failure{
-			Reason: r.text(hReason), Error: r.text(hError), ErrorType: r.text(hErrorType), Stack: r.text(hStack), At: r.time(hFailedAt),
-		},
-		DiedAt:      r.time(hDiedAt),
-		TraceParent: r.text(hTraceParent),
-		TraceState:  r.text(hTraceState),
-		Compressed:  r.text(hEncoding) != "",
-		Pointer:     r.flag(hPointer),
-		Size:        r.count(hSize, 0, 0, math.MaxInt64),
-		History:     r.history(),
-		Extra:       extras(q.Headers),
+	e := &Envelope{Message: stepwell.Message{ID: q.ID}}
+	b := r.head(e)
+	e.Failure.Error, e.Failure.Stack = r.text(hError), r.text(hStack)
+	e.TraceState = r.text(hTraceState)
+	e.Compressed = b.compressed
+	e.History = r.history()
+	if buried, ok := buriedOf(q); ok {
+		e.Failure, e.DiedAt = buried, buried.At
 	}
-	e.AttemptsTotal = int(r.count(hAttemptsTotal, int64(e.made()), 0, math.MaxInt32))
+	e.Extra = extras(q.Headers)
 	e.recall()
-	r.record(&e.Message, q.Body, e.Pointer)
-	if e.Message.ID == "" {
-		e.Message.ID = r.identity(e.Message.Origin)
+	r.record(&e.Message, q.Body, b, e.Pointer)
+	if o := e.Message.Origin; e.Message.ID == "" {
+		e.Message.ID = ID(o.Topic, o.Partition, o.Offset)
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -75,63 +54,154 @@ func (e *Envelope) recall() {
 	}
 }
 
-// readable judges the version.
-func readable(v any) error {
-	text, ok := textOf(v)
-	if n, isInt := widen(v).(int64); isInt {
-		text, ok = strconv.FormatInt(n, 10), true
+// reader reads typed headers and remembers the first that is not what it should be. A header that is
+// missing or nil is zero.
+type reader struct {
+	headers map[string]any
+	err     error
+}
+
+func (r *reader) fail(name string, err error) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: header %s: %w", ErrUndecodable, name, err)
 	}
-	if v == nil || !ok {
-		return fmt.Errorf("%w: header %s is missing or no text", ErrUndecodable, hVersion)
+}
+
+func (r *reader) head(e *Envelope) body {
+	text := r.text(hHead)
+	if text == "" {
+		r.fail(hHead, errors.New("missing"))
+		return body{}
 	}
-	major, _, _ := strings.Cut(text, ".")
-	n, err := strconv.ParseUint(major, 10, 31)
+	b, err := e.readHead(text)
 	switch {
-	case err != nil || n == 0:
-		return fmt.Errorf("%w: header %s is %q", ErrUndecodable, hVersion, clean(text, 32))
-	case n > majorVersion:
-		return fmt.Errorf("%w: %s, this program reads %s", ErrVersion, clean(text, 32), version)
+	case errors.Is(err, ErrVersion):
+		r.err = err
+	case err != nil:
+		r.fail(hHead, err)
 	}
-	return nil
+	return b
 }
 
 // record sets key, headers and value.
-func (r *reader) record(m *stepwell.Message, body []byte, pointer bool) {
-	switch encoding := r.text(hEncoding); {
-	case encoding == encodingGzip:
-		var err error
-		if body, err = inflate(body); err != nil {
-			r.fail(hEncoding, err)
-		}
-	case encoding != "":
-		r.fail(hEncoding, fmt.Errorf("unknown encoding %q", clean(encoding, 32)))
+func (r *reader) record(m *stepwell.Message, value []byte, b body, pointer bool) {
+	if r.err != nil {
+		return
 	}
-	switch layout := r.text(hLayout); {
-	case layout == layoutFramed:
-		if err := unframe(m, body); err != nil {
-			r.fail(hLayout, err)
+	if b.compressed {
+		var err error
+		if value, err = inflate(value); err != nil {
+			r.fail(hHead, fmt.Errorf("%s: %w", wEncoding, err))
 		}
-	case layout != "":
-		r.fail(hLayout, fmt.Errorf("unknown layout %q", clean(layout, 32)))
-	default:
-		m.Key, m.Headers, m.Value = r.bytes(hKey), r.recordHeaders(), body
+	}
+	if b.framed {
+		if err := unframe(m, value); err != nil {
+			r.fail(hHead, fmt.Errorf("%s: %w", wLayout, err))
+		}
+	} else {
+		m.Key, m.Headers, m.Value = r.bytes(hKey), r.recordHeaders(), value
 	}
 	switch {
-	case pointer || r.flag(hNilValue):
+	case pointer || b.isNil:
 		m.Value = nil
 	case m.Value == nil:
 		m.Value = []byte{}
 	}
 }
 
-// identity is for messages without a message-id.
-func (r *reader) identity(o stepwell.Origin) string {
-	for _, name := range []string{hTopic, hPartition, hOffset} {
-		if r.headers[name] == nil {
-			r.fail(name, errors.New("missing, and no message-id"))
+func (r *reader) text(name string) string {
+	s, ok := textOf(r.headers[name])
+	if !ok {
+		r.fail(name, fmt.Errorf("want text, have %T", r.headers[name]))
+	}
+	return s
+}
+
+func (r *reader) bytes(name string) []byte {
+	b, ok := bytesOf(r.headers[name])
+	if !ok {
+		r.fail(name, fmt.Errorf("want bytes, have %T", r.headers[name]))
+	}
+	return b
+}
+
+func (r *reader) recordHeaders() []stepwell.Header {
+	flat, ok := r.headers[hHeaders].([]any)
+	if (!ok && r.headers[hHeaders] != nil) || len(flat)%2 != 0 {
+		r.fail(hHeaders, fmt.Errorf("want a list of names and values, have %T with %d", r.headers[hHeaders], len(flat)))
+		return nil
+	}
+	if len(flat) == 0 {
+		return nil
+	}
+	headers := make([]stepwell.Header, 0, len(flat)/2)
+	for ; len(flat) > 0; flat = flat[2:] {
+		key, keyOK := textOf(flat[0])
+		value, valueOK := bytesOf(flat[1])
+		if !keyOK || !valueOK {
+			r.fail(hHeaders, fmt.Errorf("want name and bytes, have %T and %T", flat[0], flat[1]))
+		}
+		headers = append(headers, stepwell.Header{Key: key, Value: value})
+	}
+	return headers
+}
+
+func (r *reader) history() []Try {
+	text := r.text(hHistory)
+	if text == "" {
+		return nil
+	}
+	var tries []Try
+	for line := range strings.SplitSeq(text, "\n") {
+		number, rest, _ := strings.Cut(line, " ")
+		at, problem, ok := strings.Cut(rest, " ")
+		attempt, err := strconv.Atoi(number)
+		t, timeErr := instant(at)
+		if !ok || err != nil || timeErr != nil {
+			r.fail(hHistory, fmt.Errorf("want attempt, time and text, have %q", clean(line, 64)))
+			return nil
+		}
+		if tries = append(tries, Try{Attempt: attempt, At: t, Error: problem}); len(tries) > MaxHistory {
+			tries = tries[1:]
 		}
 	}
-	return ID(o.Topic, o.Partition, o.Offset)
+	return tries
+}
+
+func textOf(v any) (string, bool) {
+	switch v := v.(type) {
+	case nil:
+		return "", true
+	case string:
+		return v, true
+	case []byte:
+		return string(v), true
+	}
+	return "", false
+}
+
+func bytesOf(v any) ([]byte, bool) {
+	switch v := v.(type) {
+	case nil:
+		return nil, true
+	case []byte:
+		if v == nil {
+			v = []byte{}
+		}
+		return v, true
+	case string:
+		return []byte(v), true
+	}
+	return nil, false
+}
+
+func timeOf(v any) (time.Time, bool) {
+	text, ok := textOf(v)
+	if !ok {
+		return time.Time{}, false
+	}
+	t, err := instant(text)
+	return t, err == nil
 }
 
 func inflate(body []byte) ([]byte, error) {

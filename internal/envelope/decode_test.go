@@ -4,30 +4,25 @@ import (
 	"bytes"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-func TestHeadersOfAForeignClientAreReadWhateverTheirType(t *testing.T) {
+func TestHeadersOfAForeignClientAreReadAsTextOrBytes(t *testing.T) {
 	tests := []struct {
 		name, header string
 		value        any
 		read         func(*Envelope) bool
 	}{
-		{"a short integer", hPartition, int16(9), func(e *Envelope) bool { return e.Message.Origin.Partition == 9 }},
-		{"an integer as text", hOffset, "123", func(e *Envelope) bool { return e.Message.Origin.Offset == 123 }},
-		{"an integer as a float", hAttempt, float64(4), func(e *Envelope) bool { return e.Message.Attempt == 4 }},
-		{"a float of half the width", hReplays, float32(2), func(e *Envelope) bool { return e.Message.Replays == 2 }},
-		{"text as bytes", hTopic, []byte("t"), func(e *Envelope) bool { return e.Message.Origin.Topic == "t" }},
+		{"the head as bytes", hHead, []byte("v2 at=t:1:2"), func(e *Envelope) bool { return e.Message.Origin.Topic == "t" && e.Message.Attempt == 1 }},
 		{"bytes as text", hKey, "k", func(e *Envelope) bool { return string(e.Message.Key) == "k" }},
 		{"empty bytes as text", hKey, "", func(e *Envelope) bool { return e.Message.Key != nil }},
-		{"a nil header is no header", hAttempt, nil, func(e *Envelope) bool { return e.Message.Attempt == 1 }},
-		{"an AMQP timestamp", hTimestamp, time.Unix(5, 0), func(e *Envelope) bool { return e.Message.Time.Equal(time.Unix(5, 0)) }},
-		{"milliseconds", hTimestamp, int64(5000), func(e *Envelope) bool { return e.Message.Time.Equal(time.Unix(5, 0)) }},
-		{"a date", hTimestamp, "1970-01-01T00:00:05.000000007Z", func(e *Envelope) bool { return e.Message.Time.Equal(time.Unix(5, 7)) }},
+		{"a nil header is no header", hError, nil, func(e *Envelope) bool { return e.Failure.Error == "" }},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -44,37 +39,95 @@ func TestHeadersOfAForeignClientAreReadWhateverTheirType(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadNamesItsHeader(t *testing.T) {
+func TestAPersonCanReadTheHead(t *testing.T) {
+	e := failed()
+	e.Of, e.Message.Replays, e.Log = 4, 1, 0xbeef
+	e.DiedAt, e.Message.Channel = e.Failure.At, "slow lane 50%"
+	const want = "v2 try=2/4 at=orders.v1:7:123456789 log=beef replays=1 tries=1 stream=orders channel=slow%20lane%2050%25" +
+		" time=2026-03-04T05:06:07.891Z failed=2026-03-04T05:06:07.891Z died=2026-03-04T05:06:07.891Z reason=exhausted" +
+		" type=*errors.errorString trace=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	q, _ := trip(t, e)
+	if headOf(q) != want {
+		t.Errorf("head\n%s, want\n%s", headOf(q), want)
+	}
+}
+
+func TestWordsOfAHeadMayComeInAnyOrderAndThoseThatAreNotKnownAreKept(t *testing.T) {
+	q := hand().Encode()
+	q.Headers[hHead] = "v2.7 mood=fine%21 at=a:b:3:4 time=5000 try=3 colour="
+	e, err := Decode(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := e.Message; m.Origin != (stepwell.Origin{Topic: "a:b", Partition: 3, Offset: 4}) || m.Attempt != 3 || !m.Time.Equal(time.Unix(5, 0)) {
+		t.Errorf("read %+v", m)
+	}
+	again := headOf(e.Encode())
+	if !strings.Contains(again, " mood=fine%21") || !strings.Contains(again, " colour=") {
+		t.Errorf("kept %s", again)
+	}
+}
+
+func TestTheHeadIsBoundedWhateverIsInIt(t *testing.T) {
+	wild := strings.Repeat("\xff", 2000)
+	e := hand()
+	e.Message.Stream, e.Message.Channel, e.TraceParent = wild, wild, wild
+	e.Failure.Reason, e.Failure.ErrorType = wild, wild
+	e.Message.Origin.Topic = wild[:maxTopic]
+	e.words = []string{"w=" + strings.Repeat("x", maxWords-4)}
+	if q, _ := trip(t, e); len(headOf(q)) > maxHead {
+		t.Errorf("a head of %d bytes", len(headOf(q)))
+	}
+	q := hand().Encode()
+	q.Headers[hHead] = headOf(q) + " w=" + strings.Repeat("x", 1000)
+	if e, err := Decode(q); err != nil || len(e.words) != 0 {
+		t.Errorf("%d words kept, %v", len(e.words), err)
+	}
+}
+
+func TestWhatCannotBeReadNamesItsHeaderAndWord(t *testing.T) {
+	good := "v2 at=t:1:2"
 	tests := []struct {
 		name, header string
 		value        any
+		says         string
 	}{
-		{"attempt zero", hAttempt, int64(0)},
-		{"attempt of a million million", hAttempt, int64(1e12)},
-		{"half an offset", hOffset, 1.5},
-		{"a word for a number", hPartition, "seven"},
-		{"a number for a text", hTopic, int64(1)},
-		{"a topic longer than any", hTopic, strings.Repeat("t", 5000)},
-		{"a list for a key", hKey, []any{"k"}},
-		{"a text for a flag", hNilValue, "yes"},
-		{"a date that is none", hTimestamp, "yesterday"},
-		{"a header without a value", hHeaders, []any{"name"}},
-		{"a number as a header's value", hHeaders, []any{"name", int64(1)}},
-		{"no list", hHeaders, "name"},
-		{"half a try", hHistory, []any{int64(1), "x"}},
-		{"a try at no time", hHistory, []any{int64(1), true, "x"}},
-		{"an unknown layout", hLayout, "framed-9"},
-		{"an unknown encoding", hEncoding, "br"},
-		{"no gzip", hEncoding, encodingGzip},
-		{"no frame", hLayout, layoutFramed},
-		{"no version", hVersion, nil},
+		{"attempt zero", hHead, good + " try=0", "try"},
+		{"attempt of a million million", hHead, good + " try=1000000000000", "try"},
+		{"a word for a number of tries", hHead, good + " try=1/many", "try"},
+		{"no position", hHead, "v2 try=2", "at"},
+		{"half a position", hHead, "v2 at=t:1", "at"},
+		{"half an offset", hHead, "v2 at=t:1:1.5", "at"},
+		{"a word for a partition", hHead, "v2 at=t:seven:1", "at"},
+		{"a partition beyond all", hHead, "v2 at=t:4294967296:1", "at"},
+		{"a topic longer than any", hHead, "v2 at=" + strings.Repeat("t", 5000) + ":1:2", "at"},
+		{"a head longer than any", hHead, good + strings.Repeat(" a=b", 5000), "bytes"},
+		{"a date that is none", hHead, good + " time=yesterday", "time"},
+		{"half an escape", hHead, good + " stream=%2", "stream"},
+		{"no escape", hHead, good + " stream=%zz", "stream"},
+		{"no word", hHead, good + " alone", "alone"},
+		{"two spaces", hHead, good + "  try=2", "no word"},
+		{"an unknown layout", hHead, good + " layout=framed-9", "layout"},
+		{"an unknown encoding", hHead, good + " encoding=br", "encoding"},
+		{"a size below zero", hHead, good + " pointer=-1", "pointer"},
+		{"no gzip", hHead, good + " encoding=gzip", "encoding"},
+		{"no frame", hHead, good + " layout=framed", "layout"},
+		{"no head", hHead, nil, "missing"},
+		{"a number for a head", hHead, int64(2), "int64"},
+		{"a list for a key", hKey, []any{"k"}, "bytes"},
+		{"a header without a value", hHeaders, []any{"name"}, "list"},
+		{"a number as a header's value", hHeaders, []any{"name", int64(1)}, "int64"},
+		{"no list", hHeaders, "name", "list"},
+		{"half a try", hHistory, "1 2026-01-01T00:00:00Z", "attempt"},
+		{"a try at no time", hHistory, "1 now x", "attempt"},
+		{"a number for an error", hError, int64(1), "text"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			q := hand().Encode()
 			q.Headers[test.header] = test.value
 			_, err := Decode(q)
-			if !errors.Is(err, ErrUndecodable) || !strings.Contains(err.Error(), test.header) {
+			if !errors.Is(err, ErrUndecodable) || !strings.Contains(err.Error(), "header "+test.header+": ") || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("error %v", err)
 			}
 		})
@@ -86,10 +139,6 @@ func TestAMessageWithoutIdentityIsNamedByItsPosition(t *testing.T) {
 	q.ID = ""
 	if e, err := Decode(q); err != nil || e.Message.ID != "orders:1:7" {
 		t.Errorf("%v %v", e, err)
-	}
-	delete(q.Headers, hOffset)
-	if _, err := Decode(q); !errors.Is(err, ErrUndecodable) || !strings.Contains(err.Error(), hOffset) {
-		t.Errorf("error %v", err)
 	}
 }
 
@@ -104,7 +153,7 @@ func ofTheBroker() map[string]any {
 func TestUnknownHeadersAreKeptAndThoseOfTheBrokerAreNot(t *testing.T) {
 	q := hand().Encode()
 	maps.Copy(q.Headers, ofTheBroker())
-	mine := map[string]any{"x-stepwell-of-1.7": "new", "tenant": []byte("a"), "n": int64(3), "list": []any{nil, true}}
+	mine := map[string]any{"sw-of-2.7": "new", "tenant": []byte("a"), "n": int64(3), "list": []any{nil, true}}
 	maps.Copy(q.Headers, mine)
 	q.Headers["nested"] = map[string]any{"a": 1}
 	e, err := Decode(q)
@@ -137,25 +186,51 @@ func TestUnknownHeadersThatDoNotFitGoLargestFirst(t *testing.T) {
 }
 
 func TestABrokenMessageIsBuriedAsItIsWithItsReason(t *testing.T) {
-	m := queue.Message{ID: "x", Body: []byte{0xff}, Headers: map[string]any{"junk": map[string]any{"a": 1}, hAttempt: "x", hReason: "old", "huge": make([]byte, 100<<10)}}
+	m := queue.Message{ID: "x", Body: []byte{0xff}, Headers: map[string]any{"junk": map[string]any{"a": 1}, hHead: "x", hError: "old", "huge": make([]byte, 100<<10)}}
 	maps.Copy(m.Headers, ofTheBroker())
 	at := time.Unix(1, 5)
 	b := Broken(m, Failure{Reason: "undecodable", Error: "header\nx", At: at})
-	if b.ID != "x" || !bytes.Equal(b.Body, m.Body) || b.Headers["junk"] == nil || b.Headers[hAttempt] != "x" || b.Headers["x-death"] != nil {
+	if b.ID != "x" || !bytes.Equal(b.Body, m.Body) || b.Headers["junk"] == nil || b.Headers[hHead] != "x" || b.Headers[hError] != "old" || b.Headers["x-death"] != nil {
 		t.Errorf("buried %+v", b)
 	}
 	if sizeOf(b.Headers) > MaxHeaders {
 		t.Errorf("%d bytes of headers", sizeOf(b.Headers))
 	}
-	if f := FailureOf(b); f.Reason != "undecodable" || f.Error != "header x" || !f.At.Equal(at) {
+	for range 2 { // also when it is buried again
+		if f := FailureOf(b); f.Reason != "undecodable" || f.Error != "header x" || !f.At.Equal(at) {
+			t.Errorf("failure %+v", f)
+		}
+		b = Broken(b, Failure{Reason: "undecodable", Error: "header x", At: at})
+	}
+}
+
+func TestWhatWasBuriedUnreadIsDeadForAProgramThatCanReadIt(t *testing.T) {
+	at := time.Unix(100, 5)
+	e, err := Decode(Broken(hand().Encode(), Failure{Reason: "undecodable", Error: "a newer version", At: at}))
+	if err != nil || !e.DiedAt.Equal(at) || e.Failure.Reason != "undecodable" || e.Failure.Error != "a newer version" {
+		t.Fatalf("%+v, %v", e, err)
+	}
+	e.Replay()
+	if q, back := trip(t, e); q.Headers[hBuried] != nil || !back.DiedAt.IsZero() {
+		t.Errorf("replayed it is dead still: %v", q.Headers)
+	}
+}
+
+func TestADeadMessageSaysOfWhatItDied(t *testing.T) {
+	e := failed()
+	e.DiedAt = e.Failure.At
+	if f := FailureOf(e.Encode()); f.Reason != e.Failure.Reason || f.Error != e.Failure.Error || !f.At.Equal(e.DiedAt) {
 		t.Errorf("failure %+v", f)
+	}
+	if f := FailureOf(queue.Message{}); f != (Failure{}) {
+		t.Errorf("of nothing: %+v", f)
 	}
 }
 
 func TestAMessageOfANewerVersionRemembersSinceWhenItIsSentAround(t *testing.T) {
 	start := time.Unix(1000, 7)
-	m, since := Unreadable(queue.Message{ID: "x", Headers: map[string]any{hVersion: "2.0", "x-death": "d"}, Body: []byte("b")}, start)
-	if !since.Equal(start) || m.Headers["x-death"] != nil || m.Headers[hVersion] != "2.0" {
+	m, since := Unreadable(queue.Message{ID: "x", Headers: map[string]any{hHead: "v3 x", "x-death": "d"}, Body: []byte("b")}, start)
+	if !since.Equal(start) || m.Headers["x-death"] != nil || m.Headers[hHead] != "v3 x" {
 		t.Errorf("first time: %v %v", since, m)
 	}
 	if _, since = Unreadable(m, start.Add(time.Minute)); !since.Equal(start) {
@@ -164,24 +239,22 @@ func TestAMessageOfANewerVersionRemembersSinceWhenItIsSentAround(t *testing.T) {
 }
 
 func FuzzDecodeNeverPanics(f *testing.F) {
-	f.Add("1.0", []byte("body"), "1", int64(1), []byte("key"), layoutFramed, "", uint8(0))
-	f.Add("1", frame(&hand().Message), "x", int64(-1), []byte{}, layoutFramed, "", uint8(1))
-	f.Add("2", deflate([]byte("x")), "2026-01-01T00:00:00Z", int64(1), []byte(nil), "", encodingGzip, uint8(2))
-	f.Fuzz(func(t *testing.T, version string, body []byte, text string, number int64, bin []byte, layout, encoding string, turn uint8) {
-		values := []any{nil, true, number, text, bin, time.Unix(number%1e9, 0), []any{text, bin, number}, []any{number, text, text}, 1.5, map[string]any{text: bin}}
-		q := queue.Message{ID: text, Body: body, Headers: map[string]any{hVersion: version, text: bin}}
-		for i, name := range []string{hStream, hTopic, hPartition, hOffset, hKey, hNilValue, hTimestamp, hHeaders, hAttempt, hReplays,
-			hAttemptsTotal, hFirstFailed, hDiedAt, hReason, hError, hStack, hHistory, hPointer, hSize, hUnreadable} {
+	full := failed()
+	full.Of, full.Log, full.Message.Replays, full.DiedAt = 4, 7, 1, full.Failure.At
+	f.Add("v2 at=t:1:2", []byte("body"), "1", int64(1), []byte("key"), uint8(0))
+	f.Add("v2.1 at=t:1:2 layout=framed", frame(&hand().Message), "x", int64(-1), []byte{}, uint8(1))
+	f.Add("v2 at=a%20b:1:2 encoding=gzip value=nil", deflate([]byte("x")), "1 2026-01-01T00:00:00Z no", int64(1), []byte(nil), uint8(2))
+	f.Add(headOf(full.Encode()), []byte("body"), "undecodable 2026-01-01T00:00:00Z no", int64(1), []byte{0xff}, uint8(3))
+	f.Add("v2 at=t:1:2 pointer=7 new=word time=123456789012345678", []byte{}, "", int64(1), []byte("v2 at=::-1:-2 try=1/"), uint8(4))
+	f.Fuzz(func(t *testing.T, head string, body []byte, text string, number int64, bin []byte, turn uint8) {
+		values := []any{nil, true, number, text, bin, time.Unix(number%1e9, 0), []any{text, bin, text, nil}, []any{number, text, text}, 1.5, map[string]any{text: bin}}
+		q := queue.Message{ID: text, Body: body, Headers: map[string]any{text: bin, hHead: head}}
+		for i, name := range []string{hKey, hHeaders, hError, hStack, hHistory, hTraceState, hBuried, hWaits} {
 			if v := values[(i*7+int(turn))%len(values)]; (i+int(turn))%3 > 0 {
 				q.Headers[name] = v
 			}
 		}
-		if layout != "" {
-			q.Headers[hLayout] = layout
-		}
-		if encoding != "" {
-			q.Headers[hEncoding] = encoding
-		}
+		_ = FailureOf(q)
 		if b := Broken(q, Failure{Error: text}); sizeOf(b.Headers) > MaxHeaders {
 			t.Errorf("%d bytes of headers of a broken message", sizeOf(b.Headers))
 		}
@@ -193,17 +266,24 @@ func FuzzDecodeNeverPanics(f *testing.F) {
 			return
 		}
 		again := e.Encode()
-		if sizeOf(again.Headers) > MaxHeaders {
-			t.Errorf("%d bytes of headers", sizeOf(again.Headers))
+		if sizeOf(again.Headers) > MaxHeaders || len(headOf(again)) > maxHead {
+			t.Errorf("%d bytes of headers, %d of the head", sizeOf(again.Headers), len(headOf(again)))
 		}
 		back, err := Decode(again)
 		if err != nil {
 			t.Fatalf("what was read cannot be read again: %v", err)
 		}
-		if !bytes.Equal(back.Message.Value, e.Message.Value) || !bytes.Equal(back.Message.Key, e.Message.Key) {
-			t.Error("the record changed")
+		if !sameBytes(&back.Message, &e.Message) {
+			t.Errorf("the record was %+v, is %+v", e.Message, back.Message)
 		}
 	})
+}
+
+// sameBytes compares what came from Kafka, and what is counted.
+func sameBytes(a, b *stepwell.Message) bool {
+	return bytes.Equal(a.Value, b.Value) && (a.Value == nil) == (b.Value == nil) && bytes.Equal(a.Key, b.Key) && (a.Key == nil) == (b.Key == nil) &&
+		slices.EqualFunc(a.Headers, b.Headers, func(x, y stepwell.Header) bool { return x.Key == y.Key && bytes.Equal(x.Value, y.Value) }) &&
+		a.Origin == b.Origin && a.Attempt == b.Attempt && a.Replays == b.Replays && a.Time.Equal(b.Time)
 }
 
 func FuzzUnframeReadsOnlyWhatFrameWrote(f *testing.F) {

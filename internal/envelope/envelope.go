@@ -1,17 +1,24 @@
-// Package envelope lays out a message that rests in a queue: the record itself, and what became of it so far.
+// Package envelope lays out a message that rests in a queue: the record itself, and what became of
+// it so far.
 //
-// The body is the record's value, untouched; everything else is in flat AMQP headers named x-stepwell-*, so that any
-// language can read it. Three things change the body, each named by a header:
+// The body is the record's value, untouched. One header, x-stepwell, says in a line of text what is
+// short: see head.go. What is foreign or of any length has a header of its own, where there is any:
 //
-//   - x-stepwell-layout "framed-1": the record's key and headers were too large for AMQP headers and lead the body, see framed.go;
-//   - x-stepwell-encoding "gzip": the body is compressed, since the broker refused it for its size;
-//   - x-stepwell-pointer true: there is no body, since it was too large even so; topic, partition and offset say where it is.
+//	sw-key         the record's key, in bytes
+//	sw-headers     the record's headers: a list of name, value, name, value …, values in bytes or nil
+//	sw-error       what the handler said, one line
+//	sw-stack       where it panicked
+//	sw-history     the failures before the last, a line each: attempt, time, what the handler said
+//	sw-tracestate  the W3C trace state of the first try
+//	sw-buried      of what nobody could read: reason, time, and why
+//	sw-waits-since of what is of a newer version: since when it is sent around
 //
-// What other headers say already is left out, since every header costs the broker and both clients: no replays means none; no
-// attempts-total, the tries since the last replay; no first-failed, failed-at; and the history has the failures before the last.
+// Each header costs the broker and both clients, and so each that is not there is worth more than a
+// short one. What one says already is left out by the others: no replays means none; no tries, those
+// since the last replay; no first, failed; and the history has the failures before the last.
 //
-// The version is "major.minor". Minor versions add headers, which older readers keep; the major version changes only for what a
-// reader of the older one could not read.
+// The version is "major" or "major.minor". Minor versions add words and headers, which older readers
+// keep; the major version changes only for what a reader of the older one could not read.
 package envelope
 
 import (
@@ -37,8 +44,12 @@ type Envelope struct {
 	Failure Failure
 	// History has the last failures, oldest first, at most [MaxHistory].
 	History []Try
-	// AttemptsTotal counts the tries over all replays.
-	AttemptsTotal int
+	// AttemptsTotal counts the tries over all replays. Of is how many tries the message has until the
+	// next replay, as of the last failure: it is for people. 0: not known.
+	AttemptsTotal, Of int
+	// Log tells records apart that have the same position: another number where the log was cut, the
+	// topic made anew, or the group set back. 0 before all that.
+	Log uint32
 	// DiedAt is when the message came to the dead set; zero elsewhere.
 	DiedAt time.Time
 	// TraceParent and TraceState are the W3C trace context of the first try.
@@ -51,6 +62,8 @@ type Envelope struct {
 	// Extra has headers that this version does not know. They are kept, but for values that are not flat and, largest first,
 	// for what does not fit.
 	Extra map[string]any
+	// words are those of the head that this version does not know, kept as they are.
+	words []string
 }
 
 // Failure says how a try failed.
@@ -104,49 +117,38 @@ const (
 	// MaxHistory is how many failures the history keeps.
 	MaxHistory = 10
 
-	maxError     = 1 << 10
-	maxShort     = 256
-	maxStack     = 16 << 10
-	maxState     = 4 << 10
-	maxTopic     = 1 << 10 // Kafka allows 249
-	maxName      = 255     // of a header, and of a message-id
-	maxInflated  = 128 << 20
-	version      = "1.0"
-	majorVersion = 1
+	maxHead     = 8 << 10
+	maxWords    = 512 // of those that are not known, in bytes
+	maxError    = 1 << 10
+	maxShort    = 256
+	maxStack    = 16 << 10
+	maxState    = 4 << 10
+	maxTopic    = 1 << 10 // Kafka allows 249
+	maxName     = 255     // of a header, and of a message-id
+	maxInflated = 128 << 20
+
+	version      = "2"
+	majorVersion = 2
 )
 
 // names of the headers.
 const (
-	prefix         = "x-stepwell-"
-	hVersion       = prefix + "version"
-	hLayout        = prefix + "layout"
-	hEncoding      = prefix + "encoding"
-	hPointer       = prefix + "pointer"
-	hSize          = prefix + "size"
-	hStream        = prefix + "stream"
-	hChannel       = prefix + "channel"
-	hTopic         = prefix + "topic"
-	hPartition     = prefix + "partition"
-	hOffset        = prefix + "offset"
-	hKey           = prefix + "key"
-	hNilValue      = prefix + "nil-value"
-	hTimestamp     = prefix + "timestamp"
-	hHeaders       = prefix + "headers"
-	hAttempt       = prefix + "attempt"
-	hReplays       = prefix + "replays"
-	hAttemptsTotal = prefix + "attempts-total"
-	hFirstFailed   = prefix + "first-failed"
-	hFailedAt      = prefix + "failed-at"
-	hDiedAt        = prefix + "died-at"
-	hReason        = prefix + "reason"
-	hError         = prefix + "error"
-	hErrorType     = prefix + "error-type"
-	hStack         = prefix + "stack"
-	hHistory       = prefix + "history"
-	hTraceParent   = prefix + "traceparent"
-	hTraceState    = prefix + "tracestate"
-	hUnreadable    = prefix + "unreadable-since"
-
-	layoutFramed = "framed-1"
-	encodingGzip = "gzip"
+	hHead       = "x-stepwell"
+	hKey        = "sw-key"
+	hHeaders    = "sw-headers"
+	hError      = "sw-error"
+	hStack      = "sw-stack"
+	hHistory    = "sw-history"
+	hTraceState = "sw-tracestate"
+	hBuried     = "sw-buried"
+	hWaits      = "sw-waits-since"
 )
+
+// isKnown says whether this version reads the header.
+func isKnown(name string) bool {
+	switch name {
+	case hHead, hKey, hHeaders, hError, hStack, hHistory, hTraceState, hBuried, hWaits:
+		return true
+	}
+	return false
+}

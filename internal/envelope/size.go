@@ -78,3 +78,26 @@ func fit(headers map[string]any, limit int, mayGo map[string]any) {
 		delete(headers, name)
 	}
 }
+
+// widen makes one type of each kind of number.
+func widen(v any) any {
+	switch v := v.(type) {
+	case int:
+		return int64(v)
+	case int8:
+		return int64(v)
+	case int16:
+		return int64(v)
+	case int32:
+		return int64(v)
+	case uint8:
+		return int64(v)
+	case uint16:
+		return int64(v)
+	case uint32:
+		return int64(v)
+	case float32:
+		return float64(v)
+	}
+	return v
+}

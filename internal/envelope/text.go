@@ -2,7 +2,6 @@ package envelope
 
 import (
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -50,14 +49,4 @@ func cut(s string, max int) string {
 		}
 	}
 	return s[:max]
-}
-
-// timeValue is RFC 3339 with all nanoseconds, in UTC; AMQP's own timestamps have seconds only. Times that RFC 3339 cannot say are
-// milliseconds since 1970, as Kafka has them.
-func timeValue(t time.Time) any {
-	t = t.UTC()
-	if t.Year() < 1 || t.Year() > 9999 {
-		return t.UnixMilli()
-	}
-	return t.Format(time.RFC3339Nano)
 }

@@ -236,7 +236,7 @@ func TestWhatTheBrokerWroteIntoHeadersIsNotSentBack(t *testing.T) {
 	sent, err := encode(queue.Message{Headers: map[string]any{
 		"x-death": []any{amqp.Table{"queue": "x"}}, "x-death-count": int64(1), "x-first-death-queue": "x", "x-last-death-reason": "expired",
 		"x-delivery-count": int64(3), "x-acquired-count": int64(3), "CC": []any{"other"}, "BCC": []any{"other"},
-		"x-stepwell-attempt": int64(1), "number": 1 << 40,
+		"sw-key": []byte("k"), "number": 1 << 40,
 	}}, 1<<20)
 	if err != nil {
 		t.Fatal(err)
