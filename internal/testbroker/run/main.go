@@ -17,15 +17,17 @@ import (
 
 type options struct {
 	quick   bool
-	timeout time.Duration
-	args    []string // packages; empty: everything
+	timeout time.Duration // of a package
+	budget  time.Duration // of all
+	args    []string      // packages; empty: everything
 }
 
 func main() {
 	var o options
 	install := flag.Bool("install", false, "only install the brokers, with sudo if need be")
 	flag.BoolVar(&o.quick, "quick", false, "run only what needs no broker, without the race detector")
-	flag.DurationVar(&o.timeout, "timeout", 20*time.Minute, "end the tests after this")
+	flag.DurationVar(&o.timeout, "timeout", 30*time.Minute, "a package whose tests take longer hangs: it fails, and says where")
+	flag.DurationVar(&o.budget, "budget", 20*time.Minute, "warn, and name the slowest packages, when all tests take longer")
 	flag.Parse()
 	o.args = flag.Args()
 
@@ -66,8 +68,7 @@ func test(ctx context.Context, o options) (err error) {
 
 // runTests vets and tests every module and prints the closing lines.
 func runTests(ctx context.Context, o options, temp string, b *brokers) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the tests took longer than %s", o.timeout))
-	defer cancel()
+	began := time.Now()
 	dirs := []string{"."}
 	if len(o.args) == 0 {
 		var err error
@@ -91,7 +92,8 @@ func runTests(ctx context.Context, o options, temp string, b *brokers) error {
 			broken = append(broken, fmt.Errorf("in %s: %w", dir, err))
 		}
 	}
-	return closing(o, b, r, errors.Join(broken...))
+	took := time.Since(began)
+	return closing(o, b, r, took, errors.Join(broken...))
 }
 
 // module vets and tests one module; what vet finds does not keep the tests from running.
@@ -109,7 +111,7 @@ func module(ctx context.Context, o options, dir, temp string, b *brokers, r *rep
 	if o.quick {
 		args = append(args, "-short", "-parallel", "16")
 	} else {
-		args = append(args, "-race", "-timeout", (o.timeout * 3 / 4).String()) // go says where a test hangs, before we end it
+		args = append(args, "-race", "-timeout", o.timeout.String())
 		vet := goCommand(ctx, dir, temp, nil, append([]string{"vet"}, packages...)...)
 		vet.Stdout = os.Stdout
 		if err := vet.Run(); err != nil {
@@ -122,9 +124,10 @@ func module(ctx context.Context, o options, dir, temp string, b *brokers, r *rep
 
 // closing prints what was tested and what not, and says how it ended. The
 // line of the counts stands alone: people and machines look for it.
-func closing(o options, b *brokers, r *report, broken error) error {
+func closing(o options, b *brokers, r *report, took time.Duration, broken error) error {
 	r.abandon()
 	r.slowest(10)
+	r.overBudget(took, o.budget)
 	for _, line := range b.tested {
 		r.printf("tested on %s\n", line)
 	}

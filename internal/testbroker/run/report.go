@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
@@ -21,6 +22,7 @@ type event struct {
 
 type testID struct{ pkg, name string }
 
+// timed is a test, or a package, which has no name.
 type timed struct {
 	testID
 	seconds float64
@@ -34,6 +36,7 @@ type report struct {
 
 	notRun  map[string]int    // reason: tests
 	slow    []timed           // tests without subtests
+	packs   []timed           // packages
 	outputs map[testID]string // of what still runs; a package's own has no name
 	running map[testID]bool   // tests that began and did not end
 	counts  map[string]int    // by package: tests that ended
@@ -105,6 +108,7 @@ func (r *report) endTest(e event) {
 }
 
 func (r *report) endPackage(e event) {
+	r.packs = append(r.packs, timed{testID{pkg: e.Package}, e.Elapsed})
 	if e.Action == "fail" {
 		r.endOfBroken(e.Package)
 	}
@@ -169,6 +173,20 @@ func (r *report) slowest(count int) {
 	slices.SortFunc(top, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
 	for _, t := range top[:min(count, len(top))] {
 		r.printf("slow  %6.1fs  %s %s\n", t.seconds, t.pkg, t.name)
+	}
+}
+
+// overBudget warns of tests that took longer than they should, and names the packages that took the most time. A busy machine is no
+// failure.
+func (r *report) overBudget(took, budget time.Duration) {
+	const most = 5
+	if took <= budget {
+		return
+	}
+	r.printf("WARNING: the tests took %s, more than %s; the slowest packages:\n", took.Round(time.Second), budget)
+	slices.SortFunc(r.packs, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
+	for _, p := range r.packs[:min(most, len(r.packs))] {
+		r.printf("slow  %6.1fs  %s\n", p.seconds, p.pkg)
 	}
 }
 

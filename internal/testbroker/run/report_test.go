@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestReportCountsEveryWayInWhichATestCanEnd(t *testing.T) {
@@ -62,5 +63,39 @@ func TestReportCountsEveryWayInWhichATestCanEnd(t *testing.T) {
 				t.Errorf("it says %q, without %q", out.String(), c.says)
 			}
 		})
+	}
+}
+
+func TestABudgetThatIsExceededIsAWarningThatNamesTheSlowestPackages(t *testing.T) {
+	const events = `{"Action":"run","Package":"p","Test":"A"}
+{"Action":"pass","Package":"p","Test":"A","Elapsed":2}
+{"Action":"pass","Package":"p","Elapsed":3}
+{"Action":"pass","Package":"q","Elapsed":1300}
+`
+	for took, want := range map[time.Duration]string{
+		20 * time.Minute: "",
+		22 * time.Minute: "WARNING: the tests took 22m0s, more than 20m0s; the slowest packages:\nslow  1300.0s  q\nslow     3.0s  p\n",
+	} {
+		var out bytes.Buffer
+		r := newReport(&out)
+		if err := r.read(strings.NewReader(events)); err != nil {
+			t.Fatal(err)
+		}
+		err := closing(options{budget: 20 * time.Minute}, &brokers{}, r, took, nil)
+		if err != nil || !strings.Contains(out.String(), want) || (want == "") == strings.Contains(out.String(), "WARNING") {
+			t.Errorf("after %v: %v\n%s", took, err, &out)
+		}
+	}
+}
+
+func TestAPackageThatIsOverItsTimeFails(t *testing.T) {
+	var out bytes.Buffer
+	r := newReport(&out)
+	hanging := `{"Action":"run","Package":"p","Test":"A"}` + "\n" + `{"Action":"output","Package":"p","Test":"A","Output":"panic: test timed out after 30m0s\n"}` + "\n" + `{"Action":"fail","Package":"p"}`
+	if err := r.read(strings.NewReader(hanging)); err != nil {
+		t.Fatal(err)
+	}
+	if err := closing(options{budget: time.Hour}, &brokers{}, r, time.Minute, nil); err == nil || !strings.Contains(out.String(), "timed out") {
+		t.Errorf("%v\n%s", err, &out)
 	}
 }
