@@ -38,6 +38,7 @@ var mayImport = map[string][]string{
 		"internal/testbroker", "internal/testbroker/*",
 	},
 	"internal/failpoint": {},
+	"internal/login":     {},
 	"internal/seats":     {},
 	"internal/solo":      {},
 	"internal/spelling":  {},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
@@ -11,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/internal/login"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/rabbit"
 )
@@ -53,20 +56,42 @@ func kafkaOptions(k config.Kafka, prefix string) ([]kgo.Opt, error) {
 	if tls != nil {
 		opts = append(opts, kgo.DialTLSConfig(tls))
 	}
-	var mechanism sasl.Mechanism
-	switch k.SASL.Mechanism {
-	case "":
-		return opts, nil
-	case "PLAIN":
-		mechanism = plain.Auth{User: k.SASL.Username, Pass: k.SASL.Password}.AsMechanism()
-	case "SCRAM-SHA-256":
-		mechanism = scram.Auth{User: k.SASL.Username, Pass: k.SASL.Password}.AsSha256Mechanism()
-	case "SCRAM-SHA-512":
-		mechanism = scram.Auth{User: k.SASL.Username, Pass: k.SASL.Password}.AsSha512Mechanism()
-	default:
-		return nil, fmt.Errorf("%sKAFKA_SASL_MECHANISM: unknown mechanism %q", prefix, k.SASL.Mechanism)
+	mechanism, err := mechanism(k.SASL)
+	if err != nil {
+		return nil, fmt.Errorf("%sKAFKA_SASL_MECHANISM: %w", prefix, err)
 	}
-	return append(opts, kgo.SASL(mechanism)), nil
+	if mechanism != nil {
+		opts = append(opts, kgo.SASL(mechanism))
+	}
+	return opts, nil
+}
+
+// mechanism is how to log in; nil: not at all.
+func mechanism(s config.SASL) (sasl.Mechanism, error) {
+	switch s.Mechanism {
+	case "":
+		return nil, nil
+	case "PLAIN":
+		return plain.Auth{User: s.Username, Pass: s.Password}.AsMechanism(), nil
+	case "SCRAM-SHA-256":
+		return scram.Auth{User: s.Username, Pass: s.Password}.AsSha256Mechanism(), nil
+	case "SCRAM-SHA-512":
+		return scram.Auth{User: s.Username, Pass: s.Password}.AsSha512Mechanism(), nil
+	case "AWS_MSK_IAM":
+		return login.AWS(os.Getenv), nil
+	case "OAUTHBEARER":
+		o := s.OAuth
+		extensions := map[string]string{}
+		for _, e := range o.Extensions {
+			name, value, _ := strings.Cut(e, "=")
+			extensions[name] = value
+		}
+		return login.OAuth{
+			File: o.TokenFile, URL: o.TokenURL, ClientID: o.ClientID, ClientSecret: o.ClientSecret,
+			Scopes: strings.Fields(o.Scope), Extensions: extensions,
+		}.Mechanism(), nil
+	}
+	return nil, fmt.Errorf("unknown mechanism %q", s.Mechanism)
 }
 
 // Run owns the connections to RabbitMQ.

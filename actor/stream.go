@@ -98,7 +98,8 @@ func (s *stream) open(kafka []kgo.Opt) error {
 		Concurrency: s.cfg.Concurrency, Seats: s.seats.First(), Order: order,
 		WindowMessages: s.cfg.WindowMessages, WindowBytes: s.cfg.WindowBytes, WindowSpan: s.cfg.WindowSpan, Fetchers: s.cfg.Fetchers,
 		LeaveTimeout: leaving(s.app), SessionTimeout: s.app.Kafka.SessionTimeout, GroupProtocol: s.app.Kafka.GroupProtocol,
-		Kafka: kafka, ConfirmsHealthy: s.confirmsHealthy, Forgotten: forgotten, Logger: s.plain, Telemetry: s.telemetry,
+		ReadUncommitted: s.app.Kafka.Isolation == "read_uncommitted",
+		Kafka:           kafka, ConfirmsHealthy: s.confirmsHealthy, Forgotten: forgotten, Logger: s.plain, Telemetry: s.telemetry,
 		Ended: s.dispatch.ended, CrashLimit: *s.cfg.CrashLimit, Condemn: s.dispatch.condemn(), Escaped: s.dispatch.escaped, Room: s.room,
 	}, s.dispatch.first)
 	if err != nil {

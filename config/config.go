@@ -47,6 +47,7 @@ type Kafka struct {
 	TLS            TLS           `key:"tls"`
 	SASL           SASL          `key:"sasl"`
 	GroupProtocol  string        `key:"group_protocol" default:"classic" doc:"classic (cooperative-sticky) or consumer (KIP-848)."`
+	Isolation      string        `key:"isolation" default:"read_committed" doc:"read_committed: what is in a transaction is handled once that is committed. read_uncommitted: at once, also where it is aborted."`
 	SessionTimeout time.Duration `key:"session_timeout" default:"10s" doc:"Without a heartbeat for so long a member is out of its group (classic protocol); 1s … 24h, and what the brokers allow."`
 }
 
@@ -61,9 +62,20 @@ type TLS struct {
 
 // SASL is how to log in to Kafka.
 type SASL struct {
-	Mechanism string `key:"mechanism" doc:"PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; empty: none."`
-	Username  string `key:"username" doc:"User name."`
-	Password  string `key:"password" secret:"true" doc:"Password."`
+	Mechanism string `key:"mechanism" doc:"PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM; empty: none."`
+	Username  string `key:"username" doc:"User name, for PLAIN and SCRAM."`
+	Password  string `key:"password" secret:"true" doc:"Password, for PLAIN and SCRAM."`
+	OAuth     OAuth  `key:"oauth"`
+}
+
+// OAuth is where tokens for OAUTHBEARER come from: a file, or an endpoint that gives them for client credentials.
+type OAuth struct {
+	TokenFile    string   `key:"token_file" doc:"File with a token, for OAUTHBEARER; read again for each connection, so that somebody may renew it."`
+	TokenURL     string   `key:"token_url" doc:"https:// URL that gives tokens for client credentials (OpenID Connect), for OAUTHBEARER without a file."`
+	ClientID     string   `key:"client_id" doc:"Client id for the URL."`
+	ClientSecret string   `key:"client_secret" secret:"true" doc:"Client secret for the URL."`
+	Scope        string   `key:"scope" doc:"Scopes to ask the URL for, separated by spaces."`
+	Extensions   []string `key:"extensions" doc:"SASL extensions, name=value, separated by commas, as logicalCluster=lkc-1."`
 }
 
 // RabbitMQ says how to reach and use the broker of the retry queues.

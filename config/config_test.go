@@ -180,6 +180,16 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		{"a mechanism without a password", "KAFKA_SASL_MECHANISM=PLAIN KAFKA_SASL_USERNAME=u", "KAFKA_SASL_PASSWORD: is required"},
 		{"an app's name of other letters", "APP_NAME=Shop", `APP_NAME: "Shop" must be of a-z`},
 		{"a level that is none", "LOG_LEVEL=loud", "known: debug, info, warn, error"},
+		{"AWS_MSK_IAM without TLS", "KAFKA_SASL_MECHANISM=AWS_MSK_IAM", "KAFKA_TLS_ENABLED: \"false\" must be true with AWS_MSK_IAM"},
+		{"AWS_MSK_IAM with a password", "KAFKA_SASL_MECHANISM=AWS_MSK_IAM KAFKA_TLS_ENABLED=true KAFKA_SASL_PASSWORD=p", "takes neither user name nor password"},
+		{"OAUTHBEARER without a source of tokens", "KAFKA_SASL_MECHANISM=OAUTHBEARER", "KAFKA_SASL_OAUTH_TOKEN_FILE: or KAFKA_SASL_OAUTH_TOKEN_URL is required"},
+		{"OAUTHBEARER with two", "KAFKA_SASL_MECHANISM=OAUTHBEARER KAFKA_SASL_OAUTH_TOKEN_FILE=f KAFKA_SASL_OAUTH_TOKEN_URL=https://h/t KAFKA_SASL_OAUTH_CLIENT_ID=i KAFKA_SASL_OAUTH_CLIENT_SECRET=s", "and not both"},
+		{"a token URL without a secret", "KAFKA_SASL_MECHANISM=OAUTHBEARER KAFKA_SASL_OAUTH_TOKEN_URL=https://h/t KAFKA_SASL_OAUTH_CLIENT_ID=i", "KAFKA_SASL_OAUTH_CLIENT_SECRET: is required"},
+		{"a token URL that is none", "KAFKA_SASL_MECHANISM=OAUTHBEARER KAFKA_SASL_OAUTH_TOKEN_URL=h/t KAFKA_SASL_OAUTH_CLIENT_ID=i KAFKA_SASL_OAUTH_CLIENT_SECRET=s", "KAFKA_SASL_OAUTH_TOKEN_URL"},
+		{"an extension without a value", "KAFKA_SASL_MECHANISM=OAUTHBEARER KAFKA_SASL_OAUTH_TOKEN_FILE=f KAFKA_SASL_OAUTH_EXTENSIONS=a=b,c", "must be name=value"},
+		{"tokens without a mechanism", "KAFKA_SASL_OAUTH_TOKEN_FILE=f", "KAFKA_SASL_MECHANISM: is required beside settings of OAuth"},
+		{"tokens beside a password", "KAFKA_SASL_MECHANISM=PLAIN KAFKA_SASL_USERNAME=u KAFKA_SASL_PASSWORD=p KAFKA_SASL_OAUTH_TOKEN_FILE=f", "takes no settings of OAuth"},
+		{"an unknown isolation", "KAFKA_ISOLATION=none", "KAFKA_ISOLATION: \"none\" is not known; known: read_committed, read_uncommitted"},
 		{"a user without a mechanism", "KAFKA_SASL_USERNAME=u", "KAFKA_SASL_MECHANISM"},
 	}
 	for _, test := range tests {

@@ -35,11 +35,7 @@ func (l *loader) stream(name string, s *Stream) {
 		s.WindowMessages = max(s.WindowMessages, min(windowPerCall*s.Concurrency, s.WindowSpan))
 		window.value = strconv.Itoa(s.WindowMessages)
 	}
-	l.check(len(s.Topics) > 0 || s.TopicPattern != "", at+"topics", "is required, or %s", l.names.variable(at+"topic_pattern"))
-	l.check(len(s.Topics) == 0 || s.TopicPattern == "", at+"topic_pattern", "stands beside %s: keep one", l.names.variable(at+"topics"))
-	if _, err := syntax.Parse(s.TopicPattern, syntax.Perl); err != nil {
-		l.check(false, at+"topic_pattern", "is no regular expression of Go: %s", reason(err))
-	}
+	l.topics(at, s)
 	if s.Start != "earliest" && s.Start != "latest" {
 		_, err := time.Parse(time.RFC3339, s.Start)
 		l.check(err == nil, at+"start", "is neither earliest, latest, nor a time such as 2026-01-31T00:00:00Z")
@@ -56,6 +52,19 @@ func (l *loader) stream(name string, s *Stream) {
 	l.oneOf(at+"on_failure", s.OnFailure, "retry", "drop")
 	l.retry(at, s)
 	l.durations(fields(reflect.ValueOf(s).Elem(), "streams."+name))
+}
+
+func (l *loader) topics(at string, s *Stream) {
+	l.check(len(s.Topics) > 0 || s.TopicPattern != "", at+"topics", "is required, or %s", l.names.variable(at+"topic_pattern"))
+	l.check(len(s.Topics) == 0 || s.TopicPattern == "", at+"topic_pattern", "stands beside %s: keep one", l.names.variable(at+"topics"))
+	for _, topic := range s.Topics {
+		if !topicName.MatchString(topic) || topic == "." || topic == ".." {
+			l.refuse(at+"topics", "%s is no name that a topic of Kafka can have: letters, digits, dots, - and _, at most 249", quote(topic))
+		}
+	}
+	if _, err := syntax.Parse(s.TopicPattern, syntax.Perl); err != nil {
+		l.check(false, at+"topic_pattern", "is no regular expression of Go: %s", reason(err))
+	}
 }
 
 func (l *loader) retry(at string, s *Stream) {

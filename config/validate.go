@@ -17,6 +17,9 @@ import (
 // id is what apps and streams may be called: it becomes part of queue names.
 var id = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
 
+// topicName is what Kafka allows.
+var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+
 const (
 	maxID       = 60
 	maxDuration = 10 * 365 * 24 * time.Hour
@@ -109,13 +112,8 @@ func (l *loader) kafka(k *Kafka) {
 	l.oneOf("kafka.group_protocol", k.GroupProtocol, "classic", "consumer")
 	l.check(k.SessionTimeout >= time.Second && k.SessionTimeout <= 24*time.Hour, "kafka.session_timeout", "is not within 1s to 24h")
 	l.tls("kafka.tls", k.TLS)
-	if k.SASL.Mechanism == "" {
-		l.check(k.SASL.Username == "" && k.SASL.Password == "", "kafka.sasl.mechanism", "is required beside a user name or password: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
-		return
-	}
-	l.oneOf("kafka.sasl.mechanism", k.SASL.Mechanism, "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-	l.check(k.SASL.Username != "", "kafka.sasl.username", "is required with a mechanism")
-	l.check(k.SASL.Password != "", "kafka.sasl.password", "is required with a mechanism")
+	l.oneOf("kafka.isolation", k.Isolation, "read_committed", "read_uncommitted")
+	l.sasl(k.SASL, k.TLS.Enabled)
 }
 
 func (l *loader) tls(path string, t TLS) {

@@ -30,7 +30,12 @@ func (r *Reader) fetchOptions(life context.Context, number int) []kgo.Opt {
 		// No commit: see adjust. An expired one: the earliest record left, never the end, which would skip everything silently.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		// Commits go past the end of a transaction, and past one that was aborted, because its marker is read: see append.
+		kgo.KeepControlRecords(),
 	)
+	if !c.ReadUncommitted {
+		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	}
 	if c.ClientID != "" {
 		opts = append(opts, kgo.ClientID(c.ClientID))
 	}

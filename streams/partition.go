@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -98,11 +99,12 @@ func (p *partition) begin(at position, restate bool) {
 	p.restate = restate
 }
 
-// append takes records and returns how many, with their bytes, were added. at is how much the reader had fetched before them.
+// append takes fetched records and returns how many, with their bytes, were added. Markers of transactions, which nobody is to see, are settled.
+// at is how much the reader had fetched before them.
 func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte, at int64) (records, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.watermark = max(p.watermark, f.HighWatermark)
+	p.watermark = max(p.watermark, p.r.endOf(f))
 	p.crash.guard.ends(f.HighWatermark)
 	p.isOf(topicID)
 	first := f.Records[0].Offset
@@ -110,6 +112,7 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte, at int64) (r
 		p.start, p.committed = first, position{first, -1}
 		p.window.next = p.committed
 	}
+	markers := 0
 	for _, r := range f.Records {
 		size := sizeOf(r)
 		p.window.Add(r.Offset, r.LeaderEpoch, size)
@@ -118,13 +121,23 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte, at int64) (r
 		if p.wasSettled(r.Offset, r.LeaderEpoch) {
 			p.settled(r.Offset, r.Offset)
 		}
+		if r.Attrs.IsControl() {
+			p.settled(r.Offset, r.Offset)
+			markers++
+		}
 	}
 	p.expected = f.Records[len(f.Records)-1].Offset + 1
-	p.queue = append(p.queue, chunk{f.Records, at})
+	records = len(f.Records)
+	if markers > 0 {
+		f.Records = slices.DeleteFunc(f.Records, func(r *kgo.Record) bool { return r.Attrs.IsControl() })
+	}
+	if len(f.Records) > 0 {
+		p.queue = append(p.queue, chunk{f.Records, at})
+	}
 	if p.stretch != nil {
 		p.r.crew.rouse() // there is something to hand out beside it
 	}
-	return len(f.Records), bytes
+	return records, bytes
 }
 
 // position is the offset that the next record should have; negative: not known.

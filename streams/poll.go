@@ -130,7 +130,15 @@ func (r *Reader) receive(tp topicPartition, f *kgo.FetchPartition, topicID [16]b
 	r.load.add(records, bytes)
 	r.tenure.fetched += held(records, bytes)
 	r.crew.offer(p)
-	return records, bytes
+	return len(f.Records), bytes
+}
+
+// endOf is where the records end that may be read.
+func (r *Reader) endOf(f *kgo.FetchPartition) int64 {
+	if r.cfg.ReadUncommitted || f.LastStableOffset < 0 {
+		return f.HighWatermark
+	}
+	return f.LastStableOffset
 }
 
 // lost counts records that Kafka deleted before we read them.

@@ -58,6 +58,8 @@ type Config struct {
 	LeaveTimeout time.Duration
 	// GroupProtocol is classic (the default: cooperative-sticky) or consumer (KIP-848).
 	GroupProtocol string
+	// ReadUncommitted also hands out what is in transactions that are open or were aborted.
+	ReadUncommitted bool
 	// Kafka is how to reach the cluster.
 	Kafka []kgo.Opt
 	// ConfirmsHealthy says whether it is worth waiting for pending messages when a partition has to be given up. Nil: always.

@@ -260,7 +260,7 @@ func TestGapsOfACompactedOrTransactionalTopicAreNoLoss(t *testing.T) {
 		}
 	}
 	eventually(t, "five calls", func() bool { return j.count() == 5 })
-	eventually(t, "the last is committed", func() bool { return w.committed()[0] == 9 })
+	eventually(t, "all is committed, the last marker too", func() bool { return w.committed()[0] == 10 })
 	if c.lost.Load() != 0 {
 		t.Fatalf("%d lost", c.lost.Load())
 	}

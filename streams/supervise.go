@@ -121,7 +121,11 @@ func (r *Reader) seeEnds(ctx context.Context) {
 	if len(topics) == 0 {
 		return
 	}
-	ends, _ := kadm.NewClient(r.client).ListEndOffsets(ctx, topics...)
+	list := kadm.NewClient(r.client).ListCommittedOffsets
+	if r.cfg.ReadUncommitted {
+		list = kadm.NewClient(r.client).ListEndOffsets
+	}
+	ends, _ := list(ctx, topics...)
 	for _, p := range parts {
 		if end, ok := ends.Lookup(p.topic, p.partition); ok && end.Err == nil {
 			p.sawEnd(end.Offset)

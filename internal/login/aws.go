@@ -1,0 +1,175 @@
+package login
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/aws"
+)
+
+const (
+	// renewal is how long before they expire credentials are asked for anew.
+	renewal = 5 * time.Minute
+	// maxAnswer bounds what is read of an answer.
+	maxAnswer = 1 << 20
+)
+
+// AWS is AWS_MSK_IAM with the credentials that a program finds where it runs, in the order of AWS's own libraries: keys in variables, a role for a
+// web identity (EKS), the endpoint of a container (ECS, EKS Pod Identity), that of an instance (EC2). getenv looks a variable up. Files of profiles
+// are not read.
+func AWS(getenv func(string) string) sasl.Mechanism {
+	w := &wallet{getenv: getenv, client: http.Client{Timeout: timeout}}
+	return aws.ManagedStreamingIAM(w.auth)
+}
+
+// wallet keeps credentials until they are about to expire.
+type wallet struct {
+	getenv func(string) string
+	client http.Client
+
+	mu   sync.Mutex
+	keys keys
+}
+
+// keys are credentials as most endpoints give them. Without Expiration they last.
+type keys struct {
+	AccessKeyID     string `json:"AccessKeyId" xml:"AccessKeyId"`
+	SecretAccessKey string
+	Token           string `xml:"SessionToken"`
+	Expiration      time.Time
+}
+
+func (w *wallet) auth(ctx context.Context) (aws.Auth, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.keys.AccessKeyID == "" || !w.keys.Expiration.IsZero() && time.Until(w.keys.Expiration) < renewal {
+		fresh, err := w.find(ctx)
+		switch {
+		case err == nil:
+			w.keys = fresh
+		case time.Until(w.keys.Expiration) <= 0: // those we have may do until then
+			return aws.Auth{}, fmt.Errorf("credentials of AWS: %w", err)
+		}
+	}
+	return aws.Auth{AccessKey: w.keys.AccessKeyID, SecretKey: w.keys.SecretAccessKey, SessionToken: w.keys.Token}, nil
+}
+
+func (w *wallet) find(ctx context.Context) (k keys, err error) {
+	env := w.getenv
+	switch {
+	case env("AWS_ACCESS_KEY_ID") != "" && env("AWS_SECRET_ACCESS_KEY") != "":
+		return keys{AccessKeyID: env("AWS_ACCESS_KEY_ID"), SecretAccessKey: env("AWS_SECRET_ACCESS_KEY"), Token: env("AWS_SESSION_TOKEN")}, nil
+	case env("AWS_WEB_IDENTITY_TOKEN_FILE") != "" && env("AWS_ROLE_ARN") != "":
+		k, err = w.ofWebIdentity(ctx)
+	case env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") != "" || env("AWS_CONTAINER_CREDENTIALS_FULL_URI") != "":
+		k, err = w.ofContainer(ctx)
+	case env("AWS_EC2_METADATA_DISABLED") != "true":
+		k, err = w.ofInstance(ctx)
+	default:
+		err = errors.New("there are none: neither keys nor a role in variables")
+	}
+	if err == nil && (k.AccessKeyID == "" || k.SecretAccessKey == "") {
+		err = errors.New("the endpoint gives none")
+	}
+	return k, err
+}
+
+func (w *wallet) ofWebIdentity(ctx context.Context) (keys, error) {
+	token, err := os.ReadFile(w.getenv("AWS_WEB_IDENTITY_TOKEN_FILE"))
+	if err != nil {
+		return keys{}, err
+	}
+	endpoint := "https://sts.amazonaws.com"
+	if region := cmp.Or(w.getenv("AWS_REGION"), w.getenv("AWS_DEFAULT_REGION")); region != "" {
+		endpoint = "https://sts." + region + ".amazonaws.com"
+		if strings.HasPrefix(region, "cn-") {
+			endpoint += ".cn"
+		}
+	}
+	form := url.Values{
+		"Action": {"AssumeRoleWithWebIdentity"}, "Version": {"2011-06-15"}, "RoleArn": {w.getenv("AWS_ROLE_ARN")},
+		"RoleSessionName": {cmp.Or(w.getenv("AWS_ROLE_SESSION_NAME"), "stepwell")}, "WebIdentityToken": {strings.TrimSpace(string(token))},
+	}
+	body, err := w.ask(ctx, http.MethodPost, cmp.Or(w.getenv("AWS_ENDPOINT_URL_STS"), endpoint), form.Encode(),
+		"Content-Type", "application/x-www-form-urlencoded")
+	if err != nil {
+		return keys{}, err
+	}
+	var answer struct {
+		Keys keys `xml:"AssumeRoleWithWebIdentityResult>Credentials"`
+	}
+	err = xml.Unmarshal(body, &answer)
+	return answer.Keys, err
+}
+
+func (w *wallet) ofContainer(ctx context.Context) (keys, error) {
+	at := w.getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+	if relative := w.getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"); relative != "" {
+		at = "http://169.254.170.2" + relative
+	}
+	token := w.getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN")
+	if file := w.getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return keys{}, err
+		}
+		token = strings.TrimSpace(string(text))
+	}
+	return w.askJSON(ctx, at, "Authorization", token)
+}
+
+func (w *wallet) ofInstance(ctx context.Context) (keys, error) {
+	at := cmp.Or(w.getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"), "http://169.254.169.254") + "/latest/"
+	token, err := w.ask(ctx, http.MethodPut, at+"api/token", "", "X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "300")
+	if err != nil {
+		return keys{}, err
+	}
+	const named = "X-Aws-Ec2-Metadata-Token"
+	roles := at + "meta-data/iam/security-credentials/"
+	role, err := w.ask(ctx, http.MethodGet, roles, "", named, string(token))
+	if err != nil {
+		return keys{}, err
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(string(role)), "\n")
+	return w.askJSON(ctx, roles+first, named, string(token))
+}
+
+func (w *wallet) askJSON(ctx context.Context, at, name, value string) (k keys, err error) {
+	body, err := w.ask(ctx, http.MethodGet, at, "", name, value)
+	if err == nil {
+		err = json.Unmarshal(body, &k)
+	}
+	return k, err
+}
+
+// ask sends a request with one header, if it has a value.
+func (w *wallet) ask(ctx context.Context, method, at, body, name, value string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, at, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if value != "" {
+		req.Header.Set(name, value)
+	}
+	resp, err := w.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %s", req.URL.Host, resp.Status)
+	}
+	return io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+}

@@ -1,0 +1,86 @@
+// Package login has the ways to log in to Kafka whose credentials do not last: tokens of OAuth, and roles of AWS.
+package login
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+)
+
+// timeout bounds a question for credentials.
+const timeout = 10 * time.Second
+
+// OAuth is where tokens come from: File, or else URL.
+type OAuth struct {
+	File                        string
+	URL, ClientID, ClientSecret string
+	Scopes                      []string
+	Extensions                  map[string]string
+}
+
+// Mechanism is OAUTHBEARER. A file is read for each login; a token of the URL is used until ten seconds before it expires.
+func (o OAuth) Mechanism() sasl.Mechanism {
+	token := o.read
+	if o.File == "" {
+		token = (&endpoint{config: clientcredentials.Config{
+			ClientID: o.ClientID, ClientSecret: o.ClientSecret, TokenURL: o.URL, Scopes: o.Scopes,
+		}}).token
+	}
+	return oauth.Oauth(func(ctx context.Context) (oauth.Auth, error) {
+		t, err := token(ctx)
+		return oauth.Auth{Token: t, Extensions: o.Extensions}, err
+	})
+}
+
+func (o OAuth) read(context.Context) (string, error) {
+	text, err := os.ReadFile(o.File)
+	if err != nil {
+		return "", fmt.Errorf("token for kafka: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" {
+		return "", fmt.Errorf("token for kafka: %s is empty", o.File)
+	}
+	return token, nil
+}
+
+// endpoint gives tokens, one for all connections.
+type endpoint struct {
+	config clientcredentials.Config
+
+	mu   sync.Mutex
+	last *oauth2.Token
+}
+
+func (e *endpoint) token(ctx context.Context) (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.last.Valid() {
+		return e.last.AccessToken, nil
+	}
+	t, err := e.config.Token(context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Timeout: timeout}))
+	if err != nil {
+		return "", refused(err)
+	}
+	e.last = t
+	return t.AccessToken, nil
+}
+
+// refused is why there is no token, without what the endpoint sent beside: that may be a page.
+func refused(err error) error {
+	var no *oauth2.RetrieveError
+	if errors.As(err, &no) && no.ErrorCode == "" {
+		return fmt.Errorf("token for kafka: the endpoint answered %s", no.Response.Status)
+	}
+	return fmt.Errorf("token for kafka: %w", err)
+}
