@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,19 +13,31 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/rabbit"
 )
 
 // printConfig prints every setting, its value, and where it came from.
 func printConfig(_ context.Context, a *Actor, out io.Writer) error { return a.cfg.Print(out) }
 
-// printTopology prints the queues and waits of every stream.
+// printTopology prints the waits of every stream, and its queues with their arguments, in the order in which they are to be made.
 func printTopology(_ context.Context, a *Actor, out io.Writer) error {
 	for _, s := range a.streams {
 		if s.retrier == nil {
 			fmt.Fprintf(out, "%s: no retry queues (%sRETRY_ENABLED=false)\n", s.id, a.app.EnvPrefix)
 			continue
 		}
-		fmt.Fprintf(out, "%s: %s\n", s.id, s.retrier.Topology())
+		fmt.Fprintf(out, "%s: %s\n", s.id, s.retrier.Topology().Waits())
+		for _, spec := range s.retrier.Topology().Specs() {
+			arguments, err := rabbit.Arguments(spec)
+			if err != nil {
+				return err
+			}
+			text, err := json.Marshal(arguments)
+			if err != nil {
+				return fmt.Errorf("arguments of queue %s: %w", spec.Name, err)
+			}
+			fmt.Fprintf(out, "  %s durable %s\n", spec.Name, text)
+		}
 	}
 	return nil
 }

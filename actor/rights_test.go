@@ -1,9 +1,12 @@
 package actor_test
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
@@ -48,6 +51,44 @@ func TestARabbitMQUserNeedsNoMoreRightsThanTheManualSays(t *testing.T) {
 			}
 			r.end()
 		}
+	})
+}
+
+func TestWhatTheCommandTopologyPrintsMakesQueuesThatCheckingTakes(t *testing.T) {
+	env := settings{"RETRY_COUNT": "2", "RETRY_STEP": "100ms", "RABBITMQ_DECLARE": "check"}
+	onOneRabbitMQ(t, func(t *testing.T, w *world) {
+		out, err := w.actorCommand(t, []string{"topology"}, env).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := 0
+		for line := range strings.Lines(string(out)) {
+			name, text, found := strings.Cut(strings.TrimSpace(line), " durable ")
+			if !found {
+				continue
+			}
+			var arguments amqp.Table
+			if err := json.Unmarshal([]byte(text), &arguments); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			for key, value := range arguments {
+				if number, ok := value.(float64); ok {
+					arguments[key] = int64(number)
+				}
+			}
+			if _, err := w.channel().QueueDeclare(name, true, false, false, false, arguments); err != nil {
+				t.Fatal(err)
+			}
+			made++
+		}
+		if made != 4 {
+			t.Fatalf("%d queues:\n%s", made, out)
+		}
+		env["RETRY_DELAY"] = "200ms" // as the command was told
+		var c calls
+		r := w.start(orders(failing(&c)), env)
+		w.produce(values("x")...)
+		r.deadCount(1)
 	})
 }
 

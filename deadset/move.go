@@ -2,6 +2,8 @@ package deadset
 
 import (
 	"context"
+	"maps"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/envelope"
@@ -13,16 +15,20 @@ func harmless(d queue.Delivery) bool {
 	return envelope.FailureOf(d.Message).Reason != stepwell.ReasonCrashLoop
 }
 
-// renewal publishes those of a window anew, to the same queue, that were handed out so often that the queue might drop them one day.
+// renewal publishes the oldest anew, to the same queue: its window was handed out so often that the queue might drop some of it one day. All of a
+// window are, so that those of a queue that fits into one keep their order.
 func (s *Set) renewal() errand {
-	return errand{
-		most:  queue.WindowSize,
-		which: func(d queue.Delivery) bool { return d.Returns > worn },
-		act: func(ctx context.Context, d queue.Delivery, done func(error)) {
-			s.publisher.Publish(ctx, s.cfg.Queue, d.Message, done)
-		},
-	}
+	return errand{most: queue.WindowSize, act: func(ctx context.Context, d queue.Delivery, done func(error)) {
+		m := d.Message
+		m.Headers = maps.Clone(m.Headers)
+		m.Headers[renewed] = time.Now().UTC().Format(time.RFC3339Nano)
+		s.publisher.Publish(ctx, s.cfg.Queue, m, done)
+	}}
 }
+
+// renewed is a header that tells a message from what it takes the place of: a window that ends looks whether what was acked is gone, and would
+// take a message that is the same in all for one whose ack was lost.
+const renewed = "x-stepwell-renewed"
 
 // replayed is the message with a full new budget.
 func replayed(d queue.Delivery) queue.Message {

@@ -19,12 +19,8 @@ type Page struct {
 	pointers []pointed
 }
 
-const (
-	// worn is how often a message may have been handed out before it is published anew: below the queue's delivery limit of a million.
-	worn = 100_000
-	// pageLife is for how long the peeks of one process share a walk.
-	pageLife = time.Second
-)
+// pageLife is for how long the peeks of one process share a walk.
+const pageLife = time.Second
 
 // shared is a page and the count it answers.
 type shared struct {
@@ -102,7 +98,7 @@ func (s *Set) forget() {
 // sight is what a look at the queue saw.
 type sight struct {
 	page   Page
-	worn   bool         // some messages were handed out too often
+	worn   bool         // some messages came back so often that the queue might drop them one day
 	window queue.Window // holds them still; nil: none was opened
 }
 
@@ -133,7 +129,7 @@ func (s *Set) look(ctx context.Context, count int) (Page, error) {
 	return seen.page, err
 }
 
-// renew publishes what is worn anew, which puts it at the end of the queue. So it looks again: what is shown is what the next delete would act on.
+// renew publishes what is worn anew, and looks again: what is shown is what the next delete would act on.
 func (s *Set) renew(ctx context.Context, lease queue.Lease, w queue.Window, count int) (sight, error) {
 	if _, err := w.Close(ctx); err != nil {
 		return sight{}, err
@@ -152,13 +148,14 @@ func (s *Set) read(ctx context.Context, lease queue.Lease, count int) (see sight
 	}
 	see.page.Depth = see.window.Depth()
 	all, err := queue.Gather(ctx, see.window)
+	limit := s.cfg.Broker.ReturnLimit(s.cfg.Queue)
 	for _, d := range all {
 		entry, pointer := view(d)
 		if pointer != nil {
 			see.page.pointers = append(see.page.pointers, pointed{len(see.page.Messages), pointer})
 		}
 		see.page.Messages = append(see.page.Messages, entry)
-		see.worn = see.worn || d.Returns > worn
+		see.worn = see.worn || d.Returns > limit/2
 	}
 	return see, err
 }

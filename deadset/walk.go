@@ -41,6 +41,18 @@ func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
 		return r, err
 	}
 	defer lease.Release()
+	worn, err := s.windows(ctx, lease, e, &r)
+	if err == nil && worn && r.Left > 0 { // most often a peek has done so before
+		_, err = s.step(ctx, lease, s.renewal(), queue.WindowSize)
+	}
+	if err != nil {
+		r.Stopped = err.Error()
+	}
+	return r, err
+}
+
+// windows runs the errand in one window after the other, and says whether what it has seen came back too often.
+func (s *Set) windows(ctx context.Context, lease queue.Lease, e errand, r *Result) (worn bool, err error) {
 	there := math.MaxInt // how many of the oldest are those of the start: what a replay brings back comes behind them
 	for first, more := true, true; more && err == nil; first = false {
 		var st step
@@ -61,16 +73,21 @@ func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
 		r.Done += st.done
 		more = e.most > 0 && there > 0 && (st.done > 0 || st.leftOut+st.tooLarge > r.LeftOut+r.TooLarge)
 		r.LeftOut, r.TooLarge = max(r.LeftOut, st.leftOut), max(r.TooLarge, st.tooLarge)
+		if worn = st.returns > s.cfg.Broker.ReturnLimit(s.cfg.Queue)*3/4; worn && more {
+			more, r.Stopped = false, wornOut
+		}
 	}
-	if err != nil {
-		r.Stopped = err.Error()
-	}
-	return r, err
+	return worn, err
 }
 
+const wornOut = "the oldest messages came back to the queue so often that it might drop them: they were published anew, ask again"
+
 // step is what became of one window: how many messages there were, how many of those seen were left out or were too large for the
-// broker, how many are known to be gone.
-type step struct{ depth, leftOut, tooLarge, done int }
+// broker, how many are known to be gone, how often one of those seen came back before: those behind it no oftener.
+type step struct {
+	depth, leftOut, tooLarge, done int
+	returns                        int64
+}
 
 // step runs the errand in one window, on some of the oldest so many.
 func (s *Set) step(ctx context.Context, lease queue.Lease, e errand, oldest int) (st step, err error) {
@@ -87,7 +104,7 @@ func (s *Set) step(ctx context.Context, lease queue.Lease, e errand, oldest int)
 	defer cancel()
 	after, closeErr := w.Close(closing)
 	failpoint.Hit("walk closed")
-	st = step{depth: w.Depth(), leftOut: c.leftOut, tooLarge: c.tooLarge, done: c.acked}
+	st = step{depth: w.Depth(), leftOut: c.leftOut, tooLarge: c.tooLarge, done: c.acked, returns: c.returns}
 	if closeErr != nil { // acks have no confirm: only what the queue shows counts
 		st.done = min(st.done, max(0, st.depth-after))
 	}
@@ -105,6 +122,7 @@ type course struct {
 	errand
 	underWay, acked   int
 	leftOut, tooLarge int   // and held: they fill the window
+	returns           int64 // the most of a message
 	err               error // the first
 	outcomes          chan outcome
 }
@@ -166,6 +184,7 @@ func (c *course) wants() bool {
 }
 
 func (c *course) begin(ctx context.Context, d queue.Delivery) {
+	c.returns = max(c.returns, d.Returns)
 	if c.which != nil && !c.which(d) {
 		c.leftOut++
 		return

@@ -6,7 +6,6 @@ import (
 	"hash/crc32"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -104,12 +103,6 @@ func (t Topology) Delays() []string {
 		}
 	}
 	return names
-}
-
-// String says the queues and every wait, for people.
-func (t Topology) String() string {
-	lines := append([]string{t.budget.String()}, t.Delays()...)
-	return strings.Join(append(lines, t.Instant, t.DeadSet), "\n  ")
 }
 
 // Waits says every wait and the total.

@@ -135,6 +135,9 @@ func (b *Broker) Delete(name string) {
 	})
 }
 
+// ReturnLimit is that of queues in RabbitMQ; here nothing is dropped.
+func (b *Broker) ReturnLimit(string) int64 { return 1_000_000 }
+
 // Depth returns how many messages are ready in the queue.
 func (b *Broker) Depth(ctx context.Context, name string) (depth int, err error) {
 	err = b.await(ctx, func() (bool, error) {

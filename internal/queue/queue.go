@@ -112,6 +112,10 @@ type Broker interface {
 	// Depth returns how many messages are ready in the queue.
 	Depth(ctx context.Context, queue string) (int, error)
 
+	// ReturnLimit is how many returns of a message the queue bears before it drops it, as far as that is
+	// certain: less where nobody could compare the queue's arguments with ours.
+	ReturnLimit(queue string) int64
+
 	// Status tells whether the broker can be used now.
 	Status() Status
 }

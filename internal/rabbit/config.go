@@ -23,7 +23,7 @@ type Config struct {
 	MaxMessageSize int
 	// PublishWindow is how many messages of a publisher may wait for their confirms; 1000.
 	PublishWindow int
-	// DeclareOnlyCheck makes Declare look for the queues without creating any.
+	// DeclareOnlyCheck makes Declare create no queue, only compare the arguments of those that are there.
 	DeclareOnlyCheck bool
 	// ConnectionName is shown in RabbitMQ's list of connections; "stepwell".
 	ConnectionName string

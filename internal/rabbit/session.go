@@ -191,6 +191,22 @@ func (s *session) inspect(queue string) (state amqp.Queue, err error) {
 	return state, s.closeChannel(ch)
 }
 
+// declare makes the queue, or compares its arguments where it is there, on a channel of its own since a refusal closes it.
+func (s *session) declare(queue string, args amqp.Table) error {
+	ch, err := s.channel()
+	if err != nil {
+		return err
+	}
+	err = s.call("declare queue "+queue, func() error {
+		_, err := ch.QueueDeclare(queue, true, false, false, false, args)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.closeChannel(ch)
+}
+
 // code returns the reply code of an error that the broker sent, or 0.
 func code(err error) int {
 	var e *amqp.Error

@@ -33,12 +33,14 @@ type topology struct {
 	made  map[string]int  // how often a queue was created
 	lacks map[string]bool // queues that were missing, and are not known to be declared since
 	until map[string]time.Time
+	// compared are the queues that are known to have our arguments.
+	compared map[string]bool
 }
 
 func newTopology(b *Broker) *topology {
 	return &topology{
 		b: b, turn: make(chan struct{}, 1), repair: make(chan struct{}, 1), until: map[string]time.Time{},
-		made: map[string]int{}, lacks: map[string]bool{},
+		made: map[string]int{}, lacks: map[string]bool{}, compared: map[string]bool{},
 	}
 }
 
@@ -59,6 +61,10 @@ func (b *Broker) Declare(ctx context.Context, specs []queue.Spec) error {
 			return fmt.Errorf("declare queues: %w", err)
 		}
 		b.topology.remember(ordered)
+		if names := b.topology.uncompared(ordered); len(names) > 0 {
+			b.config.Logger.Warn("the arguments of queues could not be compared, since the RabbitMQ user has no right to configure them: "+
+				"with others than the command topology prints, messages can be lost", "queues", names)
+		}
 		if len(created) > 0 && !sleep(ctx, settleTime) {
 			return fmt.Errorf("declare queues: wait after creating: %w", ctx.Err())
 		}
@@ -91,29 +97,6 @@ func rank(k queue.Kind) int {
 	}
 }
 
-// arguments are layout 1 of the topology and never change: a queue that exists with others is refused by the broker.
-func arguments(spec queue.Spec) (amqp.Table, error) {
-	args := amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(1_000_000)}
-	switch spec.Kind {
-	case queue.DeadSet:
-		args["x-single-active-consumer"] = true
-		return args, nil
-	case queue.Instant:
-	case queue.Delay:
-		args["x-message-ttl"] = spec.TTL.Milliseconds()
-	default:
-		return nil, fmt.Errorf("queue %s: unknown kind %d", spec.Name, spec.Kind)
-	}
-	if spec.Target == "" {
-		return nil, fmt.Errorf("queue %s: no target", spec.Name)
-	}
-	args["x-dead-letter-exchange"] = ""
-	args["x-dead-letter-routing-key"] = spec.Target
-	args["x-dead-letter-strategy"] = "at-least-once" // takes effect with reject-publish only
-	args["x-overflow"] = "reject-publish"
-	return args, nil
-}
-
 // ensure declares the queues one after another, and returns the names of those it created.
 func (t *topology) ensure(ctx context.Context, s *session, specs []queue.Spec) (created []string, err error) {
 	select {
@@ -137,8 +120,10 @@ func (t *topology) ensure(ctx context.Context, s *session, specs []queue.Spec) (
 	return created, nil
 }
 
+// declare makes the queue unless it is there, and compares its arguments. With DeclareOnlyCheck it looks first and makes none, but one that is
+// deleted in between; without the right to configure the queue that look is all.
 func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
-	args, err := arguments(spec)
+	args, err := Arguments(spec)
 	if err != nil {
 		return false, err
 	}
@@ -147,30 +132,27 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 	switch {
 	case missing && t.b.config.DeclareOnlyCheck:
 		return false, fmt.Errorf("queue %s is missing, and RABBITMQ_DECLARE=check forbids to create it: %w", spec.Name, err)
-	case err != nil && !missing, t.b.config.DeclareOnlyCheck:
+	case err != nil && !missing:
 		return false, err
 	}
 	if missing = t.lacked(spec.Name, missing); missing {
 		t.hold(spec.Name, time.Hour)
 		defer func() { t.hold(spec.Name, settleTime) }()
 	}
-	ch, err := s.channel()
-	if err != nil {
-		return false, err
+	err = s.declare(spec.Name, args)
+	if err == nil || code(err) > 0 {
+		t.compare(spec.Name, err == nil)
 	}
-	err = s.call("declare queue "+spec.Name, func() error {
-		_, err := ch.QueueDeclare(spec.Name, true, false, false, false, args)
-		return err
-	})
-	switch code(err) {
-	case amqp.PreconditionFailed:
+	switch {
+	case code(err) == amqp.PreconditionFailed:
 		return false, fmt.Errorf("queue %s exists with other arguments: restore the policy that it had, or, "+
 			"once it is empty, delete it, or give the app another name: %w", spec.Name, err)
-	case amqp.AccessRefused:
+	case code(err) == amqp.AccessRefused && t.b.config.DeclareOnlyCheck:
+		return false, nil
+	case code(err) == amqp.AccessRefused:
 		return false, fmt.Errorf("the RabbitMQ user may not declare queue %s: grant it, or create the queues and set "+
 			"RABBITMQ_DECLARE=check: %w", spec.Name, err)
-	}
-	if err != nil {
+	case err != nil:
 		return false, err
 	}
 	if missing {
@@ -179,7 +161,30 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 		delete(t.lacks, spec.Name)
 		t.mu.Unlock()
 	}
-	return missing, s.closeChannel(ch)
+	return missing, nil
+}
+
+// compare notes whether the queue is known to have our arguments.
+func (t *topology) compare(name string, equal bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.compared[name] = equal
+}
+
+func (t *topology) isCompared(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.compared[name]
+}
+
+// uncompared names the queues whose arguments are not known.
+func (t *topology) uncompared(specs []queue.Spec) (names []string) {
+	for _, spec := range specs {
+		if !t.isCompared(spec.Name) {
+			names = append(names, spec.Name)
+		}
+	}
+	return names
 }
 
 // lacked says whether the queue is missing, or was and came back by a declaration whose answer was lost: it is as young as one that was answered.

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +17,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
 func TestQueueWithOtherArgumentsIsNamed(t *testing.T) {
@@ -64,6 +67,88 @@ func TestCheckingCreatesNothing(t *testing.T) {
 		creator, _ := run(t, Config{URLs: []string{url}})
 		declare(t, creator, n.specs())
 		declare(t, b, n.specs())
+		if got := b.ReturnLimit(n.dead); got != 1_000_000 {
+			t.Errorf("a queue whose arguments were compared is taken to bear %d returns", got)
+		}
+	})
+}
+
+// With the queues' own arguments only: a delivery limit of 20, which 4.x has by default, drops what was looked at 21 times, and a delay queue
+// without a strategy loses what is due when its node dies.
+func TestCheckingRefusesAQueueWithOtherArgumentsAndNamesQueueAndArgument(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}, DeclareOnlyCheck: true})
+		for _, spec := range n.specs() {
+			for argument := range mustArguments(t, spec) {
+				args := amqp.Table(mustArguments(t, spec))
+				delete(args, argument)
+				switch argument {
+				case "x-queue-type", "x-dead-letter-exchange": // without these others cannot be there
+					args = amqp.Table{"x-queue-type": "quorum"}
+				}
+				made := queue.Spec{Name: fmt.Sprintf("%s.%d", spec.Name, rand.Uint64()), Kind: spec.Kind, TTL: spec.TTL, Target: spec.Target}
+				raw(t, url, func(ch *amqp.Channel) error {
+					_, err := ch.QueueDeclare(made.Name, true, false, false, false, args)
+					return err
+				})
+				t.Cleanup(func() { deleteQueue(t, url, made.Name) })
+				err := b.Declare(t.Context(), []queue.Spec{made})
+				if err == nil || !strings.Contains(err.Error(), made.Name) || !strings.Contains(err.Error(), "inequivalent arg 'x-") {
+					t.Errorf("%s without %s: %v", made.Name, argument, err)
+				}
+				if got := b.ReturnLimit(made.Name); got != 20 {
+					t.Errorf("%s is taken to bear %d returns", made.Name, got)
+				}
+			}
+		}
+	})
+}
+
+func mustArguments(t *testing.T, spec queue.Spec) map[string]any {
+	t.Helper()
+	args, err := Arguments(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return args
+}
+
+func TestWithoutTheRightToConfigureCheckingSaysAtEachStartThatArgumentsAreNotCompared(t *testing.T) {
+	onOwn(t, testbroker.RabbitOptions{}, func(t *testing.T, node *testbroker.Rabbit) {
+		n := newNames(t, "")
+		raw(t, node.URL, func(ch *amqp.Channel) error {
+			for _, spec := range n.specs() {
+				if _, err := ch.QueueDeclare(spec.Name, true, false, false, false, amqp.Table{"x-queue-type": "quorum"}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		node.Ctl("add_user", "worker", "secret")
+		node.Ctl("set_permissions", "worker", `^.*\.lease$`, `^amq\.default$`, ".*")
+		for _, start := range []string{"first", "second"} {
+			var log text
+			b, stop := run(t, Config{
+				URLs: []string{node.URL}, Username: "worker", Password: "secret", DeclareOnlyCheck: true,
+				Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			})
+			declare(t, b, n.specs())
+			for _, name := range []string{n.delay, n.instant, n.dead} {
+				if got := b.ReturnLimit(name); got != 20 {
+					t.Errorf("%s is taken to bear %d returns", name, got)
+				}
+				if said := log.String(); strings.Count(said, "could not be compared") != 1 || !strings.Contains(said, name) {
+					t.Errorf("the log of the %s start: %s", start, said)
+				}
+			}
+			stop()
+		}
+		node.Ctl("set_permissions", "worker", ".*", `^amq\.default$`, ".*")
+		b, _ := run(t, Config{URLs: []string{node.URL}, Username: "worker", Password: "secret", DeclareOnlyCheck: true})
+		if err := b.Declare(within(t, 30*time.Second), n.specs()); err == nil || !strings.Contains(err.Error(), "inequivalent arg") {
+			t.Errorf("with the right to configure: %v", err)
+		}
 	})
 }
 
@@ -89,7 +174,7 @@ func TestQueuesHaveTheArgumentsOfTheirLayoutAndNoOthers(t *testing.T) {
 		b, _ := run(t, Config{URLs: []string{url}})
 		declare(t, b, n.specs())
 		for _, spec := range n.specs() {
-			if got, err := arguments(spec); err != nil || !maps.Equal(got, want[spec.Name]) {
+			if got, err := Arguments(spec); err != nil || !maps.Equal(got, want[spec.Name]) {
 				t.Errorf("%s: %v, %v", spec.Name, got, err)
 			}
 			raw(t, url, func(ch *amqp.Channel) error { // the broker refuses this where it has others
@@ -141,7 +226,7 @@ func TestAQueueIsDeclaredAfterTheOneItPointsTo(t *testing.T) {
 
 func TestDeclareOfASpecThatCannotBeIsRefused(t *testing.T) {
 	for _, spec := range []queue.Spec{{Name: "q"}, {Name: "q", Kind: queue.Delay}, {Name: "q", Kind: queue.Instant}} {
-		if _, err := arguments(spec); err == nil || !strings.Contains(err.Error(), "q") {
+		if _, err := Arguments(spec); err == nil || !strings.Contains(err.Error(), "q") {
 			t.Errorf("%+v: %v", spec, err)
 		}
 	}

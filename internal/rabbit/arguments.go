@@ -1,0 +1,46 @@
+package rabbit
+
+import (
+	"fmt"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+const (
+	// returnLimit is how many returns of a message our queues bear.
+	returnLimit = 1_000_000
+	// defaultReturnLimit is RabbitMQ 4's for quorum queues that say nothing.
+	defaultReturnLimit = 20
+)
+
+// Arguments are layout 1 of the topology and never change: a queue that exists with others is refused.
+func Arguments(spec queue.Spec) (map[string]any, error) {
+	args := map[string]any{"x-queue-type": "quorum", "x-delivery-limit": int64(returnLimit)}
+	switch spec.Kind {
+	case queue.DeadSet:
+		args["x-single-active-consumer"] = true
+		return args, nil
+	case queue.Instant:
+	case queue.Delay:
+		args["x-message-ttl"] = spec.TTL.Milliseconds()
+	default:
+		return nil, fmt.Errorf("queue %s: unknown kind %d", spec.Name, spec.Kind)
+	}
+	if spec.Target == "" {
+		return nil, fmt.Errorf("queue %s: no target", spec.Name)
+	}
+	args["x-dead-letter-exchange"] = ""
+	args["x-dead-letter-routing-key"] = spec.Target
+	args["x-dead-letter-strategy"] = "at-least-once" // takes effect with reject-publish only
+	args["x-overflow"] = "reject-publish"
+	return args, nil
+}
+
+// ReturnLimit is how many returns of a message the queue bears for certain; see queue.Broker. Of a queue whose arguments were not compared it is
+// what RabbitMQ gives to those that say nothing.
+func (b *Broker) ReturnLimit(name string) int64 {
+	if b.topology.isCompared(name) {
+		return returnLimit
+	}
+	return defaultReturnLimit
+}
