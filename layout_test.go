@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/failpoint": {},
 	"internal/login":     {},
+	"internal/mutate":    {},
 	"internal/seats":     {},
 	"internal/solo":      {},
 	"internal/spelling":  {},
