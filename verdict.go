@@ -1,9 +1,6 @@
 package stepwell
 
-import (
-	"errors"
-	"fmt"
-)
+import "fmt"
 
 // Kind is what becomes of a message after its handler returned.
 type Kind int
@@ -51,7 +48,7 @@ type Verdict struct {
 	Kind Kind
 	// Reason says why, for Dead (one of the Reason constants) and Skipped (the handler's own words).
 	Reason string
-	// Err is what the handler returned inside the verdict; it may be nil.
+	// Err is what the handler returned, whole: with what was said around a verdict and beside it. Nil for Done alone.
 	Err error
 }
 
@@ -71,23 +68,90 @@ func (e *verdictError) Error() string {
 // Unwrap returns the error inside.
 func (e *verdictError) Unwrap() error { return e.Err }
 
-// DeadLetter says that no further try can help: the message goes to the dead set now, with err, which may be nil.
+// DeadLetter says that no further try can help: the message goes to the dead set now. err, which may be nil, says why;
+// errors around and beside it are told there, too.
 func DeadLetter(err error) error {
 	return &verdictError{Verdict{Kind: Dead, Reason: ReasonDeadLetter, Err: err}}
 }
 
-// Skip says that the message is to be dropped on purpose. It is counted apart, with no trace in any queue.
+// Skip says that the message is to be dropped on purpose. It is counted apart, with no trace in any queue; the reason is
+// shown by the log at level debug and by the span of the call. Beside an error that is no Skip it drops nothing: see
+// [VerdictOf].
 func Skip(reason string) error {
 	return &verdictError{Verdict{Kind: Skipped, Reason: reason}}
 }
 
-// VerdictOf tells what err means; middleware may ask it. The outermost verdict of a chain wins, nil is [Done], any other error is [Retry].
+// VerdictOf tells what err means; middleware may ask it. Nil is [Done], an error without a verdict is [Retry]. Along a
+// chain (Unwrap() error) the outermost verdict wins. Where errors are joined (Unwrap() []error), each branch has its own,
+// and Dead comes before Retry before Skipped: a message is dropped only where every branch says Skip, and a failure beside
+// one is a failure.
 func VerdictOf(err error) Verdict {
 	if err == nil {
 		return Verdict{Kind: Done}
 	}
-	if v, ok := errors.AsType[*verdictError](err); ok {
-		return Verdict{Kind: v.Kind, Reason: v.Reason, Err: v.Err}
+	left := maxErrors
+	v := Verdict{Kind: Retry}
+	if found := outermost(err, &left); found != nil {
+		v = *found
 	}
-	return Verdict{Kind: Retry, Err: err}
+	v.Err = err
+	return v
+}
+
+// maxErrors is how many errors of a tree are looked at: one that holds itself has no end. What is left then is a Retry.
+const maxErrors = 1 << 16
+
+// outermost finds the verdict of a tree of errors; nil: it has none, or a failure beside it comes first.
+func outermost(err error, left *int) *Verdict {
+	for ; *left > 0; *left-- {
+		if v := verdictIn(err); v != nil {
+			return v
+		}
+		switch wrapper := err.(type) { //nolint:errorlint // this is what walks the tree
+		case interface{ Unwrap() []error }:
+			return worst(wrapper.Unwrap(), left)
+		case interface{ Unwrap() error }:
+			if err = wrapper.Unwrap(); err == nil {
+				return nil
+			}
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// verdictIn is the verdict that err is, or says it is, not one that it wraps.
+func verdictIn(err error) *Verdict {
+	v, ok := err.(*verdictError) //nolint:errorlint // see outermost
+	if as, is := err.(interface{ As(any) bool }); !ok && is {
+		ok = as.As(&v)
+	}
+	if !ok || v == nil {
+		return nil
+	}
+	return &v.Verdict
+}
+
+// worst is the verdict of errors that were joined: the first Dead of its branches, else none where one has none, else Skipped.
+func worst(branches []error, left *int) (of *Verdict) {
+	failed := false
+	for _, branch := range branches {
+		if branch == nil {
+			continue
+		}
+		*left--
+		switch v := outermost(branch, left); {
+		case v == nil:
+			failed = true
+		case v.Kind == Dead:
+			return v
+		case of == nil:
+			of = v
+		}
+	}
+	if failed {
+		return nil
+	}
+	return of
 }

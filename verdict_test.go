@@ -3,8 +3,11 @@ package stepwell_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/stepwell/stepwell"
 )
@@ -12,29 +15,103 @@ import (
 var errCard = errors.New("no such card")
 
 func TestAVerdictIsFoundThroughAnyWrapping(t *testing.T) {
+	dead, skip := stepwell.DeadLetter(errCard), stepwell.Skip("a test order")
 	tests := []struct {
 		name   string
 		err    error
 		kind   stepwell.Kind
 		reason string
-		inside error
 	}{
-		{"nil is done", nil, stepwell.Done, "", nil},
-		{"any error is a retry", errCard, stepwell.Retry, "", errCard},
-		{"a dead letter", stepwell.DeadLetter(errCard), stepwell.Dead, stepwell.ReasonDeadLetter, errCard},
-		{"a dead letter around nil", stepwell.DeadLetter(nil), stepwell.Dead, stepwell.ReasonDeadLetter, nil},
-		{"a skip", stepwell.Skip("a test order"), stepwell.Skipped, "a test order", nil},
-		{"wrapped", fmt.Errorf("charge: %w", stepwell.DeadLetter(errCard)), stepwell.Dead, stepwell.ReasonDeadLetter, errCard},
-		{"joined", errors.Join(errors.New("audit"), stepwell.Skip("a test order")), stepwell.Skipped, "a test order", nil},
+		{"nil is done", nil, stepwell.Done, ""},
+		{"any error is a retry", errCard, stepwell.Retry, ""},
+		{"a dead letter", dead, stepwell.Dead, stepwell.ReasonDeadLetter},
+		{"a dead letter around nil", stepwell.DeadLetter(nil), stepwell.Dead, stepwell.ReasonDeadLetter},
+		{"a skip", skip, stepwell.Skipped, "a test order"},
+		{"wrapped", fmt.Errorf("charge: %w", dead), stepwell.Dead, stepwell.ReasonDeadLetter},
+		{"a dead letter beside a failure", errors.Join(errors.New("audit"), dead), stepwell.Dead, stepwell.ReasonDeadLetter},
+		{"a dead letter beside a skip", errors.Join(skip, dead), stepwell.Dead, stepwell.ReasonDeadLetter},
+		{"a failure beside a skip is a failure", errors.Join(errors.New("audit"), skip), stepwell.Retry, ""},
+		{"wherever it stands", fmt.Errorf("%w, %w", skip, fmt.Errorf("audit: %w", errCard)), stepwell.Retry, ""},
+		{"a skip beside nothing but skips", errors.Join(skip, errors.Join(nil, stepwell.Skip("two"))), stepwell.Skipped, "a test order"},
+		{"a dead letter around a skip and a failure", stepwell.DeadLetter(errors.Join(skip, errCard)), stepwell.Dead, stepwell.ReasonDeadLetter},
+		{"said by an As method", says{dead}, stepwell.Dead, stepwell.ReasonDeadLetter},
+		{"joined with nothing", joined{}, stepwell.Retry, ""},
+		{"joined with itself, without end", endless{}, stepwell.Retry, ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			v := stepwell.VerdictOf(test.err)
-			if v.Kind != test.kind || v.Reason != test.reason || v.Err != test.inside {
+			if v.Kind != test.kind || v.Reason != test.reason || test.err == nil != (v.Err == nil) {
 				t.Errorf("verdict %+v", v)
 			}
 		})
 	}
+}
+
+type joined []error
+
+func (joined) Error() string     { return "joined" }
+func (j joined) Unwrap() []error { return j }
+
+type says struct{ error }
+
+func (s says) As(target any) bool { return errors.As(s.error, target) }
+
+type endless struct{}
+
+func (endless) Error() string     { return "endless" }
+func (e endless) Unwrap() []error { return []error{e, e} }
+
+func TestAVerdictKeepsAllThatWasSaidAroundIt(t *testing.T) {
+	for want, err := range map[string]error{
+		"outer: no such card":  fmt.Errorf("outer: %w", stepwell.DeadLetter(errCard)),
+		"outer: dead letter":   fmt.Errorf("outer: %w", stepwell.DeadLetter(nil)),
+		"no such card\nwhy":    errors.Join(errCard, stepwell.DeadLetter(errors.New("why"))),
+		"outer: skipped: test": fmt.Errorf("outer: %w", stepwell.Skip("test")),
+	} {
+		if got := stepwell.VerdictOf(err).Err; got == nil || got.Error() != want {
+			t.Errorf("error %q, want %q", got, want)
+		}
+	}
+}
+
+// In any tree of errors: what is dropped has no failure in it that no verdict covers, and what is tried again has no dead letter.
+func TestOfATreeOfErrorsDeadComesBeforeRetryBeforeSkip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		err, want := drawTree(t, 4)
+		if v := stepwell.VerdictOf(err); v.Kind != want || v.Err != err {
+			t.Fatalf("%v is %v, want %v", err, v.Kind, want)
+		}
+	})
+}
+
+// drawTree draws an error and says what it means.
+func drawTree(t *rapid.T, depth int) (err error, kind stepwell.Kind) {
+	shape := rapid.IntRange(0, 2).Draw(t, "leaf")
+	if depth > 0 {
+		shape = rapid.IntRange(0, 5).Draw(t, "shape")
+	}
+	switch shape {
+	case 0:
+		return errCard, stepwell.Retry
+	case 1:
+		return stepwell.Skip("a test"), stepwell.Skipped
+	case 2:
+		return stepwell.DeadLetter(nil), stepwell.Dead
+	case 3:
+		inner, kind := drawTree(t, depth-1)
+		return fmt.Errorf("around: %w", inner), kind
+	case 4:
+		inner, _ := drawTree(t, depth-1)
+		return stepwell.DeadLetter(inner), stepwell.Dead
+	}
+	order := []stepwell.Kind{stepwell.Skipped, stepwell.Retry, stepwell.Dead} // the later one wins
+	all, worst := []error{}, 0
+	for range rapid.IntRange(1, 3).Draw(t, "branches") {
+		branch, of := drawTree(t, depth-1)
+		all, worst = append(all, branch), max(worst, slices.Index(order, of))
+	}
+	return errors.Join(all...), order[worst]
 }
 
 func TestTheOutermostVerdictWins(t *testing.T) {

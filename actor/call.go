@@ -3,13 +3,10 @@ package actor
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/telemetry"
-	"github.com/stepwell/stepwell/retry"
 )
 
 // caller calls one stream's handler.
@@ -25,8 +22,10 @@ var errNoVerdict = errors.New("the handler was cancelled")
 
 // answer is what came of a call that did not end with Done.
 type answer struct {
-	stepwell.Verdict
-	trace telemetry.TraceContext // of the call
+	kind    stepwell.Kind
+	reason  string
+	failure *failure
+	trace   telemetry.TraceContext // of the call
 }
 
 // call runs the handler once. No answer means Done. The error is errNoVerdict when ctx ended before the handler was done, else nil; that the work is
@@ -34,15 +33,13 @@ type answer struct {
 func (c *caller) call(ctx context.Context, m *stepwell.Message, first telemetry.TraceContext, t timing) (a *answer, err error) {
 	handling := ctx
 	if c.telemetry.Tracing() {
-		var end func(error)
+		var end func(telemetry.Ended)
 		handling, end = c.telemetry.Process(ctx, m, first)
 		defer func() {
-			if a == nil {
-				end(nil)
-				return
+			if a != nil {
+				a.trace = c.telemetry.Trace(handling)
 			}
-			a.trace = c.telemetry.Trace(handling)
-			end(a.Err)
+			end(a.ended())
 		}()
 	}
 	var cc *callContext
@@ -61,12 +58,12 @@ func (c *caller) call(ctx context.Context, m *stepwell.Message, first telemetry.
 	defer func() {
 		kind := stepwell.Done
 		if p := recover(); p != nil {
-			a = &answer{Verdict: stepwell.Verdict{Kind: stepwell.Retry, Err: &panicError{value: p, stack: debug.Stack()}}}
+			a = panicked(p)
 		} else if !returned { // the goroutine ends: who owns it does the rest
-			a = &answer{Verdict: stepwell.Verdict{Kind: stepwell.Retry, Err: retry.ErrGoexit}}
+			a = escapedCall()
 		}
 		if a != nil {
-			kind = a.Kind
+			kind = a.kind
 		}
 		if t.lane == nil {
 			cc.end()
@@ -84,17 +81,8 @@ func (c *caller) call(ctx context.Context, m *stepwell.Message, first telemetry.
 		}
 	}()
 	if failed := c.handler(cc, m); failed != nil {
-		a = &answer{Verdict: stepwell.VerdictOf(failed)} // here, where a panic is caught: an error may have an Unwrap that panics
+		a = judge(failed) // here, where a panic is caught: the error's methods are the user's
 	}
 	returned = true
 	return a, nil
 }
-
-// panicError is a handler's panic: an ordinary failure that keeps its stack. It does not unwrap: a verdict that was
-// thrown and not returned counts as a failure like any other panic.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }

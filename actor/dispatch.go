@@ -143,7 +143,7 @@ func run[T ticket](ctx context.Context, d *dispatch, m *stepwell.Message, t T, a
 	case a == nil:
 		return settled
 	}
-	switch a.Kind {
+	switch a.kind {
 	case stepwell.Skipped:
 		return settled
 	case stepwell.Retry, stepwell.Dead:
@@ -153,18 +153,18 @@ func run[T ticket](ctx context.Context, d *dispatch, m *stepwell.Message, t T, a
 		park(came, a, t)
 		return pending
 	default:
-		panic(fmt.Sprintf("a verdict of unknown kind %v", a.Kind))
+		panic(fmt.Sprintf("a verdict of unknown kind %v", a.kind))
 	}
 }
 
 // park is a function of its own so that m moves to the heap for failures only.
 func park[T ticket](m stepwell.Message, a *answer, t T) {
-	f := retry.Failure{Err: a.Err, At: time.Now(), TraceParent: a.trace.Parent, TraceState: a.trace.State}
-	if a.Kind == stepwell.Dead {
-		f.Reason = a.Reason
+	f := retry.Failure{
+		Err: a.failure, ErrorType: a.failure.kind, Stack: a.failure.stack, At: time.Now(),
+		TraceParent: a.trace.Parent, TraceState: a.trace.State,
 	}
-	if p, ok := errors.AsType[*panicError](a.Err); ok {
-		f.Stack = string(p.stack)
+	if a.kind == stepwell.Dead {
+		f.Reason = a.reason
 	}
 	t.fail(&m, f)
 }
@@ -195,7 +195,7 @@ func until[T ticket](ctx context.Context, d *dispatch, came stepwell.Message, t 
 		if err != nil {
 			return abandoned
 		}
-		if a == nil || a.Kind == stepwell.Skipped {
+		if a == nil || a.kind == stepwell.Skipped {
 			return settled
 		}
 	}

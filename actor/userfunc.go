@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/stepwell/stepwell/config"
@@ -47,7 +48,7 @@ func (a *Actor) startFunction(ctx context.Context, parts *stack) error {
 	go func() { // left behind if the function never returns
 		err := retry.ErrGoexit
 		defer func() { returned <- err }()
-		err = a.app.Start(ctx, &Env{Config: a.cfg, Logger: a.log})
+		err = caught(func() error { return a.app.Start(ctx, &Env{Config: a.cfg, Logger: a.log}) })
 	}()
 	var failed error
 	select {
@@ -68,6 +69,18 @@ func (a *Actor) startFunction(ctx context.Context, parts *stack) error {
 	}
 }
 
+// caught calls a function of the user's, whose panic is its error: the rest of the actor is to stop in order. So is that of its error's methods.
+func caught(function func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	err = function()
+	_ = errors.Is(err, context.Canceled) // whoever asks later would meet the panic of its methods
+	return err
+}
+
 func inStart(err error) error {
 	if err != nil {
 		return fmt.Errorf("start function: %w", err)
@@ -84,7 +97,7 @@ func (a *Actor) stopFunction(ctx context.Context) error {
 	}
 	budget, cancel := context.WithDeadline(context.WithoutCancel(ctx), a.over.Add(-a.closing()))
 	defer cancel()
-	if err := a.app.Stop(budget); err != nil {
+	if err := caught(func() error { return a.app.Stop(budget) }); err != nil {
 		return fmt.Errorf("stop function: %w", err)
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -19,6 +18,8 @@ import (
 type Failure struct {
 	// Err is what the handler said; it may be nil.
 	Err error
+	// ErrorType names its type. Empty: the Go type.
+	ErrorType string
 	// Reason is empty for an ordinary failure, which is tried again while tries are left. Any other sends the message to the dead
 	// set now: one of stepwell's Reason constants.
 	Reason string
@@ -98,7 +99,7 @@ func (p *parcel) fail(f Failure, t Topology) {
 	e := p.envelope
 	e.Failure = envelope.Failure{Reason: f.Reason, Stack: f.Stack, At: f.At}
 	if f.Err != nil {
-		e.Failure.Error, e.Failure.ErrorType = fmt.Sprint(f.Err), errorType(f.Err) // Sprint survives an Error method that panics
+		e.Failure.Error, e.Failure.ErrorType = fmt.Sprint(f.Err), cmp.Or(f.ErrorType, fmt.Sprintf("%T", f.Err)) // Sprint survives an Error method that panics
 	}
 	e.AttemptsTotal++
 	e.Of = 1 + len(t.budget)
@@ -132,19 +133,4 @@ func (p *parcel) shrink(t Topology) bool {
 		e.Compressed = true
 	}
 	return true
-}
-
-// errorType is the type of the error that package fmt may have wrapped.
-func errorType(err error) string {
-	for {
-		name := fmt.Sprintf("%T", err)
-		inner := error(nil)
-		if strings.HasPrefix(name, "*fmt.") {
-			inner = errors.Unwrap(err)
-		}
-		if inner == nil {
-			return name
-		}
-		err = inner
-	}
 }

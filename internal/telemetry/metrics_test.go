@@ -173,7 +173,7 @@ func TestNoTelemetryMeasuresNothingAndBreaksNothing(t *testing.T) {
 	var none *telemetry.Telemetry
 	day(t, none)
 	ctx, end := none.Stream("orders").Process(t.Context(), &stepwell.Message{}, telemetry.TraceContext{})
-	end(nil)
+	end(telemetry.Ended{})
 	if ctx != t.Context() || none.Stream("orders").Trace(ctx) != (telemetry.TraceContext{}) || none.Handler() != nil {
 		t.Error("nothing made something")
 	}
@@ -189,7 +189,7 @@ func TestACallAllocatesNothing(t *testing.T) {
 	allocs := testing.AllocsPerRun(1000, func() {
 		handling, end := s.Process(ctx, m, telemetry.TraceContext{})
 		s.Handled(handling, 3, time.Millisecond, stepwell.Done)
-		end(nil)
+		end(telemetry.Ended{})
 	})
 	if allocs != 0 {
 		t.Errorf("%.1f allocations a call", allocs)

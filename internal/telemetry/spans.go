@@ -23,9 +23,9 @@ func (s *Stream) Tracing() bool { return s != nil && s.tracer != nil }
 
 // Process begins the span of a handler call and returns what ends it. The span is linked to the record's creation context, and to the first
 // try's where there was one: a trace of its own for each try, so that none lasts for hours.
-func (s *Stream) Process(ctx context.Context, m *stepwell.Message, first TraceContext) (context.Context, func(error)) {
+func (s *Stream) Process(ctx context.Context, m *stepwell.Message, first TraceContext) (context.Context, func(Ended)) {
 	if !s.Tracing() {
-		return ctx, func(error) {}
+		return ctx, func(Ended) {}
 	}
 	ctx, span := s.tracer.Start(ctx, "process "+s.id, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithLinks(links(m, first)...),
@@ -40,7 +40,34 @@ func (s *Stream) Process(ctx context.Context, m *stepwell.Message, first TraceCo
 			attribute.Int("stepwell.attempt", m.Attempt),
 			attribute.Int("stepwell.replays", m.Replays),
 		))
-	return ctx, func(err error) { end(span, err) }
+	return ctx, func(e Ended) { e.end(span) }
+}
+
+// Ended says how a call ended, in words that were made where panics are caught. Zero: it is done.
+type Ended struct {
+	// Error and ErrorType are those of a failure.
+	Error, ErrorType string
+	Failed           bool
+	// Skipped is why the message was skipped.
+	Skipped string
+}
+
+func (e Ended) end(span trace.Span) {
+	switch {
+	case e.Failed:
+		span.SetAttributes(errorType(e.ErrorType))
+		span.SetStatus(codes.Error, e.Error)
+	case e.Skipped != "":
+		span.SetAttributes(attribute.String("stepwell.skip_reason", e.Skipped))
+	}
+	span.End()
+}
+
+func errorType(of string) attribute.KeyValue {
+	if of == "" {
+		return semconv.ErrorTypeOther
+	}
+	return semconv.ErrorTypeKey.String(of)
 }
 
 // Publish begins the parking of a failed message, a child of the try that failed, and returns what ends it.
@@ -63,17 +90,14 @@ func (s *Stream) Publish(id, traceParent, traceState string) func(error) {
 			outcome = s.refused
 		}
 		s.i.operation.Record(context.Background(), time.Since(began).Seconds(), outcome...)
-		if span != nil {
-			end(span, err)
+		switch {
+		case span == nil:
+		case err == nil:
+			span.End()
+		default:
+			Ended{Failed: true, Error: fmt.Sprint(err)}.end(span) // Sprint survives an Error method that panics
 		}
 	}
-}
-
-func end(span trace.Span, err error) {
-	if err != nil {
-		span.SetStatus(codes.Error, fmt.Sprint(err)) // Sprint survives an Error method that panics
-	}
-	span.End()
 }
 
 func links(m *stepwell.Message, first TraceContext) []trace.Link {

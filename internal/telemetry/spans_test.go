@@ -2,11 +2,12 @@ package telemetry_test
 
 import (
 	"bytes"
-	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -37,8 +38,8 @@ func TestATryIsATraceOfItsOwnLinkedToTheRecordsAndTheFirstTrys(t *testing.T) {
 	}
 	outer, endOuter := s.Process(t.Context(), m, telemetry.TraceContext{})
 	_, end := s.Process(outer, m, telemetry.TraceContext{Parent: firstly})
-	end(errors.New("the bank is away"))
-	endOuter(nil)
+	end(telemetry.Ended{Failed: true, Error: "the bank is away", ErrorType: "*bank.Error"})
+	endOuter(telemetry.Ended{})
 	spans := exporter.GetSpans()
 	again, first := spans[0], spans[1]
 	if again.Name != "process orders" || again.SpanKind != trace.SpanKindConsumer || again.Parent.IsValid() || again.SpanContext.TraceID() == first.SpanContext.TraceID() {
@@ -61,11 +62,21 @@ func TestATryIsATraceOfItsOwnLinkedToTheRecordsAndTheFirstTrys(t *testing.T) {
 	for key, want := range map[string]string{
 		"messaging.system": "kafka", "messaging.operation.name": "process", "messaging.operation.type": "process",
 		"messaging.destination.name": "orders.v1", "messaging.destination.partition.id": "3", "messaging.kafka.offset": "7",
-		"messaging.message.id": "orders.v1:3:7", "stepwell.attempt": "2",
+		"messaging.message.id": "orders.v1:3:7", "stepwell.attempt": "2", "error.type": "*bank.Error",
 	} {
 		if found[key] != want {
 			t.Errorf("%s is %q, want %q", key, found[key], want)
 		}
+	}
+}
+
+func TestTheSpanOfASkippedMessageSaysWhy(t *testing.T) {
+	s, exporter := traced(t)
+	_, end := s.Process(t.Context(), &stepwell.Message{}, telemetry.TraceContext{})
+	end(telemetry.Ended{Skipped: "a test order"})
+	span := exporter.GetSpans()[0]
+	if span.Status.Code != codes.Unset || !slices.Contains(span.Attributes, attribute.String("stepwell.skip_reason", "a test order")) {
+		t.Errorf("status %v, attributes %v", span.Status, span.Attributes)
 	}
 }
 
@@ -74,7 +85,7 @@ func TestForeignTraceHeadersThatMakeNoSenseAreNoLinks(t *testing.T) {
 		s, exporter := traced(t)
 		m := &stepwell.Message{Headers: []stepwell.Header{{Key: "traceparent", Value: []byte(value)}}}
 		_, end := s.Process(t.Context(), m, telemetry.TraceContext{Parent: value, State: value})
-		end(nil)
+		end(telemetry.Ended{})
 		if links := exporter.GetSpans()[0].Links; len(links) != 0 {
 			t.Errorf("%d links for %.40q", len(links), value)
 		}
@@ -85,7 +96,7 @@ func TestParkingIsAChildOfTheTryThatFailed(t *testing.T) {
 	s, exporter := traced(t)
 	ctx, end := s.Process(t.Context(), &stepwell.Message{}, telemetry.TraceContext{})
 	try := s.Trace(ctx)
-	end(nil)
+	end(telemetry.Ended{})
 	s.Publish("orders.v1:0:7", try.Parent, try.State)(mute{})
 	spans := exporter.GetSpans()
 	if got := spans[1]; got.Name != "send orders" || got.SpanKind != trace.SpanKindProducer || got.Parent.SpanID() != spans[0].SpanContext.SpanID() || got.Status.Code != codes.Error {
@@ -101,7 +112,7 @@ func (mute) Error() string { panic("no words") }
 func TestLogsWithinASpanNameIt(t *testing.T) {
 	s, _ := traced(t)
 	ctx, end := s.Process(t.Context(), &stepwell.Message{}, telemetry.TraceContext{})
-	defer end(nil)
+	defer end(telemetry.Ended{})
 	of := trace.SpanContextFromContext(ctx)
 	ids := " trace_id=" + of.TraceID().String() + " span_id=" + of.SpanID().String()
 	tests := []struct {
