@@ -78,7 +78,7 @@ func TestAVerdictKeepsAllThatWasSaidAroundIt(t *testing.T) {
 // In any tree of errors: what is dropped has no failure in it that no verdict covers, and what is tried again has no dead letter.
 func TestOfATreeOfErrorsDeadComesBeforeRetryBeforeSkip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		err, want := drawTree(t, 4)
+		want, err := drawTree(t, 4)
 		if v := stepwell.VerdictOf(err); v.Kind != want || v.Err != err {
 			t.Fatalf("%v is %v, want %v", err, v.Kind, want)
 		}
@@ -86,32 +86,32 @@ func TestOfATreeOfErrorsDeadComesBeforeRetryBeforeSkip(t *testing.T) {
 }
 
 // drawTree draws an error and says what it means.
-func drawTree(t *rapid.T, depth int) (err error, kind stepwell.Kind) {
+func drawTree(t *rapid.T, depth int) (kind stepwell.Kind, err error) {
 	shape := rapid.IntRange(0, 2).Draw(t, "leaf")
 	if depth > 0 {
 		shape = rapid.IntRange(0, 5).Draw(t, "shape")
 	}
 	switch shape {
 	case 0:
-		return errCard, stepwell.Retry
+		return stepwell.Retry, errCard
 	case 1:
-		return stepwell.Skip("a test"), stepwell.Skipped
+		return stepwell.Skipped, stepwell.Skip("a test")
 	case 2:
-		return stepwell.DeadLetter(nil), stepwell.Dead
+		return stepwell.Dead, stepwell.DeadLetter(nil)
 	case 3:
-		inner, kind := drawTree(t, depth-1)
-		return fmt.Errorf("around: %w", inner), kind
+		kind, inner := drawTree(t, depth-1)
+		return kind, fmt.Errorf("around: %w", inner)
 	case 4:
-		inner, _ := drawTree(t, depth-1)
-		return stepwell.DeadLetter(inner), stepwell.Dead
+		_, inner := drawTree(t, depth-1)
+		return stepwell.Dead, stepwell.DeadLetter(inner)
 	}
 	order := []stepwell.Kind{stepwell.Skipped, stepwell.Retry, stepwell.Dead} // the later one wins
 	all, worst := []error{}, 0
 	for range rapid.IntRange(1, 3).Draw(t, "branches") {
-		branch, of := drawTree(t, depth-1)
+		of, branch := drawTree(t, depth-1)
 		all, worst = append(all, branch), max(worst, slices.Index(order, of))
 	}
-	return errors.Join(all...), order[worst]
+	return order[worst], errors.Join(all...)
 }
 
 func TestTheOutermostVerdictWins(t *testing.T) {

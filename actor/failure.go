@@ -72,7 +72,7 @@ func cut(s string, most int) string {
 // errorType is what an error calls its type, else its Go type.
 func errorType(err error) string {
 	for {
-		if says, ok := err.(interface{ ErrorType() string }); ok { //nolint:errorlint // each error of the chain is looked at
+		if says, ok := err.(interface{ ErrorType() string }); ok {
 			if of := says.ErrorType(); of != "" {
 				return of
 			}
