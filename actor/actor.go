@@ -159,8 +159,16 @@ func (a *Actor) runStreams(ctx context.Context) error {
 		a.watchProgress(stop)
 		return nil
 	})
+	g.Go(func() error {
+		a.tellFailures(stop)
+		return nil
+	})
 	for _, s := range a.streams {
 		g.Go(func() error { return s.run(stop, work) })
 	}
-	return g.Wait()
+	err := g.Wait()
+	for _, s := range a.streams {
+		s.dispatch.failures.tell(time.Time{})
+	}
+	return err
 }

@@ -15,6 +15,7 @@ type caller struct {
 	timeout   time.Duration
 	telemetry *telemetry.Stream
 	calls     *calls
+	failures  *failureLog
 }
 
 // errNoVerdict is the answer of a handler whose context we cancelled: whatever it returned says nothing about the message.
@@ -75,8 +76,10 @@ func (c *caller) call(ctx context.Context, m *stepwell.Message, first telemetry.
 		case a != nil && ctx.Err() != nil:
 			err = errNoVerdict
 		case t.lane != nil:
+			c.failures.tried(handling, m, a)
 			t.lane.leave(kind)
 		default:
+			c.failures.tried(handling, m, a)
 			c.telemetry.Handled(handling, slot, time.Duration(c.calls.now()-began), kind)
 		}
 	}()

@@ -60,8 +60,8 @@ func (d *dispatch) condemn() streams.Handle {
 			return streams.Pending
 		}
 	case d.inPlace.drop:
-		return func(context.Context, *stepwell.Message, streams.Ticket) streams.Outcome {
-			d.telemetry.Dropped()
+		return func(_ context.Context, m *stepwell.Message, _ streams.Ticket) streams.Outcome {
+			d.drop(m, &answer{reason: stepwell.ReasonCrashLoop, failure: &failure{text: errCrashLoop.Error()}})
 			return streams.Settled
 		}
 	}
@@ -76,7 +76,7 @@ func (d *dispatch) escaped(ctx context.Context, m *stepwell.Message, t streams.T
 	case d.retrier == nil:
 		came := *m
 		m.Attempt++ // should the next try end its goroutine too
-		return streams.Outcome(until(ctx, d, came, firstTry{t, nil}))
+		return streams.Outcome(until(ctx, d, came, escapedCall(), firstTry{t, nil}))
 	}
 	firstTry{t, d.retrier}.fail(m, retry.Failure{Err: retry.ErrGoexit})
 	return streams.Pending
@@ -148,7 +148,7 @@ func run[T ticket](ctx context.Context, d *dispatch, m *stepwell.Message, t T, a
 		return settled
 	case stepwell.Retry, stepwell.Dead:
 		if d.retrier == nil {
-			return until(ctx, d, came, t)
+			return until(ctx, d, came, a, t)
 		}
 		park(came, a, t)
 		return pending
@@ -177,28 +177,38 @@ type inPlace struct {
 	longest time.Duration
 }
 
-func until[T ticket](ctx context.Context, d *dispatch, came stepwell.Message, t T) outcome {
+func until[T ticket](ctx context.Context, d *dispatch, came stepwell.Message, a *answer, t T) outcome {
 	p := d.inPlace
+	if p.drop {
+		d.drop(&came, a)
+		return settled
+	}
 	kept := came.Clone()
 	kept.FirstFailed = time.Now()
 	for pause := p.pause; ; pause = min(2*pause, p.longest) {
-		if p.drop {
-			d.telemetry.Dropped()
-			return settled
-		}
 		if !t.rest(ctx, pause/2+rand.N(pause/2+1), kept) {
 			return abandoned
 		}
 		kept.Attempt++
 		m := *kept
-		a, err := d.call(ctx, &m, telemetry.TraceContext{}, timing{})
-		if err != nil {
+		var err error
+		if a, err = d.call(ctx, &m, telemetry.TraceContext{}, timing{}); err != nil {
 			return abandoned
 		}
 		if a == nil || a.kind == stepwell.Skipped {
 			return settled
 		}
 	}
+}
+
+// drop counts and tells a message that is gone.
+func (d *dispatch) drop(m *stepwell.Message, a *answer) {
+	d.telemetry.Dropped()
+	reason := a.reason
+	if a.kind == stepwell.Retry {
+		reason = stepwell.ReasonExhausted
+	}
+	d.failures.dropped(event{m.ID, m.Attempt, reason, a.failure.text, a.failure.kind, a.failure.stack, a.trace})
 }
 
 // sleep reports whether it slept the whole time.

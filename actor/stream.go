@@ -53,6 +53,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 			timeout:   cfg.HandlerTimeout,
 			telemetry: t,
 			calls:     newCalls(cfg.Concurrency),
+			failures:  newFailureLog(st.log, a.cfg.Log, cfg),
 		},
 		inPlace: inPlace{drop: cfg.OnFailure == "drop", pause: cfg.Retry.Delay, longest: max(cfg.Retry.Delay, 30*time.Second)},
 	}
@@ -67,7 +68,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 		Workers: cfg.Concurrency, Seats: st.seats.Retry(), Prefetch: cfg.Retry.Prefetch,
 		CrashLimit: *cfg.CrashLimit, Room: &a.room,
 		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: a.cfg.RabbitMQ.ConsumerTimeout,
-		Telemetry: t, Logger: st.log,
+		Died: st.dispatch.failures.died, Telemetry: t, Logger: st.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: %w", id, err)
@@ -128,7 +129,7 @@ func (s *stream) run(stop, work context.Context) error {
 	if !s.declare(stop) {
 		return nil
 	}
-	s.log.Info("retries", "waits", s.retrier.Topology().Waits())
+	s.log.Info("failed messages are tried again", "waits", s.retrier.Topology().Waits())
 	s.trouble.Store(nil)
 	g, stop := errgroup.WithContext(stop)
 	g.Go(func() error { return s.retrier.Run(stop, work, s.dispatch.again) })

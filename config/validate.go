@@ -80,6 +80,7 @@ func (l *loader) validate() {
 	l.check(c.DeadSet.WalkBytes > 0, "dead_set.walk_bytes", "must be above 0")
 	l.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	l.oneOf("log.format", c.Log.Format, "text", "json")
+	l.oneOf("log.errors", c.Log.Errors, "text", "type")
 	l.check(c.Shutdown.Timeout > 0, "shutdown.timeout", "must be above 0")
 	l.check(c.Telemetry.DepthInterval > 0, "telemetry.depth_interval", "must be above 0")
 	l.durations(fields(reflect.ValueOf(c).Elem(), ""))

@@ -46,10 +46,24 @@ type Config struct {
 	CrashLimit int
 	// Room is where calls are made. Who shares one can have it alone. Nil: nobody shares it.
 	Room *solo.Room
+	// Died is told of each message that is in the dead set now. Nil: nobody is. It must not wait.
+	Died func(Death)
 	// Telemetry counts what happens. Nil: nobody does.
 	Telemetry Telemetry
 	// Logger receives what no caller can be told. Nil: slog's default.
 	Logger *slog.Logger
+}
+
+// Death is why a message is in the dead set.
+type Death struct {
+	// ID is the message's, or the delivery's where the message cannot be read.
+	ID       string
+	Reason   string
+	Attempts int // 0: not known
+	// Error, ErrorType and Stack are those of its last try.
+	Error, ErrorType, Stack string
+	// TraceParent and TraceState are the W3C trace context of that try.
+	TraceParent, TraceState string
 }
 
 // Seats are shared by retries and others who call the same handler.
@@ -117,6 +131,9 @@ func New(cfg Config) (*Retrier, error) {
 	cfg.Room = cmp.Or(cfg.Room, &solo.Room{})
 	if cfg.Telemetry == nil {
 		cfg.Telemetry = uncounted{}
+	}
+	if cfg.Died == nil {
+		cfg.Died = func(Death) {}
 	}
 	topology, err := NewTopology(cfg.App, cfg.Stream, cfg.Delays, cmp.Or(cfg.DelayQueues, 1))
 	if cfg.HandlerTimeout > cfg.ConsumerTimeout/2 {

@@ -95,7 +95,7 @@ func TestWhatSendsAMessageToTheDeadSetAtOnce(t *testing.T) {
 	}{
 		{"no retries", nil, retry.Failure{Err: errAway}, stepwell.ReasonExhausted},
 		{"the handler said so", retry.Linear(s, 0, 3), retry.Failure{Err: errAway, Reason: stepwell.ReasonDeadLetter}, stepwell.ReasonDeadLetter},
-		{"it could not be decoded", retry.Linear(s, 0, 3), retry.Failure{Err: fmt.Errorf("decode: %w", errAway), Reason: stepwell.ReasonDecode}, stepwell.ReasonDecode},
+		{"it could not be decoded", retry.Linear(s, 0, 3), retry.Failure{Err: fmt.Errorf("decode: %w", errAway), ErrorType: "*errors.errorString", Reason: stepwell.ReasonDecode}, stepwell.ReasonDecode},
 		{"without an error", retry.Linear(s, 0, 3), retry.Failure{Reason: stepwell.ReasonDeadLetter}, stepwell.ReasonDeadLetter},
 	}
 	for _, test := range tests {

@@ -78,11 +78,20 @@ func (r *Retrier) post(ctx context.Context, p *parcel, done func(error)) {
 }
 
 func (r *Retrier) count(p *parcel) {
-	if p.dead() {
-		r.cfg.Telemetry.Died(p.envelope.Failure.Reason)
+	if !p.dead() {
+		r.cfg.Telemetry.Retried(p.envelope.Message.Attempt)
 		return
 	}
-	r.cfg.Telemetry.Retried(p.envelope.Message.Attempt)
+	of := p.envelope.Failure
+	r.died(Death{
+		ID: p.envelope.Message.ID, Reason: of.Reason, Attempts: p.made, Error: of.Error, ErrorType: of.ErrorType, Stack: of.Stack,
+		TraceParent: p.traceParent, TraceState: p.traceState,
+	})
+}
+
+func (r *Retrier) died(d Death) {
+	r.cfg.Telemetry.Died(d.Reason)
+	r.cfg.Died(d)
 }
 
 // parcel is an envelope on its way to a queue.
@@ -90,6 +99,8 @@ type parcel struct {
 	envelope *envelope.Envelope
 	made     int // the attempt that failed
 	queue    string
+	// traceParent and traceState are of that attempt.
+	traceParent, traceState string
 }
 
 func (p *parcel) dead() bool { return !p.envelope.DiedAt.IsZero() }
@@ -97,6 +108,7 @@ func (p *parcel) dead() bool { return !p.envelope.DiedAt.IsZero() }
 // fail writes the failure down and decides where the message goes.
 func (p *parcel) fail(f Failure, t Topology) {
 	e := p.envelope
+	p.traceParent, p.traceState = f.TraceParent, f.TraceState
 	e.Failure = envelope.Failure{Reason: f.Reason, Stack: f.Stack, At: f.At}
 	if f.Err != nil {
 		e.Failure.Error, e.Failure.ErrorType = fmt.Sprint(f.Err), cmp.Or(f.ErrorType, fmt.Sprintf("%T", f.Err)) // Sprint survives an Error method that panics

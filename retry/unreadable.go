@@ -41,8 +41,7 @@ func (r *Retrier) unreadable(stop, work context.Context, d queue.Delivery, probl
 // buried is called when an undecodable message is in the dead set, or could not be put there.
 func (r *Retrier) buried(stop, work context.Context, d queue.Delivery, problem, err error) {
 	if err == nil {
-		r.cfg.Telemetry.Died(stepwell.ReasonUndecodable)
-		r.cfg.Logger.Warn("a message that cannot be read is in the dead set", "queue", d.Queue, "id", d.ID, "error", problem)
+		r.died(Death{ID: d.ID, Reason: stepwell.ReasonUndecodable, Error: problem.Error()})
 	}
 	r.unread(stop, work, d, err)
 }

@@ -116,6 +116,14 @@ func extract(c TraceContext) context.Context {
 	return propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": c.Parent, "tracestate": c.State})
 }
 
+// Context is one in which a log line names the trace.
+func Context(c TraceContext) context.Context {
+	if c.Parent == "" {
+		return context.Background()
+	}
+	return extract(c)
+}
+
 // Trace is the trace context of ctx, empty where there is none.
 func (s *Stream) Trace(ctx context.Context) TraceContext {
 	if !s.Tracing() {

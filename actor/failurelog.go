@@ -1,0 +1,189 @@
+package actor
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/internal/telemetry"
+	"github.com/stepwell/stepwell/retry"
+)
+
+const (
+	// lossPause is how often at most the log tells that messages died or were dropped, for each stream and reason.
+	lossPause = time.Second
+	// triesPause is how often at most it tells that tries fail, for each stream.
+	triesPause = time.Minute
+	// maxStack is how much of a panic's stack it shows, in bytes.
+	maxStack = 8 << 10
+)
+
+// failureLog tells a stream's failures. At debug it has all of them. Else it has one at once and then, after a pause, the last one with how many
+// it stands for, so that a reader of the log alone knows how many there were, however many.
+type failureLog struct {
+	log   *slog.Logger
+	texts bool // whether errors are shown, and not their types alone
+	tries topic
+
+	mu     sync.Mutex
+	topics map[topic]*told // by what happens and why: a few, since reasons are
+}
+
+// topic is what a line of the log is about. Events of the same are told together.
+type topic struct {
+	level   slog.Level
+	message string
+	reason  string
+	pause   time.Duration
+}
+
+// told is what is known of a topic.
+type told struct {
+	next time.Time // nothing is told before
+	last event     // of those that were left out
+	left int       // how many those are
+}
+
+// event is a failure.
+type event struct {
+	id                string
+	attempts          int
+	reason            string
+	text, kind, stack string
+	trace             telemetry.TraceContext
+}
+
+func newFailureLog(log *slog.Logger, cfg config.Log, how config.Stream) *failureLog {
+	l := &failureLog{log: log, texts: cfg.Errors != "type", topics: map[topic]*told{}}
+	switch {
+	case *how.Retry.Enabled:
+		l.tries = topic{slog.LevelInfo, "a message failed, and is tried again unless it dies", "", triesPause}
+	case how.OnFailure != "drop":
+		l.tries = topic{slog.LevelWarn, "a message failed: it is tried again in place and holds up commits until it is done", "", triesPause}
+	}
+	return l
+}
+
+// tried tells of a call, if it failed or skipped its message.
+func (l *failureLog) tried(ctx context.Context, m *stepwell.Message, a *answer) {
+	if l != nil && a != nil {
+		l.notDone(ctx, m, a)
+	}
+}
+
+func (l *failureLog) notDone(ctx context.Context, m *stepwell.Message, a *answer) {
+	if a.kind == stepwell.Skipped {
+		l.log.LogAttrs(ctx, slog.LevelDebug, "a message was skipped", slog.String("id", m.ID), slog.String("reason", a.reason))
+		return
+	}
+	e := event{id: m.ID, attempts: m.Attempt, text: a.failure.text, kind: a.failure.kind, stack: a.failure.stack}
+	if l.log.Enabled(ctx, slog.LevelDebug) {
+		l.log.LogAttrs(ctx, slog.LevelDebug, "a try failed", append(l.attrs(e), slog.String("verdict", a.kind.String()))...)
+	}
+	if l.tries.message != "" {
+		l.note(l.tries, e)
+	}
+}
+
+// died tells of a message that is in the dead set.
+func (l *failureLog) died(d retry.Death) {
+	l.note(topic{slog.LevelWarn, "a message died", d.Reason, lossPause}, event{
+		d.ID, d.Attempts, d.Reason, d.Error, d.ErrorType, d.Stack, telemetry.TraceContext{Parent: d.TraceParent, State: d.TraceState},
+	})
+}
+
+// dropped tells of a message that ON_FAILURE=drop dropped.
+func (l *failureLog) dropped(e event) {
+	l.note(topic{slog.LevelWarn, "a failed message was dropped, as ON_FAILURE says", e.reason, lossPause}, e)
+}
+
+// note tells of an event, or keeps it for tell.
+func (l *failureLog) note(about topic, e event) {
+	if l == nil || !l.log.Enabled(context.Background(), about.level) {
+		return
+	}
+	l.mu.Lock()
+	of := l.topics[about]
+	if of == nil {
+		of = &told{}
+		l.topics[about] = of
+	}
+	now := time.Now()
+	if now.Before(of.next) {
+		of.last = e
+		of.left++
+		l.mu.Unlock()
+		return
+	}
+	left := of.left
+	of.next, of.left = now.Add(about.pause), 0
+	l.mu.Unlock()
+	l.write(about, e, left)
+}
+
+// tell tells of what was kept by now and is due; a zero time means all.
+func (l *failureLog) tell(now time.Time) {
+	type line struct {
+		about topic
+		told
+	}
+	var due []line
+	l.mu.Lock()
+	for about, of := range l.topics {
+		if of.left > 0 && (now.IsZero() || !now.Before(of.next)) {
+			due = append(due, line{about, *of})
+			of.next, of.left, of.last = now.Add(about.pause), 0, event{}
+		}
+	}
+	l.mu.Unlock()
+	for _, d := range due {
+		l.write(d.about, d.last, d.left-1)
+	}
+}
+
+func (l *failureLog) write(about topic, e event, left int) {
+	attrs := l.attrs(e)
+	if left > 0 {
+		attrs = append(attrs, slog.Int("left_out", left))
+	}
+	l.log.LogAttrs(telemetry.Context(e.trace), about.level, about.message, attrs...)
+}
+
+func (l *failureLog) attrs(e event) []slog.Attr {
+	attrs := []slog.Attr{slog.String("id", e.id)}
+	if e.attempts > 0 {
+		attrs = append(attrs, slog.Int("attempts", e.attempts))
+	}
+	if e.reason != "" {
+		attrs = append(attrs, slog.String("reason", e.reason))
+	}
+	if e.kind != "" {
+		attrs = append(attrs, slog.String("error_type", e.kind))
+	}
+	if l.texts {
+		attrs = append(attrs, slog.String("error", e.text))
+	}
+	if e.stack != "" {
+		attrs = append(attrs, slog.String("stack", cut(e.stack, maxStack)))
+	}
+	return attrs
+}
+
+// tellFailures tells what the failure logs have kept, each second, until ctx ends.
+func (a *Actor) tellFailures(ctx context.Context) {
+	tick := time.NewTicker(lossPause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			for _, s := range a.streams {
+				s.dispatch.failures.tell(now)
+			}
+		}
+	}
+}
