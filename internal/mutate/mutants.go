@@ -69,14 +69,10 @@ func (c *changes) take(n ast.Node) {
 	case *ast.AssignStmt:
 		if n.Tok != token.DEFINE {
 			c.swap(n.TokPos, n.Tok.String())
-			c.replace("leave the assignment out", n, nothing)
+			c.replace("leave it out", n, nothing)
 		}
-	case *ast.ExprStmt:
-		c.replace("leave the call out", n, nothing)
-	case *ast.SendStmt:
-		c.replace("leave the send out", n, nothing)
-	case *ast.DeferStmt:
-		c.replace("leave the deferred call out", n, nothing)
+	case *ast.ExprStmt, *ast.SendStmt, *ast.DeferStmt:
+		c.replace("leave it out", n, nothing)
 	case *ast.FuncDecl:
 		c.errors(n.Type, n.Body)
 	case *ast.FuncLit:

@@ -11,15 +11,15 @@ import (
 func TestEachKindOfChangeIsMade(t *testing.T) {
 	tests := []struct{ code, what, changed string }{
 		{"if a { b() }", "negate the condition", "if !(a) { b() }"},
-		{"if a { b() }", "leave the call out", "if a {  }"},
+		{"if a { b() }", "leave it out", "if a {  }"},
 		{"x := c < d", "swap < for <=", "x := c <= d"},
 		{"x := c && d", "swap && for ||", "x := c || d"},
 		{"x++", "swap ++ for --", "x--"},
 		{"x += 1", "swap += for -=", "x -= 1"},
 		{"x = true", "swap true for false", "x = false"},
-		{"x = y", "leave the assignment out", ""},
-		{"c <- 1", "leave the send out", ""},
-		{"defer f()", "leave the deferred call out", ""},
+		{"x = y", "leave it out", ""},
+		{"c <- 1", "leave it out", ""},
+		{"defer f()", "leave it out", ""},
 		{"for { continue }", "swap continue for break", "for { break }"},
 		{"return 1, f()", "return no error", "return 1, nil"},
 	}
