@@ -37,6 +37,10 @@ type App struct {
 	HTTP http.Handler
 	// Brokers replaces the configured Kafka and RabbitMQ, for instance by those of package embedded. Nil: as configured.
 	Brokers Brokers
+	// Kafka returns options for the Kafka clients of a stream that no setting has: a mechanism, a dialer, hooks. It is called for each client, of
+	// which a stream has several, so hooks that know their client are made anew. Options that the stream's reader sets itself are refused at start,
+	// with their name. Nil: none.
+	Kafka func(stream string) []kgo.Opt
 	// Logger receives the actor's log. Nil: standard error, as LOG_LEVEL and LOG_FORMAT say.
 	Logger *slog.Logger
 	// Telemetry has the providers of traces and metrics. Zero: no traces, and metrics at /metrics alone.

@@ -181,6 +181,7 @@ func TestTheCommandsOfAnActorSayWhatTheyShould(t *testing.T) {
 			[]string{".orders.instant", ".orders.delay.1000", ".orders.delay.2000", ".orders.delay.3000", ".orders.dead_set", "6s in all"}},
 		{"doctor", []string{"doctor"}, nil, 0, []string{"ok   kafka", "ok   topic", "ok   queues of stream orders"}},
 		{"doctor without a topic", []string{"doctor"}, settings{"STREAMS_ORDERS_TOPICS": "no.such.topic"}, 1, []string{"BAD  topic no.such.topic", "ok   queues"}},
+		{"doctor whose pattern matches nothing", []string{"doctor"}, settings{"STREAMS_ORDERS_TOPICS": "", "STREAMS_ORDERS_TOPIC_PATTERN": "nomatch.*"}, 1, []string{`BAD  topics "nomatch.*" of stream orders: no topic matches`, "ok   queues"}},
 		{"doctor without Kafka", []string{"doctor"}, settings{"KAFKA_BROKERS": "127.0.0.1:1"}, 1, []string{"BAD  kafka", "ok   queues"}},
 		{"doctor without RabbitMQ", []string{"doctor"}, settings{"RABBITMQ_URL": "amqp://u:hidden@127.0.0.1:1/"}, 1, []string{"ok   kafka", "BAD  rabbitmq (RABBITMQ_URL)", "refused"}},
 		{"an unknown one", []string{"start"}, nil, 2, []string{"usage", "doctor"}},

@@ -128,6 +128,11 @@ func (a *Actor) snapshot() telemetry.Snapshot {
 			Lag: status.Lag, Inflight: int64(s.seats.Taken()), WindowMessages: window, WindowBytes: int64(status.InFlightBytes),
 			Stuck: status.Stuck,
 		}
+		if r := s.reader.Load(); r != nil {
+			for _, p := range r.Lags() {
+				of.Partitions = append(of.Partitions, telemetry.PartitionLag(p))
+			}
+		}
 		if s.retrier != nil {
 			of.Queues = map[string]int{}
 			for _, spec := range s.retrier.Topology().Specs() {

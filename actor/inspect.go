@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell/streams"
 
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/rabbit"
@@ -101,27 +104,39 @@ func (a *Actor) examineKafka(ctx context.Context, report func(string, error)) {
 		report("kafka", err)
 		return
 	}
-	client, err := kgo.NewClient(opts...)
-	if err != nil {
-		report("kafka", err)
-		return
-	}
-	defer client.Close()
-	err = client.Ping(ctx)
-	report("kafka ("+a.app.EnvPrefix+"KAFKA_BROKERS)", err)
-	if err != nil {
-		return
-	}
-	for _, s := range a.streams {
-		for _, topic := range s.cfg.Topics {
-			found, err := kadm.NewClient(client).ListTopics(ctx, topic)
-			if err == nil {
-				err = found[topic].Err
-			}
-			if errors.Is(err, kerr.UnknownTopicOrPartition) {
-				err = errors.New("does not exist, or this user may not see it")
-			}
-			report("topic "+topic+" of stream "+s.id, err)
+	for i, s := range a.streams {
+		client, err := kgo.NewClient(slices.Concat(opts, s.extra())...)
+		if err == nil {
+			err = client.Ping(ctx)
+			defer client.Close()
 		}
+		if i == 0 || err != nil {
+			report("kafka ("+a.app.EnvPrefix+"KAFKA_BROKERS)", err)
+		}
+		if err != nil {
+			return
+		}
+		s.examineTopics(ctx, kadm.NewClient(client), report)
+	}
+}
+
+// examineTopics looks whether there is something to read.
+func (s *stream) examineTopics(ctx context.Context, admin *kadm.Client, report func(string, error)) {
+	for _, topic := range s.cfg.Topics {
+		found, err := admin.ListTopics(ctx, topic)
+		if err == nil {
+			err = found[topic].Err
+		}
+		if errors.Is(err, kerr.UnknownTopicOrPartition) {
+			err = errors.New("does not exist, or this user may not see it")
+		}
+		report("topic "+topic+" of stream "+s.id, err)
+	}
+	if s.cfg.TopicPattern != "" {
+		matches, err := streams.Matches(ctx, admin, s.cfg.TopicPattern)
+		if err == nil && !matches {
+			err = errors.New("no topic matches, or this user may not see it")
+		}
+		report(fmt.Sprintf("topics %q of stream %s", s.cfg.TopicPattern, s.id), err)
 	}
 }

@@ -2,13 +2,19 @@ package actor
 
 import (
 	"context"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/streams"
 )
 
 // records are the records of Kafka by their position, for those too large for the queues.
-type records struct{ brokers Brokers }
+type records struct {
+	brokers Brokers
+	extra   func() []kgo.Opt
+}
 
 // Record waits until it is known how to reach Kafka and reads one record.
 func (r records) Record(ctx context.Context, at stepwell.Origin) (m stepwell.Message, found bool, err error) {
@@ -16,5 +22,5 @@ func (r records) Record(ctx context.Context, at stepwell.Origin) (m stepwell.Mes
 	if err != nil {
 		return m, false, err
 	}
-	return streams.ReadRecord(ctx, kafka, at)
+	return streams.ReadRecord(ctx, slices.Concat(kafka, r.extra()), at)
 }

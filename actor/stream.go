@@ -35,6 +35,7 @@ type stream struct {
 	broker    queue.Broker   // nil likewise
 	seats     *seats.Seats   // for calls
 	room      *solo.Room
+	extra     func() []kgo.Opt // options for clients, from the app
 	paused    atomic.Bool
 	progress  progress
 
@@ -46,6 +47,15 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	cfg := a.cfg.Stream(id)
 	t := a.telemetry.Stream(id)
 	st := &stream{id: id, app: a.cfg, cfg: cfg, log: a.log.With("stream", id), plain: a.log, telemetry: t, seats: seats.New(cfg.Concurrency), room: &a.room}
+	st.extra = func() []kgo.Opt {
+		if a.app.Kafka == nil {
+			return nil
+		}
+		return a.app.Kafka(id)
+	}
+	if err := streams.CheckOptions(st.extra()); err != nil {
+		return nil, fmt.Errorf("App.Kafka of stream %s: %w", id, err)
+	}
 	st.waitsFor("its turn to start")
 	st.dispatch = &dispatch{
 		caller: caller{
@@ -64,7 +74,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	st.retrier, err = retry.New(retry.Config{
 		App: a.cfg.App.Name, Stream: id,
 		Delays: retry.Linear(cfg.Retry.Delay, cfg.Retry.Step, *cfg.Retry.Count), DelayQueues: cfg.Retry.DelayQueues,
-		Broker: a.queues, Source: records{a.brokers},
+		Broker: a.queues, Source: records{a.brokers, st.extra},
 		Workers: cfg.Concurrency, Seats: st.seats.Retry(), Prefetch: cfg.Retry.Prefetch,
 		CrashLimit: *cfg.CrashLimit, Room: &a.room,
 		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: a.cfg.RabbitMQ.ConsumerTimeout,
@@ -78,7 +88,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	topology := st.retrier.Topology()
 	st.deadSet = deadset.New(deadset.Config{
 		App: a.cfg.App.Name, Stream: id, Queue: topology.DeadSet, Instant: topology.Instant,
-		Broker: a.queues, Source: records{a.brokers}, WalkBytes: a.cfg.DeadSet.WalkBytes, Logger: st.log,
+		Broker: a.queues, Source: records{a.brokers, st.extra}, WalkBytes: a.cfg.DeadSet.WalkBytes, Logger: st.log,
 	})
 	return st, nil
 }
@@ -100,7 +110,7 @@ func (s *stream) open(kafka []kgo.Opt) error {
 		WindowMessages: s.cfg.WindowMessages, WindowBytes: s.cfg.WindowBytes, WindowSpan: s.cfg.WindowSpan, Fetchers: s.cfg.Fetchers,
 		LeaveTimeout: leaving(s.app), SessionTimeout: s.app.Kafka.SessionTimeout, GroupProtocol: s.app.Kafka.GroupProtocol,
 		ReadUncommitted: s.app.Kafka.Isolation == "read_uncommitted",
-		Kafka:           kafka, ConfirmsHealthy: s.confirmsHealthy, Forgotten: forgotten, Logger: s.plain, Telemetry: s.telemetry,
+		Kafka:           kafka, Extra: s.extra, ConfirmsHealthy: s.confirmsHealthy, Forgotten: forgotten, Logger: s.plain, Telemetry: s.telemetry,
 		Ended: s.dispatch.ended, CrashLimit: *s.cfg.CrashLimit, Condemn: s.dispatch.condemn(), Escaped: s.dispatch.escaped, Room: s.room,
 	}, s.dispatch.first)
 	if err != nil {

@@ -95,6 +95,7 @@ func TestMetricsTellWhatBecameOfMessages(t *testing.T) {
 			`stepwell_queue_messages{stepwell_queue="` + w.queue("orders", "instant") + `",stepwell_stream="orders"} 0`,
 			`stepwell_rabbitmq_up 1`,
 			`stepwell_consumer_lag{stepwell_stream="orders"} 0`,
+			`stepwell_partition_lag{messaging_destination_name="` + w.topic + `",messaging_destination_partition_id="3",stepwell_stream="orders"} 0`,
 			`stepwell_window_messages{stepwell_stream="orders"} 0`,
 			`stepwell_stuck{stepwell_stream="orders"} 0`,
 		}

@@ -50,11 +50,11 @@ func (r *Reader) openFetchers(life context.Context) (err error) {
 
 func (r *Reader) openFetcher(life context.Context, number int) (err error) {
 	f := &fetcher{member: number == 0, reading: map[string]map[int32]bool{}, idle: map[string]time.Time{}, resting: map[topicPartition]bool{}}
-	options := r.options(life)
+	options := r.options
 	if !f.member {
-		options = r.fetchOptions(life, number)
+		options = func(life context.Context) []kgo.Opt { return r.fetchOptions(life, number) }
 	}
-	if f.client, err = kgo.NewClient(options...); err != nil {
+	if f.client, err = kgo.NewClient(options(life)...); err != nil {
 		return err
 	}
 	if f.member {

@@ -21,6 +21,7 @@ func (r *Reader) fetchOptions(life context.Context, number int) []kgo.Opt {
 		kgo.FetchMaxWait(500 * time.Millisecond),
 	}
 	opts = append(opts, c.Kafka...)
+	opts = append(opts, c.Extra()...)
 	opts = append(opts,
 		kgo.WithContext(life),
 		kgo.WithHooks(fetchMeter{r.fetchSize, number}),

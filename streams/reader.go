@@ -62,6 +62,9 @@ type Config struct {
 	ReadUncommitted bool
 	// Kafka is how to reach the cluster.
 	Kafka []kgo.Opt
+	// Extra returns what a user wants of a client beyond that. It is called for each client, and by [New]. What [CheckOptions] refuses must not be
+	// in it. Nil: nothing.
+	Extra func() []kgo.Opt
 	// ConfirmsHealthy says whether it is worth waiting for pending messages when a partition has to be given up. Nil: always.
 	ConfirmsHealthy func() bool
 	// Forgotten is called before the first record of a partition whose log was cut, whose topic was made anew, or whose group an
@@ -165,6 +168,9 @@ func New(cfg Config, handle Handle) (*Reader, error) {
 	if cfg.Seats != nil {
 		r.crew.seats = cfg.Seats
 	}
+	if err := CheckOptions(cfg.Extra()); err != nil {
+		return nil, fmt.Errorf("stream %s: kafka options: %w", cfg.Stream, err)
+	}
 	if err := kgo.ValidateOpts(r.options(context.Background())...); err != nil {
 		return nil, fmt.Errorf("stream %s: kafka options: %w", cfg.Stream, err)
 	}
@@ -194,6 +200,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Telemetry == nil {
 		c.Telemetry = uncounted{}
+	}
+	if c.Extra == nil {
+		c.Extra = func() []kgo.Opt { return nil }
 	}
 	if c.Forgotten == nil {
 		c.Forgotten = func(string, int32) {}

@@ -40,3 +40,19 @@ func (r *Reader) Status() Status {
 	s.Joined, s.Err = r.status.read()
 	return s
 }
+
+// PartitionLag is the lag of one partition.
+type PartitionLag struct {
+	Topic     string
+	Partition int32
+	Lag       int64
+}
+
+// Lags returns the lag of each partition that the reader has now, in no order.
+func (r *Reader) Lags() []PartitionLag {
+	var all []PartitionLag
+	for _, p := range r.all() {
+		all = append(all, PartitionLag{p.topic, p.partition, p.lag()})
+	}
+	return all
+}

@@ -89,20 +89,32 @@ func (r *Reader) reach(ctx context.Context) (map[string]error, error) {
 	return errs, nil
 }
 
+// Matches says whether there is a topic whose whole name matches a pattern.
+func Matches(ctx context.Context, admin *kadm.Client, pattern string) (bool, error) {
+	found, err := admin.ListTopics(ctx)
+	if err != nil {
+		return false, fmt.Errorf("ask kafka for the topics: %w", err)
+	}
+	whole, err := regexp.Compile(Config{Pattern: pattern}.wholeName())
+	if err != nil {
+		return false, err
+	}
+	for topic := range found {
+		if whole.MatchString(topic) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // matching tells that a pattern matches nothing, which a client does not.
 func (r *Reader) matching(ctx context.Context, admin *kadm.Client) (map[string]error, error) {
 	if len(r.all()) > 0 {
 		return nil, nil // it is given partitions, so there are topics
 	}
-	found, err := admin.ListTopics(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("ask kafka for the topics: %w", err)
-	}
-	pattern := regexp.MustCompile(r.cfg.wholeName()) // New has compiled it
-	for topic := range found {
-		if pattern.MatchString(topic) {
-			return nil, nil
-		}
+	found, err := Matches(ctx, admin, r.cfg.Pattern)
+	if found || err != nil {
+		return nil, err
 	}
 	return map[string]error{r.cfg.Pattern: r.status.noMatch(r.cfg.Pattern)}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -20,14 +21,23 @@ type Snapshot struct {
 type StreamSnapshot struct {
 	Lag, Inflight, WindowMessages, WindowBytes int64
 	Stuck                                      bool
+	// Partitions are those of this member: no more than its topics have.
+	Partitions []PartitionLag
 	// Queues are depths by queue name; a depth that is not known is not in it.
 	Queues map[string]int
 	// DeadSet names the one of Queues that is the dead set.
 	DeadSet string
 }
 
+// PartitionLag is the lag of one partition.
+type PartitionLag struct {
+	Topic     string
+	Partition int32
+	Lag       int64
+}
+
 type gauges struct {
-	up, lag, inflight, messages, bytes, stuck, queues, deadSet metric.Int64ObservableGauge
+	up, lag, partitionLag, inflight, messages, bytes, stuck, queues, deadSet metric.Int64ObservableGauge
 }
 
 // Observe asks look at each collection. What is 0 or 1 has no unit: Prometheus would call it a ratio.
@@ -57,6 +67,7 @@ func newGauges(m metric.Meter) (g gauges, all []metric.Observable, err error) {
 	}{
 		{&g.up, "stepwell.rabbitmq.up", "", "1 when RabbitMQ can be used."},
 		{&g.lag, "stepwell.consumer.lag", "{message}", "Records of this member's partitions that are not settled."},
+		{&g.partitionLag, "stepwell.partition.lag", "{message}", "Records of a partition of this member that are not settled."},
 		{&g.inflight, "stepwell.handler.inflight", "{message}", "Handler calls under way."},
 		{&g.messages, "stepwell.window.messages", "{message}", "Messages that were read from Kafka and are not settled."},
 		{&g.bytes, "stepwell.window.bytes", "By", "Bytes of the messages that were read from Kafka and are not settled."},
@@ -79,6 +90,10 @@ func (g *gauges) observe(o metric.Observer, shot Snapshot) {
 		stream := attribute.String("stepwell.stream", id)
 		of := metric.WithAttributes(stream)
 		o.ObserveInt64(g.lag, s.Lag, of)
+		for _, p := range s.Partitions {
+			o.ObserveInt64(g.partitionLag, p.Lag, metric.WithAttributes(stream,
+				attribute.String("messaging.destination.name", p.Topic), attribute.String("messaging.destination.partition.id", strconv.Itoa(int(p.Partition)))))
+		}
 		o.ObserveInt64(g.inflight, s.Inflight, of)
 		o.ObserveInt64(g.messages, s.WindowMessages, of)
 		o.ObserveInt64(g.bytes, s.WindowBytes, of)

@@ -1,0 +1,66 @@
+package actor_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/config"
+)
+
+// opened notes the clients that are made with it.
+type opened struct {
+	mu    sync.Mutex
+	racks []any
+}
+
+func (o *opened) OnNewClient(c *kgo.Client) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.racks = append(o.racks, c.OptValue(kgo.Rack))
+}
+
+func TestOptionsOfTheAppReachTheClientsOfTheStreamTheyAreFor(t *testing.T) {
+	t.Parallel()
+	w := embeddedWorld(t)
+	y, seen := newTally(), map[string]*opened{"orders": {}}
+	app := orders(y.handler(failsOnce))
+	app.Kafka = func(stream string) []kgo.Opt {
+		return []kgo.Opt{kgo.WithHooks(seen[stream]), kgo.Rack("rack-of-" + stream)}
+	}
+	r := w.start(app, nil)
+	w.produce(several("good", 3)...)
+	eventually(t, "three", func() bool { _, done := y.count(); return done == 3 })
+	r.end()
+	o := seen["orders"]
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, rack := range o.racks {
+		if rack != "rack-of-orders" {
+			t.Errorf("a client has the rack %v", rack)
+		}
+	}
+	if len(o.racks) < 2 {
+		t.Errorf("%d clients had them", len(o.racks))
+	}
+}
+
+func TestAnActorWhoseOptionsWouldCommitByThemselvesIsNotMade(t *testing.T) {
+	t.Parallel()
+	app := orders(done)
+	app.Name = "shop"
+	app.Kafka = func(string) []kgo.Opt { return []kgo.Opt{kgo.AutoCommitMarks()} }
+	cfg, err := config.Load(config.Source{
+		AppName: "shop", Environ: []string{"KAFKA_BROKERS=k:1", "RABBITMQ_URL=amqp://r"}, Streams: map[string]config.Stream{"orders": {Topics: []string{"t"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = actor.New(cfg, app)
+	if err == nil || !strings.Contains(err.Error(), "App.Kafka of stream orders: kgo.AutoCommitMarks is not to be set") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,96 @@
+package streams
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func TestOptionsThatWouldBreakAPromiseAreRefusedAtStart(t *testing.T) {
+	t.Parallel()
+	called := func(context.Context, *kgo.Client, map[string][]int32) {}
+	options := map[string]kgo.Opt{
+		"ConsumerGroup": kgo.ConsumerGroup("other"), "ShareGroup": kgo.ShareGroup("other"), "GroupProtocol": kgo.GroupProtocol("connect"),
+		"Balancers": kgo.Balancers(kgo.RangeBalancer()), "ServerSideBalancer": kgo.ServerSideBalancer(), "InstanceID": kgo.InstanceID("i"),
+		"SessionTimeout": kgo.SessionTimeout(20 * time.Second), "RebalanceTimeout": kgo.RebalanceTimeout(30 * time.Second),
+		"HeartbeatInterval": kgo.HeartbeatInterval(time.Second), "BlockRebalanceOnPoll": kgo.BlockRebalanceOnPoll(),
+		"DisableAutoCommit": kgo.DisableAutoCommit(), "GreedyAutoCommit": kgo.GreedyAutoCommit(), "AutoCommitMarks": kgo.AutoCommitMarks(),
+		"AutoCommitInterval":   kgo.AutoCommitInterval(time.Second),
+		"AutoCommitCallback":   kgo.AutoCommitCallback(func(*kgo.Client, *kmsg.OffsetCommitRequest, *kmsg.OffsetCommitResponse, error) {}),
+		"OnPartitionsAssigned": kgo.OnPartitionsAssigned(called), "OnPartitionsRevoked": kgo.OnPartitionsRevoked(called), "OnPartitionsLost": kgo.OnPartitionsLost(called),
+		"OnOffsetsFetched": kgo.OnOffsetsFetched(func(context.Context, *kgo.Client, *kmsg.OffsetFetchResponse) error { return nil }),
+		"AdjustFetchOffsetsFn": kgo.AdjustFetchOffsetsFn(func(_ context.Context, at map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+			return at, nil
+		}),
+		"ConsumeStartOffset": kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd()), "ConsumeResetOffset": kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()),
+		"ConsumeTopics": kgo.ConsumeTopics("other"), "ConsumePartitions": kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"other": {0: kgo.NewOffset()}}),
+		"ConsumeRegex": kgo.ConsumeRegex(), "ConsumeExcludeTopics": kgo.ConsumeExcludeTopics("other"),
+		"FetchIsolationLevel": kgo.FetchIsolationLevel(kgo.ReadCommitted()), "KeepControlRecords": kgo.KeepControlRecords(),
+		"KeepRetryableFetchErrors": kgo.KeepRetryableFetchErrors(), "FetchMaxBytes": kgo.FetchMaxBytes(1 << 19), "FetchMaxPartitionBytes": kgo.FetchMaxPartitionBytes(1 << 18),
+		"WithPools": kgo.WithPools(&recordPool{}), "ClientID": kgo.ClientID("c"), "TransactionalID": kgo.TransactionalID("t"),
+	}
+	for _, o := range reservedOptions() {
+		if options[o.name] == nil {
+			t.Errorf("%s is not tried", o.name)
+		}
+	}
+	says := map[string]string{ // by the client itself
+		"ShareGroup": "ShareGroup", "ConsumePartitions": "direct-partition", "ConsumeExcludeTopics": "ConsumeExcludeTopics",
+		"OnPartitionsAssigned": "assigned/revoked/lost", "OnPartitionsRevoked": "assigned/revoked/lost", "OnPartitionsLost": "assigned/revoked/lost",
+	}
+	for name, option := range options {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := New(Config{Stream: "orders", Group: "g", Topics: []string{"t"}, Extra: func() []kgo.Opt { return []kgo.Opt{option} }}, newJournal().settleAll)
+			want := says[name]
+			if want == "" {
+				want = "kgo." + name + " is not to be set"
+			}
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "stream orders: kafka options") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestOtherOptionsReachEveryClientAndNothingIsAskedBeforeTheReaderRuns(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 2)
+	w.produce(0, 5)
+	w.produce(1, 5)
+	var requests, made atomic.Int64
+	w.fake.Control(func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.fake.KeepControl()
+		requests.Add(1)
+		return nil, nil, false
+	})
+	cfg, j, all := w.config(), newJournal(), &fetched{}
+	cfg.Fetchers = 2
+	cfg.Extra = func() []kgo.Opt {
+		made.Add(1)
+		return []kgo.Opt{kgo.SeedBrokers(w.seeds...), kgo.WithHooks(all), kgo.Rack("r"), kgo.DialTimeout(time.Second)}
+	}
+	reader, err := New(cfg, j.settleAll)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := requests.Load(); n != 0 {
+		t.Errorf("%d requests before it runs", n)
+	}
+	before := made.Load()
+	r := w.start(reader)
+	eventually(t, "all", func() bool { return j.count() == 10 })
+	for _, f := range r.fetchers {
+		if rack := f.client.OptValue(kgo.Rack); rack != "r" {
+			t.Errorf("the rack of a client is %v", rack)
+		}
+	}
+	if n := made.Load() - before; n != 2 || all.records.Load() != 10 {
+		t.Errorf("asked %d times for two clients, whose hook saw %d records", n, all.records.Load())
+	}
+}
