@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
@@ -220,5 +222,53 @@ BenchmarkTake/all-2	 1000	        57.50 ns/op	       0 B/op	       0 allocs/op
 	}
 	if _, err := readFigures([]byte("PASS")); err == nil {
 		t.Error("no benchmark is no error")
+	}
+}
+
+func TestTheCPUTimeOfAnotherProcessGrowsWithItsWork(t *testing.T) {
+	before, err := ofProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for now := before; now < before+50*time.Millisecond; {
+		if now, err = ofProcess(os.Getpid()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := ofProcess(-1); err == nil {
+		t.Error("a process that is not there has used nothing")
+	}
+}
+
+func TestWhatIsSentWhileAWriteIsUnderWayGoesOutTogetherAndInOrder(t *testing.T) {
+	here, there := net.Pipe() // nothing is sent before it is read
+	g := &gathered{Conn: here}
+	g.change.L = &g.mu
+	go g.send()
+	const messages = 1000
+	go func() {
+		for i := range messages {
+			_, _ = g.Write([]byte{byte(i)})
+		}
+	}()
+	var got []byte
+	reads := 0
+	for buffer := make([]byte, 64<<10); len(got) < messages; reads++ {
+		n, err := there.Read(buffer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, buffer[:n]...)
+	}
+	for i, b := range got {
+		if b != byte(i) {
+			t.Fatalf("byte %d is %d", i, b)
+		}
+	}
+	if err := g.Close(); err != nil || reads == messages {
+		t.Errorf("%d reads of %d messages, %v", reads, messages, err)
+	}
+	if _, err := g.Write(nil); err == nil {
+		t.Error("written after the end")
 	}
 }

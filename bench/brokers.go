@@ -14,6 +14,7 @@ import (
 // brokers are the real ones that the cases need.
 type brokers struct {
 	kafka, rabbitmq string // empty: no case needs it
+	rabbitPID       int    // 0: it was not started here
 	versions        []string
 	closers         []func() error
 }
@@ -81,7 +82,7 @@ func (b *brokers) startRabbitMQ(ctx context.Context, named, dir string) error {
 	if err != nil {
 		return fmt.Errorf("start RabbitMQ: %w", err)
 	}
-	b.rabbitmq = r.URL()
+	b.rabbitmq, b.rabbitPID = r.URL(), r.PID()
 	b.versions = append(b.versions, "RabbitMQ "+r.Version+", one node")
 	b.closers = append(b.closers, r.Close)
 	return nil

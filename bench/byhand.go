@@ -13,7 +13,7 @@ import (
 )
 
 // byHand is the program that somebody writes who knows both brokers well and needs it for one topic: no dead connection is ever opened
-// again, and nothing tells what goes on inside. Up to window failures wait for their confirms.
+// again, and nothing tells what goes on inside. Three short headers, many messages in one write. Up to window failures wait for their confirms.
 func byHand(every int64, window int, atMostOnce bool) func(context.Context, job, *meter) error {
 	return func(ctx context.Context, j job, m *meter) (err error) {
 		q, err := openQueues(j, retryDelay, atMostOnce)
@@ -89,9 +89,9 @@ func runByHand(ctx context.Context, j job, q queues, window int, handle func(try
 		return fmt.Errorf("kafka client: %w", err)
 	}
 	defer client.Close()
-	publishing, err := amqp.Dial(q.url)
+	publishing, err := dialByHand(q.url)
 	if err != nil {
-		return fmt.Errorf("connect to RabbitMQ: %w", err)
+		return err
 	}
 	defer publishing.Close()
 	ch, err := publishing.Channel()
@@ -106,9 +106,9 @@ func runByHand(ctx context.Context, j job, q queues, window int, handle func(try
 		failed: make(chan failure, 1000), batches: make(chan *batch, 1000), alone: window == 1,
 		flight: make(chan flight, max(window-2, 0)), // one more is held at each end
 	}
-	consuming, err := amqp.Dial(q.url)
+	consuming, err := dialByHand(q.url)
 	if err != nil {
-		return fmt.Errorf("connect to RabbitMQ: %w", err)
+		return err
 	}
 	defer consuming.Close()
 	all, ctx := errgroup.WithContext(ctx)

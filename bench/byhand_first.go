@@ -59,12 +59,9 @@ func (h *handMade) publish(ctx context.Context) error {
 			return nil
 		}
 		confirm, err := h.ch.PublishWithDeferredConfirm("", h.queue, true, false, amqp.Publishing{
-			DeliveryMode: amqp.Persistent, MessageId: f.record.Topic + ":" + strconv.Itoa(int(f.record.Partition)) + ":" + strconv.FormatInt(f.record.Offset, 10),
-			Headers: amqp.Table{
-				"topic": f.record.Topic, "partition": f.record.Partition, "offset": f.record.Offset, "key": f.record.Key, "time": f.record.Timestamp,
-				"attempt": int32(2), "error": f.err.Error(),
-			},
-			Body: f.record.Value,
+			DeliveryMode: amqp.Persistent, MessageId: idByHand(f.record.Partition, f.record.Offset),
+			Headers: amqp.Table{"key": f.record.Key, "try": int32(2), "error": f.err.Error()},
+			Body:    f.record.Value,
 		})
 		if err != nil {
 			return fmt.Errorf("publish: %w", err)
@@ -78,6 +75,11 @@ func (h *handMade) publish(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// idByHand has the position; the topic is the queue's.
+func idByHand(partition int32, offset int64) string {
+	return strconv.Itoa(int(partition)) + ":" + strconv.FormatInt(offset, 10)
 }
 
 // confirms waits for the broker's answers, in the order of what was sent.

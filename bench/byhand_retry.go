@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -65,10 +67,12 @@ func retryByHand(ctx context.Context, conn *amqp.Connection, queue string, handl
 
 func tryOf(d amqp.Delivery) try {
 	t := try{value: d.Body}
-	t.partition, _ = d.Headers["partition"].(int32) // a wrong one shows as a record that came twice
-	t.offset, _ = d.Headers["offset"].(int64)
+	before, after, _ := strings.Cut(d.MessageId, ":")
+	partition, _ := strconv.ParseInt(before, 10, 32) // a wrong one shows as a record that came twice
+	t.partition = int32(partition)
+	t.offset, _ = strconv.ParseInt(after, 10, 64)
 	t.key, _ = d.Headers["key"].([]byte)
-	attempt, _ := d.Headers["attempt"].(int32)
+	attempt, _ := d.Headers["try"].(int32)
 	t.attempt = int(attempt)
 	return t
 }

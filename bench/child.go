@@ -21,6 +21,7 @@ type job struct {
 	Group, Case   string // of groups.go; a case may be kfake
 	Kafka         string
 	RabbitMQ      string
+	RabbitPID     int // 0: one that was not started here
 	Topic         string
 	ConsumerGroup string
 	App           string
@@ -61,6 +62,7 @@ func (j job) run(ctx context.Context, c benchCase) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, caseTimeout)
 	defer cancel()
 	m := newMeter(j.Records, j.Feed)
+	m.broker = j.RabbitPID
 	if j.Profile != "" {
 		f, err := os.Create(j.Profile)
 		if err != nil {

@@ -46,6 +46,16 @@ func cpuOfBase() column {
 		of: func(mine, base result) float64 { return mine.cpuPerMillion() / base.cpuPerMillion() }}
 }
 
+// brokerCPU is what RabbitMQ used in that time, and what it did for the base.
+func brokerCPU() column {
+	return column{title: "RabbitMQ's CPU s per million", format: "%.1f", of: func(mine, _ result) float64 { return mine.brokerPerMillion() }}
+}
+
+func brokerOfBase() column {
+	return column{title: "RabbitMQ's CPU of base (lowest … highest)", format: "%.2f", compares: true, spread: true,
+		of: func(mine, base result) float64 { return mine.brokerPerMillion() / base.brokerPerMillion() }}
+}
+
 func peakMemory() column {
 	return column{title: "Peak RSS MiB", format: "%.0f", of: func(mine, _ result) float64 { return float64(mine.PeakRSS) / (1 << 20) }}
 }

@@ -21,15 +21,19 @@ they consume with a prefetch of 2000, publish with up to 1000 confirms in flight
 
 func deadsetGroup() group {
 	f := feed{Partitions: 8, ValueBytes: 100, Keys: 1000}
+	large := feed{Partitions: 8, ValueBytes: 1024, Keys: 1000}
 	const share = 0.0245 // 98,304 by default: one request takes 100,000 at most
 	peek := noted("Peek of 100, ms", "peek", "%.1f")
 	return group{
 		name: "deadset", title: "Dead sets", text: deadsetText,
-		columns: []column{perSecond(), ofBase(), peek, cpuSeconds(), cpuOfBase(), peakMemory()},
+		columns: []column{perSecond(), ofBase(), peek, cpuSeconds(), cpuOfBase(), brokerOfBase(), peakMemory()},
 		cases: []benchCase{
 			{name: "hand-replay", what: "hand-written: publish, confirm, ack; the records are handled beside it", feed: f, share: share, rabbitmq: true, run: replayByHand},
 			{name: "stepwell-replay", what: "POST /v1/dead_set/replay of all", base: "hand-replay", feed: f, share: share, rabbitmq: true, run: stepwellReplay,
 				bars: []bar{atLeast(10_000, perSecond())}},
+			{name: "hand-replay-1k", what: "the same, 1 KiB", feed: large, share: share, rabbitmq: true, run: replayByHand},
+			{name: "stepwell-replay-1k", what: "the same, 1 KiB", base: "hand-replay-1k", feed: large, share: share, rabbitmq: true, run: stepwellReplay,
+				bars: []bar{atLeast(0.9, ofBase()), atMost(1.05, brokerOfBase())}},
 			{name: "hand-delete", what: "hand-written: consume and ack", feed: f, share: share, rabbitmq: true, run: deleteByHand},
 			{name: "stepwell-delete", what: "peeks, then DELETE /v1/dead_set of all", base: "hand-delete", feed: f, share: share, rabbitmq: true, run: stepwellDelete,
 				bars: []bar{atLeast(20_000, perSecond()), atMost(50, peek)}},

@@ -47,16 +47,21 @@ type feed struct {
 	Synthetic              bool
 	Partitions, ValueBytes int
 	Keys                   int
+	// SmallEvery: every so many records of a partition one has 100 bytes. 0: none.
+	SmallEvery int64
 	// Zstd says that batches are compressed, to an eightieth.
 	Zstd bool
 }
+
+// small says that the record of the offset is.
+func (f feed) small(offset int64) bool { return f.SmallEvery > 0 && offset%f.SmallEvery == 0 }
 
 // real is a topic of a real cluster.
 func (f feed) real() bool { return !f.Synthetic && f.Partitions > 0 }
 
 func allGroups() []group {
 	return []group{
-		successGroup(), slowGroup(), failureGroup(), latenessGroup(), deadsetGroup(), memoryGroup(), growthGroup(), hotGroup(),
+		successGroup(), slowGroup(), failureGroup(), latenessGroup(), deadsetGroup(), memoryGroup(), neighboursGroup(), growthGroup(), hotGroup(),
 	}
 }
 

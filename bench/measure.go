@@ -61,7 +61,7 @@ func (p plan) measure(ctx context.Context, b *brokers, g group, progress io.Writ
 		for _, c := range order {
 			name := fmt.Sprintf("%s-%d-%s", prefix, n, c.name)
 			j := job{
-				Group: g.name, Case: c.name, App: name, ConsumerGroup: name, Kafka: b.kafka, RabbitMQ: b.rabbitmq,
+				Group: g.name, Case: c.name, App: name, ConsumerGroup: name, Kafka: b.kafka, RabbitMQ: b.rabbitmq, RabbitPID: b.rabbitPID,
 				Records: c.records(p.records), Environ: p.environ, Feed: c.feed,
 			}
 			if p.profiles != "" {

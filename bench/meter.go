@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"runtime/pprof"
 	"sync"
@@ -24,6 +25,8 @@ type meter struct {
 	began   sample
 	ended   sample
 	done    chan struct{} // closed with the last record
+	broker  int           // the process of RabbitMQ; 0: unknown
+	read    atomic.Int64  // calls, where a case counts them
 	profile *os.File      // of what is between begin and end; nil: none
 	keys    []atomic.Int64
 	seen    [][]atomic.Uint64 // by partition, a bit for each offset
@@ -67,18 +70,26 @@ func (m *meter) begin() {
 				m.blame("profiles could not be started: " + err.Error())
 			}
 		}
-		m.began = now()
+		m.began = m.now()
 	})
 }
 
 // end stops the clock, if nobody has yet.
 func (m *meter) end() {
 	m.last.Do(func() {
-		m.ended = now()
+		m.ended = m.now()
 		if m.profile != nil {
 			pprof.StopCPUProfile()
 		}
 	})
+}
+
+func (m *meter) now() sample {
+	s, err := now(m.broker)
+	if err != nil {
+		m.blame(err.Error())
+	}
+	return s
 }
 
 // finish stops the clock and says that the case is done.
@@ -149,6 +160,7 @@ func (m *meter) result() (result, error) {
 	defer m.mu.Unlock()
 	r := result{Records: m.wanted, Wall: m.ended.at.Sub(m.began.at), CPU: m.ended.cpu - m.began.cpu, Notes: maps.Clone(m.notes)}
 	r.Allocs = m.ended.allocs - m.began.allocs
+	r.Broker = m.ended.broker - m.began.broker
 	var errs []error
 	for i := range m.parts {
 		if again := m.parts[i].again; again > 0 {
@@ -168,8 +180,9 @@ type result struct {
 	Records int64
 	Wall    time.Duration
 	CPU     time.Duration
-	Allocs  uint64 // objects
-	PeakRSS int64  // bytes
+	Allocs  uint64        // objects
+	Broker  time.Duration // CPU time of RabbitMQ; 0: unknown
+	PeakRSS int64         // bytes
 	Notes   map[string]float64
 }
 
@@ -181,3 +194,11 @@ func (r result) allocsPerRecord() float64 { return float64(r.Allocs) / float64(r
 
 // cpuPerMillion is the CPU time of a million records in seconds.
 func (r result) cpuPerMillion() float64 { return r.CPU.Seconds() / float64(r.Records) * 1e6 }
+
+// brokerPerMillion is RabbitMQ's; no number where it is not known.
+func (r result) brokerPerMillion() float64 {
+	if r.Broker == 0 {
+		return math.NaN()
+	}
+	return r.Broker.Seconds() / float64(r.Records) * 1e6
+}

@@ -90,9 +90,9 @@ func (q queues) delete() error {
 
 // on opens a channel for f.
 func (q queues) on(f func(*amqp.Channel) error) error {
-	conn, err := amqp.Dial(q.url)
+	conn, err := dialByHand(q.url)
 	if err != nil {
-		return fmt.Errorf("connect to RabbitMQ: %w", err)
+		return err
 	}
 	defer conn.Close()
 	ch, err := conn.Channel()

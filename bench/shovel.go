@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -31,9 +32,9 @@ func deadByHand(ctx context.Context, j job) (q queues, err error) {
 		defer close(sent)
 		for i := range j.Records {
 			confirm, err := ch.PublishWithDeferredConfirm("", q.deadSet, true, false, amqp.Publishing{
-				DeliveryMode: amqp.Persistent, Body: make([]byte, j.Feed.ValueBytes), Headers: amqp.Table{
-					"topic": j.Topic, "partition": int32(i % int64(j.Feed.Partitions)), "offset": i / int64(j.Feed.Partitions), "attempt": int32(1), "error": "no",
-				},
+				DeliveryMode: amqp.Persistent, MessageId: idByHand(int32(i%int64(j.Feed.Partitions)), i/int64(j.Feed.Partitions)),
+				Headers: amqp.Table{"key": strconv.AppendInt(nil, i%int64(j.Feed.Keys), 10), "try": int32(1), "error": errFirstTry.Error()},
+				Body:    make([]byte, j.Feed.ValueBytes),
 			})
 			if err != nil {
 				return fmt.Errorf("fill the dead set: %w", err)
@@ -81,9 +82,9 @@ func replayByHand(ctx context.Context, j job, m *meter) (err error) {
 	if err != nil {
 		return err
 	}
-	conn, err := amqp.Dial(q.url)
+	conn, err := dialByHand(q.url)
 	if err != nil {
-		return fmt.Errorf("connect to RabbitMQ: %w", err)
+		return err
 	}
 	defer conn.Close()
 	handling, stop := context.WithCancel(ctx)
@@ -119,7 +120,7 @@ func shovel(ctx context.Context, in, out *amqp.Channel, q queues, count int64) e
 	acked := make(chan error, 1)
 	go func() { acked <- ackConfirmed(sent) }()
 	err := drain(ctx, in, q.deadSet, count, func(d amqp.Delivery, last bool) error {
-		confirm, err := out.PublishWithDeferredConfirm("", q.instant, true, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: d.Body, Headers: d.Headers})
+		confirm, err := out.PublishWithDeferredConfirm("", q.instant, true, false, amqp.Publishing{DeliveryMode: amqp.Persistent, MessageId: d.MessageId, Body: d.Body, Headers: d.Headers})
 		if err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}

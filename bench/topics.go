@@ -71,6 +71,9 @@ func fill(ctx context.Context, client *kgo.Client, f feed, records int64) error 
 			_, _ = random.Read(value[:f.ValueBytes/100])
 		}
 		r := &kgo.Record{Partition: int32(i % int64(f.Partitions)), Value: value, Key: keyOf(f, i)}
+		if f.small(i / int64(f.Partitions)) {
+			r.Value = value[:100]
+		}
 		client.Produce(ctx, r, func(_ *kgo.Record, err error) {
 			if err != nil {
 				fail(err)

@@ -84,6 +84,9 @@ func (r *Rabbit) TLSURL() string { return "amqps://guest:guest@" + r.TLSAddr() +
 // Dir is the node's folder: out.log has what it says.
 func (r *Rabbit) Dir() string { return r.dir }
 
+// PID is the process of the node, which has its whole CPU time.
+func (r *Rabbit) PID() int { return r.node.cmd.Process.Pid }
+
 // Start starts a node that was stopped or killed, on the same ports with the
 // same data, and waits until it listens.
 func (r *Rabbit) Start(ctx context.Context) error {
