@@ -29,7 +29,8 @@ const (
 
 // onAssigned gives each partition a window and a worker. It runs before the client asks where to begin, and with partitions we
 // count as joined only once that is known: what is produced after we say so is read, also by a group that begins at the latest.
-func (r *Reader) onAssigned(_ context.Context, _ *kgo.Client, assigned map[string][]int32) {
+func (r *Reader) onAssigned(_ context.Context, client *kgo.Client, assigned map[string][]int32) {
+	r.commits.joined(client)
 	if len(assigned) == 0 {
 		r.status.joined()
 		return
@@ -84,7 +85,8 @@ func (r *Reader) assign(tp topicPartition, predecessor *partition) *partition {
 // waits for us at most the rebalance time-out.
 //
 // None of them is read from here on: what came while calls end would fill the window, and nobody would run it.
-func (r *Reader) onRevoked(_ context.Context, _ *kgo.Client, revoked map[string][]int32) {
+func (r *Reader) onRevoked(_ context.Context, client *kgo.Client, revoked map[string][]int32) {
+	r.commits.joined(client) // a group that takes partitions away has joined, and nobody has them yet
 	var parts []*partition
 	r.gate.change(func() {
 		r.cease(inOrder(revoked))

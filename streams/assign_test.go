@@ -241,14 +241,14 @@ func TestANewWorkerWaitsForTheOldOneOfTheSamePartition(t *testing.T) {
 	})
 	ours := map[string][]int32{tp.topic: {tp.partition}}
 	for range 3 {
-		r.onAssigned(t.Context(), nil, ours)
+		r.onAssigned(t.Context(), new(kgo.Client), ours)
 		r.receive(tp, records(0, 2), [16]byte{1})
 		if len(inside) == 0 {
 			eventually(t, "the first worker works", func() bool { return len(inside) > 0 })
 		}
 		r.onLost(t.Context(), nil, ours)
 	}
-	r.onAssigned(t.Context(), nil, ours)
+	r.onAssigned(t.Context(), new(kgo.Client), ours)
 	r.receive(tp, records(0, 2), [16]byte{1})
 	<-time.After(100 * time.Millisecond) // time enough for the last worker to do what it must not
 	close(release)
@@ -278,7 +278,7 @@ func TestARevocationOfManyPartitionsTakesNoLongerThanThatOfOne(t *testing.T) {
 		for p := range int32(many) {
 			ours[tp.topic] = append(ours[tp.topic], p)
 		}
-		r.onAssigned(t.Context(), nil, ours)
+		r.onAssigned(t.Context(), new(kgo.Client), ours)
 		for _, p := range ours[tp.topic] {
 			r.receive(topicPartition{tp.topic, p}, records(0, 1), [16]byte{})
 		}
@@ -287,7 +287,7 @@ func TestARevocationOfManyPartitionsTakesNoLongerThanThatOfOne(t *testing.T) {
 			t.Fatalf("%d calls", called.Load())
 		}
 		began := time.Now()
-		r.onRevoked(t.Context(), nil, ours)
+		r.onRevoked(t.Context(), new(kgo.Client), ours)
 		if took, most := time.Since(began), r.cfg.RevokeTimeout+handlerGrace+pendingGrace; took > most {
 			t.Errorf("took %v, and may take %v", took, most)
 		}
@@ -309,7 +309,7 @@ func TestWhatWasSettledBeyondTheCommitIsNotRunAgainWhenThePartitionComesBack(t *
 	r.count = c
 	ours := map[string][]int32{tp.topic: {tp.partition}}
 	round := func(start, end int64, id byte) {
-		r.onAssigned(t.Context(), nil, ours)
+		r.onAssigned(t.Context(), new(kgo.Client), ours)
 		r.lookup(tp).begin(position{start, 0}, false)
 		before := j.count() + int(c.duplicates.Load())
 		r.receive(tp, records(start, end), [16]byte{id})
@@ -350,7 +350,7 @@ func TestWhatWasSettledIsNotRunAgainThoughThePartitionWentOnceMoreBeforeAnything
 			r.count = c
 			ours := map[string][]int32{tp.topic: {tp.partition}}
 			assigned := func() {
-				r.onAssigned(t.Context(), nil, ours)
+				r.onAssigned(t.Context(), new(kgo.Client), ours)
 				if commit >= 0 {
 					r.lookup(tp).begin(position{commit, 0}, false)
 				}
@@ -388,7 +388,7 @@ func TestALostPartitionFreesItsPartOfTheWindowOnceAndItsTicketsChangeNothing(t *
 		return Pending
 	})
 	ours := map[string][]int32{tp.topic: {tp.partition}}
-	r.onAssigned(t.Context(), nil, ours)
+	r.onAssigned(t.Context(), new(kgo.Client), ours)
 	r.receive(tp, records(0, 10), [16]byte{})
 	eventually(t, "all is handed out", func() bool { return len(tickets) == 10 })
 	(<-tickets).Settle()

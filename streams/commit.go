@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -32,6 +33,9 @@ type committer struct {
 	door    chan struct{}        // readable when the room has opened
 	room    int                  // for metadata; who has the turn has it
 	refused map[string]rejection // by topic; who has the turn has it
+
+	in    atomic.Pointer[membership]
+	holds *membership // in which the client was seen to hold commits back; who has the turn has it
 }
 
 func newCommitter(r *Reader) *committer {
@@ -72,46 +76,73 @@ func (c *committer) opened() {
 	}
 }
 
-// commit sends the settled prefix of the partitions. What goes wrong is told in the status: the next commit has it again.
-func (c *committer) commit(ctx context.Context, parts []*partition) {
+// commit sends the settled prefix of the partitions, and says whether the broker has all of it. What goes wrong is told in the status: the
+// next commit has it again.
+func (c *committer) commit(ctx context.Context, parts []*partition) (all bool) {
 	select {
 	case c.turn <- struct{}{}:
 	case <-ctx.Done():
-		return
+		return false
 	}
 	defer func() { <-c.turn }()
-	sent := make(map[topicPartition]commitOf, len(parts))
-	offsets := make(map[string]map[int32]kgo.EpochOffset)
+	s := c.collect(parts)
+	if len(s.of) == 0 {
+		return true
+	}
+	failpoint.Hit("commit")
+	err := c.send(ctx, s.offsets, s.metadata, s.stored)
+	if errors.Is(err, kerr.OffsetMetadataTooLarge) {
+		c.room /= 2 // the next commit has what fits
+		return false
+	}
+	failpoint.Hit("committed")
+	if ctx.Err() == nil {
+		c.r.status.committed(err)
+	}
+	return len(s.of) == 0
+}
+
+// sending is what a commit is to say, less what the broker has of it.
+type sending struct {
+	c       *committer
+	offsets map[string]map[int32]kgo.EpochOffset
+	of      map[topicPartition]commitOf
+}
+
+type commitOf struct {
+	p *partition
+	checkpoint
+}
+
+// collect looks for what is to be committed.
+func (c *committer) collect(parts []*partition) sending {
+	s := sending{c, make(map[string]map[int32]kgo.EpochOffset), make(map[topicPartition]commitOf, len(parts))}
 	for _, p := range parts {
 		check, dirty := p.dirty(c.room)
 		if !dirty || !c.r.isOurs(p) {
 			continue
 		}
-		sent[p.topicPartition] = commitOf{p, check}
-		put(offsets, p.topicPartition, check.at)
+		s.of[p.topicPartition] = commitOf{p, check}
+		put(s.offsets, p.topicPartition, check.at)
 	}
-	if len(sent) == 0 {
-		return
-	}
-	failpoint.Hit("commit")
-	metadata := func(tp topicPartition) (string, bool) { return sent[tp].metadata, c.r.isOurs(sent[tp].p) }
-	err := c.send(ctx, offsets, metadata, func(tp topicPartition, err error) {
-		s, ok := sent[tp]
-		switch {
-		case ok && err == nil:
-			delete(c.refused, tp.topic)
-			s.p.stored(s.checkpoint)
-		case ok && errors.Is(err, kerr.UnknownTopicID) && c.r.isOurs(s.p):
-			c.refuse(s.p)
-		}
-	})
-	if errors.Is(err, kerr.OffsetMetadataTooLarge) {
-		c.room /= 2 // the next commit has what fits
-		return
-	}
-	failpoint.Hit("committed")
-	if ctx.Err() == nil {
-		c.r.status.committed(err)
+	return s
+}
+
+// metadata is what to say of a partition beside its offset, if it is still ours.
+func (s sending) metadata(tp topicPartition) (string, bool) {
+	return s.of[tp].metadata, s.c.r.isOurs(s.of[tp].p)
+}
+
+// stored is told what the broker says of a partition.
+func (s sending) stored(tp topicPartition, err error) {
+	of, ok := s.of[tp]
+	switch {
+	case ok && err == nil:
+		delete(s.c.refused, tp.topic)
+		of.p.stored(of.checkpoint)
+		delete(s.of, tp)
+	case ok && errors.Is(err, kerr.UnknownTopicID) && s.c.r.isOurs(of.p):
+		s.c.refuse(of.p)
 	}
 }
 
@@ -133,11 +164,6 @@ func (c *committer) refuse(p *partition) {
 	}
 }
 
-type commitOf struct {
-	p *partition
-	checkpoint
-}
-
 func put(offsets map[string]map[int32]kgo.EpochOffset, tp topicPartition, at position) {
 	if offsets[tp.topic] == nil {
 		offsets[tp.topic] = make(map[int32]kgo.EpochOffset)
@@ -145,9 +171,9 @@ func put(offsets map[string]map[int32]kgo.EpochOffset, tp topicPartition, at pos
 	offsets[tp.topic][tp.partition] = kgo.EpochOffset{Epoch: at.epoch, Offset: at.offset}
 }
 
-// send commits. metadata is asked just before the request leaves, which may be a whole rebalance later than now; what is not ours
+// sendByClient commits. metadata is asked just before the request leaves, which may be a whole rebalance later than now; what is not ours
 // by then is left out. told is called for each partition that the broker has committed, or refused to.
-func (c *committer) send(ctx context.Context, offsets map[string]map[int32]kgo.EpochOffset, metadata func(topicPartition) (string, bool), told func(topicPartition, error)) error {
+func (c *committer) sendByClient(ctx context.Context, offsets map[string]map[int32]kgo.EpochOffset, metadata func(topicPartition) (string, bool), told func(topicPartition, error)) error {
 	before := func(req *kmsg.OffsetCommitRequest) error { return prepare(req, metadata) }
 	var failed error
 	c.r.client.CommitOffsetsSync(kgo.PreCommitFnContext(ctx, before), offsets,

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/stepwell/stepwell"
 )
 
@@ -83,26 +81,45 @@ func TestACommitNeverPassesAMessageThatIsNotSettled(t *testing.T) {
 
 func TestACommitLeavesOutWhatIsNoLongerOursWhenItIsSent(t *testing.T) {
 	t.Parallel()
-	w := fakeWorld(t, 2)
-	r := w.run(w.config(), newJournal().settleAll)
-	eventually(t, "it is a member", func() bool { return r.Status().Partitions == 2 })
-	offsets := map[string]map[int32]kgo.EpochOffset{}
-	put(offsets, topicPartition{w.topic, 0}, position{70, -1})
-	put(offsets, topicPartition{w.topic, 1}, position{80, -1})
-	var stored []topicPartition
-	ours := func(tp topicPartition) (string, bool) { return "", tp.partition == 1 }
-	if err := r.commits.send(t.Context(), offsets, ours, func(tp topicPartition, err error) {
-		if err == nil {
-			stored = append(stored, tp)
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.committed(); len(got) != 1 || got[1] != 80 || len(stored) != 1 {
-		t.Fatalf("committed %v, reported %v", got, stored)
-	}
-	if err := r.commits.send(t.Context(), offsets, func(topicPartition) (string, bool) { return "", false }, nil); err != nil {
-		t.Fatal(err)
+	for name, send := range map[string]func(*committer, sending) error{
+		"by the client": func(c *committer, s sending) error {
+			return c.sendByClient(t.Context(), s.offsets, s.metadata, s.stored)
+		},
+		"past the client": func(c *committer, s sending) error {
+			return c.sendPast(t.Context(), c.in.Load(), s.offsets, s.metadata, s.stored)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := fakeWorld(t, 3)
+			j := newJournal()
+			r := w.run(w.config(), j.settleAll)
+			eventually(t, "it is a member", func() bool { return r.Status().Partitions == 3 })
+			r.commits.turn <- struct{}{} // nobody else commits
+			defer func() { <-r.commits.turn }()
+			for p := range int32(3) {
+				w.produce(p, 10)
+			}
+			eventually(t, "all is handled", func() bool { return j.count() == 30 })
+			all := r.all()
+			before, between := r.lookup(topicPartition{w.topic, 0}), r.lookup(topicPartition{w.topic, 1})
+			r.drop([]*partition{before}, ErrLost)
+			s := r.commits.collect(all)
+			if len(s.offsets[w.topic]) != 2 {
+				t.Errorf("to be sent: %v", s.offsets)
+			}
+			r.drop([]*partition{between}, ErrLost)
+			if err := send(r.commits, s); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.committed(); len(got) != 1 || got[2] != 10 {
+				t.Errorf("committed: %v", got)
+			}
+			r.drop(r.all(), ErrLost)
+			if err := send(r.commits, s); err != nil {
+				t.Error("with nothing left to be sent:", err)
+			}
+		})
 	}
 }
 

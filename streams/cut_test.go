@@ -28,7 +28,7 @@ func TestResumeWakesWhatACutReplaced(t *testing.T) {
 		return Settled
 	})
 	r.workers.Go(r.crew.watch)
-	r.onAssigned(t.Context(), nil, map[string][]int32{tp.topic: {0}})
+	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 	r.lookup(tp).begin(position{0, 0}, false)
 	r.Pause()
 	r.receive(tp, records(0, 10), [16]byte{1})
@@ -59,7 +59,7 @@ func TestASlowSingleStretchDoesNotHoldTheQueueBack(t *testing.T) {
 	}
 	r.cfg.Order = OrderNone
 	r.workers.Go(r.crew.watch)
-	r.onAssigned(t.Context(), nil, map[string][]int32{tp.topic: {0}})
+	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 	p := r.lookup(tp)
 	p.begin(position{0, 0}, false)
 	within(t, 2*time.Second, "the watch sleeps", func() bool { return !r.crew.watched.Load() })
@@ -84,7 +84,7 @@ func TestACutDoesNotCommitWhatIsNotSettledBeforeIt(t *testing.T) {
 		return Settled
 	})
 	r.workers.Go(r.crew.watch)
-	r.onAssigned(t.Context(), nil, map[string][]int32{tp.topic: {0}})
+	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 	r.lookup(tp).begin(position{0, 0}, false)
 	r.receive(tp, records(0, 10), [16]byte{1})
 	for range 10 {
@@ -115,7 +115,7 @@ func TestACutThatComesWithItsFirstRecordsDoesNotCommitPastThem(t *testing.T) {
 		return Settled
 	})
 	r.workers.Go(r.crew.watch)
-	r.onAssigned(t.Context(), nil, map[string][]int32{tp.topic: {0}})
+	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 	r.lookup(tp).begin(position{0, 0}, false)
 	fetch := func(f kgo.FetchPartition) kgo.Fetch {
 		return kgo.Fetch{Topics: []kgo.FetchTopic{{Topic: tp.topic, TopicID: [16]byte{1}, Partitions: []kgo.FetchPartition{f}}}}
@@ -167,7 +167,7 @@ func TestALineThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 // metadata after part of a restored span is read.
 func TestMetadataStaysReadableInTheMiddleOfARestoredSpan(t *testing.T) {
 	r, tp := lone(t, nil2)
-	r.onAssigned(t.Context(), nil, map[string][]int32{tp.topic: {0}})
+	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 	p := r.lookup(tp)
 	p.restored(100, writeTold(100, told{}, slices.Values([]span{{101, 200}, {300, 400}}), 4096))
 	p.begin(position{100, 0}, false)
@@ -191,7 +191,7 @@ func TestForgetAlsoForgetsWhatWasRecalled(t *testing.T) {
 		return Settled
 	})
 	ours := map[string][]int32{tp.topic: {0}}
-	r.onAssigned(t.Context(), nil, ours)
+	r.onAssigned(t.Context(), new(kgo.Client), ours)
 	r.lookup(tp).begin(position{0, 0}, false)
 	r.receive(tp, records(0, 20), [16]byte{1})
 	for range 20 {
@@ -199,7 +199,7 @@ func TestForgetAlsoForgetsWhatWasRecalled(t *testing.T) {
 	}
 	within(t, 2*time.Second, "all but the pending one are settled", func() bool { r.flushAll(); return r.load.records.Load() == 1 })
 	r.onLost(t.Context(), nil, ours)
-	r.onAssigned(t.Context(), nil, ours)
+	r.onAssigned(t.Context(), new(kgo.Client), ours)
 	p := r.lookup(tp)
 	p.begin(position{0, 0}, false)
 	r.receive(tp, records(0, 5), [16]byte{1})
@@ -229,17 +229,17 @@ func epochs(f *kgo.FetchPartition, from int64, epoch int32) *kgo.FetchPartition 
 func TestRecordsOfANewerEpochAreNotThoseThatWereSettled(t *testing.T) {
 	for name, before := range map[string]func(t *testing.T, r *Reader, tp topicPartition){
 		"by the owner before us": func(_ *testing.T, r *Reader, tp topicPartition) {
-			r.onAssigned(context.Background(), nil, map[string][]int32{tp.topic: {0}})
+			r.onAssigned(context.Background(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 			r.lookup(tp).restored(0, writeTold(0, told{epoch: 1}, slices.Values([]span{{3, 10}}), 4096))
 		},
 		"when the partition was ours before": func(t *testing.T, r *Reader, tp topicPartition) {
 			ours := map[string][]int32{tp.topic: {0}}
-			r.onAssigned(context.Background(), nil, ours)
+			r.onAssigned(context.Background(), new(kgo.Client), ours)
 			r.lookup(tp).begin(position{0, 1}, false)
 			r.receive(tp, epochs(records(0, 10), 0, 1), [16]byte{1})
 			within(t, 2*time.Second, "all but the pending ones are settled", func() bool { r.flushAll(); return r.load.records.Load() == 3 })
 			r.onLost(context.Background(), nil, ours)
-			r.onAssigned(context.Background(), nil, ours)
+			r.onAssigned(context.Background(), new(kgo.Client), ours)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

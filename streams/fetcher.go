@@ -51,7 +51,9 @@ func (r *Reader) openFetchers(life context.Context) (err error) {
 func (r *Reader) openFetcher(life context.Context, number int) (err error) {
 	f := &fetcher{member: number == 0, reading: map[string]map[int32]bool{}, idle: map[string]time.Time{}, resting: map[topicPartition]bool{}}
 	options := r.options
-	if !f.member {
+	if f.member {
+		life, r.endMember = context.WithCancel(life)
+	} else {
 		options = func(life context.Context) []kgo.Opt { return r.fetchOptions(life, number) }
 	}
 	if f.client, err = kgo.NewClient(options(life)...); err != nil {

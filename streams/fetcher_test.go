@@ -252,7 +252,7 @@ func TestWhatIsRevokedIsReadNoMoreWhileItsCallsEnd(t *testing.T) {
 	revoked := make(chan struct{})
 	go func() {
 		defer close(revoked)
-		r.onRevoked(t.Context(), nil, map[string][]int32{w.topic: {1}})
+		r.onRevoked(t.Context(), new(kgo.Client), map[string][]int32{w.topic: {1}})
 	}()
 	<-other.halted
 	w.produce(1, 100)
@@ -283,7 +283,7 @@ func TestARevokeThatMeetsACutGivesUpWhatReplacedThePartition(t *testing.T) {
 	revoked := make(chan struct{})
 	go func() {
 		defer close(revoked)
-		r.onRevoked(t.Context(), nil, map[string][]int32{tp.topic: {tp.partition}})
+		r.onRevoked(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {tp.partition}})
 	}()
 	<-p.halted
 	if r.rewound(p, position{2, -1}) == nil {
@@ -319,7 +319,7 @@ func TestATopicMadeAnewThatOnlyAnotherFetcherFoundIsCommitted(t *testing.T) {
 			fresh(0)
 		}
 		other.client.PurgeTopicsFromConsuming(w.topic) // as one that never knew the old topic
-		r.onAssigned(t.Context(), nil, ours)
+		r.onAssigned(t.Context(), new(kgo.Client), ours)
 		if _, err := r.adjust(t.Context(), map[string]map[int32]kgo.Offset{w.topic: {0: kgo.NewOffset().AtStart()}}); err != nil {
 			t.Fatal(err)
 		}
@@ -369,7 +369,7 @@ func TestAFetcherForgetsATopicOfWhichItReadsNothingAndFindsItAgain(t *testing.T)
 	if topics := other.client.GetConsumeTopics(); len(topics) != 0 {
 		t.Errorf("it remembers %v", topics)
 	}
-	r.onAssigned(t.Context(), nil, ours)
+	r.onAssigned(t.Context(), new(kgo.Client), ours)
 	if _, err := r.adjust(t.Context(), map[string]map[int32]kgo.Offset{w.topic: {1: kgo.NewOffset().At(10).WithEpoch(0)}}); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 func TestAChangeOfTheAssignmentInterruptsThePollsAndRunsAlone(t *testing.T) {
@@ -59,7 +61,7 @@ func TestAPollThatBeganBeforeALossBringsNothingIntoTheNextAssignment(t *testing.
 	j := newJournal()
 	r, tp := lone(t, j.settleAll)
 	ours := map[string][]int32{tp.topic: {tp.partition}}
-	r.onAssigned(t.Context(), nil, ours)
+	r.onAssigned(t.Context(), new(kgo.Client), ours)
 	polling, changed := make(chan struct{}), make(chan struct{})
 	var late sync.WaitGroup
 	late.Go(func() {
@@ -72,7 +74,7 @@ func TestAPollThatBeganBeforeALossBringsNothingIntoTheNextAssignment(t *testing.
 	<-polling
 	go func() {
 		r.onLost(t.Context(), nil, ours)
-		r.onAssigned(t.Context(), nil, ours)
+		r.onAssigned(t.Context(), new(kgo.Client), ours)
 		close(changed)
 	}()
 	late.Wait()

@@ -35,3 +35,27 @@ func TestTheLastProgressIsKnownByTheClockThatNobodySets(t *testing.T) {
 		t.Errorf("without the monotonic clock: %s", at)
 	}
 }
+
+func TestThereIsRoomForAsManyRecordsAsFitIntoTheBytesThatAreLeft(t *testing.T) {
+	l := newLoad(1000, 1000, 1000)
+	for _, step := range []struct {
+		adds, bytes int
+		averageSize int64
+		want        int64
+	}{
+		{0, 0, 100, 11}, // one too many, so that a large record gets in at all
+		{5, 500, 100, 6},
+		{0, 499, 100, 1},
+		{0, 1, 100, 0},
+		{0, 5000, 1, 0},
+	} {
+		l.add(step.adds, step.bytes)
+		if got := l.free(step.averageSize); got != step.want {
+			t.Errorf("after %+v there is room for %d", step, got)
+		}
+	}
+	l.remove(freed{bytes: 6000})
+	if got := l.free(0); got != 995 {
+		t.Errorf("once all bytes are settled there is room for %d", got)
+	}
+}

@@ -140,7 +140,7 @@ func TestWhatWasReadBeforeTheLogWasCutHoldsTheWindowFirst(t *testing.T) {
 		return Pending
 	})
 	r.workers.Go(r.crew.watch)
-	r.onAssigned(t.Context(), nil, map[string][]int32{tp.topic: {0}})
+	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 	r.lookup(tp).begin(position{0, 0}, false)
 	r.receive(tp, records(0, 10), [16]byte{1})
 	<-tickets

@@ -53,8 +53,7 @@ type Config struct {
 	// RevokeTimeout is how long running handlers may take to finish when their partition is revoked. Default: half the
 	// rebalance time-out, and it must be below that.
 	RevokeTimeout time.Duration
-	// LeaveTimeout is how long the last commit and leaving the group may take once the work context of a stop is over: two thirds for the commit,
-	// which waits for a join that is under way, one third to leave, which has the whole time while work lives. Default: 3 s.
+	// LeaveTimeout is how long the last commit and leaving the group may take once the work context of a stop is over, half of it each. Default: 3 s.
 	LeaveTimeout time.Duration
 	// GroupProtocol is classic (the default: cooperative-sticky) or consumer (KIP-848).
 	GroupProtocol string
@@ -128,11 +127,12 @@ type Reader struct {
 	number    uint32 // tells commits of this reader from those of others
 
 	// set by Run
-	fetchers []*fetcher
-	client   *kgo.Client     // of the first: the group's member
-	life     context.Context // ends when everything else has
-	heal     *healer
-	purges   sync.WaitGroup // of clients; they end when these are closed
+	fetchers  []*fetcher
+	client    *kgo.Client // of the first: the group's member
+	endMember context.CancelFunc
+	life      context.Context // ends when everything else has
+	heal      *healer
+	purges    sync.WaitGroup // of clients; they end when these are closed
 
 	workers sync.WaitGroup
 	mu      sync.Mutex

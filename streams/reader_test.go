@@ -180,12 +180,10 @@ func TestAFullWindowStopsFetchingButNotTheGroup(t *testing.T) {
 
 func TestTheWindowCountsBytesToo(t *testing.T) {
 	t.Parallel()
+	const size, window = 10_000, 100_000
 	w := fakeWorld(t, 1)
-	for range 50 {
-		w.send(&kgo.Record{Value: make([]byte, 10_000)})
-	}
 	cfg := w.config()
-	cfg.WindowBytes = 100_000
+	cfg.WindowBytes = window
 	var most int64
 	j := newJournal()
 	var r *running
@@ -197,10 +195,23 @@ func TestTheWindowCountsBytesToo(t *testing.T) {
 		return Settled
 	})
 	close(ready)
-	eventually(t, "all is handled", func() bool { return j.count() == 50 })
-	_ = r.end()
-	if most > 500_000 || most == 0 {
-		t.Fatalf("%d bytes in flight", most)
+	records := func(n int) (all []*kgo.Record) {
+		for range n {
+			all = append(all, &kgo.Record{Value: make([]byte, size)})
+		}
+		return all
+	}
+	for n := range 20 { // how large records are is learnt
+		w.send(records(1)...)
+		eventually(t, "it is handled", func() bool { return j.count() == n+1 })
+	}
+	w.send(records(200)...) // five fetches
+	eventually(t, "all is handled", func() bool { return j.count() == 220 })
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	if most <= window/2 || most > window+2*size {
+		t.Fatalf("%d bytes were in flight, with a window of %d", most, window)
 	}
 }
 

@@ -76,23 +76,20 @@ func (r *Reader) wind(work context.Context) error {
 	return nil
 }
 
-// commitLast commits what is settled by now.
+// commitLast commits what is settled by now. Where the group does not take it, since it is just being told what was assigned, it is asked
+// again for a moment.
 func (r *Reader) commitLast(work context.Context) {
-	limit, cancel := lastingAfter(r.life, work, r.cfg.LeaveTimeout*2/3)
+	limit, cancel := lastingAfter(r.life, work, r.cfg.LeaveTimeout/2)
 	defer cancel()
 	part(r.all())
-	r.commits.commit(limit, r.all())
+	for began := time.Now(); !r.commits.commit(limit, r.all()) && time.Since(began) < r.cfg.LeaveTimeout/2 && sleep(limit, holdsAfter); {
+	}
 }
 
-// leave gives everything up and leaves the group. It does not wait long for a join that is under way, even where there is time: others may hold that
-// up for as long as their handlers take.
+// leave gives everything up and leaves the group.
 func (r *Reader) leave(work context.Context) error {
 	r.gate.change(func() { r.dropAll(r.all(), shutdownCause(work)) }) // what the clients read counts no more, and they end
-	limit, cancel := context.WithTimeout(r.life, r.cfg.LeaveTimeout)
-	defer cancel()
-	limit, end := lastingAfter(limit, work, r.cfg.LeaveTimeout/3)
-	defer end()
-	_ = r.client.LeaveGroupContext(limit) // a member that cannot leave is out after its session
+	r.leaveGroup()
 	r.closeFetchers()
 	r.purges.Wait()
 	r.crew.close()

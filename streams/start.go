@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -47,19 +50,10 @@ const startTimeout = 20 * time.Second
 func (r *Reader) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	var missing []string
-	for topic, parts := range offsets {
-		for _, o := range parts {
-			if o.EpochOffset().Offset < 0 {
-				missing = append(missing, topic)
-				break
-			}
-		}
-	}
 	var first map[topicPartition]position
-	if len(missing) > 0 && !r.begin.earliest() {
+	if missing := withoutCommit(offsets); len(missing) > 0 && !r.begin.earliest() {
 		var err error
-		if first, err = r.firstStart(ctx, missing); err != nil {
+		if first, err = r.firstStart(ctx, slices.Collect(maps.Keys(missing))); err != nil {
 			return nil, err
 		}
 	}
@@ -91,7 +85,23 @@ func (r *Reader) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Of
 		r.readFrom(offsets)
 	})
 	r.status.joined()
+	for topic, n := range withoutCommit(offsets) {
+		r.log.Info("the group has no commits of partitions and reads them from their first record", "stream", r.cfg.Stream, "topic", topic, "partitions", n)
+	}
 	return offsets, nil
+}
+
+// withoutCommit is how many partitions have no offset, by topic.
+func withoutCommit(offsets map[string]map[int32]kgo.Offset) map[string]int {
+	n := map[string]int{}
+	for topic, parts := range offsets {
+		for _, o := range parts {
+			if o.EpochOffset().Offset < 0 {
+				n[topic]++
+			}
+		}
+	}
+	return n
 }
 
 // onFetched reads what the commits say of the offsets beyond them. It comes before adjust.
@@ -215,7 +225,7 @@ func (r *Reader) commitStart(ctx context.Context, admin *kadm.Client, topics []s
 	if missing == 0 {
 		return nil
 	}
-	err = r.commits.send(ctx, offsets, func(topicPartition) (string, bool) { return "", true }, func(tp topicPartition, err error) {
+	err = r.commits.sendByClient(ctx, offsets, func(topicPartition) (string, bool) { return "", true }, func(tp topicPartition, err error) {
 		switch {
 		case err == nil:
 			missing--
@@ -229,5 +239,25 @@ func (r *Reader) commitStart(ctx context.Context, admin *kadm.Client, topics []s
 	if err != nil {
 		return fmt.Errorf("commit where to begin: %w", err)
 	}
+	r.tellStart(ctx, admin, offsets)
 	return nil
+}
+
+// tellStart logs how many records a group without commits leaves out. The brokers forget the commits of a group that has had no members for a week: it
+// begins as a new one does.
+func (r *Reader) tellStart(ctx context.Context, admin *kadm.Client, at map[string]map[int32]kgo.EpochOffset) {
+	firsts, _ := admin.ListStartOffsets(ctx, slices.Collect(maps.Keys(at))...) // what cannot be had is not counted
+	for topic, parts := range at {
+		level, left := slog.LevelInfo, int64(0)
+		for id, o := range parts {
+			if first, ok := firsts.Lookup(topic, id); ok && first.Err == nil {
+				left += max(0, o.Offset-first.Offset)
+			}
+		}
+		if left > 0 {
+			level = slog.LevelWarn
+		}
+		r.log.Log(ctx, level, "the group has no commits and begins where START says: what came before is not read",
+			"stream", r.cfg.Stream, "topic", topic, "start", r.cfg.Start, "partitions", len(parts), "records_left_out", left)
+	}
 }

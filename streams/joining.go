@@ -1,0 +1,130 @@
+package streams
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// While a classic group joins, the client holds commits back and does not leave. A member that died keeps a group there until its
+// session is over, one whose handlers are slow for up to the rebalance time-out; calls go on meanwhile. So we go round the client then.
+
+// holdsAfter is how long a commit may wait for the client until it counts as held back.
+const holdsAfter = 100 * time.Millisecond
+
+// membership is who we are in a generation of a classic group. What was ours when the group's assignment was told to us is nobody
+// else's in that generation, and a commit that names it is refused in any other.
+type membership struct {
+	id         string
+	generation int32
+}
+
+// joined notes the generation in which the partitions that are ours were given to us, or left to us.
+func (c *committer) joined(client *kgo.Client) {
+	if c.r.cfg.GroupProtocol == "classic" {
+		id, generation := client.GroupMetadata()
+		c.in.Store(&membership{id, generation})
+	}
+}
+
+// send commits by the client, or past it while it holds commits back. metadata and told are those of sendByClient.
+func (c *committer) send(ctx context.Context, offsets map[string]map[int32]kgo.EpochOffset, metadata func(topicPartition) (string, bool), told func(topicPartition, error)) error {
+	in := c.in.Load()
+	if in == nil {
+		return c.sendByClient(ctx, offsets, metadata, told)
+	}
+	if in != c.holds {
+		waiting, giveUp := context.WithCancel(ctx)
+		defer giveUp()
+		limit := time.AfterFunc(holdsAfter, giveUp)
+		leaves := false
+		err := c.sendByClient(waiting, offsets, func(tp topicPartition) (string, bool) {
+			leaves = leaves || limit.Stop()
+			text, ours := metadata(tp)
+			return text, ours && leaves
+		}, told)
+		if leaves || waiting.Err() == nil || ctx.Err() != nil {
+			return err
+		}
+		c.holds = in
+	}
+	return c.sendPast(ctx, in, offsets, metadata, told)
+}
+
+// sendPast commits what the cluster's topics still have by the ID under which it was read.
+func (c *committer) sendPast(ctx context.Context, in *membership, offsets map[string]map[int32]kgo.EpochOffset, metadata func(topicPartition) (string, bool), told func(topicPartition, error)) error {
+	names := make([]string, 0, len(offsets))
+	for topic := range offsets {
+		names = append(names, topic)
+	}
+	topics, err := kadm.NewClient(c.r.client).ListTopics(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("commit offsets: %w", err)
+	}
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group, req.MemberID, req.Generation = c.r.cfg.Group, in.id, in.generation
+	for name, parts := range offsets {
+		t := kmsg.NewOffsetCommitRequestTopic()
+		t.Topic, t.TopicID = name, topics[name].ID
+		for id, at := range parts {
+			if p := c.r.lookup(topicPartition{name, id}); topics[name].Err != nil || p == nil || p.topicNow() != t.TopicID {
+				continue
+			}
+			part := kmsg.NewOffsetCommitRequestTopicPartition()
+			part.Partition, part.Offset, part.LeaderEpoch = id, at.Offset, at.Epoch
+			t.Partitions = append(t.Partitions, part)
+		}
+		req.Topics = append(req.Topics, t)
+	}
+	if err := prepare(req, metadata); err != nil || len(req.Topics) == 0 {
+		return nil //nolint:nilerr // nothing is ours any more
+	}
+	resp, err := req.RequestWith(ctx, c.r.client)
+	if err == nil {
+		err = eachCommitted(req, resp, told)
+	}
+	if err == nil || isSuperseded(err) {
+		return nil
+	}
+	return fmt.Errorf("commit offsets: %w", err)
+}
+
+// topicNow is the ID of the topic whose records were read last; zero: none was, or the brokers know no IDs.
+func (p *partition) topicNow() [16]byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.topicID
+}
+
+// leaveGroup leaves by the client; where that takes long, past it and once it has ended. A member that cannot leave is out after its
+// session.
+func (r *Reader) leaveGroup() {
+	limit, cancel := context.WithTimeout(r.life, r.cfg.LeaveTimeout/4)
+	defer cancel()
+	if r.client.LeaveGroupContext(limit) == nil {
+		return
+	}
+	id, _ := r.client.GroupMetadata()
+	r.endMember() // or it would join again when it is told that it has left
+	if id == "" || r.cfg.GroupProtocol != "classic" {
+		return
+	}
+	limit, cancel = context.WithTimeout(r.life, r.cfg.LeaveTimeout/4)
+	defer cancel()
+	client, err := kgo.NewClient(append(slices.Clone(r.cfg.Kafka), kgo.WithContext(limit))...)
+	if err != nil {
+		return
+	}
+	defer client.Close()
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group, req.MemberID = r.cfg.Group, id
+	member := kmsg.NewLeaveGroupRequestMember()
+	member.MemberID = id
+	req.Members = append(req.Members, member)
+	_, _ = req.RequestWith(limit, client)
+}

@@ -1,0 +1,120 @@
+package streams
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// joins counts how often a client asked to join its group.
+type joins struct{ n atomic.Int64 }
+
+func (j *joins) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, _ error) {
+	if key == int16(kmsg.JoinGroup) {
+		j.n.Add(1)
+	}
+}
+
+// member joins the world's group, by itself, and is silent from the call of dies on.
+func (w *world) member() (dies func()) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(w.seeds...), kgo.WithContext(ctx), kgo.ConsumerGroup(w.group), kgo.ConsumeTopics(w.topic), kgo.DisableAutoCommit(),
+		kgo.SessionTimeout(10*time.Second), kgo.HeartbeatInterval(300*time.Millisecond), kgo.Balancers(kgo.CooperativeStickyBalancer()),
+	)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { cancel(); client.Close() })
+	return cancel
+}
+
+// groupState is the state of the world's group, and whose clients are its members.
+func (w *world) groupState() (state string, clients map[string]int) {
+	w.t.Helper()
+	groups, err := w.admin.DescribeGroups(w.t.Context(), w.group)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	clients = map[string]int{}
+	for _, m := range groups[w.group].Members {
+		clients[m.ClientID]++
+	}
+	return groups[w.group].State, clients
+}
+
+const waitingForMembers = "PreparingRebalance"
+
+// whileJoining starts a reader and has it wait for a dead member, which holds the join up for ten seconds.
+func whileJoining(t *testing.T, w *world, j *journal) *running {
+	t.Helper()
+	asked := &joins{}
+	cfg := w.config()
+	cfg.ClientID, cfg.HeartbeatInterval = "reader", 300*time.Millisecond
+	cfg.Kafka = append(cfg.Kafka, kgo.WithHooks(asked))
+	r := w.run(cfg, j.settleAll)
+	eventually(t, "the reader is a member", func() bool { return r.Status().Partitions == 2 })
+	dies := w.member()
+	eventually(t, "another one shares the partitions", func() bool {
+		state, clients := w.groupState()
+		return r.Status().Partitions == 1 && state == "Stable" && len(clients) == 2
+	})
+	before := asked.n.Load()
+	dies()
+	w.member()
+	eventually(t, "the reader joins again", func() bool { return asked.n.Load() > before })
+	return r
+}
+
+func TestCommitsGoOnWhileTheGroupWaitsForADeadMember(t *testing.T) {
+	t.Parallel()
+	each(t, 2, func(t *testing.T, w *world) {
+		j := newJournal()
+		r := whileJoining(t, w, j)
+		w.produce(0, 10)
+		w.produce(1, 10)
+		within(t, 3*time.Second, "what is settled is committed", func() bool {
+			at := w.committed()
+			return j.count() == 10 && at[0]+at[1] == 10
+		})
+		if state, _ := w.groupState(); state != waitingForMembers {
+			t.Errorf("the group is %s: this shows nothing", state)
+		}
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAStopDoesNotWaitForTheGroupToWaitForADeadMember(t *testing.T) {
+	t.Parallel()
+	each(t, 2, func(t *testing.T, w *world) {
+		j := newJournal()
+		r := whileJoining(t, w, j)
+		w.produce(0, 10)
+		w.produce(1, 10)
+		eventually(t, "all of its partition is handled", func() bool { return j.count() == 10 })
+		began := time.Now()
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		if at := w.committed(); at[0]+at[1] != 10 {
+			t.Errorf("committed: %v", at)
+		}
+		state, clients := w.groupState()
+		if state != waitingForMembers {
+			t.Errorf("the group is %s: this shows nothing", state)
+		}
+		if clients["reader"] > 0 {
+			t.Error("the reader is still a member, and the group waits for it")
+		}
+	})
+}
