@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -45,14 +46,30 @@ func behind(status server.Status) bool { return status.Lag > int64(status.Partit
 func (a *Actor) watchProgress(ctx context.Context) {
 	tick := time.NewTicker(progressInterval)
 	defer tick.Stop()
+	warned := map[string]time.Time{} // when the call began that was warned of last, by stream
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 			for _, s := range a.streams {
-				s.now()
+				s.warnOfSlow(s.now(), warned)
 			}
 		}
 	}
+}
+
+// warnOfSlow tells, once, of the call that has run for the longest if that is past HANDLER_TIMEOUT: its context has ended, and it goes on. Which
+// message it has is not known where many run; the one that holds the window is likely to be it.
+func (s *stream) warnOfSlow(status server.Status, warned map[string]time.Time) {
+	since := s.dispatch.calls.oldest()
+	if since.IsZero() || time.Since(since) <= s.cfg.HandlerTimeout || since.Equal(warned[s.id]) {
+		return
+	}
+	warned[s.id] = since
+	attrs := []any{"since", since, "timeout", s.cfg.HandlerTimeout}
+	if o := status.Oldest; o != nil {
+		attrs = append(attrs, "oldest", fmt.Sprintf("%s/%d/%d", o.Topic, o.Partition, o.Offset))
+	}
+	s.log.Warn("a handler runs past HANDLER_TIMEOUT", attrs...)
 }

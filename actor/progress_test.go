@@ -1,9 +1,11 @@
 package actor
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,21 +21,44 @@ type bubble struct {
 	t       *testing.T
 	brokers *embedded.Brokers
 	stream  *stream
+	log     *lines
 }
 
-// inBubble runs the test. The handler sleeps for as long as the record's value says.
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// inBubble runs the test. The handler sleeps for as long as the record's value says, with an exclamation mark behind it whatever its context says.
 func inBubble(t *testing.T, test func(b *bubble), env ...string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubble{t: t, brokers: embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1}, VirtualNetwork: true})}
+		b := &bubble{t: t, log: &lines{}, brokers: embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1}, VirtualNetwork: true})}
 		sleeps := func(ctx context.Context, m *stepwell.Message) error {
-			d, err := time.ParseDuration(string(m.Value))
+			text, deaf := strings.CutSuffix(string(m.Value), "!")
+			if deaf {
+				ctx = context.Background()
+			}
+			d, err := time.ParseDuration(text)
 			if err == nil {
 				sleep(ctx, d)
 			}
 			return err
 		}
-		app := App{Name: "bubble", Brokers: b.brokers, Logger: slog.New(slog.DiscardHandler), Streams: Streams{"orders": {Handler: sleeps}}}
+		app := App{Name: "bubble", Brokers: b.brokers, Logger: slog.New(slog.NewTextHandler(b.log, nil)), Streams: Streams{"orders": {Handler: sleeps}}}
 		cfg, err := Load(app, append(env, "STREAMS_ORDERS_TOPICS=orders.v1", "SERVER_ADDRESS=off", "TELEMETRY_DEPTH_INTERVAL=1h", "CONCURRENCY=1"))
 		if err != nil {
 			t.Fatal(err)
@@ -150,4 +175,36 @@ func TestTheEndOfATransactionIsNoLagThatMakesAStreamStuck(t *testing.T) {
 			b.t.Error("records that are not read do not count as work")
 		}
 	})
+}
+
+func TestACallThatRunsPastItsTimeoutIsLoggedOnceWithTheMessageThatWaits(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(b *bubble) {
+		says := func(n int, words ...string) {
+			b.t.Helper()
+			synctest.Wait()
+			got := 0
+			for line := range strings.Lines(b.log.String()) {
+				if strings.Contains(line, "past HANDLER_TIMEOUT") {
+					got++
+					for _, w := range append(words, "level=WARN", "stream=orders") {
+						if !strings.Contains(line, w) {
+							b.t.Errorf("%q is not in %s", w, line)
+						}
+					}
+				}
+			}
+			if got != n {
+				b.t.Errorf("logged %d times, not %d:\n%s", got, n, b.log)
+			}
+		}
+		b.handle("10s", "40s!")
+		time.Sleep(30 * time.Second)
+		says(0)
+		time.Sleep(18 * time.Second)
+		says(1, "oldest=orders.v1/0/1")
+		b.handle("1s", "40s!")
+		time.Sleep(2 * time.Minute)
+		says(2)
+	}, "HANDLER_TIMEOUT=20s")
 }
