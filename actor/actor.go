@@ -27,7 +27,8 @@ type Actor struct {
 	log       *slog.Logger
 	telemetry *telemetry.Telemetry
 	brokers   Brokers
-	queues    queue.Broker // nil where no stream retries
+	queues    queue.Broker // nil where none are configured
+	retries   bool         // some stream needs them
 	streams   []*stream    // by id
 	server    *server.Server
 	started   atomic.Bool // the user's start function is done
@@ -68,21 +69,18 @@ func New(cfg *config.Config, app App) (*Actor, error) {
 }
 
 func (a *Actor) openBrokers() error {
-	retries := false
 	for id := range a.app.Streams {
-		retries = retries || *a.cfg.Stream(id).Retry.Enabled
+		a.retries = a.retries || *a.cfg.Stream(id).Retry.Enabled
 	}
 	a.brokers = a.app.Brokers
 	if a.brokers == nil {
-		c, err := newConfigured(a.cfg, a.app.EnvPrefix, retries, a.log)
+		c, err := newConfigured(a.cfg, a.app.EnvPrefix, a.retries, a.log)
 		if err != nil {
 			return err
 		}
 		a.brokers = c
 	}
-	if retries {
-		a.queues = a.brokers.Queues()
-	}
+	a.queues = a.brokers.Queues()
 	return nil
 }
 

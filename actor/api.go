@@ -15,7 +15,10 @@ func (a *Actor) newServer() (*server.Server, error) {
 	all := make(map[string]server.Stream, len(a.streams))
 	for _, s := range a.streams {
 		of := server.Stream{Control: s}
-		if s.deadSet != nil {
+		switch {
+		case s.left != nil:
+			of.DeadSet = leftSet{deadSet{s.deadSet, s.telemetry}, s.left}
+		case s.deadSet != nil:
 			of.DeadSet = deadSet{s.deadSet, s.telemetry}
 		}
 		all[s.id] = of

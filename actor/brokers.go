@@ -21,13 +21,16 @@ import (
 // configured are the brokers that the configuration names.
 type configured struct {
 	kafka  []kgo.Opt
-	queues *rabbit.Broker // nil where no stream retries
+	queues *rabbit.Broker // nil where none are configured
+	// needed: some stream retries. Else RabbitMQ is asked for what is left from before, and may be whatever it likes.
+	needed bool
+	log    *slog.Logger
 }
 
 // newConfigured makes them; prefix stands before the variables that an error names.
 func newConfigured(cfg *config.Config, prefix string, retries bool, log *slog.Logger) (*configured, error) {
 	opts, err := kafkaOptions(cfg.Kafka, prefix)
-	if err != nil || !retries {
+	if err != nil || !retries && len(cfg.RabbitMQ.URL) == 0 {
 		return &configured{kafka: opts}, err
 	}
 	tls, err := cfg.RabbitMQ.TLS.Client()
@@ -35,7 +38,7 @@ func newConfigured(cfg *config.Config, prefix string, retries bool, log *slog.Lo
 		return nil, fmt.Errorf("%sRABBITMQ_TLS: %w", prefix, err)
 	}
 	r := cfg.RabbitMQ
-	return &configured{kafka: opts, queues: rabbit.New(rabbit.Config{
+	return &configured{kafka: opts, needed: retries, log: log, queues: rabbit.New(rabbit.Config{
 		URLs: r.URL, VHost: r.VHost, Username: r.Username, Password: r.Password, TLS: tls,
 		ConfirmTimeout: r.ConfirmTimeout, ConsumerTimeout: r.ConsumerTimeout,
 		MaxMessageSize: r.MaxMessageSize, PublishWindow: r.PublishWindow,
@@ -100,13 +103,19 @@ func (c *configured) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	return c.queues.Run(ctx)
+	err := c.queues.Run(ctx)
+	if err != nil && !c.needed {
+		c.log.Warn("RabbitMQ cannot be asked for what waits there from before retries were off", "error", err)
+		<-ctx.Done()
+		return nil
+	}
+	return err
 }
 
 // Kafka returns the options at once: each reader connects by itself.
 func (c *configured) Kafka(context.Context) ([]kgo.Opt, error) { return c.kafka, nil }
 
-// Queues returns RabbitMQ, or nil where no stream retries.
+// Queues returns RabbitMQ, or nil where none is configured.
 func (c *configured) Queues() queue.Broker {
 	if c.queues == nil {
 		return nil

@@ -57,20 +57,21 @@ func (a *Actor) watchDepths(ctx context.Context) error {
 // depthsNow asks for the depth of each queue of the stream.
 func (s *stream) depthsNow(ctx context.Context) (map[string]int, error) {
 	const limit = 2 * time.Second
-	if s.retrier == nil {
+	names := s.queueNames()
+	if len(names) == 0 {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	found := map[string]int{}
 	var errs []error
-	for _, spec := range s.retrier.Topology().Specs() {
-		depth, err := s.broker.Depth(ctx, spec.Name)
+	for _, name := range names {
+		depth, err := s.broker.Depth(ctx, name)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		found[spec.Name] = depth
+		found[name] = depth
 	}
 	return found, eachOnce(errs)
 }

@@ -16,7 +16,7 @@ func (a *Actor) health(context.Context) []server.Check {
 	if !a.started.Load() {
 		checks[0].Detail = "still running"
 	}
-	if a.queues != nil {
+	if a.retries {
 		status := a.queues.Status()
 		checks = append(checks, server.Check{Name: "rabbitmq", Ready: status.Up && !status.Blocked, Detail: status.Detail})
 	}
@@ -117,7 +117,7 @@ func (s *stream) stuck(status server.Status, window int64) bool {
 // snapshot is what the gauges show.
 func (a *Actor) snapshot() telemetry.Snapshot {
 	shot := telemetry.Snapshot{Streams: make(map[string]telemetry.StreamSnapshot, len(a.streams))}
-	if a.queues != nil {
+	if a.retries {
 		status := a.queues.Status()
 		shot.RabbitMQ, shot.RabbitMQUp = true, status.Up && !status.Blocked
 	}
@@ -133,14 +133,14 @@ func (a *Actor) snapshot() telemetry.Snapshot {
 				of.Partitions = append(of.Partitions, telemetry.PartitionLag(p))
 			}
 		}
-		if s.retrier != nil {
+		if names := s.queueNames(); len(names) > 0 {
 			of.Queues = map[string]int{}
-			for _, spec := range s.retrier.Topology().Specs() {
-				if depth, known := depths[spec.Name]; known {
-					of.Queues[spec.Name] = depth
+			for _, name := range names {
+				if depth, known := depths[name]; known {
+					of.Queues[name] = depth
 				}
 			}
-			of.DeadSet = s.retrier.Topology().DeadSet
+			of.DeadSet = s.topology().DeadSet
 		}
 		shot.Streams[s.id] = of
 	}

@@ -31,7 +31,8 @@ type stream struct {
 	telemetry *telemetry.Stream
 	dispatch  *dispatch
 	retrier   *retry.Retrier // nil where RETRY_ENABLED is false
-	deadSet   *deadset.Set   // nil likewise
+	left      *left          // nil where retries are on, or no RabbitMQ is configured
+	deadSet   *deadset.Set   // nil where there are neither
 	broker    queue.Broker   // nil likewise
 	seats     *seats.Seats   // for calls
 	room      *solo.Room
@@ -68,6 +69,9 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 		inPlace: inPlace{drop: cfg.OnFailure == "drop", pause: cfg.Retry.Delay, longest: max(cfg.Retry.Delay, 30*time.Second)},
 	}
 	if !*cfg.Retry.Enabled {
+		if st.left = a.newLeft(st); st.left != nil {
+			a.openDeadSet(st)
+		}
 		return st, nil
 	}
 	var err error
@@ -84,13 +88,36 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 		return nil, fmt.Errorf("stream %s: %w", id, err)
 	}
 	st.dispatch.retrier = st.retrier
-	st.broker = a.queues
-	topology := st.retrier.Topology()
-	st.deadSet = deadset.New(deadset.Config{
-		App: a.cfg.App.Name, Stream: id, Queue: topology.DeadSet, Instant: topology.Instant,
-		Broker: a.queues, Source: records{a.brokers, st.extra}, WalkBytes: a.cfg.DeadSet.WalkBytes, Logger: st.log,
-	})
+	a.openDeadSet(st)
 	return st, nil
+}
+
+func (a *Actor) openDeadSet(s *stream) {
+	s.broker = a.queues
+	s.deadSet = deadset.New(deadset.Config{
+		App: a.cfg.App.Name, Stream: s.id, Queue: s.topology().DeadSet, Instant: s.topology().Instant,
+		Broker: a.queues, Source: records{a.brokers, s.extra}, WalkBytes: a.cfg.DeadSet.WalkBytes, Logger: s.log,
+	})
+}
+
+// topology is that of the queues; there are some.
+func (s *stream) topology() retry.Topology {
+	if s.retrier == nil {
+		return s.left.topology
+	}
+	return s.retrier.Topology()
+}
+
+// queueNames are the queues whose depths are shown.
+func (s *stream) queueNames() []string {
+	if s.retrier == nil {
+		return s.left.names()
+	}
+	var names []string
+	for _, spec := range s.retrier.Topology().Specs() {
+		names = append(names, spec.Name)
+	}
+	return names
 }
 
 // open makes the reader; kafka are the options that lead to the cluster.
@@ -122,7 +149,7 @@ func (s *stream) open(kafka []kgo.Opt) error {
 
 // confirmsHealthy tells whether it is worth while to wait for confirms.
 func (s *stream) confirmsHealthy() bool {
-	if s.broker == nil {
+	if s.retrier == nil {
 		return true
 	}
 	status := s.broker.Status()
@@ -134,7 +161,7 @@ func (s *stream) run(stop, work context.Context) error {
 	reader := s.reader.Load()
 	if s.retrier == nil {
 		s.trouble.Store(nil)
-		return reader.Run(stop, work)
+		return s.runWithout(stop, work)
 	}
 	if !s.declare(stop) {
 		return nil
@@ -144,6 +171,19 @@ func (s *stream) run(stop, work context.Context) error {
 	g, stop := errgroup.WithContext(stop)
 	g.Go(func() error { return s.retrier.Run(stop, work, s.dispatch.again) })
 	g.Go(func() error { return reader.Run(stop, work) })
+	return g.Wait()
+}
+
+// runWithout reads, and looks beside that whether something waits from before retries were off.
+func (s *stream) runWithout(stop, work context.Context) error {
+	g, stop := errgroup.WithContext(stop)
+	if s.left != nil {
+		g.Go(func() error {
+			s.left.look(stop, s.log)
+			return nil
+		})
+	}
+	g.Go(func() error { return s.reader.Load().Run(stop, work) })
 	return g.Wait()
 }
 

@@ -44,6 +44,8 @@ func (s *Server) problemOf(r *http.Request, err error) *problem {
 		return &problem{status: http.StatusConflict, detail: ErrBusy.Error(), retryAfter: 1}
 	case errors.Is(err, ErrUnavailable):
 		return &problem{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 5}
+	case errors.Is(err, ErrReplayOff):
+		return &problem{status: http.StatusConflict, detail: err.Error()}
 	case errors.Is(err, ErrRetryOff):
 		return &problem{status: http.StatusNotFound, detail: err.Error()}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -12,6 +12,8 @@ var (
 	ErrBusy = errors.New("another replay, delete or peek of this dead set is under way")
 	// ErrUnavailable: the queues cannot be reached, or take nothing now (503).
 	ErrUnavailable = errors.New("the queues are not available")
+	// ErrReplayOff: the stream has a dead set from before its retries were off, and nobody would take what is replayed (409).
+	ErrReplayOff = errors.New("retries are off for this stream: nobody would take what is replayed. Peek and delete work; a replay needs RETRY_ENABLED=true")
 	// ErrRetryOff: the stream has no dead set, since its retries are off (404).
 	ErrRetryOff = errors.New("retries are off for this stream: it has no dead set")
 )
@@ -58,7 +60,7 @@ type Control interface {
 // Stream is what the server serves of one stream.
 type Stream struct {
 	Control Control
-	// DeadSet is nil where retries are off.
+	// DeadSet is nil where there are no queues.
 	DeadSet DeadSet
 }
 

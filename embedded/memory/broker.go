@@ -158,7 +158,7 @@ func (b *Broker) Depth(ctx context.Context, name string) (depth int, err error) 
 }
 
 func missing(name string) error {
-	return fmt.Errorf("%w: there is no queue %s", queue.ErrUnavailable, name)
+	return fmt.Errorf("%w: %s: %w", queue.ErrUnavailable, name, queue.ErrMissing)
 }
 
 // SetUp false cuts all sessions and leases, and refuses new ones until SetUp true: an outage, for tests.

@@ -83,6 +83,8 @@ var (
 	ErrLeased = errors.New("another walk is under way")
 	// ErrUnavailable: the broker cannot be reached, or takes nothing (alarm), or a queue is not there now.
 	ErrUnavailable = errors.New("queues are not available")
+	// ErrMissing: there is no such queue. Depth returns it.
+	ErrMissing = errors.New("there is no such queue")
 	// ErrClosed: the broker's Run has ended.
 	ErrClosed = errors.New("queues are closed")
 )

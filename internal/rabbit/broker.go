@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"sync"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -160,6 +162,9 @@ func (b *Broker) Depth(ctx context.Context, name string) (int, error) {
 	}
 	select {
 	case a := <-answers:
+		if code(a.err) == amqp.NotFound {
+			return 0, fmt.Errorf("%w: %w", queue.ErrMissing, a.err)
+		}
 		return a.depth, a.err
 	case <-ctx.Done(): // the connection is shared: it must not be cut for one caller's haste
 		return 0, b.unavailable(ctx.Err())

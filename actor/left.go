@@ -1,0 +1,121 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/retry"
+	"github.com/stepwell/stepwell/server"
+)
+
+// left are the queues of a stream whose retries are off now: what waits there from before is told of, and its dead set is served.
+type left struct {
+	broker   queue.Broker
+	topology retry.Topology
+	// found are the queues that were there at the start; nil before it is known.
+	found atomic.Pointer[[]string]
+}
+
+// newLeft is nil where no RabbitMQ is configured.
+func (a *Actor) newLeft(s *stream) *left {
+	if a.queues == nil {
+		return nil
+	}
+	of := s.cfg.Retry
+	topology, err := retry.NewTopology(a.cfg.App.Name, s.id, retry.Linear(of.Delay, of.Step, *of.Count), of.DelayQueues)
+	if err != nil { // such delays were never queues
+		topology, _ = retry.NewTopology(a.cfg.App.Name, s.id, nil, 1) // it refuses delays only
+	}
+	return &left{broker: a.queues, topology: topology}
+}
+
+// look finds out what is there, once, as soon as RabbitMQ can be asked, and says what waits.
+func (l *left) look(ctx context.Context, log *slog.Logger) {
+	names, waiting := []string{}, []string(nil)
+	for _, spec := range l.topology.Specs() {
+		depth, err := l.depth(ctx, spec.Name)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			names = append(names, spec.Name)
+		}
+		if depth > 0 {
+			waiting = append(waiting, fmt.Sprintf("%s=%d", spec.Name, depth))
+		}
+	}
+	l.found.Store(&names)
+	if waiting != nil {
+		log.Warn("messages from before wait in the stream's queues, and RETRY_ENABLED is false: nobody handles them. The dead set can be looked "+
+			"at and deleted from; the rest waits until retries are on", "queues", strings.Join(waiting, " "))
+	}
+}
+
+// depth asks until there is an answer; its error is queue.ErrMissing, or that of ctx.
+func (l *left) depth(ctx context.Context, name string) (int, error) {
+	const pause = 5 * time.Second
+	for {
+		depth, err := l.broker.Depth(ctx, name)
+		if err == nil || errors.Is(err, queue.ErrMissing) || !sleep(ctx, pause) {
+			return depth, err
+		}
+	}
+}
+
+// names are the queues that are there, as far as is known.
+func (l *left) names() []string {
+	if l == nil || l.found.Load() == nil {
+		return nil
+	}
+	return *l.found.Load()
+}
+
+// leftSet is the dead set of such a stream as the server sees it.
+type leftSet struct {
+	deadSet
+	left *left
+}
+
+// there is an error where there is no dead set.
+func (d leftSet) there() error {
+	if d.left.found.Load() != nil && !slices.Contains(d.left.names(), d.left.topology.DeadSet) {
+		return server.ErrRetryOff
+	}
+	return nil // or it is not known: who looks is told why
+}
+
+// Peek returns the oldest messages.
+func (d leftSet) Peek(ctx context.Context, count int) (server.Page, error) {
+	if err := d.there(); err != nil {
+		return server.Page{}, err
+	}
+	return d.deadSet.Peek(ctx, count)
+}
+
+// Delete removes the oldest messages.
+func (d leftSet) Delete(ctx context.Context, count int) (server.Result, error) {
+	if err := d.there(); err != nil {
+		return server.Result{}, err
+	}
+	return d.deadSet.Delete(ctx, count)
+}
+
+// Replay is refused: nobody would take what comes to the instant queue.
+func (d leftSet) Replay(context.Context, int) (server.Result, error) { return d.refuse() }
+
+// ReplayAll is refused likewise.
+func (d leftSet) ReplayAll(context.Context, int) (server.Result, error) { return d.refuse() }
+
+func (d leftSet) refuse() (server.Result, error) {
+	if err := d.there(); err != nil {
+		return server.Result{}, err
+	}
+	return server.Result{}, server.ErrReplayOff
+}
