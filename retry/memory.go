@@ -19,7 +19,7 @@ type memory struct {
 	seeds [2]maphash.Seed
 
 	mu      sync.Mutex
-	running map[try]*run
+	running map[try][]func(settled bool) // those who came with the same message wait here for how it ends
 	settled map[try]struct{}
 	ring    []try // of settled, in a circle once it has limit of them
 	next    int   // the oldest of a full ring
@@ -28,13 +28,10 @@ type memory struct {
 // try is a hash of what a try is of and which one it is. It has no pointers, so that the collector need not look at a hundred thousand of them.
 type try [2]uint64
 
-// run is a try on its way. Those who came with the same message wait here for how it ends.
-type run struct{ waiting []func(settled bool) }
-
 func newMemory(limit int) *memory {
 	return &memory{
 		limit: limit, seeds: [...]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-		running: map[try]*run{}, settled: map[try]struct{}{},
+		running: map[try][]func(bool){}, settled: map[try]struct{}{},
 	}
 }
 
@@ -63,8 +60,8 @@ func (m *memory) try(e *envelope.Envelope) (t try) {
 // at once when the try was settled before, else when the running one ends, with whether it was settled.
 func (m *memory) begin(t try, repeat func(settled bool)) bool {
 	m.mu.Lock()
-	if r := m.running[t]; r != nil {
-		r.waiting = append(r.waiting, repeat)
+	if waiting, runs := m.running[t]; runs {
+		m.running[t] = append(waiting, repeat)
 		m.mu.Unlock()
 		return false
 	}
@@ -73,7 +70,7 @@ func (m *memory) begin(t try, repeat func(settled bool)) bool {
 		repeat(true)
 		return false
 	}
-	m.running[t] = &run{}
+	m.running[t] = nil
 	m.mu.Unlock()
 	return true
 }
@@ -83,22 +80,20 @@ func (m *memory) knows(t try) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, settled := m.settled[t]
-	return settled || m.running[t] != nil
+	_, runs := m.running[t]
+	return settled || runs
 }
 
 // end ends a try that begin called new, and tells those who wait for it.
 func (m *memory) end(t try, settled bool) {
 	m.mu.Lock()
-	r := m.running[t]
+	waiting := m.running[t]
 	delete(m.running, t)
 	if settled {
 		m.remember(t)
 	}
 	m.mu.Unlock()
-	if r == nil {
-		return
-	}
-	for _, repeat := range r.waiting {
+	for _, repeat := range waiting {
 		repeat(settled)
 	}
 }

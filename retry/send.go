@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -111,7 +112,10 @@ func (p *parcel) fail(f Failure, t Topology) {
 	p.traceParent, p.traceState = f.TraceParent, f.TraceState
 	e.Failure = envelope.Failure{Reason: f.Reason, Stack: f.Stack, At: f.At}
 	if f.Err != nil {
-		e.Failure.Error, e.Failure.ErrorType = fmt.Sprint(f.Err), cmp.Or(f.ErrorType, fmt.Sprintf("%T", f.Err)) // Sprint survives an Error method that panics
+		e.Failure.Error = fmt.Sprint(f.Err) // survives an Error method that panics
+		if e.Failure.ErrorType = f.ErrorType; f.ErrorType == "" {
+			e.Failure.ErrorType = reflect.TypeOf(f.Err).String()
+		}
 	}
 	e.AttemptsTotal++
 	e.Of = 1 + len(t.budget)

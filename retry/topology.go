@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -110,10 +111,11 @@ func (t Topology) Waits() string { return t.budget.String() }
 
 // delayName is that of the n-th queue of a delay. The first one's does not depend on how many there are.
 func (t Topology) delayName(ms int64, n int) string {
+	name := t.prefix + ".delay." + strconv.FormatInt(ms, 10)
 	if n == 0 {
-		return fmt.Sprintf("%s.delay.%d", t.prefix, ms)
+		return name
 	}
-	return fmt.Sprintf("%s.delay.%d.%d", t.prefix, ms, n+1)
+	return name + "." + strconv.Itoa(n+1)
 }
 
 // distinct are the different delays in milliseconds, the shortest first.
