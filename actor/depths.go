@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/queue"
 )
 
 // depths are how many messages were ready in each queue when they were last read.
@@ -67,6 +69,9 @@ func (s *stream) depthsNow(ctx context.Context) (map[string]int, error) {
 	var errs []error
 	for _, name := range names {
 		depth, err := s.broker.Depth(ctx, name)
+		if errors.Is(err, queue.ErrMissing) && s.retrier != nil && s.retrier.Gone(name) {
+			continue
+		}
 		if err != nil {
 			errs = append(errs, err)
 			continue

@@ -306,8 +306,20 @@ func TestAChangedDelayLeavesOldMessagesOnTheirWay(t *testing.T) {
 		w.produce(values("x")...)
 		eventually(t, "message waits", func() bool { return first.depths()[w.queue("orders", "delay.2000")] == 1 })
 		first.end()
-		second := w.start(orders(failing(&c)), settings{"RETRY_DELAY": "300ms"})
+		app, log := logged(orders(failing(&c)))
+		second := w.start(app, settings{"RETRY_DELAY": "300ms"})
 		second.deadCount(1)
+		if !log.said("WARN", "a delay that the stream had before", w.queue("orders", "delay.2000")) {
+			t.Errorf("the log does not name the queue:\n%s", log)
+		}
+		if depth, shown := second.depths()[w.queue("orders", "delay.2000")]; !shown || depth != 0 {
+			t.Errorf("/v1/streams shows %v", second.depths())
+		}
+		w.deleteQueue(w.queue("orders", "delay.2000"))
+		eventually(t, "what is deleted is no longer shown", func() bool {
+			_, shown := second.depths()[w.queue("orders", "delay.2000")]
+			return !shown && second.status("orders")["error"] == nil
+		})
 		if n := len(c.all()); n != 4 {
 			t.Errorf("%d calls, want 4", n)
 		}

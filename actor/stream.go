@@ -117,7 +117,7 @@ func (s *stream) queueNames() []string {
 	for _, spec := range s.retrier.Topology().Specs() {
 		names = append(names, spec.Name)
 	}
-	return names
+	return append(names, s.retrier.Former()...)
 }
 
 // open makes the reader; kafka are the options that lead to the cluster.

@@ -21,6 +21,7 @@ import (
 	"github.com/stepwell/stepwell/actor"
 	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/embedded"
+	"github.com/stepwell/stepwell/embedded/memory"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/rabbit"
 	"github.com/stepwell/stepwell/internal/testbroker"
@@ -156,6 +157,18 @@ func (w *world) deleteQueues() {
 			_, _ = ch.QueueDelete(w.queue(stream, kind), false, false, false) // most are not there
 			_ = ch.Close()
 		}
+	}
+}
+
+// deleteQueue removes one, as an operator might.
+func (w *world) deleteQueue(name string) {
+	w.t.Helper()
+	if w.brokers != nil {
+		w.brokers.Queues().(*memory.Broker).Delete(name)
+		return
+	}
+	if _, err := w.channel().QueueDelete(name, false, false, false); err != nil {
+		w.t.Fatal(err)
 	}
 }
 

@@ -93,6 +93,7 @@ func (r *Retrier) pick(stop, work context.Context, w *worker, d queue.Delivery, 
 		r.release(d)
 		return
 	}
+	r.cameFrom(d.From)
 	e, err := envelope.Decode(d.Message)
 	if err != nil {
 		r.unreadable(stop, work, d, err)

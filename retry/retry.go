@@ -97,6 +97,7 @@ type Retrier struct {
 	slow      *slowest
 	solo      *quiet
 	parked    parked
+	former    *former
 	trouble   trouble
 	name      string // of this process
 
@@ -150,6 +151,7 @@ func New(cfg Config) (*Retrier, error) {
 		memory:    newMemory(cfg.Remember),
 		slow:      newSlowest(cfg.Workers, cfg.HandlerTimeout),
 		solo:      newQuiet(cfg.Room),
+		former:    newFormer(topology),
 		parked:    parked{more: make(chan struct{}, 1)},
 		name:      rand.Text(),
 		changed:   make(chan struct{}, 1),

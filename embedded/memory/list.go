@@ -20,15 +20,16 @@ type list struct {
 
 type item struct {
 	m       queue.Message
+	from    string    // the Delay queue it was moved from
 	seq     uint64    // its place: what is given back goes there
 	due     time.Time // when it leaves a Delay queue
 	returns int64
 }
 
-// append adds a message at the end.
-func (l *list) append(m queue.Message) {
+// append adds a message at the end; from names the Delay queue that it leaves for this one.
+func (l *list) append(m queue.Message, from string) {
 	l.b.seq++
-	l.add(&item{m: m, seq: l.b.seq, due: time.Now().Add(l.spec.TTL)})
+	l.add(&item{m: m, from: from, seq: l.b.seq, due: time.Now().Add(l.spec.TTL)})
 }
 
 // add puts an item at its place.
@@ -61,7 +62,7 @@ func (l *list) expire() {
 		return
 	}
 	for now := time.Now(); len(l.ready) > 0 && !l.ready[0].due.After(now); {
-		target.append(l.pop().m)
+		target.append(l.pop().m, l.spec.Name)
 	}
 	l.arm()
 }

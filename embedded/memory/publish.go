@@ -79,7 +79,7 @@ func (b *Broker) store(o outgoing) {
 	b.mu.Lock()
 	l := b.queues[o.queue]
 	if l != nil {
-		l.append(o.m)
+		l.append(o.m, "")
 	}
 	b.mu.Unlock()
 	if l == nil { // deleted meanwhile: it waits for its queue again

@@ -42,7 +42,7 @@ func (s *session) take() queue.Delivery {
 	s.last++
 	s.out[s.last] = i
 	return queue.Delivery{
-		Message: clone(i.m), Queue: s.list.spec.Name, Redelivered: i.returns > 0, Returns: i.returns, Tag: s.last, Session: s,
+		Message: clone(i.m), Queue: s.list.spec.Name, From: i.from, Redelivered: i.returns > 0, Returns: i.returns, Tag: s.last, Session: s,
 	}
 }
 

@@ -45,6 +45,8 @@ type Spec struct {
 type Delivery struct {
 	Message
 	Queue string
+	// From is the delay queue that the broker moved the message from; empty: it was published to Queue.
+	From string
 	// Redelivered says that the broker handed it out before.
 	Redelivered bool
 	// Returns is how often the broker counted it as handed out before; 0 unless Redelivered.

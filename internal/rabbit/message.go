@@ -70,6 +70,7 @@ func decode(d *amqp.Delivery, from string, session queue.Session) queue.Delivery
 		Tag:         d.DeliveryTag,
 		Session:     session,
 	}
+	out.From, _ = d.Headers["x-first-death-queue"].(string) // the one death there is: what is published has left such headers behind
 	if d.Redelivered {
 		out.Returns, _ = whole(d.Headers["x-delivery-count"]).(int64)
 	}

@@ -71,7 +71,7 @@ func comesOutAsItWas(t *testing.T, w *world) {
 	}
 	all := w.consume(t, w.instant, 10).take(t, 2)
 	got := all[0]
-	if got.ID != sent.ID || !slices.Equal(got.Body, sent.Body) || got.Queue != w.instant || got.Redelivered || got.Returns != 0 {
+	if got.ID != sent.ID || !slices.Equal(got.Body, sent.Body) || got.Queue != w.instant || got.From != "" || got.Redelivered || got.Returns != 0 {
 		t.Errorf("came out as %+v", got)
 	}
 	for name, want := range sent.Headers {
@@ -176,6 +176,9 @@ func delayIsNeverShort(t *testing.T, w *world) {
 		}
 		are(t, all, upTo(50*round, 50*round+50)...)
 		for _, d := range all {
+			if d.From != w.delay {
+				t.Errorf("%s came from %q", d.ID, d.From)
+			}
 			d.Ack()
 		}
 	}

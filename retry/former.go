@@ -1,0 +1,59 @@
+package retry
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// maxFormer is how many queues of former delays are remembered.
+const maxFormer = 2 * MaxDelays
+
+// former are the delay queues that the stream no longer has and from which messages still come: those of a delay that was changed. Nobody can list
+// queues by AMQP, so that one is known only when its first message has come.
+type former struct {
+	now map[string]bool // the delay queues that the stream has
+
+	mu    sync.Mutex
+	names []string
+}
+
+func newFormer(t Topology) *former {
+	f := &former{now: map[string]bool{}}
+	for _, name := range t.Delays() {
+		f.now[name] = true
+	}
+	return f
+}
+
+// cameFrom notes the queue that a message waited in; empty: none. What a foreign program writes there is bounded like all else.
+func (r *Retrier) cameFrom(name string) {
+	f := r.former
+	if name == "" || f.now[name] || !strings.HasPrefix(name, r.topology.prefix+".delay.") {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if slices.Contains(f.names, name) || len(f.names) == maxFormer {
+		return
+	}
+	f.names = append(f.names, name)
+	r.cfg.Logger.Warn("messages come from the queue of a delay that the stream had before: it drains by itself; delete it once it is empty", "queue", name)
+}
+
+// Former names the queues of former delays from which messages have come, as far as [Retrier.Gone] was not told of their end.
+func (r *Retrier) Former() []string {
+	r.former.mu.Lock()
+	defer r.former.mu.Unlock()
+	return slices.Clone(r.former.names)
+}
+
+// Gone forgets such a queue, and reports whether it was one.
+func (r *Retrier) Gone(name string) bool {
+	f := r.former
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := len(f.names)
+	f.names = slices.DeleteFunc(f.names, func(known string) bool { return known == name })
+	return len(f.names) < before
+}
