@@ -11,7 +11,10 @@ import (
 	"time"
 )
 
-// Message is one record on its way through an actor. It belongs to the handler, which may keep it: its memory is never used again.
+// Message is one record on its way through an actor. A handler may keep it, since its memory is never used again, and may set its
+// fields and change the list of headers: a message that fails is tried again as it came. The bytes of Key, Value and header values are to
+// be read only: what is written into them is what is tried again, and shown in the dead set. Who writes into them, as one who decrypts in
+// place does, takes a [Message.Clone], or sets HANDLER_COPY.
 type Message struct {
 	// ID is the same through all retries and replays: use it as idempotency key.
 	// It reads topic:partition:offset; above 200 bytes the topic is replaced by its hash.

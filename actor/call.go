@@ -16,6 +16,7 @@ type caller struct {
 	telemetry *telemetry.Stream
 	calls     *calls
 	failures  *failureLog
+	copies    bool // the handler may write into key, value and headers
 }
 
 // errNoVerdict is the answer of a handler whose context we cancelled: whatever it returned says nothing about the message.

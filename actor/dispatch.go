@@ -132,6 +132,11 @@ func (t laterTry) fail(_ *stepwell.Message, f retry.Failure) { t.Fail(f) }
 // run calls the handler and says what the source is to do. It is generic so that a ticket costs no allocation unless it is used.
 func run[T ticket](ctx context.Context, d *dispatch, m *stepwell.Message, t T, at timing) outcome {
 	came := *m // what is parked is the message as it came, whatever the handler does to its fields
+	if d.copies {
+		m = m.Clone()
+	} else if len(m.Headers) > 0 {
+		came.Headers = at.keep(m.Headers)
+	}
 	var before telemetry.TraceContext
 	if d.telemetry.Tracing() {
 		before = t.first()
@@ -190,9 +195,8 @@ func until[T ticket](ctx context.Context, d *dispatch, came stepwell.Message, a 
 			return abandoned
 		}
 		kept.Attempt++
-		m := *kept
 		var err error
-		if a, err = d.call(ctx, &m, telemetry.TraceContext{}, timing{}); err != nil {
+		if a, err = d.call(ctx, kept.Clone(), telemetry.TraceContext{}, timing{}); err != nil {
 			return abandoned
 		}
 		if a == nil || a.kind == stepwell.Skipped {

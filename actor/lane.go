@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,14 +17,24 @@ type lane struct {
 	verdicts [stepwell.Skipped + 1]int
 	last     stepwell.Kind
 	contexts contexts
-	shared   *callContext // of the calls in a row that did not ask for Done, and of the next; nil: there is none
-	_        [64]byte     // no cache line in common with the next
+	shared   *callContext      // of the calls in a row that did not ask for Done, and of the next; nil: there is none
+	headers  []stepwell.Header // of the call that runs, as they came
+	_        [64]byte          // no cache line in common with the next
 }
 
 // timing is how a call is measured: with others of its lane, or by itself where that is nil.
 type timing struct {
 	lane  *lane
 	began time.Time
+}
+
+// keep copies the list of a message's headers, until the next call of its lane.
+func (t timing) keep(headers []stepwell.Header) []stepwell.Header {
+	if t.lane == nil {
+		return slices.Clone(headers)
+	}
+	t.lane.headers = append(t.lane.headers[:0], headers...)
+	return t.lane.headers
 }
 
 // enter notes a call that began, like others before it, at this instant.
@@ -63,6 +74,7 @@ func (l *lane) leave(k stepwell.Kind) {
 func (l *lane) ended(t *telemetry.Stream, number int, all, last time.Duration) {
 	l.began.Store(0)
 	l.endContext()
+	clear(l.headers[:cap(l.headers)]) // they hold what was fetched with them
 	if l.last == 0 {
 		return
 	}

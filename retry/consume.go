@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/stepwell/stepwell"
@@ -134,7 +135,8 @@ func (r *Retrier) call(stop, work context.Context, w *worker, j *job, handle Han
 	if r.paused.Load() {
 		return Abandoned
 	}
-	m := j.envelope.Message // the handler's own
+	m := j.envelope.Message // the handler's own, with a list of headers
+	m.Headers = slices.Clone(m.Headers)
 	w.calls = j
 	outcome := handle(work, &m, Ticket{j})
 	w.calls = nil
