@@ -37,8 +37,8 @@ type options struct {
 	pkg, run string
 	files    []string // of the package; empty: all but tests
 	jobs     int
-	again    bool          // what survived before
-	limit    time.Duration // of the tests of one mutant
+	again    bool          // what survived before, or did not end in time
+	limit    time.Duration // of the tests of one mutant, without building them
 	store    string
 }
 
@@ -48,11 +48,12 @@ func main() {
 	flag.StringVar(&o.run, "run", "", "only tests that match; all where it is empty")
 	files := flag.String("files", "", "only these files of it, separated by commas")
 	flag.IntVar(&o.jobs, "jobs", 2, "mutants at once")
-	flag.BoolVar(&o.again, "again", false, "try those again that survived before")
+	flag.BoolVar(&o.again, "again", false, "try those again that survived before, or whose tests did not end in time")
 	flag.Parse()
 	o.files = strings.FieldsFunc(*files, func(r rune) bool { return r == ',' })
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	o.limit = 10 * time.Minute // of the tests without a change
 	if err := mutate(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -134,7 +135,7 @@ func find(o options) ([]mutant, error) {
 // try says what becomes of the mutant; what is known already is not tried again.
 func (o options) try(ctx context.Context, m mutant) (string, error) {
 	known := filepath.Join(o.store, fmt.Sprintf("%x", sha256.Sum256([]byte(m.file+"\x00"+o.run+"\x00"+string(m.source)))))
-	if before, err := os.ReadFile(known); err == nil && (string(before) != survived || !o.again) {
+	if before, err := os.ReadFile(known); err == nil && (!o.again || string(before) == killed || string(before) == unbuilt) {
 		return string(before), nil
 	}
 	dir, err := os.MkdirTemp("", "mutant-")
@@ -146,9 +147,7 @@ func (o options) try(ctx context.Context, m mutant) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	limited, cancel := context.WithTimeout(ctx, o.limit)
-	defer cancel()
-	out, err := goTest(limited, o, overlay)
+	out, err := goTest(ctx, o, overlay)
 	var what string
 	switch {
 	case ctx.Err() != nil:
@@ -157,7 +156,7 @@ func (o options) try(ctx context.Context, m mutant) (string, error) {
 		what = survived
 	case strings.Contains(out, "[build failed]"), strings.Contains(out, "[setup failed]"):
 		what = unbuilt
-	case limited.Err() != nil, strings.Contains(out, "test timed out"):
+	case strings.Contains(out, "test timed out"):
 		what = hanging
 	default:
 		what = killed
@@ -187,7 +186,7 @@ func write(dir string, m mutant) (overlay string, err error) {
 
 // goTest runs the quick tests of the package; its error is theirs.
 func goTest(ctx context.Context, o options, overlay string) (string, error) {
-	args := []string{"test", "-short", "-count=1", "-failfast", "-vet=off", "-run", o.run}
+	args := []string{"test", "-short", "-count=1", "-failfast", "-vet=off", "-run", o.run, "-timeout", o.limit.String()}
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
