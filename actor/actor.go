@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -32,14 +33,15 @@ type Actor struct {
 	streams   []*stream    // by id
 	server    *server.Server
 	started   atomic.Bool // the user's start function is done
-	room      solo.Room   // where handlers are called
+	token     solo.Token  // held by the message that runs though it may kill the process
+	process   uint32      // tells this process from others
 	depths    depths
 	over      time.Time // when the budget of the stop is; zero before it began
 }
 
 // New puts an actor together. It connects nowhere; the error is about the app or its configuration.
 func New(cfg *config.Config, app App) (*Actor, error) {
-	a := &Actor{app: app, cfg: cfg, log: app.Logger}
+	a := &Actor{app: app, cfg: cfg, log: app.Logger, process: rand.Uint32() | 1}
 	if a.log == nil {
 		a.log = newLogger(cfg.Log, os.Stderr)
 	}

@@ -74,7 +74,7 @@ func TestAMessageThatKillsTheProcessComesToTheDeadSetAloneAndTheGroupGoesOn(t *t
 				}
 				w.produce(&kgo.Record{Key: fmt.Appendf(nil, "%d", i), Value: []byte(value)})
 			}
-			within(t, 3*time.Minute, "the killer is dead and all else is done", func() bool {
+			within(t, 8*time.Minute, "the killer is dead and all else is done", func() bool {
 				return w.committed() == n && w.ready(t, "dead_set") == 1 && s.logged(last)
 			})
 			s.stop()
@@ -164,7 +164,7 @@ func (w *world) deadlyActor(ctx context.Context, t *testing.T, path string) int 
 	cmd.Args = cmd.Args[:1]
 	cmd.Env = append(os.Environ(), roleVariable+"=deadly",
 		"APP_NAME="+w.app, "KAFKA_BROKERS="+w.seeds, "RABBITMQ_URL="+w.rabbit, "STREAMS_ORDERS_TOPICS="+w.topic,
-		"RETRY_COUNT=5", "RETRY_DELAY=1s", "KAFKA_SESSION_TIMEOUT=6s", "SERVER_ADDRESS=off")
+		"RETRY_COUNT=5", "RETRY_DELAY=1s", "KAFKA_SESSION_TIMEOUT=6s", "CRASH_PROBATION=7s", "SERVER_ADDRESS=off")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -47,6 +48,12 @@ func (s *stream) check() server.Check {
 	if status.Paused {
 		c.Detail += ", paused"
 	}
+	if status.Suspects > 0 {
+		c.Detail += fmt.Sprintf(", %d messages are suspected of ending the process and run one at a time", status.Suspects)
+	}
+	if status.Suspect != "" {
+		c.Detail += ", now " + status.Suspect
+	}
 	if o := status.Oldest; o != nil && status.Stuck {
 		c.Detail += fmt.Sprintf(", oldest message %s/%d offset %d, for %v", o.Topic, o.Partition, o.Offset, time.Since(o.Since).Round(time.Second))
 	}
@@ -82,10 +89,16 @@ func (s *stream) look() (status server.Status, window int64) {
 		status.InFlight, status.InFlightBytes = int(of.InFlight), int(of.InFlightBytes)
 		status.LastProgress, status.Error = of.LastProgress, of.Err
 		status.Oldest = oldest(of.Oldest)
+		status.Suspects, status.Suspect = of.Suspects, of.Suspect
 		window = of.InFlight
 	}
 	if s.retrier != nil {
-		status.InFlight += s.retrier.Status().InFlight
+		retries := s.retrier.Status()
+		status.InFlight += retries.InFlight
+		if retries.Suspect != "" {
+			status.Suspects++
+			status.Suspect = cmp.Or(status.Suspect, retries.Suspect)
+		}
 	}
 	if why := s.trouble.Load(); why != nil {
 		status.Error = "waits for " + *why
@@ -126,7 +139,7 @@ func (a *Actor) snapshot() telemetry.Snapshot {
 		status, window := s.look()
 		of := telemetry.StreamSnapshot{
 			Lag: status.Lag, Inflight: int64(s.seats.Taken()), WindowMessages: window, WindowBytes: int64(status.InFlightBytes),
-			Stuck: status.Stuck,
+			Stuck: status.Stuck, Suspects: int64(status.Suspects),
 		}
 		if r := s.reader.Load(); r != nil {
 			for _, p := range r.Lags() {

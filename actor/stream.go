@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -30,13 +31,14 @@ type stream struct {
 	plain     *slog.Logger // for the reader, which names the stream itself
 	telemetry *telemetry.Stream
 	dispatch  *dispatch
-	retrier   *retry.Retrier // nil where RETRY_ENABLED is false
-	left      *left          // nil where retries are on, or no RabbitMQ is configured
-	deadSet   *deadset.Set   // nil where there are neither
-	broker    queue.Broker   // nil likewise
-	seats     *seats.Seats   // for calls
-	room      *solo.Room
+	retrier   *retry.Retrier   // nil where RETRY_ENABLED is false
+	left      *left            // nil where retries are on, or no RabbitMQ is configured
+	deadSet   *deadset.Set     // nil where there are neither
+	broker    queue.Broker     // nil likewise
+	seats     *seats.Seats     // for calls
 	extra     func() []kgo.Opt // options for clients, from the app
+	token     *solo.Token      // of the process, for suspects
+	process   uint32
 	paused    atomic.Bool
 	progress  progress
 
@@ -47,7 +49,7 @@ type stream struct {
 func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	cfg := a.cfg.Stream(id)
 	t := a.telemetry.Stream(id)
-	st := &stream{id: id, app: a.cfg, cfg: cfg, log: a.log.With("stream", id), plain: a.log, telemetry: t, seats: seats.New(cfg.Concurrency), room: &a.room}
+	st := &stream{id: id, app: a.cfg, cfg: cfg, log: a.log.With("stream", id), plain: a.log, telemetry: t, seats: seats.New(cfg.Concurrency), token: &a.token, process: a.process}
 	st.extra = func() []kgo.Opt {
 		if a.app.Kafka == nil {
 			return nil
@@ -81,7 +83,8 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 		Delays: retry.Linear(cfg.Retry.Delay, cfg.Retry.Step, *cfg.Retry.Count), DelayQueues: cfg.Retry.DelayQueues,
 		Broker: a.queues, Source: records{a.brokers, st.extra},
 		Workers: cfg.Concurrency, Seats: st.seats.Retry(), Prefetch: cfg.Retry.Prefetch,
-		CrashLimit: *cfg.CrashLimit, Room: &a.room,
+		CrashLimit: *cfg.CrashLimit, Token: st.token, Process: st.process, Living: st.living,
+		AloneFor: aloneFor(cfg), Probation: cfg.CrashProbation,
 		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: a.cfg.RabbitMQ.ConsumerTimeout,
 		Died: st.dispatch.failures.died, Telemetry: t, Logger: st.log,
 	})
@@ -121,6 +124,18 @@ func (s *stream) queueNames() []string {
 	return append(names, s.retrier.Former()...)
 }
 
+// aloneFor is how long a suspect may hold the token: no call that heeds its context takes as long.
+func aloneFor(cfg config.Stream) time.Duration { return 2 * cfg.HandlerTimeout }
+
+// living says which processes live, as far as the stream's group shows.
+func (s *stream) living(ctx context.Context) (map[uint32]bool, error) {
+	r := s.reader.Load()
+	if r == nil {
+		return nil, errors.New("the stream does not read yet")
+	}
+	return r.Living(ctx)
+}
+
 // open makes the reader; kafka are the options that lead to the cluster.
 func (s *stream) open(kafka []kgo.Opt) error {
 	forgotten := func(string, int32) {}
@@ -139,7 +154,8 @@ func (s *stream) open(kafka []kgo.Opt) error {
 		LeaveTimeout: leaving(s.app), SessionTimeout: s.app.Kafka.SessionTimeout, GroupProtocol: s.app.Kafka.GroupProtocol,
 		ReadUncommitted: s.app.Kafka.Isolation == "read_uncommitted",
 		Kafka:           kafka, Extra: s.extra, ConfirmsHealthy: s.confirmsHealthy, Forgotten: forgotten, Logger: s.plain, Telemetry: s.telemetry,
-		Ended: s.dispatch.ended, CrashLimit: *s.cfg.CrashLimit, Condemn: s.dispatch.condemn(), Escaped: s.dispatch.escaped, Room: s.room,
+		Ended: s.dispatch.ended, CrashLimit: *s.cfg.CrashLimit, Condemn: s.dispatch.condemn(), Escaped: s.dispatch.escaped,
+		Token: s.token, Process: s.process, AloneFor: aloneFor(s.cfg), Probation: s.cfg.CrashProbation,
 	}, s.dispatch.first)
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", s.id, err)

@@ -84,7 +84,7 @@ func (w *world) doneBeyond(t *testing.T) (sum int64) {
 		return -1
 	}
 	offsets.Each(func(o kadm.OffsetResponse) {
-		text, ours := strings.CutPrefix(o.Metadata, "stepwell/1 ")
+		text, ours := strings.CutPrefix(o.Metadata, "stepwell/2 ")
 		raw, err := base64.RawStdEncoding.DecodeString(text)
 		if !ours || err != nil {
 			return

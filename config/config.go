@@ -137,7 +137,8 @@ type Stream struct {
 	Fetchers       int           `key:"fetchers" default:"2" doc:"Kafka clients of one stream that fetch side by side, each a share of the partitions; 1 … 8. A client has one fetch under way with each broker. There are never more than an eighth of WINDOW_MESSAGES or WINDOW_SPAN."`
 	Concurrency    int           `key:"concurrency" default:"16" doc:"Messages of one stream that run at once, first tries and retries together; 1 … 1999. While first tries wait, retries take at most half of it (of 1: every second turn)."`
 	Order          string        `key:"order" default:"key" doc:"Which first tries of a partition run one after another: key (those of one key), partition (all) or none."`
-	CrashLimit     *int          `key:"crash_limit" default:"3" doc:"After so many deaths of the process in a row what was under way runs alone, and what kills it then goes to the dead set; 0 … 100, 0: off."`
+	CrashLimit     *int          `key:"crash_limit" default:"3" doc:"After so many deaths of the process in a row what was under way is suspected, and suspects run one at a time; one that the process died of more often than that goes to the dead set; 0 … 100, 0: off."`
+	CrashProbation time.Duration `key:"crash_probation" default:"1m" doc:"How long a process must have lived, with no suspect running, before a message that another process died of runs in it again; at most 1h. Longer than KAFKA_SESSION_TIMEOUT, else a dead process may count as one that lives."`
 	OnFailure      string        `key:"on_failure" default:"retry" doc:"With retries off: retry (again in place, for ever) or drop (counted)."`
 	Retry          Retry         `key:"retry"`
 }

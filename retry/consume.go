@@ -44,9 +44,6 @@ func (r *Retrier) Run(stop, work context.Context, handle Handle) error {
 			w.run(jobs, func(d queue.Delivery) { r.pick(stop, work, w, d, handle) })
 		})
 	}
-	closing := make(chan struct{})
-	var feeder sync.WaitGroup
-	feeder.Go(func() { r.feed(stop, closing, jobs) })
 	err := r.cfg.Broker.Consume(stop, work, queue.Consumption{
 		Queue: r.topology.Instant,
 		Prefetch: func() int {
@@ -56,10 +53,9 @@ func (r *Retrier) Run(stop, work context.Context, handle Handle) error {
 		Paused:  r.paused.Load,
 		Changed: r.changed,
 	})
-	close(closing)
-	feeder.Wait()
 	close(jobs)
 	workers.Wait()
+	r.trials.Wait()
 	if err != nil {
 		return asked(stop, fmt.Errorf("consume %s: %w", r.topology.Instant, err))
 	}

@@ -2,7 +2,11 @@ package retry
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,40 +16,77 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// A message that kills the process comes back from the broker again and again, and so do all that wait in the same process, and those whose
-// connection was cut. So a high count of returns only makes a suspect. A suspect runs with nothing else in the process: first the process
-// becomes quiet, then a copy that says so is published in place of the message, and when that copy comes it runs at once. A
-// copy that comes a second time tells of a death, unless this same process sent it. After CRASH_LIMIT deaths it is not called again.
+// A retry that kills the process comes back from the broker again and again. The rules are those of
+// package streams, with the message's own headers in place of a commit's metadata:
+//
+//  1. More than ten returns that the broker counted make a suspect. So many have those, too, whose
+//     connection was cut, and all that waited in a process that died.
+//  2. A suspect runs while it holds the process's token, and only once a copy of it was published that
+//     says which process runs it. All others go on meanwhile.
+//  3. A copy that comes back, and not to the process that it names, tells of a death. A stop, and the
+//     end of the time that a suspect may hold the token, publish a copy that names none.
+//  4. After a death it runs again only in a process that has lived through the probation with no
+//     suspect running. More than CRASH_LIMIT deaths condemn it; those of processes that live were none.
+//  5. Two in a row are condemned, without a suspect between them that came to its end.
 
 const (
 	// suspectAfter is how many returns make a suspect.
 	suspectAfter = 10
-	hSuspect     = "x-stepwell-suspect"    // how often it was announced that the message runs alone
-	hAnnounced   = "x-stepwell-suspect-by" // which process announced it; empty: none since its last death
-	// copyTime is how long the process stays quiet for a copy that another one may have got.
+	hSuspect     = "x-stepwell-suspect"    // which processes died while it ran, with commas
+	hAnnounced   = "x-stepwell-suspect-by" // which process runs it, + how many others had the copy first; empty: none
+	// copyTime is how long the token is kept for a copy that another process may have got.
 	copyTime = 10 * time.Second
-	// vouchTime is how long after a stop was asked for a suspect that still runs is given back as one that did not kill the process.
+	// vouchTime is how long after a stop was asked for a suspect that still runs is given back as one
+	// that did not kill the process.
 	vouchTime = 2 * time.Second
+	// mostHops is how many other processes may have had a copy before the one that it names: RabbitMQ goes
+	// through the consumers in turn.
+	mostHops = 64
+	// rowLimit is how many messages are condemned in a row.
+	rowLimit = 2
 )
 
 // suspicion is what the headers of a delivery say.
 type suspicion struct {
 	suspect   bool
-	runs      int
+	died      []string
 	announced string
+	hops      int
 }
 
 func suspicionOf(d queue.Delivery) suspicion {
-	runs, suspect := d.Headers[hSuspect].(int64)
+	died, suspect := d.Headers[hSuspect].(string)
 	by, _ := d.Headers[hAnnounced].(string)
-	return suspicion{suspect, int(max(0, min(runs, 1<<20))), by}
+	by, hops, _ := strings.Cut(by, "+")
+	n, _ := strconv.Atoi(hops)
+	return suspicion{suspect, strings.FieldsFunc(died, func(r rune) bool { return r == ',' }), by, n}
 }
+
+// by is the suspicion of a message that a process runs; "": none.
+func (s suspicion) by(process string) suspicion { return suspicion{true, s.died, process, 0} }
 
 // with returns the message with other suspicions.
 func (s suspicion) with(m queue.Message) queue.Message {
 	m.Headers = maps.Clone(m.Headers)
-	m.Headers[hSuspect], m.Headers[hAnnounced] = int64(s.runs), s.announced
+	m.Headers[hSuspect], m.Headers[hAnnounced] = strings.Join(s.died, ","), s.announced
+	if s.hops > 0 {
+		m.Headers[hAnnounced] = fmt.Sprintf("%s+%d", s.announced, s.hops)
+	}
 	return m
+}
+
+// bereaved counts the death of the process that ran it, of which at most most are kept.
+func (s suspicion) bereaved(most int) suspicion {
+	died := append(slices.Clone(s.died), s.announced)
+	return suspicion{true, died[max(0, len(died)-most):], "", 0}
+}
+
+// nameOf is a process in headers.
+func nameOf(process uint32) string { return fmt.Sprintf("%08x", process) }
+
+func lives(living map[uint32]bool, name string) bool {
+	process, err := strconv.ParseUint(name, 16, 32)
+	return err == nil && living[uint32(process)]
 }
 
 // treatment is what is done with a delivery.
@@ -54,55 +95,46 @@ type treatment int
 const (
 	asAny    treatment = iota + 1 // it is as any other
 	mark                          // publish it as a suspect: the counts begin anew
-	announce                      // publish a copy that says that it runs alone
+	announce                      // publish a copy that says that it runs
 	runAlone                      // it is that copy
-	condemn                       // it killed the process too often
 )
 
 // treat decides what is done with a delivery by the process of that name.
-func (s suspicion) treat(d queue.Delivery, process string, limit int) treatment {
+func (s suspicion) treat(d queue.Delivery, process string, limit int) (treatment, suspicion) {
 	switch {
 	case limit == 0:
-		return asAny
+		return asAny, s
 	case !s.suspect && d.Redelivered && d.Returns > suspectAfter:
-		return mark
+		return mark, s
 	case !s.suspect:
-		return asAny
+		return asAny, s
 	case s.announced == "":
-		return announce
+		return announce, s
 	case !d.Redelivered || s.announced == process:
-		return runAlone
-	case s.runs >= limit:
-		return condemn
+		return runAlone, s
 	}
-	return announce
+	return announce, s.bereaved(limit + 1)
 }
 
 // admit says whether a delivery may be handled now; then left is to be called after its call. If not, its way is decided.
 func (r *Retrier) admit(stop, work context.Context, of *queue.Delivery, e *envelope.Envelope) (left func(), ok bool) {
 	d := *of
-	s := suspicionOf(d)
+	how, s := suspicionOf(d).treat(d, r.name, r.cfg.CrashLimit)
 	delete(e.Extra, hSuspect)
 	delete(e.Extra, hAnnounced)
-	how := s.treat(d, r.name, r.cfg.CrashLimit)
-	if how != asAny && r.memory.knows(r.memory.try(e)) {
-		return func() {}, true // it runs or ran here, and is not called
+	if how == asAny || r.memory.knows(r.memory.try(e)) { // the latter runs or ran here, and is not called
+		return func() {}, true
 	}
 	switch how {
 	case mark:
-		r.cfg.Logger.Warn("a message came back from the broker many times: it runs alone from now on", "queue", d.Queue, "id", d.ID, "returns", d.Returns)
+		r.cfg.Logger.Warn("a message came back from the broker many times: it is suspected of killing the process, and runs while no other suspect does",
+			"queue", d.Queue, "id", d.ID, "returns", d.Returns)
 		r.swap(stop, work, d, r.topology.Instant, suspicion{}, nil)
 	case announce:
-		r.announce(stop, work, d, s)
+		r.prepare(stop, work, d, e, s)
 	case runAlone:
 		return r.alone(stop, work, of, s)
-	case condemn:
-		r.condemn(stop, work, d, e, s)
-	case asAny:
-		if r.cfg.Room.Enter() {
-			return r.cfg.Room.Leave, true
-		}
-		r.park(stop, d)
+	case asAny: // above
 	}
 	return nil, false
 }
@@ -140,20 +172,85 @@ func (r *Retrier) postpone(stop, work context.Context, d queue.Delivery, s suspi
 	r.swap(stop, work, d, to, s, nil)
 }
 
-// announce makes the process quiet and publishes the copy, which is not called before the broker has taken the ack of what it stands for: there
-// would be two of them if its call killed the process at once.
-func (r *Retrier) announce(stop, work context.Context, d queue.Delivery, s suspicion) {
-	if !r.solo.begin(stop) {
-		r.postpone(stop, work, d, suspicion{true, s.runs, ""})
+// prepare takes the token for a suspect. One that was running when a process died is tried first, on
+// a goroutine of its own: retries go on meanwhile.
+func (r *Retrier) prepare(stop, work context.Context, d queue.Delivery, e *envelope.Envelope, s suspicion) {
+	switch {
+	case !r.turn.begin(d.ID):
+		r.postpone(stop, work, d, s)
+	case len(s.died) == 0, r.tried.is(d.ID, s):
+		r.announce(stop, work, d, s)
+	default:
+		r.trials.Go(func() { r.try(stop, work, d, e, s) })
+	}
+}
+
+// try decides, after the probation, whether a message is condemned or runs once more.
+func (r *Retrier) try(stop, work context.Context, d queue.Delivery, e *envelope.Envelope, s suspicion) {
+	probation := time.NewTimer(r.cfg.Probation)
+	defer probation.Stop()
+	select {
+	case <-probation.C:
+	case <-stop.Done():
+		r.turn.end()
+		r.release(d)
 		return
 	}
-	r.cfg.Logger.Warn("a suspect runs alone", "queue", d.Queue, "id", d.ID, "deaths", s.runs)
+	living, err := r.cfg.Living(stop)
+	if err != nil {
+		r.cfg.Logger.Warn("a suspected message waits until it can be seen which processes live", "queue", d.Queue, "id", d.ID, "error", err)
+		r.turn.end()
+		r.postpone(stop, work, d, s)
+		return
+	}
+	s.died = slices.DeleteFunc(s.died, func(name string) bool { return lives(living, name) })
+	log := r.cfg.Logger.With("queue", d.Queue, "id", d.ID, "deaths", len(s.died))
+	switch {
+	case len(s.died) <= r.cfg.CrashLimit:
+		log.Warn("the process died while a suspected message ran: it runs once more, and no other suspect beside it")
+		r.tried.set(d.ID, s)
+		r.announce(stop, work, d, s)
+	case r.row.Load() >= rowLimit:
+		log.Error("the process dies whichever message runs: it is not the messages, and no more of them are condemned until one comes to its end")
+		s.died = nil
+		r.announce(stop, work, d, s)
+	default:
+		log.Error("a message killed the process each time it ran: it goes to the dead set, not called again")
+		r.row.Add(1)
+		r.turn.end()
+		r.condemn(stop, work, d, e)
+	}
+}
+
+// trial is the last one that a message came out of, to run once more. Its copy may go to other
+// processes first, and is not tried again when it is back.
+type trial struct {
+	mu   sync.Mutex
+	id   string
+	died int
+}
+
+func (t *trial) set(id string, s suspicion) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.id, t.died = id, len(s.died)
+}
+
+func (t *trial) is(id string, s suspicion) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.id == id && t.died == len(s.died)
+}
+
+// announce publishes the copy that says which process runs the suspect. It is not called before the broker has taken the ack of what it
+// stands for: there would be two of them if its call killed the process at once.
+func (r *Retrier) announce(stop, work context.Context, d queue.Delivery, s suspicion) {
 	swapped, published := make(chan struct{}), make(chan error, 1)
 	defer close(swapped)
-	r.solo.await(copyTime, swapped)
-	r.swap(stop, work, d, r.topology.Instant, suspicion{true, s.runs + 1, r.name}, func(err error) {
+	r.turn.await(copyTime, swapped)
+	r.swap(stop, work, d, r.topology.Instant, s.by(r.name), func(err error) {
 		if err != nil {
-			r.solo.forgo()
+			r.turn.forgo()
 		}
 		published <- err
 	})
@@ -168,44 +265,59 @@ func (r *Retrier) announce(stop, work context.Context, d queue.Delivery, s suspi
 	}
 }
 
-// alone is for a copy that was announced, by this process or another.
+// alone is for a copy that was announced. One that names another process is handed on: should it end
+// this one, nobody could say who died.
 func (r *Retrier) alone(stop, work context.Context, d *queue.Delivery, s suspicion) (left func(), ok bool) {
-	swapped, kept := r.solo.resume()
-	if kept {
+	if s.announced != r.name && s.hops < mostHops {
+		s.hops++
+		r.swap(stop, work, *d, r.topology.Instant, s, nil)
+		return nil, false
+	}
+	if s.announced != r.name { // it has ended, or has no consumer
+		r.postpone(stop, work, *d, s.by(""))
+		return nil, false
+	}
+	if swapped, kept := r.turn.resume(); kept {
 		<-swapped // copyTime at most
-	} else if !r.solo.begin(stop) {
-		r.postpone(stop, work, *d, suspicion{true, s.runs - 1, ""})
+	} else if !r.turn.begin(d.ID) {
+		r.postpone(stop, work, *d, s.by(""))
 		return nil, false
 	}
 	d.Session = &once{Session: d.Session}
-	over := make(chan struct{})
+	over, end := make(chan struct{}), sync.OnceFunc(r.turn.end)
 	var vouching sync.WaitGroup
-	vouching.Go(func() { r.vouch(stop, work, over, *d, s) })
+	vouching.Go(func() { r.vouch(stop, work, over, *d, s, end) })
 	return func() {
 		close(over)
 		vouching.Wait()
-		r.solo.end()
+		r.row.Store(0)
+		end()
 	}, true
 }
 
-// vouch sees to it that a suspect which a stop cuts off does not look as if it had killed the process: before the time is up a copy takes its place
+// vouch sees to it that a suspect which a stop cuts off, or that had its time, does not look as if it had killed the process: a copy takes its place
 // that says so. Should the call come to its end even so, that copy is a repeat.
-func (r *Retrier) vouch(stop, work context.Context, over <-chan struct{}, d queue.Delivery, s suspicion) {
+func (r *Retrier) vouch(stop, work context.Context, over <-chan struct{}, d queue.Delivery, s suspicion, end func()) {
+	long := time.NewTimer(r.cfg.AloneFor)
+	defer long.Stop()
 	select {
 	case <-over:
 		return
+	case <-long.C:
+		r.cfg.Logger.Warn("a suspected message runs for longer than others are to wait for it: the next suspect has its turn", "queue", d.Queue, "id", d.ID, "after", r.cfg.AloneFor)
+		defer end()
 	case <-stop.Done():
+		grace := time.NewTimer(vouchTime)
+		defer grace.Stop()
+		select {
+		case <-over:
+			return
+		case <-work.Done():
+			return
+		case <-grace.C:
+		}
 	}
-	grace := time.NewTimer(vouchTime)
-	defer grace.Stop()
-	select {
-	case <-over:
-		return
-	case <-work.Done():
-		return
-	case <-grace.C:
-	}
-	r.publisher.Publish(work, r.topology.Instant, suspicion{true, s.runs - 1, ""}.with(d.Message), func(err error) {
+	r.publisher.Publish(work, r.topology.Instant, s.by("").with(d.Message), func(err error) {
 		if err == nil {
 			d.Ack() // else it stays as it is
 		}
@@ -233,9 +345,8 @@ func (o *once) Release(tag uint64) {
 }
 
 // condemn puts a message into the dead set, uncalled.
-func (r *Retrier) condemn(stop, work context.Context, d queue.Delivery, e *envelope.Envelope, s suspicion) {
-	r.cfg.Logger.Error("a message killed the process each time it ran alone: it is in the dead set, not called again", "queue", d.Queue, "id", d.ID, "deaths", s.runs)
-	e.Failure.At, e.Failure.Error = time.Now(), "the process died each time the message ran alone"
+func (r *Retrier) condemn(stop, work context.Context, d queue.Delivery, e *envelope.Envelope) {
+	e.Failure.At, e.Failure.Error = time.Now(), fmt.Sprintf("the process died more than %d times while the message ran", r.cfg.CrashLimit)
 	p := &parcel{envelope: e, made: e.Message.Attempt}
 	p.bury(stepwell.ReasonCrashLoop, r.topology)
 	r.post(work, p, func(err error) { r.unread(stop, work, d, err) })

@@ -7,10 +7,11 @@ package retry
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,10 +43,21 @@ type Config struct {
 	ConsumerTimeout time.Duration
 	// Remember is how many settled tries are remembered, so that a repeat is not called. Default [DefaultRemember].
 	Remember int
-	// CrashLimit is after how many deaths of the process, each while it ran alone, a message is not called again. 0: it always is.
+	// CrashLimit is how many deaths of the process, each while a suspected message ran, are not enough to
+	// condemn it. 0: nothing is suspected.
 	CrashLimit int
-	// Room is where calls are made. Who shares one can have it alone. Nil: nobody shares it.
-	Room *solo.Room
+	// Token is held by the suspect that runs. Nil: nobody else has suspects in this process.
+	Token *solo.Token
+	// Process tells the process from others. 0: a number of the Retrier's own.
+	Process uint32
+	// Living says which processes live, by their numbers; their deaths were none. Nil: of none it is known.
+	Living func(context.Context) (map[uint32]bool, error)
+	// AloneFor is how long a suspect that runs holds up other suspects. Default: 10 minutes.
+	AloneFor time.Duration
+	// Probation is how long a process must have lived, with no suspect running, before a message that ran
+	// while another died runs in it again. It must be longer than Living takes to notice a death. Default: a
+	// minute.
+	Probation time.Duration
 	// Died is told of each message that is in the dead set now. Nil: nobody is. It must not wait.
 	Died func(Death)
 	// Telemetry counts what happens. Nil: nobody does.
@@ -95,8 +107,10 @@ type Retrier struct {
 	memory    *memory
 	logs      logs
 	slow      *slowest
-	solo      *quiet
-	parked    parked
+	turn      *turn
+	tried     trial
+	trials    sync.WaitGroup
+	row       atomic.Int32 // how many were condemned since a suspect came to its end
 	former    *former
 	trouble   trouble
 	name      string // of this process
@@ -114,6 +128,8 @@ type Status struct {
 	InFlight int
 	// Trouble says that messages cannot be parked, and why; empty: nothing is wrong.
 	Trouble string
+	// Suspect is the id of the suspected message that runs, or is tried before it runs again; empty: none is.
+	Suspect string
 	// Hopeful says that no message that Fail has is left, or that one of them may be parked any moment: it is worth while to wait.
 	Hopeful bool
 }
@@ -129,7 +145,13 @@ func New(cfg Config) (*Retrier, error) {
 	if cfg.Seats == nil {
 		cfg.Seats = unlimited{}
 	}
-	cfg.Room = cmp.Or(cfg.Room, &solo.Room{})
+	cfg.Token = cmp.Or(cfg.Token, &solo.Token{})
+	cfg.Process = cmp.Or(cfg.Process, rand.Uint32()|1)
+	cfg.AloneFor = cmp.Or(cfg.AloneFor, 10*time.Minute)
+	cfg.Probation = cmp.Or(cfg.Probation, time.Minute)
+	if cfg.Living == nil {
+		cfg.Living = func(context.Context) (map[uint32]bool, error) { return nil, nil }
+	}
 	if cfg.Telemetry == nil {
 		cfg.Telemetry = uncounted{}
 	}
@@ -150,10 +172,9 @@ func New(cfg Config) (*Retrier, error) {
 		publisher: cfg.Broker.Publisher(cfg.App + "." + cfg.Stream),
 		memory:    newMemory(cfg.Remember),
 		slow:      newSlowest(cfg.Workers, cfg.HandlerTimeout),
-		solo:      newQuiet(cfg.Room),
 		former:    newFormer(topology),
-		parked:    parked{more: make(chan struct{}, 1)},
-		name:      rand.Text(),
+		turn:      newTurn(cfg.Token),
+		name:      nameOf(cfg.Process),
 		changed:   make(chan struct{}, 1),
 	}, nil
 }
@@ -186,7 +207,7 @@ func (r *Retrier) setPaused(paused bool) {
 
 // Status tells what is going on.
 func (r *Retrier) Status() Status {
-	return Status{Paused: r.paused.Load(), InFlight: int(r.inFlight.Load()), Trouble: r.trouble.text(), Hopeful: r.trouble.hopeful()}
+	return Status{Paused: r.paused.Load(), InFlight: int(r.inFlight.Load()), Trouble: r.trouble.text(), Suspect: r.turn.whose(), Hopeful: r.trouble.hopeful()}
 }
 
 // Forget says that the positions of a partition no longer mean the messages that they meant before: call it when its log was cut, its topic made anew,

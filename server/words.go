@@ -77,6 +77,9 @@ type Status struct {
 	InFlightBytes int `json:"in_flight_bytes"`
 	// Oldest is the record that holds the stream's window; nil: all that was read is settled.
 	Oldest *Oldest `json:"oldest,omitempty"`
+	// Suspects are messages that may have ended the process: they run one at a time. Suspect is the one whose turn it is.
+	Suspects int    `json:"suspects,omitempty"`
+	Suspect  string `json:"suspect,omitempty"`
 	// LastProgress is when a record was settled last; zero: none yet.
 	LastProgress time.Time `json:"last_progress,omitzero"`
 	// Stuck: there is lag but no progress, or a handler runs far past its time-out.

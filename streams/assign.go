@@ -106,7 +106,6 @@ func (r *Reader) handOver(parts []*partition, cause error) {
 	r.drain(limit, parts, cause)
 	limit, cancel = context.WithTimeout(r.life, commitTimeout)
 	defer cancel()
-	part(parts)
 	r.commits.commit(limit, parts)
 	r.drop(parts, cause)
 }
@@ -124,6 +123,7 @@ func (r *Reader) drain(limit context.Context, parts []*partition, cause error) {
 	for _, p := range parts {
 		p.stop()
 	}
+	r.part(parts)
 	if !awaitAll(limit, parts) {
 		for _, p := range parts {
 			p.cancel(cause)

@@ -28,7 +28,7 @@ type told struct {
 // since tools that move a group's offset may leave its metadata as it was; the topic's print; 1 and a mark, or 0; the epoch plus one; and by turns
 // how many offsets are not settled and how many are, from the committed one on.
 const (
-	beyondMark = "stepwell/1 "
+	beyondMark = "stepwell/2 "
 	// beyondLimit is how long metadata may be: a broker takes 4096 bytes unless offset.metadata.max.bytes says otherwise.
 	beyondLimit = 4096
 )

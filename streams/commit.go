@@ -30,7 +30,6 @@ type committer struct {
 	r       *Reader
 	turn    chan struct{}
 	now     chan struct{}        // readable when a commit is not to wait for the next tick
-	door    chan struct{}        // readable when the room has opened
 	room    int                  // for metadata; who has the turn has it
 	refused map[string]rejection // by topic; who has the turn has it
 
@@ -39,7 +38,7 @@ type committer struct {
 }
 
 func newCommitter(r *Reader) *committer {
-	return &committer{r: r, turn: make(chan struct{}, 1), now: make(chan struct{}, 1), door: make(chan struct{}, 1), room: beyondLimit, refused: map[string]rejection{}}
+	return &committer{r: r, turn: make(chan struct{}, 1), now: make(chan struct{}, 1), room: beyondLimit, refused: map[string]rejection{}}
 }
 
 // run commits what is dirty until ctx ends. Never the poll loop: a commit may hang for half a minute.
@@ -52,9 +51,6 @@ func (c *committer) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		case <-c.now:
-		case <-c.door:
-			c.r.reopen()
-			continue
 		}
 		c.commit(ctx, c.r.all())
 	}
@@ -64,14 +60,6 @@ func (c *committer) run(ctx context.Context) {
 func (c *committer) hurry() {
 	select {
 	case c.now <- struct{}{}:
-	default:
-	}
-}
-
-// opened says that the room is open again.
-func (c *committer) opened() {
-	select {
-	case c.door <- struct{}{}:
 	default:
 	}
 }

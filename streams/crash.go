@@ -1,40 +1,60 @@
 package streams
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
-// What kills the process must not kill the members of a group one after another. So the metadata of each commit says whether the owner of
-// the partition lives, and how far it handed records out. Who takes over from one that did not give the partition up in good order
-// knows that it died (or was cut off from the group, which looks the same), and counts. From the first death on few records are out at once, so
-// that few are suspected; from CRASH_LIMIT deaths on the suspects run one by one, with nothing else in the process, each announced by a
-// commit. A record that is found announced after a death, twice, is not called again.
+// What kills the process must not kill the members of a group one after another. The guard finds
+// it and puts it into the dead set, uncalled. Its rules:
+//
+//  1. The metadata of each commit says who owns the partition and how far it handed records out.
+//     Who takes over from an owner that did not part with the partition counts a death.
+//  2. From the first death on few records are out at once, so that few are suspected.
+//  3. From CRASH_LIMIT deaths on, what was out when the owner died is suspected: it waits aside, with
+//     what ORDER puts behind it. Suspects take turns: one in the whole process holds the token, is
+//     announced by a commit, and runs. All others go on meanwhile.
+//  4. A death while a suspect was announced is held against it. The call's end clears it, however
+//     it ends, and so does the end of the time that a suspect may hold the token.
+//  5. Such a record is accused, and runs again only in a process that has lived through the
+//     probation, with no suspect running: one that dies anyway says nothing. More than CRASH_LIMIT
+//     deaths condemn it, which is more than a killer that nobody suspects yet can cause beside it.
+//     Deaths of those that are members of the group after the probation were none.
+//  6. Two in a row are condemned, without a suspect between them that came to its end. The third is
+//     not: it is not the records that kill.
+//
+// So nothing that is not suspected waits but for commits, and a suspect waits at most for those
+// before it, each for as long as it may hold the token.
 
 const (
-	// firstLead is how many records may be out at once after the first death, and how many are suspected at least.
+	// firstLead is how many records may be out at once after the first death; lastLead later.
 	firstLead = 1024
 	lastLead  = 16
-	// loneDeaths is how often an owner must have died while a record ran alone until that record is to blame.
-	loneDeaths = 2
+	// rowLimit is how many records are condemned in a row.
+	rowLimit = 2
 )
 
 // lifeMark is what a commit says of deaths.
 type lifeMark struct {
-	life    uint32 // of the process that owns the partition; 0: it gave it up in good order
-	handed  int64  // what was handed out comes before this offset, as far as was known
-	deaths  int    // of owners in a row while records before suspect were not settled
-	suspect int64
-	lone    int64 // the record that runs alone, or is the first to do so; -1: none
-	died    int   // how many owners died while it ran alone
-	running bool  // it runs
+	life    uint32   // of the process that owns the partition; 0: it parted with it
+	handed  int64    // what was handed out comes before this offset, as far as was known
+	deaths  int      // of owners in a row while records before suspect were not settled
+	suspect int64    // suspects come before this offset
+	lone    int64    // the suspect that runs; -1: none
+	accused int64    // the suspect that ran when an owner died; -1: none
+	died    []uint32 // the owners that died then
+	row     int      // how many were condemned since a suspect came to its end
 }
 
 // rules are what a guard is told.
 type rules struct {
-	limit int    // how many deaths make suspects run alone; 0: everything goes
+	limit int    // how many deaths make suspects; 0: there is no guard
 	life  uint32 // of this process
-	spare bool   // nobody is to be blamed, whatever happens: there is no place for it
+	spare bool   // nobody is condemned, whatever happens: there is no place for it
 }
 
-// guard decides which records of a partition may be handed out. It has no lock and no clock, and sends nothing.
+// guard decides which records of a partition may be handed out, and which of them are suspects. It
+// has no lock and no clock, and sends nothing.
 type guard struct {
 	rules
 	now   lifeMark
@@ -50,7 +70,7 @@ func takeOver(said lifeMark, offset int64, r rules) guard {
 		return guard{}
 	}
 	g := guard{rules: r, now: said, said: said, ask: true}
-	g.now.life, g.now.running = r.life, false
+	g.now.life, g.now.lone = r.life, -1
 	g.progress(offset)
 	if said.life != 0 && said.life != r.life {
 		g.bereaved(said, offset)
@@ -60,27 +80,38 @@ func takeOver(said lifeMark, offset int64, r rules) guard {
 
 // bereaved counts the death of the owner before.
 func (g *guard) bereaved(said lifeMark, offset int64) {
+	n := &g.now
 	switch {
-	case g.now.deaths == 0:
-		g.now.deaths, g.now.suspect = 1, max(said.handed, offset+firstLead)
-	case g.now.deaths < g.limit:
-		g.now.deaths, g.now.suspect = g.now.deaths+1, max(said.handed, offset+1)
-	case said.running && g.now.lone >= 0:
-		g.now.died++
+	case n.deaths == 0:
+		n.deaths, n.suspect = 1, max(said.handed, offset+firstLead)
+	case n.deaths < g.limit:
+		n.deaths, n.suspect = n.deaths+1, max(said.handed, offset+1)
+	default:
+		n.suspect = max(n.suspect, said.handed)
+		if said.lone < offset {
+			return
+		}
+		if n.accused != said.lone {
+			n.accused, n.died = said.lone, nil
+		}
+		n.died = append(slices.Clone(n.died), said.life)
+		n.died = n.died[max(0, len(n.died)-g.limit-1):]
 	}
 }
 
 // progress says that everything before offset is settled.
 func (g *guard) progress(offset int64) {
-	if g.now.deaths > 0 && offset >= g.now.suspect {
-		g.now.deaths, g.now.suspect = 0, 0
+	n := &g.now
+	if n.deaths > 0 && offset >= n.suspect {
+		n.deaths, n.suspect, n.row = 0, 0, 0
 	}
-	if g.now.deaths == 0 || offset > g.now.lone {
-		g.now.lone, g.now.died, g.now.running = -1, 0, false
+	if n.deaths == 0 || offset > n.accused {
+		n.accused, n.died = -1, nil
 	}
 }
 
-// ends says where the log ended at the first look. What came after the death is not to blame for it.
+// ends says where the log ended at the first look. What came after the death is not to blame for
+// it.
 func (g *guard) ends(offset int64) {
 	if !g.ended && g.now.deaths > 0 {
 		g.now.suspect = min(g.now.suspect, offset)
@@ -88,86 +119,77 @@ func (g *guard) ends(offset int64) {
 	g.ended = true
 }
 
-// lonely says that records run one by one.
-func (g *guard) lonely() bool { return g.limit > 0 && g.now.deaths >= g.limit }
-
 // easy says that nothing is suspected and everything goes.
 func (g *guard) easy() bool { return g.limit == 0 || g.begun && g.now.deaths == 0 }
+
+// suspects says whether the record at offset is a suspect.
+func (g *guard) suspects(offset int64) bool {
+	return g.limit > 0 && g.now.deaths >= g.limit && offset < g.now.suspect
+}
 
 // lead is how many records may be out at once.
 func (g *guard) lead() int64 { return max(lastLead, int64(firstLead)>>min(3*(g.now.deaths-1), 60)) }
 
-// turn is the answer of guard.next.
-type turn int
-
-const (
-	turnWait  turn = iota + 1 // nothing now
-	turnMany                  // what comes before the bound
-	turnAlone                 // this one, once the process is quiet: announce it then
-	turnLone                  // this one, which is announced
-	turnBlame                 // this one is not to be called again
-)
-
-// next says what may be done with the record at offset, the next one to be handed out; the oldest that is not settled is at oldest.
-func (g *guard) next(offset, oldest int64) (t turn, bound int64) {
-	if g.limit == 0 {
-		return turnMany, math.MaxInt64
-	}
-	g.progress(oldest)
+// bound is the offset before which records may be handed out now.
+func (g *guard) bound() int64 {
 	switch {
+	case g.easy():
+		return math.MaxInt64
 	case !g.begun:
-		g.ask = true
-		return turnWait, 0
-	case g.now.deaths == 0:
-		return turnMany, math.MaxInt64
-	case !g.lonely():
-		if offset < g.said.handed {
-			return turnMany, g.said.handed
-		}
-		g.ask = oldest+g.lead() > offset
-		return turnWait, 0
-	case offset != oldest:
-		return turnWait, 0 // something is under way
-	case g.blames(offset) && !g.spare:
-		return turnBlame, offset + 1
-	case g.now.lone == offset && g.now.running && g.said.lone == offset && g.said.running:
-		return turnLone, offset + 1
+		return 0
 	}
-	return turnAlone, offset + 1
+	return g.said.handed
 }
 
-// blames says that the record at offset has killed the process.
-func (g *guard) blames(offset int64) bool { return g.now.lone == offset && g.now.died >= loneDeaths }
+// isAccused says that an owner died while the record at offset ran.
+func (g *guard) isAccused(offset int64) bool { return g.limit > 0 && g.now.accused == offset }
 
-// announce says that the record at offset is about to run alone, as soon as that is committed.
-func (g *guard) announce(offset int64) {
-	if g.now.lone != offset {
-		g.now.lone, g.now.died = offset, 0
-	}
-	g.now.running, g.ask = true, true
+// mayRun says that the broker knows that the record at offset runs.
+func (g *guard) mayRun(offset int64) bool { return g.now.lone == offset && g.said.lone == offset }
+
+// announce says that the record at offset runs as soon as that is committed.
+func (g *guard) announce(offset int64) { g.now.lone, g.ask = offset, true }
+
+// rest says that no suspect runs any more, though the last one has not come to its end.
+func (g *guard) rest() { g.now.lone, g.ask = -1, g.said.lone >= 0 }
+
+// quiet says that no suspect runs, and that the broker knows.
+func (g *guard) quiet() bool { return g.now.lone < 0 && g.said.lone < 0 }
+
+// returned says that the suspect at offset came to its end.
+func (g *guard) returned(offset int64) {
+	g.rest()
+	g.now.row = 0
+	g.acquit(offset)
 }
 
-// returned says that the record which ran alone does not run any more.
-func (g *guard) returned() {
-	if g.now.running {
-		g.now.running, g.ask = false, g.said.running
+// acquit forgets what is held against the record at offset.
+func (g *guard) acquit(offset int64) {
+	if g.now.accused == offset {
+		g.now.accused, g.now.died = -1, nil
 	}
 }
 
-// mark is what a commit is to say when everything before oldest is settled, records before handed were handed out, and ahead more may be until the next
-// commit. The last commit of an owner says that all is well.
-func (g *guard) mark(oldest, handed, ahead int64, last bool) lifeMark {
+// review leaves out those deaths that were none, since the process lives, and says whether the
+// accused is condemned.
+func (g *guard) review(lives func(uint32) bool) bool {
+	g.now.died = slices.DeleteFunc(slices.Clone(g.now.died), lives)
+	return len(g.now.died) > g.limit && !g.spare
+}
+
+// mark is what a commit is to say when everything before oldest is settled, records before handed
+// were handed out of which so many run, and ahead more may be handed out until the next commit. The
+// last commits of an owner say that it parted with the partition.
+func (g *guard) mark(oldest, handed, ahead int64, running int, last bool) lifeMark {
 	g.progress(oldest)
 	m := g.now
 	switch {
 	case last:
-		m.life, m.running, m.handed = 0, false, oldest
+		m.life, m.lone, m.handed = 0, -1, oldest
 	case g.now.deaths == 0:
 		m.handed = max(handed, oldest) + ahead
-	case g.lonely():
-		m.handed = max(handed, oldest)
 	default:
-		m.handed = oldest + g.lead()
+		m.handed = max(handed, oldest) + max(0, g.lead()-int64(running))
 		if g.begun {
 			m.handed = max(m.handed, g.said.handed)
 		}
@@ -177,13 +199,14 @@ func (g *guard) mark(oldest, handed, ahead int64, last bool) lifeMark {
 
 // urges says whether m must be committed though nothing was settled since the last commit.
 func (g *guard) urges(m lifeMark) bool {
-	return g.limit > 0 && (g.ask || !g.begun || m.life != g.said.life || m.deaths == 0 && m.handed-firstLead > g.said.handed)
+	if g.limit == 0 || m.life != g.said.life {
+		return g.limit > 0
+	}
+	return m.life != 0 && (g.ask || !g.begun || m.deaths == 0 && m.handed-firstLead > g.said.handed)
 }
 
 // stored says that the broker has m.
 func (g *guard) stored(m lifeMark) {
-	g.said, g.begun, g.ask = m, m.life == g.life, false
-	if g.now.running != m.running {
-		g.ask = true
-	}
+	g.said, g.begun = m, m.life == g.life
+	g.ask = g.now.lone != m.lone
 }

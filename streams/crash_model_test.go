@@ -3,55 +3,90 @@ package streams
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-// crashModel is a log, the group's commit of it, and the process that owns it now.
-type crashModel struct {
-	size, limit int
-	killer      int64 // -1: none
+// crashWorld are partitions, what the broker has of them, and the processes that own them. Records
+// may end the process that calls them, or hang for good.
+type crashWorld struct {
+	limit  int
+	parts  []*modelPart
+	procs  []*modelProc // that live
+	lives  uint32
+	deaths int
+	kills  map[string]bool
+	hangs  map[string]bool
+	// sentences are the records that were condemned, in turn.
+	sentences []string
+}
 
+type modelProc struct {
+	life  uint32
+	token *modelPart
+}
+
+type modelPart struct {
+	w    *crashWorld
+	n    int
+	size int64
 	// what the broker has
 	committed int64
 	said      lifeMark
 	kept      map[int64]bool // settled beyond the commit, as far as that says so
-
-	// the process
-	guard       guard
-	life        uint32
-	settled     map[int64]bool
-	running     []int64
-	handed      int64
-	committedAt int64 // what was handed out at the last commit
-	lone        bool  // what runs does so alone
-	turn        bool  // nothing else runs in the process
-
-	deaths    int
-	diedAlone map[int64]int
-	blamed    map[int64]bool
+	// what the owner has
+	owner   *modelProc
+	guard   guard
+	settled map[int64]bool
+	running []int64
+	aside   []int64
+	handed  int64
+	before  int64
+	runs    int64
+	trial   bool
+	tried   bool
 }
 
-func newCrashModel(size, limit int, killer int64) *crashModel {
-	m := &crashModel{
-		size: size, limit: limit, killer: killer, said: lifeMark{lone: -1}, kept: map[int64]bool{},
-		diedAlone: map[int64]int{}, blamed: map[int64]bool{},
+func newCrashWorld(limit, procs int, sizes ...int) *crashWorld {
+	w := &crashWorld{limit: limit, kills: map[string]bool{}, hangs: map[string]bool{}}
+	for range procs {
+		w.begin()
 	}
-	m.start()
-	return m
+	for n, size := range sizes {
+		p := &modelPart{w: w, n: n, size: int64(size), said: noMark(), kept: map[int64]bool{}}
+		w.parts = append(w.parts, p)
+		p.own(w.procs[n%procs])
+	}
+	return w
 }
 
-func (m *crashModel) start() {
-	m.life++
-	m.settled, m.running, m.lone, m.turn = map[int64]bool{}, nil, false, false
-	for o := range m.kept {
-		m.settled[o] = true
+// begin starts a process.
+func (w *crashWorld) begin() *modelProc {
+	w.lives++
+	proc := &modelProc{life: w.lives}
+	w.procs = append(w.procs, proc)
+	return proc
+}
+
+func (p *modelPart) name(offset int64) string { return fmt.Sprintf("%d:%d", p.n, offset) }
+
+// own gives the partition to a process.
+func (p *modelPart) own(proc *modelProc) {
+	p.letGo()
+	p.owner, p.settled, p.running, p.aside, p.runs = proc, maps.Clone(p.kept), nil, nil, -1
+	p.trial, p.tried = false, false
+	p.handed, p.before = p.committed, p.committed
+	p.guard = takeOver(readMark(p.committed, appendMark(nil, p.committed, p.said)), p.committed, rules{limit: p.w.limit, life: proc.life})
+	p.guard.ends(p.size)
+}
+
+func (p *modelPart) letGo() {
+	if p.owner != nil && p.owner.token == p {
+		p.owner.token = nil
 	}
-	m.handed, m.committedAt = m.committed, m.committed
-	said := readMark(m.committed, appendMark(nil, m.committed, m.said))
-	m.guard = takeOver(said, m.committed, rules{limit: m.limit, life: m.life})
-	m.guard.ends(int64(m.size))
 }
 
 // readMark reads what appendMark wrote.
@@ -63,205 +98,368 @@ func readMark(offset int64, raw []byte) lifeMark {
 	return m
 }
 
-func (m *crashModel) oldest() int64 {
-	o := m.committed
-	for m.settled[o] {
+func (p *modelPart) oldest() int64 {
+	o := p.committed
+	for p.settled[o] {
 		o++
 	}
 	return o
 }
 
-func (m *crashModel) done() bool { return m.oldest() == int64(m.size) }
-
 // handOut takes the next record, if it may.
-func (m *crashModel) handOut() (err error) {
-	for m.handed < m.committed || m.settled[m.handed] {
-		m.handed++
+func (p *modelPart) handOut() {
+	for p.handed < p.size && p.settled[p.handed] {
+		p.handed++
 	}
-	if m.handed == int64(m.size) || m.handed-m.committedAt >= firstLead || m.lone {
-		return nil
+	g := &p.guard
+	g.progress(p.oldest())
+	switch {
+	case p.handed == p.size || p.handed-p.before >= firstLead:
+	case p.handed >= g.bound():
+		g.ask = g.ask || !g.begun || g.lead() > int64(len(p.running))
+	case g.suspects(p.handed):
+		p.aside = append(p.aside, p.handed)
+		p.handed++
+	default:
+		p.running = append(p.running, p.handed)
+		p.handed++
 	}
-	switch turn, bound := m.guard.next(m.handed, m.oldest()); turn {
-	case turnMany:
-		if m.handed >= bound {
-			return fmt.Errorf("%d may go, but only before %d", m.handed, bound)
-		}
-	case turnAlone:
-		m.guard.announce(m.handed)
-		return nil
-	case turnLone:
-		if !m.said.running || m.said.lone != m.handed {
-			return fmt.Errorf("%d runs alone, and no commit says so", m.handed)
-		}
-		if len(m.running) > 0 {
-			return fmt.Errorf("%d runs alone beside %v", m.handed, m.running)
-		}
-		m.lone = true
-	case turnBlame:
-		if len(m.running) > 0 {
-			return fmt.Errorf("%d is blamed beside %v", m.handed, m.running)
-		}
-		m.blamed[m.handed] = true
-		m.settled[m.handed] = true
-		return nil
-	case turnWait:
-		return nil
+}
+
+// suspect is a step of who has suspects.
+func (p *modelPart) suspect() {
+	if len(p.aside) == 0 || p.runs >= 0 || p.trial {
+		return
 	}
-	m.running = append(m.running, m.handed)
-	m.handed++
+	i := max(0, slices.IndexFunc(p.aside, func(o int64) bool { return o == p.guard.now.accused || o == p.guard.now.lone }))
+	o := p.aside[i]
+	switch {
+	case !p.guard.suspects(o):
+	case p.owner.token != nil && p.owner.token != p:
+		return
+	case p.guard.isAccused(o) && !p.tried:
+		p.owner.token, p.trial = p, true
+		return
+	case !p.guard.mayRun(o):
+		p.owner.token = p
+		p.guard.announce(o)
+		return
+	default:
+		p.runs = o
+	}
+	p.aside = slices.Delete(p.aside, i, i+1)
+	p.running = append(p.running, o)
+}
+
+// probation is over, if there was one.
+func (p *modelPart) probation() {
+	if !p.trial {
+		return
+	}
+	p.trial, p.tried = false, true
+	o, row := p.guard.now.accused, 0
+	for _, q := range p.w.parts {
+		if q.owner == p.owner {
+			row += q.guard.now.row
+		}
+	}
+	lives := func(life uint32) bool {
+		return slices.ContainsFunc(p.w.procs, func(q *modelProc) bool { return q.life == life })
+	}
+	switch {
+	case !p.guard.review(lives):
+	case row >= rowLimit:
+		p.guard.acquit(o)
+	default:
+		p.guard.now.row++
+		p.w.sentences = append(p.w.sentences, p.name(o))
+		p.settled[o] = true
+		p.aside = slices.DeleteFunc(p.aside, func(a int64) bool { return a == o })
+		p.guard.acquit(o)
+	}
+}
+
+// finish ends the i-th call, if that can be. Where it fails and rests, the record stays unsettled.
+func (p *modelPart) finish(i int, settled bool) {
+	if i >= len(p.running) {
+		return
+	}
+	o := p.running[i]
+	if p.w.kills[p.name(o)] || p.w.hangs[p.name(o)] {
+		return
+	}
+	if p.runs == o {
+		p.runs = -1
+		p.guard.returned(o)
+	}
+	if settled {
+		p.settled[o] = true
+		p.running = slices.Delete(p.running, i, i+1)
+	}
+}
+
+// timeUp is the end of the time that a suspect may hold the token.
+func (p *modelPart) timeUp() {
+	if p.runs >= 0 && p.w.hangs[p.name(p.runs)] {
+		p.runs = -1
+		p.guard.rest()
+	}
+}
+
+func (p *modelPart) commit(last bool) {
+	at := p.oldest()
+	m := p.guard.mark(at, p.handed, firstLead, len(p.running), last)
+	p.committed, p.said, p.before = at, m, p.handed
+	maps.DeleteFunc(p.settled, func(o int64, _ bool) bool { return o < at })
+	p.kept = maps.Clone(p.settled)
+	p.guard.stored(m)
+	if p.owner.token == p && p.runs < 0 && !p.trial && p.guard.quiet() {
+		p.letGo()
+	}
+}
+
+// die ends a process; another one takes its place, and its partitions go to whoever lives.
+func (w *crashWorld) die(proc *modelProc, to func() *modelProc) {
+	w.deaths++
+	w.procs = slices.DeleteFunc(w.procs, func(q *modelProc) bool { return q == proc })
+	w.begin()
+	w.handOver(proc, to)
+}
+
+func (w *crashWorld) handOver(from *modelProc, to func() *modelProc) {
+	for _, p := range w.parts {
+		if p.owner == from {
+			p.own(to())
+		}
+	}
+}
+
+// killing is a process that calls a record which ends it.
+func (w *crashWorld) killing() *modelProc {
+	for _, p := range w.parts {
+		if slices.ContainsFunc(p.running, func(o int64) bool { return w.kills[p.name(o)] }) {
+			return p.owner
+		}
+	}
 	return nil
 }
 
-// finish ends one call.
-func (m *crashModel) finish(i int) {
-	if o := m.running[i]; o != m.killer {
-		m.settled[o] = true
-		m.running = append(m.running[:i], m.running[i+1:]...)
-		if m.lone {
-			m.lone = false
-			m.guard.returned()
+// stop ends a process in good order: calls that take too long are cut off.
+func (w *crashWorld) stop(proc *modelProc, to func() *modelProc) {
+	for _, p := range w.parts {
+		if p.owner == proc {
+			p.commit(true)
 		}
 	}
+	w.procs = slices.DeleteFunc(w.procs, func(q *modelProc) bool { return q == proc })
+	w.begin()
+	w.handOver(proc, to)
 }
 
-func (m *crashModel) commit(last bool) {
-	at := m.oldest()
-	said := m.guard.mark(at, m.handed, firstLead, last)
-	m.committed, m.said, m.committedAt = at, said, m.handed
-	for o := range m.settled {
-		if o < at {
-			delete(m.settled, o)
+// innocent are those that were condemned and kill nobody.
+func (w *crashWorld) innocent() (all []string) {
+	for _, name := range w.sentences {
+		if !w.kills[name] {
+			all = append(all, name)
 		}
 	}
-	m.kept = maps.Clone(m.settled)
-	m.guard.stored(said)
+	return all
 }
 
-func (m *crashModel) die() {
-	m.deaths++
-	if m.said.running && len(m.running) == 0 || m.lone { // announced, or running, with nothing else beside
-		m.diedAlone[m.said.lone]++
-	}
-	m.start()
-}
-
-func (m *crashModel) stop() {
-	m.running, m.lone = nil, false
-	m.guard.returned()
-	m.commit(true)
-	m.start()
-}
-
-func TestNobodyIsBlamedForADeathUnlessItRanAloneTwiceWhenTheProcessDied(t *testing.T) {
+func TestWhateverHappensOnlyWhatEndsTheProcessIsCondemned(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := newCrashModel(rapid.IntRange(1, 60).Draw(t, "size"), rapid.IntRange(1, 4).Draw(t, "limit"), -1)
-		for range rapid.IntRange(1, 400).Draw(t, "steps") {
-			switch rapid.SampledFrom([]string{"hand out", "hand out", "hand out", "finish", "commit", "commit", "die", "stop"}).Draw(t, "step") {
-			case "hand out":
-				if err := m.handOut(); err != nil {
-					t.Fatal(err)
+		w := newCrashWorld(rapid.IntRange(1, 4).Draw(t, "limit"), rapid.IntRange(1, 3).Draw(t, "processes"), 40, 12, 3)
+		killer := w.parts[rapid.IntRange(0, 2).Draw(t, "partition of the killer")]
+		w.kills[killer.name(int64(rapid.IntRange(0, int(killer.size)-1).Draw(t, "killer")))] = rapid.Bool().Draw(t, "there is one")
+		w.hangs["0:5"], w.hangs["1:2"] = true, rapid.Bool().Draw(t, "another hangs")
+		anyPart := func() *modelPart { return rapid.SampledFrom(w.parts).Draw(t, "partition") }
+		anyProc := func() *modelProc { return rapid.SampledFrom(w.procs).Draw(t, "process") }
+		steps := map[string]func(){
+			"hand out": func() {
+				p := anyPart()
+				for range rapid.IntRange(1, 20).Draw(t, "records") {
+					p.handOut()
 				}
-			case "finish":
-				if len(m.running) > 0 {
-					m.finish(rapid.IntRange(0, len(m.running)-1).Draw(t, "which"))
+			},
+			"suspect":   func() { anyPart().suspect() },
+			"finish":    func() { anyPart().finish(rapid.IntRange(0, 9).Draw(t, "which"), true) },
+			"rest":      func() { anyPart().finish(rapid.IntRange(0, 9).Draw(t, "which"), false) },
+			"time up":   func() { anyPart().timeUp() },
+			"probation": func() { anyPart().probation() },
+			"commit":    func() { anyPart().commit(false) },
+			"settled without a call": func() {
+				p := anyPart()
+				if p.handed < p.size {
+					p.settled[p.handed] = true
 				}
-			case "commit":
-				m.commit(false)
-			case "die":
-				m.die()
-			case "stop":
-				m.stop()
-			}
-			for o := range m.blamed {
-				if m.diedAlone[o] < loneDeaths {
-					t.Fatalf("%d is blamed, and the process died %d times while it ran alone", o, m.diedAlone[o])
+			},
+			"killed": func() {
+				if proc := w.killing(); proc != nil {
+					w.die(proc, anyProc)
 				}
+			},
+			"stopped":  func() { w.stop(anyProc(), anyProc) },
+			"expelled": func() { w.handOver(anyProc(), anyProc) },
+			"cut off":  func() { anyPart().own(anyProc()) },
+		}
+		names := slices.Sorted(maps.Keys(steps))
+		for range rapid.IntRange(1, 600).Draw(t, "steps") {
+			steps[rapid.SampledFrom(names).Draw(t, "step")]()
+			if bad := w.innocent(); len(bad) > 0 {
+				t.Fatalf("condemned though they kill nobody: %v, after %d deaths", bad, w.deaths)
 			}
 		}
 	})
 }
 
-func TestWhatKillsTheProcessIsFoundWithinTheLimitAndTwoDeaths(t *testing.T) {
+// run lets everybody work side by side, until all is done but what hangs or may not be condemned.
+func (w *crashWorld) run(t *rapid.T, seed uint64, parallel, each int, more func(step int)) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	to := func() *modelProc { return w.procs[random.IntN(len(w.procs))] }
+	for step := 1; !w.done(); step++ {
+		if step > 200_000 {
+			t.Fatalf("no end after %d deaths: condemned %v; %+v", w.deaths, w.sentences, w.parts[0].guard)
+		}
+		for _, p := range w.parts {
+			if len(p.running) < parallel {
+				p.handOut()
+			}
+			p.suspect()
+			p.timeUp()
+			for i := len(p.running) - 1; i >= 0; i-- {
+				if random.IntN(3) == 0 {
+					p.finish(i, true)
+				}
+			}
+			if step%each == 0 || p.guard.ask {
+				p.commit(false)
+			}
+			if random.IntN(10) == 0 {
+				p.probation()
+			}
+		}
+		if proc := w.killing(); proc != nil && random.IntN(20) == 0 {
+			w.die(proc, to)
+		}
+		more(step)
+	}
+}
+
+// done says that only what hangs is left.
+func (w *crashWorld) done() bool {
+	for _, p := range w.parts {
+		for o := p.committed; o < p.size; o++ {
+			if !p.settled[o] && !w.hangs[p.name(o)] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func TestWhatKillsTheProcessIsFoundWithinTwiceTheLimitAndOneDeathsAndNobodyElse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.SampledFrom([]int{1, 5, 40, 1500}).Draw(t, "size")
-		killer := int64(rapid.IntRange(0, size-1).Draw(t, "killer"))
-		m := newCrashModel(size, rapid.IntRange(1, 4).Draw(t, "limit"), killer)
+		w := newCrashWorld(rapid.IntRange(1, 4).Draw(t, "limit"), rapid.IntRange(1, 3).Draw(t, "processes"), size, 30, 30)
+		killer := w.parts[0].name(int64(rapid.IntRange(0, size-1).Draw(t, "killer")))
+		w.kills[killer] = true
+		w.hangs["1:3"] = rapid.Bool().Draw(t, "an innocent one hangs")
 		stops := rapid.IntRange(0, 5).Draw(t, "stops")
-		parallel := rapid.IntRange(1, 50).Draw(t, "parallel")
-		each := rapid.IntRange(1, 200).Draw(t, "commit each")
-		patience := rapid.IntRange(0, 300).Draw(t, "steps until it kills")
-		ran := 0
-		for step := 1; !m.done(); step++ {
-			if step > 100_000 {
-				t.Fatalf("no end: at %d of %d, %+v", m.oldest(), size, m.guard)
+		w.run(t, rapid.Uint64().Draw(t, "seed"), rapid.IntRange(2, 50).Draw(t, "parallel"), rapid.IntRange(1, 200).Draw(t, "commit each"), func(step int) {
+			if stops > 0 && step%57 == 0 {
+				stops--
+				w.stop(w.procs[0], func() *modelProc { return w.procs[len(w.procs)-1] })
 			}
-			if len(m.running) < parallel {
-				if err := m.handOut(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for i := len(m.running) - 1; i >= 0; i-- {
-				if (step+i)%3 > 0 || m.lone {
-					m.finish(i)
-				}
-			}
-			if step%each == 0 || m.guard.ask {
-				m.commit(false)
-			}
-			if len(m.running) > 0 && m.running[0] == killer {
-				if ran++; ran > patience {
-					ran = 0
-					m.die()
-				} else if stops > 0 && ran > patience/2 {
-					stops--
-					m.stop()
-				}
-			}
-		}
-		if m.deaths != m.limit+loneDeaths || len(m.blamed) != 1 || !m.blamed[killer] {
-			t.Fatalf("%d deaths with a limit of %d; blamed %v, want %d", m.deaths, m.limit, m.blamed, killer)
+		})
+		if !slices.Equal(w.sentences, []string{killer}) || w.deaths != 2*w.limit+1 {
+			t.Fatalf("%d deaths with a limit of %d; condemned %v, want %s", w.deaths, w.limit, w.sentences, killer)
 		}
 	})
 }
 
-func TestAnOwnerThatWasOnlyCutOffDoesNotCountItsOwnDeath(t *testing.T) {
-	g := takeOver(lifeMark{life: 7, deaths: 3, suspect: 20, lone: 5, died: 1, running: true}, 5, rules{limit: 3, life: 7})
-	if g.now.died != 1 || g.now.deaths != 3 {
+func TestTwoKillersBesideOneAnotherAreFoundAndNobodyElse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newCrashWorld(rapid.IntRange(2, 4).Draw(t, "limit"), rapid.IntRange(1, 3).Draw(t, "processes"), 40, 40)
+		w.kills[w.parts[0].name(int64(rapid.IntRange(0, 39).Draw(t, "one")))] = true
+		w.kills[w.parts[1].name(int64(rapid.IntRange(0, 39).Draw(t, "other")))] = true
+		w.run(t, rapid.Uint64().Draw(t, "seed"), rapid.IntRange(1, 20).Draw(t, "parallel"), rapid.IntRange(1, 50).Draw(t, "commit each"), func(int) {})
+		if len(w.sentences) != 2 || len(w.innocent()) > 0 {
+			t.Fatalf("condemned %v after %d deaths, want %v", w.sentences, w.deaths, slices.Collect(maps.Keys(w.kills)))
+		}
+	})
+}
+
+func TestABadDeployCondemnsNobodyWhenItDiesBeforeTheProbationIsOver(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newCrashWorld(rapid.IntRange(1, 3).Draw(t, "limit"), 1, 20, 20)
+		calls := rapid.IntRange(1, 10).Draw(t, "steps until it dies")
+		for range 50 {
+			for range calls {
+				for _, p := range w.parts {
+					p.handOut()
+					p.suspect()
+					p.commit(false)
+				}
+			}
+			w.die(w.procs[0], func() *modelProc { return w.procs[0] })
+		}
+		w.run(t, 1, 10, 5, func(int) {}) // the deploy is mended
+		if len(w.sentences) > 0 {
+			t.Fatalf("condemned %v", w.sentences)
+		}
+	})
+}
+
+func TestNoMoreThanTwoAreCondemnedInARow(t *testing.T) {
+	w := newCrashWorld(2, 1, 10)
+	for step := 0; step < 20_000 && !w.done(); step++ {
+		p := w.parts[0]
+		p.handOut()
+		p.suspect()
+		p.commit(false)
+		if step%20 == 19 {
+			p.probation()
+		}
+		if p.runs >= 0 { // whichever runs, the process dies a while later
+			w.die(w.procs[0], func() *modelProc { return w.procs[0] })
+		} else if step%100 == 99 {
+			w.die(w.procs[0], func() *modelProc { return w.procs[0] })
+		}
+	}
+	if len(w.sentences) != rowLimit {
+		t.Errorf("condemned %v, want two", w.sentences)
+	}
+}
+
+func TestWhoLosesAndRegainsAPartitionDoesNotCountItsOwnDeath(t *testing.T) {
+	said := lifeMark{life: 7, deaths: 3, suspect: 20, lone: 5, accused: 5, died: []uint32{1}}
+	if g := takeOver(said, 5, rules{limit: 3, life: 7}); len(g.now.died) != 1 || g.now.deaths != 3 {
 		t.Errorf("counted as dead though it is ourselves: %+v", g.now)
 	}
-	g = takeOver(lifeMark{life: 8, deaths: 3, suspect: 20, lone: 5, died: 1, running: true}, 5, rules{limit: 3, life: 7})
-	if turn, _ := g.next(5, 5); turn != turnWait {
-		t.Errorf("handed out before the commit that says who owns the partition: %v", turn)
-	}
-	g.stored(g.mark(5, 5, firstLead, false))
-	if turn, _ := g.next(5, 5); turn != turnBlame {
-		t.Errorf("not blamed, though the process died twice while it ran alone: %v", turn)
+	if g := takeOver(said, 5, rules{limit: 3, life: 8}); !slices.Equal(g.now.died, []uint32{1, 7}) || g.bound() != 0 {
+		t.Errorf("of another one: %+v, hands out up to %d before the first commit", g.now, g.bound())
 	}
 }
 
 func TestRegularStopsNeverMakeASuspect(t *testing.T) {
-	m := newCrashModel(5, 1, -1)
+	w := newCrashWorld(1, 1, 5)
 	for range 20 {
-		m.commit(false)
-		if err := m.handOut(); err != nil || len(m.running) != 1 {
-			t.Fatalf("not handed out: %v", err)
+		p := w.parts[0]
+		p.commit(false)
+		if p.handOut(); len(p.running) != 1 {
+			t.Fatal("not handed out")
 		}
-		m.stop()
-		if m.said.deaths != 0 || m.guard.lonely() {
-			t.Fatalf("counted as a death: %+v", m.said)
+		w.stop(w.procs[0], func() *modelProc { return w.procs[0] })
+		if p.said.deaths != 0 || p.guard.now.deaths != 0 {
+			t.Fatalf("counted as a death: %+v", p.said)
 		}
 	}
 }
 
-func TestWithoutADeadSetWhatKillsTheProcessRunsAgainAlone(t *testing.T) {
-	g := takeOver(lifeMark{life: 8, deaths: 3, suspect: 20, lone: 5, died: 9, running: true}, 5, rules{limit: 3, life: 7, spare: true})
-	g.stored(g.mark(5, 5, firstLead, false))
-	if turn, _ := g.next(5, 5); turn != turnAlone {
-		t.Errorf("the killer: %v, want alone once it is announced", turn)
-	}
-	g.announce(5)
-	g.stored(g.mark(5, 5, firstLead, false))
-	if turn, _ := g.next(5, 5); turn != turnLone {
-		t.Errorf("the killer, announced: %v", turn)
+func TestWithoutADeadSetWhatKillsTheProcessIsNeverCondemned(t *testing.T) {
+	said := lifeMark{life: 8, deaths: 3, suspect: 20, lone: 5, accused: 5, died: []uint32{1, 2, 3, 4, 5}}
+	g := takeOver(said, 5, rules{limit: 3, life: 7, spare: true})
+	if g.review(func(uint32) bool { return false }) || !g.suspects(5) {
+		t.Error("condemned, or no suspect any more")
 	}
 }

@@ -48,6 +48,7 @@ func (d *deadly) start(takes time.Duration) *victim {
 	v := &victim{}
 	cfg := d.w.config()
 	cfg.CrashLimit, cfg.HeartbeatInterval, cfg.SessionTimeout = 3, 200*time.Millisecond, 6*time.Second
+	cfg.Probation = 300 * time.Millisecond // they leave the group as they die
 	cfg.Condemn = func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -120,8 +121,8 @@ func TestARecordThatKillsTheProcessIsCondemnedAndNoOtherIs(t *testing.T) {
 			if !slices.Equal(d.condemned, []string{"0:17"}) || d.handled["0:17"] > 0 {
 				t.Errorf("condemned %v", d.condemned)
 			}
-			if deaths != 5 {
-				t.Errorf("%d deaths, want 3 and 2 alone", deaths)
+			if deaths != 7 {
+				t.Errorf("%d deaths, want 3 until it was a suspect, and 4 while it ran as one", deaths)
 			}
 			eventually(t, "all is committed", func() bool { c := w.committed(); return c[0] == each && c[3] == each })
 		})

@@ -1,29 +1,38 @@
 package streams
 
 import (
+	"errors"
+	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell/internal/solo"
 )
 
-// crash is what a partition does about deaths. The partition's lock guards all but blamed and turn.
+// crash is what a partition does about deaths. The partition's lock guards it, but for guilty.
 type crash struct {
 	guard  guard
 	turn   solo.Turn
-	lone   bool         // a record runs alone
-	told   bool         // the log says that records do
-	last   bool         // the next commit is the last one of this assignment
+	aside  []task       // suspects that wait for their turn, in the order of their offsets; their keys are busy
+	runs   int64        // the offset of the suspect that was handed out to run; -1: none
+	limit  *time.Timer  // ends the time of the suspect that runs
+	trial  bool         // the accused is on trial
+	tried  bool         // it was, and is to run once more
+	guilty atomic.Int64 // the offset of the record that is condemned; -1: none
+	told   bool         // the log says that there are suspects
+	last   bool         // the next commits are the last ones of this assignment
 	handed int64        // the offset after the last record handed out
 	before int64        // handed at the last commit
-	blamed atomic.Int64 // the offset of a record that is not to be called; -1: none
 }
 
 func (c *crash) begin(p *partition) {
 	c.guard = takeOver(noMark(), 0, p.r.rules())
-	c.blamed.Store(-1)
+	c.runs = -1
+	c.guilty.Store(-1)
 	c.turn.Ready = func() { p.r.crew.offer(p) }
 }
 
@@ -31,7 +40,7 @@ func (c *crash) begin(p *partition) {
 func newLife() uint32 { return rand.Uint32() | 1 }
 
 func (r *Reader) rules() rules {
-	return rules{limit: r.cfg.CrashLimit, life: r.number, spare: r.cfg.Condemn == nil}
+	return rules{limit: r.cfg.CrashLimit, life: r.cfg.Process, spare: r.cfg.Condemn == nil}
 }
 
 // oldest is the first offset that is not settled, read or not.
@@ -42,115 +51,259 @@ func (p *partition) oldest() int64 {
 	return max(p.window.next.offset, p.expected)
 }
 
-// permitted is how many of the next records may be handed out now. When that may change, the partition is offered.
+// permitted is how many of the next records may be handed out now. When that may change, the
+// partition is offered.
 func (p *partition) permitted(records []*kgo.Record) int {
-	c := &p.crash
-	if c.guard.easy() {
+	g := &p.crash.guard
+	if g.easy() {
 		return len(records)
 	}
-	offset := records[0].Offset
-	if p.window.Settled(offset) {
+	if p.window.Settled(records[0].Offset) {
 		return 1
 	}
-	turn, bound := c.guard.next(offset, p.oldest())
-	switch turn {
-	case turnMany:
-		n := 0
-		for n < len(records) && records[n].Offset < bound {
-			n++
-		}
-		return n
-	case turnAlone:
-		p.announce(offset)
-	case turnLone:
-		if p.isAlone() {
-			c.lone = true
-			return 1
-		}
-		p.r.cfg.Room.Request(&c.turn)
-	case turnBlame:
-		c.blamed.Store(offset)
-		p.r.log.Error("a record killed the process each time it ran, also alone: it is not called again",
-			"stream", p.r.cfg.Stream, "topic", p.topic, "partition", p.partition, "offset", offset)
-		return 1
-	case turnWait:
+	g.progress(p.oldest())
+	n, bound := 0, g.bound()
+	for n < len(records) && records[n].Offset < bound {
+		n++
 	}
-	if c.guard.ask {
+	if n == 0 && (!g.begun || g.lead() > int64(p.running)) { // else the end of a call offers the partition
+		g.ask = true
 		p.r.commits.hurry()
 	}
-	return 0
+	return n
 }
 
-// announce has a commit say that the record runs alone, once it can.
-func (p *partition) announce(offset int64) {
+// setAside keeps a suspect until its turn. It reports false where t is none.
+func (p *partition) setAside(t task) bool {
+	if !p.crash.guard.suspects(t.offset) {
+		return false
+	}
+	p.crash.aside = append(p.crash.aside, t)
+	return true
+}
+
+// nextSuspect returns a suspect that may run now, if there is one. What else it takes is under way
+// then: the token, the commit that announces it, the trial of the accused.
+func (p *partition) nextSuspect() (task, bool) {
 	c := &p.crash
-	if !p.isAlone() {
-		p.r.cfg.Room.Request(&c.turn)
-		return
+	if len(c.aside) == 0 || c.guard.limit > 0 && (c.runs >= 0 || c.trial) {
+		return task{}, false
 	}
-	if c.guard.now.running {
-		return // the commit is on its way
+	i := 0
+	for j, t := range c.aside {
+		if t.offset == c.guard.now.accused || t.offset == c.guard.now.lone {
+			i = j
+		}
 	}
-	c.guard.announce(offset)
-	log := p.r.log.With("stream", p.r.cfg.Stream, "topic", p.topic, "partition", p.partition, "offset", offset)
+	t := c.aside[i]
 	switch {
-	case c.guard.blames(offset):
-		log.Error("a record kills the process each time it runs, and runs again, since there is no dead set", "deaths", c.guard.now.died)
-	case c.guard.now.died > 0:
-		log.Warn("the process died while a record ran alone: it runs alone once more", "deaths", c.guard.now.died)
-	case !c.told:
-		log.Warn("the process died again and again: records run one by one until the one that kills it is found", "deaths", c.guard.now.deaths,
-			"up_to_offset", c.guard.now.suspect)
+	case c.guilty.Load() == t.offset, !c.guard.suspects(t.offset): // no longer: others were settled, or deaths do not count any more
+	case !p.holdsToken():
+		p.r.cfg.Token.Request(&c.turn)
+		return task{}, false
+	case c.guard.isAccused(t.offset) && !c.tried:
+		c.trial = true
+		p.r.workers.Go(func() { p.try(t.offset) })
+		return task{}, false
+	case !c.guard.mayRun(t.offset):
+		p.announce(t.offset)
+		return task{}, false
+	default:
+		c.runs = t.offset
+		c.limit = time.AfterFunc(p.r.cfg.AloneFor, func() { p.goesOn(t.offset) })
 	}
-	c.told = true
+	c.aside = append(c.aside[:i:i], c.aside[i+1:]...)
+	return t, true
 }
 
-// isAlone says that nothing else runs in the process, nor will, until the turn is released.
-func (p *partition) isAlone() bool { return p.r.cfg.Room.Alone(&p.crash.turn) }
+func (p *partition) holdsToken() bool { return p.r.cfg.Token.Holds(&p.crash.turn) }
+
+// announce has a commit say that the record is about to run.
+func (p *partition) announce(offset int64) {
+	g := &p.crash.guard
+	if g.now.lone != offset {
+		g.announce(offset)
+		p.tellOfSuspects(offset)
+	}
+	p.r.commits.hurry()
+}
+
+func (p *partition) tellOfSuspects(offset int64) {
+	if n := &p.crash.guard.now; !p.crash.told {
+		p.logger(offset).Warn("the process died again and again: what ran then is suspected and runs one by one until the record that kills it is found",
+			"deaths", n.deaths, "up_to_offset", n.suspect)
+	}
+	p.crash.told = true
+}
+
+func (p *partition) logger(offset int64) *slog.Logger {
+	return p.r.log.With("stream", p.r.cfg.Stream, "topic", p.topic, "partition", p.partition, "offset", offset)
+}
+
+// try looks, after the probation, whether the deaths that are held against a record were deaths,
+// and whether it is the record that kills. Until then no suspect runs in this process.
+func (p *partition) try(offset int64) {
+	condemned := false
+	for err := errNotYet; err != nil; {
+		if !p.lasts(p.r.cfg.Probation) {
+			return
+		}
+		if condemned, err = p.judge(offset); err != nil {
+			p.logger(offset).Warn("a suspected record waits until it can be seen which members live", "error", err)
+		}
+	}
+	p.mu.Lock()
+	p.crash.trial, p.crash.tried = false, true
+	if condemned {
+		p.crash.guilty.Store(offset)
+		p.giveTokenBack()
+	}
+	p.mu.Unlock()
+	p.r.crew.offer(p)
+}
+
+// lasts reports false when the partition is halted before so long.
+func (p *partition) lasts(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-p.halted:
+		return false
+	}
+}
+
+var errNotYet = errors.New("not tried yet")
+
+func (p *partition) judge(offset int64) (condemned bool, err error) {
+	living, err := p.r.Living(p.handling)
+	if err != nil {
+		return false, err
+	}
+	row, log := p.r.condemnedInARow(), p.logger(offset)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := &p.crash.guard
+	switch {
+	case !g.review(func(life uint32) bool { return living[life] }):
+		log.Warn("the process died while a suspected record ran: it runs once more, and no other suspect beside it", "deaths", len(g.now.died))
+		return false, nil
+	case row >= rowLimit:
+		log.Error("the process dies whichever record runs: it is not the records, and no more of them are condemned until one comes to its end", "deaths", len(g.now.died))
+		g.acquit(offset)
+		return false, nil
+	}
+	g.now.row++
+	log.Error("a record killed the process each time it ran: it is not called again", "deaths", len(g.now.died))
+	return true, nil
+}
+
+// condemnedInARow is how many records of the stream's partitions here were condemned since a suspect
+// of theirs came to its end.
+func (r *Reader) condemnedInARow() (n int) {
+	for _, p := range r.all() {
+		p.mu.Lock()
+		n += p.crash.guard.now.row
+		p.mu.Unlock()
+	}
+	return n
+}
 
 // handle is what does the work for a single task.
 func (p *partition) handle(t task) Handle {
-	if p.crash.blamed.Load() == t.offset {
+	if p.crash.guilty.Load() == t.offset {
 		return p.r.cfg.Condemn
 	}
 	return p.r.handle
 }
 
-// loneReturned notes that the call which ran alone is over.
-func (p *partition) loneReturned() {
+// cameToItsEnd notes that a call did not end the process.
+func (p *partition) cameToItsEnd(offset int64) {
 	c := &p.crash
-	if !c.lone {
+	if c.runs != offset {
 		return
 	}
-	c.lone = false
-	c.guard.returned()
-	if c.guard.ask && len(p.pending) > 0 {
-		p.r.commits.hurry() // it may take long until it is settled
-	}
+	c.runs = -1
+	c.limit.Stop()
+	c.guard.returned(offset)
+	p.r.commits.hurry()
 }
 
-// takeBack is for the next of a key that a worker must not begin now.
-func (p *partition) takeBack(t task) task {
+// rests is cameToItsEnd for a call that rests before it tries again.
+func (p *partition) rests(offset int64) {
+	if p.r.cfg.CrashLimit == 0 {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.stopped.Load() {
-		p.schedule.Return(t)
-	}
-	p.running--
-	p.checkDone()
-	return task{}
+	p.cameToItsEnd(offset)
 }
 
-// leave ends a worker's turn with the partition.
-func (p *partition) leave(stands standing, worked bool) {
-	switch stands {
-	case inside:
-		p.r.cfg.Room.Leave()
-	case alone:
-		p.yield()
-	case outside:
+// goesOn is for a suspect that has had its time and still runs: others have their turn, and deaths
+// are not held against it any more.
+func (p *partition) goesOn(offset int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.crash.runs != offset {
+		return
 	}
-	if p.r.cfg.CrashLimit == 0 || !worked {
+	p.crash.runs = -1
+	p.crash.guard.rest()
+	p.r.commits.hurry()
+	p.logger(offset).Warn("a suspected record runs for longer than others are to wait for it: the next suspect has its turn", "after", p.r.cfg.AloneFor)
+}
+
+// giveTokenBack lets suspects of others have their turn, unless one of ours runs or is tried, or the
+// broker does not know yet that it came to its end.
+func (p *partition) giveTokenBack() {
+	c := &p.crash
+	if c.runs < 0 && !c.trial && c.guard.quiet() && p.holdsToken() {
+		p.r.cfg.Token.Release(&c.turn)
+	}
+}
+
+// standBack is for a pause: what was announced and does not run gives way.
+func (p *partition) standBack() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := &p.crash; c.guard.limit > 0 && c.runs < 0 {
+		c.guard.rest()
+		p.giveTokenBack()
+		p.r.commits.hurry()
+	}
+}
+
+// suspects counts them, and names the one whose turn it is.
+func (p *partition) suspects() (n int, name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := &p.crash
+	n = len(c.aside)
+	at := c.runs
+	switch {
+	case at >= 0:
+		n++
+	case c.trial:
+		at = c.guard.now.accused
+	default:
+		return n, ""
+	}
+	return n, fmt.Sprintf("%s/%d@%d", p.topic, p.partition, at)
+}
+
+// end takes the partition out of everybody's way, as it is given up.
+func (c *crash) end(p *partition) {
+	c.aside = nil
+	if c.limit != nil {
+		c.limit.Stop()
+	}
+	p.r.cfg.Token.Release(&c.turn)
+}
+
+// again offers the partition after a call, as long as deaths are counted: more may be out then.
+func (p *partition) again() {
+	if p.r.cfg.CrashLimit == 0 {
 		return
 	}
 	p.mu.Lock()
@@ -161,35 +314,32 @@ func (p *partition) leave(stands standing, worked bool) {
 	}
 }
 
-// yield lets others into the room unless a record runs alone, or is just being announced.
-func (p *partition) yield() {
-	p.mu.Lock()
-	busy := p.crash.lone || p.crash.guard.now.running && !p.stopped.Load() && !p.r.pause.on.Load()
-	if !busy {
-		p.crash.guard.returned()
-	}
-	p.mu.Unlock()
-	if !busy {
-		p.r.cfg.Room.Release(&p.crash.turn)
-	}
-}
-
-// markSize is what a mark may need. Where a broker takes less, deaths are not counted.
+// markSize is what a mark may need beside the deaths it names. Where a broker takes less, deaths are
+// not counted.
 const markSize = 96
 
-// mark is what the next commit says of deaths, nil where nothing is to be said, and whether it must be sent though nothing else changed.
+// mark is what the next commit says of deaths, nil where nothing is to be said, and whether it must
+// be sent though nothing else changed.
 func (p *partition) mark(limit int) (*lifeMark, bool) {
 	c := &p.crash
-	if limit < markSize && c.guard.limit > 0 {
-		c.guard = guard{}
-		p.r.crew.offer(p)
+	if c.guard.limit > 0 && limit < markSize+7*len(c.guard.now.died) {
+		p.unguard()
 	}
 	if c.guard.limit == 0 {
 		return nil, false
 	}
+	if a := c.guard.now.accused; a >= 0 && p.window.Settled(a) {
+		c.guard.acquit(a)
+	}
 	ahead := firstLead + 2*max(0, c.handed-c.before)
-	m := c.guard.mark(p.oldest(), c.handed, ahead, c.last)
+	m := c.guard.mark(p.oldest(), c.handed, ahead, p.running, c.last)
 	return &m, c.guard.urges(m)
+}
+
+// unguard ends the counting of deaths for this assignment: suspects run like others.
+func (p *partition) unguard() {
+	p.crash.guard = guard{}
+	p.r.crew.offer(p)
 }
 
 // marked notes that the broker has a mark.
@@ -201,23 +351,19 @@ func (p *partition) marked(m lifeMark) {
 	was := c.guard.easy()
 	c.before = c.handed
 	c.guard.stored(m)
+	p.giveTokenBack()
 	if !was {
 		p.r.crew.offer(p)
 	}
 }
 
-// part says that the next commit of the partitions is their last one.
-func part(parts []*partition) {
+// part says in commits from now on that the partitions are parted with: whatever ends the process
+// before their calls are over, a stop that took too long for instance, is nobody's fault.
+func (r *Reader) part(parts []*partition) {
 	for _, p := range parts {
 		p.mu.Lock()
 		p.crash.last = true
 		p.mu.Unlock()
 	}
-}
-
-// reopen offers everything again when the room is open.
-func (r *Reader) reopen() {
-	for _, p := range r.all() {
-		r.crew.offer(p)
-	}
+	r.commits.hurry()
 }

@@ -21,16 +21,12 @@ func (w *worker) escaped() {
 	})
 }
 
-// goOn ends the call that was cut off, as [Config.Escaped] says, and leaves what comes next to whose turn it is. The worker is outside of the room.
+// goOn ends the call that was cut off, as [Config.Escaped] says, and leaves what comes next to whose turn it is.
 func (w *worker) goOn(p *partition) {
 	t, done := w.cut(p)
 	outcome := Abandoned
 	if p.r.cfg.Escaped != nil {
 		outcome = p.r.cfg.Escaped(p.handling, t.m, Ticket{p, t.offset, w})
-	}
-	if w.stands == inside { // it came back there from a rest
-		w.stands = outside
-		p.r.cfg.Room.Leave()
 	}
 	took := time.Since(w.began)
 	var next task
@@ -53,7 +49,6 @@ func (w *worker) goOn(p *partition) {
 	if next.m != nil {
 		p.takeBack(next)
 	}
-	p.yield() // if it was alone
 	w.crew.offer(p)
 }
 

@@ -31,6 +31,7 @@ func (p *partition) finish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.complete = true
+	p.unguard() // its commits are its successor's, so nothing could be announced
 	p.checkDone()
 }
 
@@ -39,7 +40,7 @@ func (p *partition) checkDone() {
 	if p.over || p.blocked || p.running > 0 {
 		return
 	}
-	if p.stopped.Load() || p.complete && len(p.queue) == 0 && p.schedule.Empty() {
+	if p.stopped.Load() || p.complete && len(p.queue) == 0 && p.schedule.Empty() && len(p.crash.aside) == 0 {
 		p.over = true
 		close(p.done)
 	}
@@ -68,12 +69,16 @@ func (p *partition) handOut(w *worker) (t task, n int, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for !p.blocked && !p.stopped.Load() && !p.r.pause.on.Load() && !p.schedule.Stretched() {
+		var ok bool
+		if t, ok = p.nextSuspect(); ok {
+			p.running++
+			return t, 0, p.hasMore()
+		}
 		if p.schedule.Fresh() == 0 && !p.refill() {
 			break
 		}
 		if p.pace.slow || !p.crash.guard.easy() {
-			var ok bool
-			if t, ok = p.schedule.Next(); ok {
+			if t, ok = p.schedule.Next(); ok && !p.setAside(t) {
 				p.running++
 				return t, 0, p.hasMore()
 			}
@@ -211,7 +216,7 @@ func (p *partition) ended(t task, o Outcome, took time.Duration) task {
 	default:
 		p.giveUp(t)
 	}
-	p.loneReturned()
+	p.cameToItsEnd(t.offset)
 	p.pace.ran(1, took)
 	return p.next(t)
 }
@@ -219,7 +224,7 @@ func (p *partition) ended(t task, o Outcome, took time.Duration) task {
 // next frees the key of a task and returns the next of that key, if there is one; if not, the worker is free.
 func (p *partition) next(t task) task {
 	if !p.stopped.Load() {
-		if next, ok := p.schedule.Done(t); ok {
+		if next, ok := p.schedule.Done(t); ok && !p.setAside(next) {
 			return next
 		}
 	}
@@ -286,4 +291,15 @@ func (p *partition) giveUp(t task) {
 	}
 	p.r.log.Error("a message was abandoned while its partition is ours: the partition rests until it is assigned anew",
 		"stream", p.r.cfg.Stream, "topic", p.topic, "partition", p.partition, "offset", t.offset)
+}
+
+// takeBack is for the next of a key that a worker must not begin now.
+func (p *partition) takeBack(t task) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.stopped.Load() {
+		p.schedule.Return(t)
+	}
+	p.running--
+	p.checkDone()
 }

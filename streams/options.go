@@ -47,6 +47,7 @@ func (r *Reader) fetchOptions(life context.Context, number int) []kgo.Opt {
 func (r *Reader) options(life context.Context) []kgo.Opt {
 	c := r.cfg
 	opts := append(r.fetchOptions(life, 0),
+		kgo.ClientID(c.memberID(c.Process)),
 		kgo.ConsumerGroup(c.Group),
 		kgo.SessionTimeout(c.SessionTimeout),
 		kgo.HeartbeatInterval(c.HeartbeatInterval),

@@ -260,7 +260,7 @@ func (p *partition) release(cause error) {
 		return
 	}
 	p.released = true
-	p.r.cfg.Room.Release(&p.crash.turn)
+	p.crash.end(p)
 	p.queue = nil
 	p.schedule.Clear()
 	p.r.load.remove(freed{p.window.Unsettled(), p.window.Bytes(), p.window.Len()})

@@ -73,15 +73,24 @@ type Config struct {
 	// Ended is told, on the goroutine that ran them, how long the calls of a lane took since it was told last: all together, and the last
 	// of them if that was measured alone, else 0. Calls that took less than a millisecond or two are measured together. Nil: nobody is told.
 	Ended func(lane int, all, last time.Duration)
-	// CrashLimit is after how many deaths of the process in a row, with the same records under way, those records run alone. 0: never.
+	// CrashLimit is after how many deaths of the process in a row, with the same records under way, those
+	// records are suspected of killing it, and run one by one. 0: never.
 	CrashLimit int
-	// Condemn is called in place of the [Handle] for a record that killed the process, also twice when nothing else ran. Nil: it runs again and
-	// again, alone.
+	// Process tells the process from others; what it commits says so, and the client id of its member,
+	// so that others see that it lives. 0: a number of the reader's own.
+	Process uint32
+	// AloneFor is how long a suspect that runs holds up other suspects. Default: 10 minutes.
+	AloneFor time.Duration
+	// Probation is how long a process must have lived, with no suspect running, before it condemns one.
+	// It must be longer than a session of the group. Default: a minute.
+	Probation time.Duration
+	// Condemn is called in place of the [Handle] for a record that killed the process again and again
+	// while no other suspect ran. Nil: it runs all the same.
 	Condemn Handle
 	// Escaped is called, from another goroutine, after a [Handle] that ended its own with runtime.Goexit, for the outcome. Nil: Abandoned.
 	Escaped Handle
-	// Room is where calls are made. Who shares one can have it alone. Nil: nobody shares it.
-	Room *solo.Room
+	// Token is held by the suspect that runs. Nil: nobody else has suspects in this process.
+	Token *solo.Token
 	// Logger is for what happens while the reader runs. Nil: nothing is logged.
 	Logger *slog.Logger
 	// Telemetry counts what is read and what is settled without a call. Nil: nothing is counted.
@@ -124,7 +133,6 @@ type Reader struct {
 	fetchSize *fetchSize
 	crew      *crew
 	seed      maphash.Seed
-	number    uint32 // tells commits of this reader from those of others
 
 	// set by Run
 	fetchers  []*fetcher
@@ -157,7 +165,7 @@ func New(cfg Config, handle Handle) (*Reader, error) {
 	}
 	r := &Reader{
 		cfg: cfg, handle: handle, begin: begin, log: cfg.Logger, count: cfg.Telemetry,
-		gate: newGate(), pause: newPause(), load: newLoad(cfg.WindowMessages, cfg.WindowBytes, cfg.WindowSpan), seed: maphash.MakeSeed(), number: newLife(),
+		gate: newGate(), pause: newPause(), load: newLoad(cfg.WindowMessages, cfg.WindowBytes, cfg.WindowSpan), seed: maphash.MakeSeed(),
 		owned: map[topicPartition]*partition{}, memory: newMemory(), heal: newHealer(),
 	}
 	r.tenure.step = int64(cfg.WindowBytes / 8)
@@ -192,9 +200,10 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.Room == nil {
-		c.Room = &solo.Room{}
-	}
+	c.Token = cmp.Or(c.Token, &solo.Token{})
+	c.Process = cmp.Or(c.Process, newLife())
+	c.AloneFor = cmp.Or(c.AloneFor, 10*time.Minute)
+	c.Probation = cmp.Or(c.Probation, time.Minute)
 	if c.Ended == nil {
 		c.Ended = func(int, time.Duration, time.Duration) {}
 	}
@@ -236,7 +245,7 @@ func (c Config) wholeName() string { return "^(?:" + c.Pattern + ")$" }
 func (r *Reader) Pause() {
 	r.pause.set(true)
 	for _, p := range r.all() {
-		p.yield()
+		p.standBack()
 	}
 }
 

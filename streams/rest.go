@@ -24,10 +24,11 @@ func (unlimited) Take(<-chan struct{}) bool  { return true }
 func (unlimited) Yield(<-chan struct{}) bool { return true }
 func (unlimited) Leave()                     {}
 
-// Rest sleeps for so long during a call, on its goroutine, gives place and seat to other calls meanwhile, and leaves the room to one that is
-// to run alone; only its key waits. It reports false, at once, when ctx ends or nothing more of the partition is handed out: then the call has no place, and is to return without doing
-// more. The time before it is told to [Config.Ended] as that of a call that is over. m is the message as it is kept from here on: the reader lets go of
-// what came, and of what was fetched with it.
+// Rest sleeps for so long during a call, on its goroutine, and gives place and seat to other calls meanwhile; only its key waits. A
+// suspect that gets as far as this did not end the process. It reports false, at once, when ctx ends or nothing more of the
+// partition is handed out: then the call has no place, and is to return without doing more. The time before it is told to
+// [Config.Ended] as that of a call that is over. m is the message as it is kept from here on: the reader lets go of what came, and
+// of what was fetched with it.
 func (t Ticket) Rest(ctx context.Context, d time.Duration, m *stepwell.Message) bool {
 	p, w := t.p, t.w
 	w.lose(w.doing.Load())
@@ -35,10 +36,7 @@ func (t Ticket) Rest(ctx context.Context, d time.Duration, m *stepwell.Message) 
 	p.r.cfg.Ended(w.lane, time.Since(w.began), 0)
 	w.stand()
 	p.r.crew.leave(w)
-	if w.stands == inside { // a call that rests is no company for one that is to run alone
-		w.stands = outside
-		p.r.cfg.Room.Leave()
-	}
+	p.rests(t.offset)
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -48,7 +46,7 @@ func (t Ticket) Rest(ctx context.Context, d time.Duration, m *stepwell.Message) 
 	case <-ctx.Done():
 		return false
 	}
-	return p.mayGoOn() && w.reenter(p) && w.comeBack(ctx, p)
+	return p.mayGoOn() && w.comeBack(ctx, p)
 }
 
 // keep lets go of all messages but the one whose call runs, which is m from here on. The rest of the stretch has been taken away.
@@ -64,14 +62,6 @@ func (w *worker) keep(p *partition, m *stepwell.Message) {
 	} else {
 		w.tasks[done].m = m
 	}
-}
-
-// reenter waits until nobody is alone in the room, before the worker takes a place that who is alone may need.
-func (w *worker) reenter(p *partition) bool {
-	if w.stands == outside && p.r.cfg.Room.Await(p.halted) {
-		w.stands = inside
-	}
-	return w.stands != outside
 }
 
 // comeBack waits for a place and a seat.
@@ -120,7 +110,7 @@ func (w *worker) inTurn(p *partition, t task) task {
 	case t.m == nil:
 		return t
 	case w.lane == noLane:
-		if w.reenter(p) && w.comeBack(p.handling, p) {
+		if w.comeBack(p.handling, p) {
 			return t
 		}
 	case w.seated:

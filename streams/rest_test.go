@@ -11,7 +11,6 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/seats"
-	"github.com/stepwell/stepwell/internal/solo"
 )
 
 // places watches that no two calls have the same lane at once.
@@ -193,37 +192,4 @@ func TestAReaderThatWaitsForSeatsStopsAtOnceAndHandsOutNothing(t *testing.T) {
 	shared.Retry().Leave()
 	w.run(cfg, j.settleAll)
 	eventually(t, "all is handled with one seat", func() bool { c := w.committed(); return c[0] == 50 && c[1] == 50 })
-}
-
-func TestACallThatRestsLeavesTheRoomToOneThatIsToRunAlone(t *testing.T) {
-	t.Parallel()
-	w := fakeWorld(t, 1)
-	w.keyed(1, func(int) string { return "bad" })
-	h := newResting(t, 1, 10*time.Millisecond)
-	cfg := w.byKey()
-	cfg.Concurrency, cfg.Room = 1, &solo.Room{}
-	r := w.run(cfg, h.handle)
-	eventually(t, "it rests", func() bool { return h.rests.Load() == 1 })
-	granted := make(chan struct{}, 1)
-	suspect := &solo.Turn{Ready: func() { granted <- struct{}{} }}
-	cfg.Room.Request(suspect)
-	select {
-	case <-granted:
-	case <-time.After(10 * time.Second):
-		t.Fatal("nobody can be alone while a call rests")
-	}
-	tries := h.tries.Load()
-	select {
-	case <-time.After(200 * time.Millisecond): // many rests
-	case <-t.Context().Done():
-	}
-	if got := h.tries.Load(); got != tries {
-		t.Errorf("%d tries beside one that is alone", got-tries)
-	}
-	cfg.Room.Release(suspect)
-	h.healed.Store(true)
-	eventually(t, "all is committed", func() bool { return w.committed()[0] == 1 })
-	if err := r.end(); err != nil {
-		t.Error(err)
-	}
 }

@@ -44,7 +44,6 @@ func (r *Reader) Run(stop, work context.Context) error {
 	}
 	rest.Go(func() { r.commits.run(committing) })
 	rest.Go(func() { r.supervise(reading) })
-	defer r.cfg.Room.Listen(r.commits.opened)()
 	r.workers.Go(r.crew.watch)
 	<-reading.Done()
 	reader.Wait()
@@ -81,7 +80,6 @@ func (r *Reader) wind(work context.Context) error {
 func (r *Reader) commitLast(work context.Context) {
 	limit, cancel := lastingAfter(r.life, work, r.cfg.LeaveTimeout/2)
 	defer cancel()
-	part(r.all())
 	for began := time.Now(); !r.commits.commit(limit, r.all()) && time.Since(began) < r.cfg.LeaveTimeout/2 && sleep(limit, holdsAfter); {
 	}
 }

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"time"
 )
 
@@ -16,6 +17,10 @@ type Status struct {
 	Lag int64
 	// Oldest is, of the first unsettled records of all partitions, the one that has been first for the longest. Nil: all that was read is settled.
 	Oldest *Oldest
+	// Suspects is how many records wait aside or run as suspects; Suspect is the one that runs, or is tried
+	// before it runs again, as topic/partition@offset; empty: none is.
+	Suspects int
+	Suspect  string
 	// LastProgress is when a message was settled last, zero before the first.
 	LastProgress time.Time
 	// Err says what is wrong now and which setting to look at; empty: nothing is.
@@ -33,6 +38,9 @@ func (r *Reader) Status() Status {
 	for _, p := range r.all() {
 		s.Partitions++
 		s.Lag += p.lag()
+		n, name := p.suspects()
+		s.Suspects += n
+		s.Suspect = cmp.Or(s.Suspect, name)
 		if o, open := p.oldestOpen(); open && (s.Oldest == nil || o.before(*s.Oldest)) {
 			s.Oldest = &o
 		}

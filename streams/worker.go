@@ -63,7 +63,6 @@ type worker struct {
 	called chan struct{} // when there is something to do; whoever calls never waits
 
 	seated  bool
-	stands  standing
 	serving *partition
 	lone    task // whose call runs, if it is not of a stretch
 	ended   bool // regularly
@@ -89,15 +88,6 @@ const (
 	indexMask = oneMore - 1
 )
 
-// standing is where a worker is while it serves.
-type standing int
-
-const (
-	alone   standing = iota // in the room, and nobody else is
-	inside                  // in the room, with others
-	outside                 // it rested, or has left
-)
-
 func (w *worker) run() {
 	defer w.escaped()
 	w.work()
@@ -117,36 +107,23 @@ func (w *worker) work() {
 	w.ended = true
 }
 
-// serve handles what the partition hands out. It reports false when that is nothing.
-func (w *worker) serve(p *partition) (worked bool) {
-	w.stands = alone
-	if p.r.cfg.Room.Enter() {
-		w.stands = inside
-	} else if !p.isAlone() {
-		return false // it is offered again when the door opens
-	}
-	defer func() {
-		p.leave(w.stands, worked)
-		w.stands = outside
-	}()
+// serve handles what the partition hands out.
+func (w *worker) serve(p *partition) {
 	w.serving = p
 	t, n, more := p.handOut(w)
 	if more {
 		w.crew.offer(p)
 	}
 	if n == 0 && t.m == nil {
-		return false
+		return
 	}
 	if n > 0 {
 		t = w.inTurn(p, w.stretch(p, n))
 	}
 	for t.m != nil { // and what waits for its key
-		if t = w.single(p, t); t.m != nil && p.r.cfg.Room.Closed() {
-			t = p.takeBack(t)
-		}
-		t = w.inTurn(p, t)
+		t = w.inTurn(p, w.single(p, t))
 	}
-	return true
+	p.again()
 }
 
 // begin makes the first n tasks the worker's stretch. The partition is locked.

@@ -36,7 +36,8 @@ func BenchmarkWorkerLoop(b *testing.B) {
 		}
 		n, bytes := p.append(f, [16]byte{}, 0)
 		r.load.add(n, bytes)
-		for w.serve(p) {
+		for p.hasMore() {
+			w.serve(p)
 		}
 	}
 	b.ReportMetric(batch, "records/op")

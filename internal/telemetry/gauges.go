@@ -19,8 +19,8 @@ type Snapshot struct {
 
 // StreamSnapshot is what the gauges show of one stream.
 type StreamSnapshot struct {
-	Lag, Inflight, WindowMessages, WindowBytes int64
-	Stuck                                      bool
+	Lag, Inflight, WindowMessages, WindowBytes, Suspects int64
+	Stuck                                                bool
 	// Partitions are those of this member: no more than its topics have.
 	Partitions []PartitionLag
 	// Queues are depths by queue name; a depth that is not known is not in it.
@@ -37,7 +37,7 @@ type PartitionLag struct {
 }
 
 type gauges struct {
-	up, lag, partitionLag, inflight, messages, bytes, stuck, queues, deadSet metric.Int64ObservableGauge
+	up, lag, partitionLag, inflight, messages, bytes, suspects, stuck, queues, deadSet metric.Int64ObservableGauge
 }
 
 // Observe asks look at each collection. What is 0 or 1 has no unit: Prometheus would call it a ratio.
@@ -71,6 +71,7 @@ func newGauges(m metric.Meter) (g gauges, all []metric.Observable, err error) {
 		{&g.inflight, "stepwell.handler.inflight", "{message}", "Handler calls under way."},
 		{&g.messages, "stepwell.window.messages", "{message}", "Messages that were read from Kafka and are not settled."},
 		{&g.bytes, "stepwell.window.bytes", "By", "Bytes of the messages that were read from Kafka and are not settled."},
+		{&g.suspects, "stepwell.suspects", "{message}", "Messages that may have ended the process and run one at a time."},
 		{&g.stuck, "stepwell.stuck", "", "1 when the stream has lag and makes no progress, or a handler runs far past its time-out."},
 		{&g.queues, "stepwell.queue.messages", "{message}", "Messages ready in a queue."},
 		{&g.deadSet, "stepwell.dead_set.messages", "{message}", "Messages in the dead set."},
@@ -97,6 +98,7 @@ func (g *gauges) observe(o metric.Observer, shot Snapshot) {
 		o.ObserveInt64(g.inflight, s.Inflight, of)
 		o.ObserveInt64(g.messages, s.WindowMessages, of)
 		o.ObserveInt64(g.bytes, s.WindowBytes, of)
+		o.ObserveInt64(g.suspects, s.Suspects, of)
 		o.ObserveInt64(g.stuck, number(s.Stuck), of)
 		if depth, known := s.Queues[s.DeadSet]; known {
 			o.ObserveInt64(g.deadSet, int64(depth), of)

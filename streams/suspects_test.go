@@ -1,0 +1,247 @@
+package streams
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/solo"
+)
+
+// suspected makes suspects of the first n records of partition 0, as deaths of other processes do.
+func (w *world) suspected(n int64, change func(*lifeMark)) {
+	w.t.Helper()
+	mark := noMark()
+	mark.life, mark.handed, mark.deaths, mark.suspect = 99, n, 2, n
+	change(&mark)
+	w.commitWith(0, 0, writeTold(0, told{epoch: -1, mark: &mark}, func(func(span) bool) {}, beyondLimit))
+}
+
+// guarded is the configuration of a reader whose process has this token.
+func (w *world) guarded(token *solo.Token) Config {
+	cfg := w.byKey()
+	cfg.CrashLimit, cfg.HeartbeatInterval, cfg.SessionTimeout = 3, 200*time.Millisecond, 6*time.Second
+	cfg.Token, cfg.Probation = token, 100*time.Millisecond
+	cfg.Condemn = func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+		w.t.Errorf("%d is condemned", m.Origin.Offset)
+		return Settled
+	}
+	return cfg
+}
+
+// hang is a handle whose calls for the first n records do not end before the test does.
+func hang(t *testing.T, j *journal, n int64) Handle {
+	return func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+		j.note(m)
+		if m.Origin.Offset < n {
+			<-t.Context().Done()
+			return Abandoned
+		}
+		return Settled
+	}
+}
+
+func TestASuspectThatHangsHoldsUpNobodyWhoIsNotSuspected(t *testing.T) {
+	w := fakeWorld(t, 2)
+	other := newWorld(t, 1, w.seeds)
+	w.produce(0, 100)
+	w.produce(1, 100)
+	other.produce(0, 100)
+	w.suspected(1, func(*lifeMark) {})
+	var token solo.Token
+	mine, others := newJournal(), newJournal()
+	r := w.run(w.guarded(&token), hang(t, mine, 1))
+	other.run(other.guarded(&token), others.settleAll)
+	eventually(t, "all others are handled", func() bool {
+		return others.count() == 100 && len(mine.of(1)) == 100 && len(mine.of(0)) == 100
+	})
+	r.kill(nil)
+}
+
+func TestSuspectsTakeTurnsAndOneThatHangsGivesWayInTime(t *testing.T) {
+	w := fakeWorld(t, 1)
+	other := newWorld(t, 1, w.seeds)
+	w.produce(0, 3)
+	other.produce(0, 3)
+	w.suspected(3, func(*lifeMark) {})
+	other.suspected(3, func(*lifeMark) {})
+	var token solo.Token
+	mine, others := newJournal(), newJournal()
+	cfg := w.guarded(&token)
+	cfg.AloneFor = time.Second
+	began := time.Now()
+	w.run(cfg, hang(t, mine, 1))
+	eventually(t, "the first runs", func() bool { return mine.count() == 1 })
+	other.run(other.guarded(&token), others.settleAll)
+	eventually(t, "the others have had their turn", func() bool { return others.count() == 3 && mine.count() == 3 })
+	if took := time.Since(began); took < cfg.AloneFor {
+		t.Errorf("all ran after %v, beside a suspect that has its turn", took)
+	}
+}
+
+func TestASuspectThatExpiresOrIsKnownOrRestsLeavesTheTurnToOthers(t *testing.T) {
+	for name, change := range map[string]func(*Config) Handle{
+		"expires": func(cfg *Config) Handle {
+			cfg.MaxAge = time.Nanosecond
+			return newJournal().settleAll
+		},
+		"rests": func(*Config) Handle {
+			return func(ctx context.Context, m *stepwell.Message, tk Ticket) Outcome {
+				for tk.Rest(ctx, 10*time.Millisecond, m) {
+				}
+				return Abandoned
+			}
+		},
+		"fails": func(*Config) Handle {
+			return func(context.Context, *stepwell.Message, Ticket) Outcome { return Pending }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := fakeWorld(t, 1)
+			other := newWorld(t, 1, w.seeds)
+			w.produce(0, 1)
+			other.produce(0, 3)
+			w.suspected(1, func(*lifeMark) {})
+			other.suspected(3, func(*lifeMark) {})
+			var token solo.Token
+			cfg := w.guarded(&token)
+			r := w.run(cfg, change(&cfg))
+			eventually(t, "it joins", func() bool { return r.Status().Joined && r.Status().Partitions == 1 })
+			others := newJournal()
+			other.run(other.guarded(&token), others.settleAll)
+			eventually(t, "suspects of others had their turn", func() bool { return others.count() == 3 })
+			r.kill(nil)
+		})
+	}
+}
+
+func TestNoSuspectRunsBeforeTheBrokerKnowsThatTheLastOneCameToItsEnd(t *testing.T) {
+	w := fakeWorld(t, 1)
+	w.produce(0, 2)
+	w.suspected(2, func(*lifeMark) {})
+	var mu sync.Mutex
+	var held []chan struct{}
+	ended := false
+	w.fake.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.fake.KeepControl()
+		mu.Lock()
+		var wait chan struct{}
+		if ended && len(held) == 0 {
+			wait = make(chan struct{})
+			held = append(held, wait)
+		}
+		mu.Unlock()
+		if wait != nil {
+			w.fake.SleepControl(func() { <-wait })
+		}
+		return nil, nil, false
+	})
+	j := newJournal()
+	w.run(w.guarded(&solo.Token{}), func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+		mu.Lock()
+		defer mu.Unlock()
+		j.note(m)
+		ended = true
+		return Settled
+	})
+	eventually(t, "the commit after the first is held", func() bool { mu.Lock(); defer mu.Unlock(); return len(held) == 1 })
+	if got := j.count(); got != 1 {
+		t.Errorf("%d ran", got)
+	}
+	close(held[0])
+	eventually(t, "the other one runs", func() bool { return j.count() == 2 })
+}
+
+func TestDeathsOfMembersThatLiveAreHeldAgainstNoRecord(t *testing.T) {
+	w := fakeWorld(t, 2)
+	w.produce(0, 1)
+	sleeper := w.guarded(&solo.Token{})
+	sleeper.Process = 7
+	w.suspected(1, func(m *lifeMark) {
+		m.deaths, m.accused, m.died = 3, 0, []uint32{7, 7, 7, 7, 7}
+		m.life = 0
+	})
+	one := w.guarded(&solo.Token{})
+	one.Process = 8
+	j := newJournal()
+	w.run(sleeper, j.settleAll)
+	w.run(one, j.settleAll)
+	eventually(t, "it is handled", func() bool { return j.count() == 1 })
+	eventually(t, "that is committed", func() bool { return w.committed()[0] == 1 })
+}
+
+func TestARecordIsCondemnedWhereTheDeadAreNoMembers(t *testing.T) {
+	w := fakeWorld(t, 1)
+	w.produce(0, 2)
+	w.suspected(2, func(m *lifeMark) { m.deaths, m.accused, m.died, m.life = 3, 1, []uint32{4, 5, 6, 7}, 0 })
+	var mu sync.Mutex
+	var condemned []int64
+	cfg := w.guarded(&solo.Token{})
+	cfg.Condemn = func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+		mu.Lock()
+		defer mu.Unlock()
+		condemned = append(condemned, m.Origin.Offset)
+		return Settled
+	}
+	j := newJournal()
+	w.run(cfg, j.settleAll)
+	eventually(t, "all is committed", func() bool { return w.committed()[0] == 2 })
+	if !slices.Equal(condemned, []int64{1}) || !slices.Equal(j.of(0), []int64{0}) {
+		t.Errorf("condemned %v, called %v", condemned, j.of(0))
+	}
+}
+
+func TestAMemberThatIsExpelledAgainAndAgainWhileItsSlowHandlersRunCondemnsNobody(t *testing.T) {
+	each(t, 1, func(t *testing.T, w *world) {
+		w.produce(0, 3)
+		calls := make(chan *running, 10)
+		var healed sync.WaitGroup
+		healed.Add(1)
+		start := func() {
+			cfg := w.guarded(&solo.Token{})
+			cfg.Probation = 8 * time.Second
+			cfg.CrashLimit = 1
+			ready := make(chan *running, 1)
+			ready <- w.run(cfg, func(ctx context.Context, m *stepwell.Message, _ Ticket) Outcome {
+				r := <-ready
+				ready <- r
+				select {
+				case calls <- r:
+					<-ctx.Done()
+					return Abandoned
+				case <-ctx.Done():
+					return Abandoned
+				}
+			})
+		}
+		start()
+		start()
+		for range 5 {
+			select {
+			case r := <-calls:
+				w.expel(r)
+			case <-time.After(time.Minute):
+				t.Fatal("nothing is called")
+			}
+		}
+	})
+}
+
+// expel removes a member from its group, as the broker does with one that was not heard of.
+func (w *world) expel(r *running) {
+	w.t.Helper()
+	id, _ := r.client.GroupMetadata()
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group = w.group
+	m := kmsg.NewLeaveGroupRequestMember()
+	m.MemberID = id
+	req.Members = append(req.Members, m)
+	if _, err := req.RequestWith(w.t.Context(), w.client); err != nil {
+		w.t.Fatal(err)
+	}
+}
