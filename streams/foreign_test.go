@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func TestOptionsThatWouldBreakAPromiseAreRefusedAtStart(t *testing.T) {
@@ -58,28 +57,31 @@ func TestOptionsThatWouldBreakAPromiseAreRefusedAtStart(t *testing.T) {
 	}
 }
 
+// written counts requests of the clients that have it.
+type written struct{ n atomic.Int64 }
+
+func (w *written) OnBrokerWrite(kgo.BrokerMetadata, int16, int, time.Duration, time.Duration, error) {
+	w.n.Add(1)
+}
+
 func TestOtherOptionsReachEveryClientAndNothingIsAskedBeforeTheReaderRuns(t *testing.T) {
 	t.Parallel()
 	w := fakeWorld(t, 2)
 	w.produce(0, 5)
 	w.produce(1, 5)
-	var requests, made atomic.Int64
-	w.fake.Control(func(kmsg.Request) (kmsg.Response, error, bool) {
-		w.fake.KeepControl()
-		requests.Add(1)
-		return nil, nil, false
-	})
+	var made atomic.Int64
+	var requests written
 	cfg, j, all := w.config(), newJournal(), &fetched{}
 	cfg.Fetchers = 2
 	cfg.Extra = func() []kgo.Opt {
 		made.Add(1)
-		return []kgo.Opt{kgo.SeedBrokers(w.seeds...), kgo.WithHooks(all), kgo.Rack("r"), kgo.DialTimeout(time.Second)}
+		return []kgo.Opt{kgo.SeedBrokers(w.seeds...), kgo.WithHooks(all, &requests), kgo.Rack("r"), kgo.DialTimeout(time.Second)}
 	}
 	reader, err := New(cfg, j.settleAll)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := requests.Load(); n != 0 {
+	if n := requests.n.Load(); n != 0 {
 		t.Errorf("%d requests before it runs", n)
 	}
 	before := made.Load()
@@ -89,6 +91,9 @@ func TestOtherOptionsReachEveryClientAndNothingIsAskedBeforeTheReaderRuns(t *tes
 		if rack := f.client.OptValue(kgo.Rack); rack != "r" {
 			t.Errorf("the rack of a client is %v", rack)
 		}
+	}
+	if requests.n.Load() == 0 {
+		t.Error("the hook sees no requests")
 	}
 	if n := made.Load() - before; n != 2 || all.records.Load() != 10 {
 		t.Errorf("asked %d times for two clients, whose hook saw %d records", n, all.records.Load())
