@@ -14,11 +14,14 @@ const (
 	gcRoom = 48 << 20
 	// gcMost is the highest percentage: more buys nothing.
 	gcMost = 400
+	// gcLeast is the lowest: with Go's 100, a window full of failures that wait for RabbitMQ would take
+	// twice its bytes again.
+	gcLeast = 50
 )
 
 // TuneGC lets the heap grow by up to 48 MiB between two collections, also where little of it lives: an actor that reads fast makes much
-// garbage beside a small live heap, and Go's default (GOGC=100) would collect it hundreds of times a second. Where more than 48 MiB
-// live, the default holds. It does nothing where GOGC or GOMEMLIMIT is set. The result undoes it.
+// garbage beside a small live heap, and Go's default (GOGC=100) would collect it hundreds of times a second. Where more than 96 MiB
+// live, it may grow by half of that. It does nothing where GOGC or GOMEMLIMIT is set. The result undoes it.
 //
 // [Main] calls it, since it owns the process. A program that embeds an actor may.
 func TuneGC(log *slog.Logger) (undo func()) {
@@ -27,7 +30,7 @@ func TuneGC(log *slog.Logger) (undo func()) {
 			return func() {}
 		}
 	}
-	log.Info("the garbage collector runs when the heap has grown by 48 MiB or doubled, whichever comes last; set GOGC or GOMEMLIMIT to have it otherwise")
+	log.Info("the garbage collector runs when the heap has grown by 48 MiB or by half, whichever comes last; set GOGC or GOMEMLIMIT to have it otherwise")
 	t := &gcTuner{percent: gcMost, before: debug.SetGCPercent(gcMost)}
 	t.arm()
 	return t.stop
@@ -72,5 +75,5 @@ func (t *gcTuner) stop() {
 
 // gcPercent is how much of what lives the heap may grow by.
 func gcPercent(live uint64) int {
-	return int(min(max(gcRoom*100/max(live, 1), 100), gcMost))
+	return int(min(max(gcRoom*100/max(live, 1), gcLeast), gcMost))
 }
