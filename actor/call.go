@@ -58,14 +58,10 @@ func (c *caller) call(ctx context.Context, m *stepwell.Message, first telemetry.
 	}
 	returned := false
 	defer func() {
-		kind := stepwell.Done
 		if p := recover(); p != nil {
 			a = panicked(p)
 		} else if !returned { // the goroutine ends: who owns it does the rest
 			a = escapedCall()
-		}
-		if a != nil {
-			kind = a.kind
 		}
 		if t.lane == nil {
 			cc.end()
@@ -74,14 +70,13 @@ func (c *caller) call(ctx context.Context, m *stepwell.Message, first telemetry.
 			t.lane.endContext()
 		}
 		switch {
+		case a == nil && t.lane != nil:
+			t.lane.leave(stepwell.Done)
 		case a != nil && ctx.Err() != nil:
 			err = errNoVerdict
-		case t.lane != nil:
-			c.failures.tried(handling, m, a)
-			t.lane.leave(kind)
 		default:
 			c.failures.tried(handling, m, a)
-			c.telemetry.Handled(handling, slot, time.Duration(c.calls.now()-began), kind)
+			c.measure(handling, t.lane, slot, began, a)
 		}
 	}()
 	if failed := c.handler(cc, m); failed != nil {
@@ -89,4 +84,21 @@ func (c *caller) call(ctx context.Context, m *stepwell.Message, first telemetry.
 	}
 	returned = true
 	return a, nil
+}
+
+// measure counts a call by its verdict, and a failure by the type of its error.
+func (c *caller) measure(ctx context.Context, on *lane, slot int, began instant, a *answer) {
+	now := c.calls.now()
+	switch took := time.Duration(now - began); {
+	case a == nil:
+		c.telemetry.Handled(ctx, slot, took, stepwell.Done)
+	case a.kind == stepwell.Skipped && on != nil:
+		on.leave(a.kind)
+	case a.kind == stepwell.Skipped:
+		c.telemetry.Handled(ctx, slot, took, a.kind)
+	case on != nil:
+		on.fail(c.telemetry, now, a)
+	default:
+		c.telemetry.Failed(ctx, took, a.kind, a.failure.kind)
+	}
 }

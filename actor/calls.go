@@ -30,7 +30,11 @@ func newCalls(lanes int) *calls {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	// A call never begins at instant 0, which says that its slot is free.
-	return &calls{epoch: time.Now().Add(-1), over: &timed{over, cancel}, lanes: make([]lane, lanes)}
+	c := &calls{epoch: time.Now().Add(-1), over: &timed{over, cancel}, lanes: make([]lane, lanes)}
+	for i := range c.lanes {
+		c.lanes[i].number = i
+	}
+	return c
 }
 
 func (c *calls) now() instant { return instant(time.Since(c.epoch)) }

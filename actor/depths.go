@@ -30,28 +30,29 @@ func (d *depths) get() map[string]int {
 	return maps.Clone(d.all)
 }
 
+// depthPause is how long after depths that could not be read, say before queues are declared, they are read again.
+const depthPause = time.Second
+
 // watchDepths reads all depths now and then, for the metrics, until ctx ends.
 func (a *Actor) watchDepths(ctx context.Context) error {
 	if a.queues == nil {
 		<-ctx.Done()
 		return nil
 	}
-	tick := time.NewTicker(a.cfg.Telemetry.DepthInterval)
-	defer tick.Stop()
 	for {
+		next := a.cfg.Telemetry.DepthInterval
 		all := map[string]int{}
 		for _, s := range a.streams {
 			found, err := s.depthsNow(ctx)
-			if err != nil {
-				continue // the broker's state says why; what is not known is not shown
+			if err != nil { // the broker's state says why; what is not known is not shown
+				next = min(next, depthPause)
+				continue
 			}
 			maps.Copy(all, found)
 		}
 		a.depths.set(all)
-		select {
-		case <-ctx.Done():
+		if !sleep(ctx, next) {
 			return nil
-		case <-tick.C:
 		}
 	}
 }

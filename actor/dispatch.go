@@ -89,8 +89,11 @@ func (d *dispatch) again(ctx context.Context, m *stepwell.Message, t retry.Ticke
 
 // ended is told how long first tries took.
 func (d *dispatch) ended(lane int, all, last time.Duration) {
-	d.calls.lanes[lane].ended(d.telemetry, lane, all, last)
+	d.calls.lanes[lane].ended(d.telemetry, all, last)
 }
+
+// held is told that a first try takes long, while others before it have ended.
+func (d *dispatch) held(lane int) { d.calls.lanes[lane].held(d.telemetry, d.calls.now()) }
 
 type firstTry struct {
 	streams.Ticket

@@ -11,11 +11,13 @@ import (
 )
 
 // lane is what is known of the calls on one goroutine of the reader. Fast calls are measured many at a time, since to look at a clock takes
-// as long as they do. Only that goroutine touches it, but for began.
+// as long as they do. Only that goroutine touches it, but for what is atomic.
 type lane struct {
-	began    atomic.Int64 // an instant: when the calls began that are not measured yet; 0: there are none
-	verdicts [stepwell.Skipped + 1]int
+	began    atomic.Int64 // an instant: when the calls began that are measured together; 0: there are none
+	counted  atomic.Int64 // an instant: until when they are counted
+	verdicts [stepwell.Skipped + 1]atomic.Int64
 	last     stepwell.Kind
+	number   int
 	contexts contexts
 	shared   *callContext      // of the calls in a row that did not ask for Done, and of the next; nil: there is none
 	headers  []stepwell.Header // of the call that runs, as they came
@@ -64,34 +66,58 @@ func (l *lane) endContext() {
 	}
 }
 
-// leave notes a verdict.
+// leave notes a verdict that is no failure.
 func (l *lane) leave(k stepwell.Kind) {
-	l.verdicts[k]++
+	l.verdicts[k].Add(1)
 	l.last = k
 }
 
-// ended counts the calls that are not measured yet: how long they took in all, and the last of them, if that is known.
-func (l *lane) ended(t *telemetry.Stream, number int, all, last time.Duration) {
-	l.began.Store(0)
-	l.endContext()
-	clear(l.headers[:cap(l.headers)]) // they hold what was fetched with them
-	if l.last == 0 {
-		return
+// fail counts a failure, and the calls before it.
+func (l *lane) fail(t *telemetry.Stream, at instant, a *answer) {
+	took := l.count(t, at, 1)
+	t.Failed(context.Background(), took, a.kind, a.failure.kind)
+	l.last = 0
+}
+
+// count counts the calls that are not counted yet, as if they and so many more had taken the same time each, which it returns.
+func (l *lane) count(t *telemetry.Stream, until instant, more int) (each time.Duration) {
+	var of [len(l.verdicts)]int
+	n := more
+	for k := range l.verdicts {
+		of[k] = int(l.verdicts[k].Swap(0))
+		n += of[k]
 	}
-	if last > 0 {
-		t.HandledMany(context.Background(), number, 1, last, l.last)
-		l.verdicts[l.last]--
-		all = max(0, all-last)
+	if n == 0 {
+		return 0
 	}
-	n := 0
-	for _, of := range l.verdicts {
-		n += of
-	}
-	for k, of := range l.verdicts {
+	from := max(l.began.Load(), l.counted.Swap(int64(until)))
+	each = max(0, time.Duration(int64(until)-from)) / time.Duration(n)
+	for k, of := range of {
 		if of > 0 {
-			t.HandledMany(context.Background(), number, of, all/time.Duration(n), stepwell.Kind(k))
-			l.verdicts[k] = 0
+			t.HandledMany(context.Background(), l.number, of, each, stepwell.Kind(k))
 		}
 	}
+	return each
+}
+
+// held counts what ended before a call that takes long. It comes from another goroutine.
+func (l *lane) held(t *telemetry.Stream, now instant) {
+	if l.began.Load() != 0 {
+		l.count(t, now, 0)
+	}
+}
+
+// ended counts the calls that are not counted yet: how long they took in all, and the last of them, if that is known.
+func (l *lane) ended(t *telemetry.Stream, all, last time.Duration) {
+	until := instant(l.began.Load()) + instant(all)
+	l.endContext()
+	clear(l.headers[:cap(l.headers)]) // they hold what was fetched with them
+	if l.last != 0 && last > 0 && l.verdicts[l.last].Load() > 0 {
+		l.verdicts[l.last].Add(-1)
+		t.HandledMany(context.Background(), l.number, 1, last, l.last)
+		until -= instant(last)
+	}
 	l.last = 0
+	l.count(t, until, 0)
+	l.began.Store(0)
 }

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/stepwell/stepwell/internal/spelling"
 )
@@ -23,7 +24,7 @@ const (
 )
 
 // Main runs the app until SIGTERM or SIGINT and exits: 0 after a stop that was asked for, 1 when it failed, 2 for a bad configuration,
-// whose errors it prints all at once. A second signal exits at once, with 1. Arguments of the program: config (prints the configuration and
+// whose errors it prints all at once. A second signal exits at once, with 1; one that comes within a second of the first is the first. Arguments of the program: config (prints the configuration and
 // where each value came from), topology (prints queues and waits), doctor (looks whether everything needed is there), --help, --version; none
 // runs the actor.
 func Main(app App) {
@@ -38,14 +39,27 @@ func untilSignal() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	go func() { // lives as long as the process
-		<-signals
-		cancel()
-		<-signals
+	go heed(signals, cancel, func() { // lives as long as the process
 		fmt.Fprintln(os.Stderr, "second signal: exit at once")
 		os.Exit(exitFailed)
-	}()
+	})
 	return ctx, cancel
+}
+
+// sameSignal is how long after the first signal another one is the same: some who send one send it to a process and to its group.
+const sameSignal = time.Second
+
+// heed calls stop at the first signal and exit at the second.
+func heed(signals <-chan os.Signal, stop, exit func()) {
+	<-signals
+	stop()
+	first := time.Now()
+	for range signals {
+		if time.Since(first) >= sameSignal {
+			exit()
+			return
+		}
+	}
 }
 
 const usage = `usage: %s [command]

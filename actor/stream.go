@@ -154,7 +154,7 @@ func (s *stream) open(kafka []kgo.Opt) error {
 		LeaveTimeout: leaving(s.app), SessionTimeout: s.app.Kafka.SessionTimeout, GroupProtocol: s.app.Kafka.GroupProtocol,
 		ReadUncommitted: s.app.Kafka.Isolation == "read_uncommitted",
 		Kafka:           kafka, Extra: s.extra, ConfirmsHealthy: s.confirmsHealthy, Forgotten: forgotten, Logger: s.plain, Telemetry: s.telemetry,
-		Ended: s.dispatch.ended, CrashLimit: *s.cfg.CrashLimit, Condemn: s.dispatch.condemn(), Escaped: s.dispatch.escaped,
+		Ended: s.dispatch.ended, Held: s.dispatch.held, CrashLimit: *s.cfg.CrashLimit, Condemn: s.dispatch.condemn(), Escaped: s.dispatch.escaped,
 		Token: s.token, Process: s.process, AloneFor: aloneFor(s.cfg), Probation: s.cfg.CrashProbation,
 	}, s.dispatch.first)
 	if err != nil {

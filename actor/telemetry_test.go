@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/internal/queue"
 )
 
 func TestATraceLeadsFromTheRecordThroughTheDeadSetToItsReplay(t *testing.T) {
@@ -107,5 +109,34 @@ func TestMetricsTellWhatBecameOfMessages(t *testing.T) {
 			missing = slices.DeleteFunc(slices.Clone(wants), func(want string) bool { return strings.Contains(text, want) })
 			return len(missing) == 0
 		})
+	})
+}
+
+// undeclared are queues whose depth cannot be read at first, as it is while they are being declared.
+type undeclared struct {
+	shared
+	queue.Broker
+	reads *atomic.Int64
+}
+
+func (u undeclared) Queues() queue.Broker          { return u }
+func (u undeclared) Run(ctx context.Context) error { return u.shared.Run(ctx) }
+
+func (u undeclared) Depth(ctx context.Context, name string) (int, error) {
+	if u.reads.Add(1) < 10 {
+		return 0, errFlaky
+	}
+	return u.Broker.Depth(ctx, name)
+}
+
+func TestTheDepthOfTheDeadSetIsKnownSoonAfterAStart(t *testing.T) {
+	t.Parallel()
+	w := embeddedWorld(t)
+	app := orders(func(context.Context, *stepwell.Message) error { return nil })
+	app.Brokers = undeclared{shared{w.brokers}, w.brokers.Queues(), new(atomic.Int64)}
+	r := w.start(app, settings{"TELEMETRY_DEPTH_INTERVAL": "1h"})
+	within(t, 20*time.Second, "the depth", func() bool {
+		_, answer := r.do("GET", "/metrics", "")
+		return strings.Contains(answer["text"].(string), `stepwell_dead_set_messages{stepwell_stream="orders"} 0`)
 	})
 }

@@ -107,7 +107,7 @@ func readable(e *envelope.Envelope) Entry {
 		Attempts:  m.Attempt, AttemptsTotal: e.AttemptsTotal, Replays: m.Replays,
 		FirstFailedAt: instant(m.FirstFailed), DiedAt: instant(e.DiedAt),
 		Reason: e.Failure.Reason, Error: e.Failure.Error, ErrorType: e.Failure.ErrorType, Stack: e.Failure.Stack,
-		TraceID: traceID(e.TraceParent),
+		TraceID: traceID(e.TraceParent, m),
 	}
 	entry.record(m)
 	if e.Pointer {
@@ -196,10 +196,14 @@ func instant(t time.Time) *time.Time {
 	return &t
 }
 
-// traceID is the second part of a W3C traceparent.
-func traceID(parent string) string {
+// traceID is the trace of the message's first try; without one, that which its record names.
+func traceID(parent string, m *stepwell.Message) string {
+	if parent == "" {
+		header, _ := m.Header("traceparent")
+		parent = string(header)
+	}
 	parts := strings.Split(parent, "-")
-	if len(parts) != 4 {
+	if len(parts) != 4 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" {
 		return ""
 	}
 	return parts[1]

@@ -111,6 +111,25 @@ func TestAnEntryTellsWhereAMessageCameFromAndWhatBecameOfIt(t *testing.T) {
 	}
 }
 
+func TestWithoutATraceOfItsOwnAnEntryNamesThatOfItsRecord(t *testing.T) {
+	const own, records = "4bf92f3577b34da6a3ce929d0e0e4736", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	for _, test := range []struct{ name, own, header, want string }{
+		{"of its own", "00-" + own + "-00f067aa0ba902b7-01", "00-" + records + "-00f067aa0ba902b7-01", own},
+		{"tracing is off", "", "00-" + records + "-00f067aa0ba902b7-01", records},
+		{"junk in the record", "", "a-b-c-d", ""},
+		{"neither", "", "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := stepwell.Message{ID: "t:3:7", Headers: []stepwell.Header{{Key: "traceparent", Value: []byte(test.header)}}, Time: time.Now(), Attempt: 1}
+			m.Origin = stepwell.Origin{Topic: "t", Partition: 3, Offset: 7}
+			e := envelope.Envelope{TraceParent: test.own, Message: m, AttemptsTotal: 1, DiedAt: time.Now(), Failure: envelope.Failure{Reason: stepwell.ReasonExhausted, At: time.Now()}}
+			if got := deadset.View(queue.Delivery{Message: e.Encode()}).TraceID; got != test.want {
+				t.Errorf("trace %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 // raw is an entry as a reader of our JSON sees it.
 type raw struct {
 	Key, Value, Headers json.RawMessage

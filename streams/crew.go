@@ -166,8 +166,8 @@ func (c *crew) look(seen []sight) (any bool) {
 			continue
 		}
 		now := sight{w, w.doing.Load()}
-		if now.doing != noStretch && now == seen[i] {
-			w.lose(now.doing)
+		if now.doing != noStretch && now == seen[i] && w.lose(now.doing) {
+			w.of.Load().r.cfg.Held(i)
 		}
 		any = any || now.doing != noStretch
 		seen[i] = now

@@ -73,6 +73,9 @@ type Config struct {
 	// Ended is told, on the goroutine that ran them, how long the calls of a lane took since it was told last: all together, and the last
 	// of them if that was measured alone, else 0. Calls that took less than a millisecond or two are measured together. Nil: nobody is told.
 	Ended func(lane int, all, last time.Duration)
+	// Held is told, on any goroutine, that the call under way on a lane takes long: those before it have ended, and Ended may be told of them
+	// much later.
+	Held func(lane int)
 	// CrashLimit is after how many deaths of the process in a row, with the same records under way, those
 	// records are suspected of killing it, and run one by one. 0: never.
 	CrashLimit int
@@ -206,6 +209,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.Probation = cmp.Or(c.Probation, time.Minute)
 	if c.Ended == nil {
 		c.Ended = func(int, time.Duration, time.Duration) {}
+	}
+	if c.Held == nil {
+		c.Held = func(int) {}
 	}
 	if c.Telemetry == nil {
 		c.Telemetry = uncounted{}

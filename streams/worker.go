@@ -185,11 +185,12 @@ func (w *worker) stretch(p *partition, n int) task {
 }
 
 // lose takes the rest of its stretch away from a worker that does now what it was seen to do.
-func (w *worker) lose(seen uint64) {
+func (w *worker) lose(seen uint64) (lost bool) {
 	if begun := int(seen & indexMask); begun > 0 {
 		p := w.of.Load()
-		if p.takeRest(w, seen, begun) {
+		if lost = p.takeRest(w, seen, begun); lost {
 			w.crew.offer(p)
 		}
 	}
+	return lost
 }

@@ -21,7 +21,7 @@ const (
 	buckets = 18 // one more than boundaries
 )
 
-// durations is the histogram of handler calls of one stream, by verdict. It stands for OpenTelemetry's where we export the metrics ourselves:
+// durations is the histogram of handler calls of one stream, by verdict; failed has those that failed. It stands for OpenTelemetry's where we export the metrics ourselves:
 // that one looks up attributes for each value, which takes longer than all else that a call costs. Callers that run side by side
 // pass different lanes and share no memory.
 type durations struct {
@@ -36,10 +36,11 @@ type durations struct {
 	}
 	attributes [stepwell.Skipped]attribute.Set
 	stream     attribute.Set
+	failed     *failed
 }
 
-func newDurations(attributes [stepwell.Skipped + 1]attribute.Set, stream attribute.Set) *durations {
-	d := &durations{began: time.Now(), attributes: [stepwell.Skipped]attribute.Set(attributes[stepwell.Done:]), stream: stream}
+func newDurations(attributes [stepwell.Skipped + 1]attribute.Set, stream attribute.Set, f *failed) *durations {
+	d := &durations{began: time.Now(), attributes: [stepwell.Skipped]attribute.Set(attributes[stepwell.Done:]), stream: stream, failed: f}
 	for i, seconds := range boundaries() {
 		d.bounds[i] = time.Duration(seconds * float64(time.Second))
 	}
@@ -48,18 +49,23 @@ func newDurations(attributes [stepwell.Skipped + 1]attribute.Set, stream attribu
 
 // record notes n calls that took so long each.
 func (d *durations) record(lane, n int, took time.Duration, verdict stepwell.Kind) {
-	bucket := 0
-	for bucket < len(d.bounds) && took > d.bounds[bucket] {
-		bucket++
-	}
+	bucket := d.bucket(took)
 	at := &d.lanes[uint(lane)%lanes].verdicts[verdict-stepwell.Done]
 	at.counts[bucket].Add(uint64(n))
 	at.sum.Add(int64(n) * int64(took))
 }
 
-// points are one for each verdict there was. A call that ends just now may be in the counts and not yet in the sum.
+func (d *durations) bucket(took time.Duration) (bucket int) {
+	for bucket < len(d.bounds) && took > d.bounds[bucket] {
+		bucket++
+	}
+	return bucket
+}
+
+// points are one for each verdict that is no failure, and one for each failed verdict and type of error that there was. A call that ends just now may be in the counts and not yet in the sum.
 func (d *durations) points() (all []metricdata.HistogramDataPoint[float64]) {
-	for v := range d.attributes {
+	for _, verdict := range []stepwell.Kind{stepwell.Done, stepwell.Skipped} {
+		v := verdict - stepwell.Done
 		p := metricdata.HistogramDataPoint[float64]{
 			Attributes: d.attributes[v], StartTime: d.began, Time: time.Now(),
 			Bounds: boundaries(), BucketCounts: make([]uint64, buckets),
@@ -74,23 +80,22 @@ func (d *durations) points() (all []metricdata.HistogramDataPoint[float64]) {
 				p.Count += n
 			}
 		}
-		if p.Sum = sum.Seconds(); p.Count > 0 {
-			all = append(all, p)
-		}
+		p.Sum = sum.Seconds()
+		all = append(all, p)
 	}
-	return all
+	return append(all, d.failed.points(d.began)...)
 }
 
-// skipped is how many calls skipped their message, and whether any did.
-func (d *durations) skipped() (p metricdata.DataPoint[int64], any bool) {
-	p = metricdata.DataPoint[int64]{Attributes: d.stream, StartTime: d.began, Time: time.Now()}
+// skipped is how many calls skipped their message.
+func (d *durations) skipped() metricdata.DataPoint[int64] {
+	p := metricdata.DataPoint[int64]{Attributes: d.stream, StartTime: d.began, Time: time.Now()}
 	for i := range d.lanes {
 		counts := &d.lanes[i].verdicts[stepwell.Skipped-stepwell.Done].counts
 		for b := range counts {
 			p.Value += int64(counts[b].Load())
 		}
 	}
-	return p, p.Value > 0
+	return p
 }
 
 // producer gives the durations of all streams to the exporter.
@@ -116,9 +121,7 @@ func (p *producer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 	skipped := metricdata.Sum[int64]{Temporality: metricdata.CumulativeTemporality, IsMonotonic: true}
 	for _, d := range streams {
 		h.DataPoints = append(h.DataPoints, d.points()...)
-		if p, any := d.skipped(); any {
-			skipped.DataPoints = append(skipped.DataPoints, p)
-		}
+		skipped.DataPoints = append(skipped.DataPoints, d.skipped())
 	}
 	var conv messagingconv.ProcessDuration
 	var all []metricdata.Metrics

@@ -65,6 +65,52 @@ func TestEachEventIsCountedUnderItsStream(t *testing.T) {
 	}
 }
 
+func TestCountersAreZeroBeforeTheirFirstEvent(t *testing.T) {
+	in := newTelemetry(t, telemetry.Options{})
+	in.Stream("orders")
+	text := scrape(in)
+	for _, name := range []string{
+		"stepwell_retries", "stepwell_duplicates", "stepwell_records_lost", "stepwell_records_expired", "stepwell_messages_dropped",
+		"stepwell_messages_skipped", "stepwell_dead_set_replayed", "stepwell_dead_set_deleted",
+	} {
+		if want := name + `_total{stepwell_stream="orders"} 0`; !strings.Contains(text, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	for _, reason := range []string{"exhausted", "dead_letter", "decode", "undecodable", "too_large", "gone", "crash_loop"} {
+		if want := `stepwell_dead_set_died_total{stepwell_reason="` + reason + `",stepwell_stream="orders"} 0`; !strings.Contains(text, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if want := `stepwell_verdict="done"} 0`; !strings.Contains(text, want) {
+		t.Errorf("no %s", want)
+	}
+}
+
+func TestFailuresAreToldApartByAFewTypesOfErrors(t *testing.T) {
+	for name, o := range map[string]telemetry.Options{
+		"own": {}, "given": {MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))},
+	} {
+		in := newTelemetry(t, o)
+		s := in.Stream("orders")
+		for i := range 1000 {
+			s.Failed(t.Context(), time.Millisecond, stepwell.Dead, fmt.Sprintf("*type.of%d", i))
+		}
+		if name == "given" {
+			continue
+		}
+		text := scrape(in)
+		if n := strings.Count(text, "messaging_process_duration_seconds_count{error_type="); n != 33 {
+			t.Errorf("%d series, want 32 types and what is left", n)
+		}
+		for _, want := range []string{`count{error_type="*type.of0",`, `count{error_type="_OTHER",`, `stepwell_verdict="dead"} 968`} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %s", want)
+			}
+		}
+	}
+}
+
 func TestAProviderOfTheUsersGetsTheSameMetricsAndThePageSaysSo(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	theirs := newTelemetry(t, telemetry.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})

@@ -24,6 +24,7 @@ type Stream struct {
 	poll, send []metric.AddOption
 	sent       []metric.RecordOption
 	refused    []metric.RecordOption
+	failed     failed
 }
 
 // Stream returns what measures the stream. Ask for each stream once.
@@ -39,8 +40,9 @@ func (t *Telemetry) Stream(id string) *Stream {
 		sets[k] = attribute.NewSet(append(base, attribute.String("stepwell.verdict", k.String()))...)
 		s.verdicts[k] = []metric.RecordOption{metric.WithAttributeSet(sets[k])}
 	}
+	s.failed.base = base
 	if t.producer != nil {
-		s.durations = newDurations(sets, attribute.NewSet(stream))
+		s.durations = newDurations(sets, attribute.NewSet(stream), &s.failed)
 		t.producer.add(s.durations)
 	}
 	option := func(more ...attribute.KeyValue) metric.MeasurementOption {
@@ -52,7 +54,31 @@ func (t *Telemetry) Stream(id string) *Stream {
 	s.send = []metric.AddOption{option(send[:2:2]...)}
 	s.sent = []metric.RecordOption{option(send...)}
 	s.refused = []metric.RecordOption{option(append(send, semconv.ErrorTypeOther)...)}
+	s.begin()
 	return s
+}
+
+// begin makes all counters 0: what appears with its first event has no increase for Prometheus.
+func (s *Stream) begin() {
+	ctx := context.Background()
+	for _, c := range []metric.Int64Counter{s.i.retries, s.i.duplicate, s.i.lost, s.i.expired, s.i.dropped, s.i.replayed, s.i.deleted} {
+		c.Add(ctx, 0, s.add...)
+	}
+	if s.durations == nil {
+		s.i.skipped.Add(ctx, 0, s.add...)
+	}
+	s.i.consumed.Add(ctx, 0, s.poll...)
+	s.i.sent.Add(ctx, 0, s.send...)
+	for _, reason := range []string{
+		stepwell.ReasonExhausted, stepwell.ReasonDeadLetter, stepwell.ReasonDecode, stepwell.ReasonUndecodable,
+		stepwell.ReasonTooLarge, stepwell.ReasonGone, stepwell.ReasonCrashLoop,
+	} {
+		s.i.died.Add(ctx, 0, s.because(reason))
+	}
+}
+
+func (s *Stream) because(reason string) metric.MeasurementOption {
+	return metric.WithAttributes(attribute.String("stepwell.stream", s.id), attribute.String("stepwell.reason", reason))
 }
 
 // Handled counts a call of the handler with its duration and verdict. Calls that run at the same time are cheapest with different lanes.
@@ -63,6 +89,12 @@ func (s *Stream) Handled(ctx context.Context, lane int, d time.Duration, verdict
 // HandledMany counts n calls that took d each.
 func (s *Stream) HandledMany(ctx context.Context, lane, n int, d time.Duration, verdict stepwell.Kind) {
 	if s == nil {
+		return
+	}
+	if verdict == stepwell.Retry || verdict == stepwell.Dead {
+		for range n {
+			s.Failed(ctx, d, verdict, "")
+		}
 		return
 	}
 	if s.durations != nil {
@@ -98,7 +130,7 @@ func (s *Stream) Died(reason string) {
 	if s == nil {
 		return
 	}
-	s.i.died.Add(context.Background(), 1, metric.WithAttributes(attribute.String("stepwell.stream", s.id), attribute.String("stepwell.reason", reason)))
+	s.i.died.Add(context.Background(), 1, s.because(reason))
 	s.i.sent.Add(context.Background(), 1, s.send...)
 }
 

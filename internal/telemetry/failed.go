@@ -1,0 +1,87 @@
+package telemetry
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/stepwell/stepwell"
+)
+
+// maxTypes is how many types of errors a stream's histogram tells apart, for each verdict; what comes later is _OTHER.
+const maxTypes = 32
+
+// failed are the calls of one stream that failed, by verdict and type of error.
+type failed struct {
+	base  []attribute.KeyValue
+	mu    sync.Mutex
+	kinds [stepwell.Skipped + 1]map[string]*failedKind
+}
+
+// failedKind is those of one verdict and type.
+type failedKind struct {
+	attributes attribute.Set
+	record     []metric.RecordOption
+	counts     [buckets]uint64
+	sum        time.Duration
+}
+
+// of is for calls with this verdict and type of error.
+func (f *failed) of(verdict stepwell.Kind, kind string) *failedKind {
+	all := f.kinds[verdict]
+	if all == nil {
+		all = map[string]*failedKind{}
+		f.kinds[verdict] = all
+	}
+	if k := all[kind]; k != nil {
+		return k
+	}
+	if len(all) >= maxTypes {
+		kind = ""
+		if k := all[kind]; k != nil {
+			return k
+		}
+	}
+	set := attribute.NewSet(append(slices.Clip(f.base), attribute.String("stepwell.verdict", verdict.String()), errorType(kind))...)
+	all[kind] = &failedKind{attributes: set, record: []metric.RecordOption{metric.WithAttributeSet(set)}}
+	return all[kind]
+}
+
+// Failed counts a call that failed, by the type of its error.
+func (s *Stream) Failed(ctx context.Context, d time.Duration, verdict stepwell.Kind, kind string) {
+	if s == nil {
+		return
+	}
+	s.failed.mu.Lock()
+	defer s.failed.mu.Unlock()
+	k := s.failed.of(verdict, kind)
+	if s.durations == nil {
+		s.i.process.Record(ctx, d.Seconds(), k.record...)
+		return
+	}
+	k.counts[s.durations.bucket(d)]++
+	k.sum += d
+}
+
+func (f *failed) points(began time.Time) (all []metricdata.HistogramDataPoint[float64]) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, kinds := range f.kinds {
+		for _, k := range kinds {
+			p := metricdata.HistogramDataPoint[float64]{
+				Attributes: k.attributes, StartTime: began, Time: time.Now(),
+				Bounds: boundaries(), BucketCounts: slices.Clone(k.counts[:]), Sum: k.sum.Seconds(),
+			}
+			for _, n := range k.counts {
+				p.Count += n
+			}
+			all = append(all, p)
+		}
+	}
+	return all
+}
