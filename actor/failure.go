@@ -82,9 +82,13 @@ func errorType(err error) string {
 			return of
 		}
 		inner := errors.Unwrap(err)
-		if inner == nil {
+		switch {
+		case inner != nil:
+			err = inner
+		case strings.HasPrefix(of, "*fmt."):
 			return of
+		default:
+			return "stepwell.DeadLetter" // of nothing
 		}
-		err = inner
 	}
 }

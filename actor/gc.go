@@ -30,7 +30,7 @@ func TuneGC(log *slog.Logger) (undo func()) {
 			return func() {}
 		}
 	}
-	log.Info("the garbage collector runs when the heap has grown by 48 MiB or by half, whichever comes last; set GOGC or GOMEMLIMIT to have it otherwise")
+	log.Debug("the garbage collector runs when the heap has grown by 48 MiB or by half, whichever comes last; set GOGC or GOMEMLIMIT to have it otherwise")
 	t := &gcTuner{percent: gcMost, before: debug.SetGCPercent(gcMost)}
 	t.arm()
 	return t.stop
