@@ -36,12 +36,13 @@ type Actor struct {
 	token     solo.Token  // held by the message that runs though it may kill the process
 	process   uint32      // tells this process from others
 	depths    depths
-	over      time.Time // when the budget of the stop is; zero before it began
+	kept      chan struct{} // readable when a failure log has kept something
+	over      time.Time     // when the budget of the stop is; zero before it began
 }
 
 // New puts an actor together. It connects nowhere; the error is about the app or its configuration.
 func New(cfg *config.Config, app App) (*Actor, error) {
-	a := &Actor{app: app, cfg: cfg, log: app.Logger, process: rand.Uint32() | 1}
+	a := &Actor{app: app, cfg: cfg, log: app.Logger, process: rand.Uint32() | 1, kept: make(chan struct{}, 1)}
 	if a.log == nil {
 		a.log = newLogger(cfg.Log, os.Stderr)
 	}

@@ -27,6 +27,7 @@ type failureLog struct {
 	log   *slog.Logger
 	texts bool // whether errors are shown, and not their types alone
 	tries topic
+	kept  chan<- struct{} // is told that tell has something to do
 
 	mu     sync.Mutex
 	topics map[topic]*told // by what happens and why: a few, since reasons are
@@ -56,8 +57,8 @@ type event struct {
 	trace             telemetry.TraceContext
 }
 
-func newFailureLog(log *slog.Logger, cfg config.Log, how config.Stream) *failureLog {
-	l := &failureLog{log: log, texts: cfg.Errors != "type", topics: map[topic]*told{}}
+func newFailureLog(log *slog.Logger, cfg config.Log, how config.Stream, kept chan<- struct{}) *failureLog {
+	l := &failureLog{log: log, texts: cfg.Errors != "type", kept: kept, topics: map[topic]*told{}}
 	switch {
 	case *how.Retry.Enabled:
 		l.tries = topic{slog.LevelInfo, "a message failed, and is tried again unless it dies", "", triesPause}
@@ -116,12 +117,20 @@ func (l *failureLog) note(about topic, e event) {
 		of.last = e
 		of.left++
 		l.mu.Unlock()
+		l.wake()
 		return
 	}
 	left := of.left
 	of.next, of.left = now.Add(about.pause), 0
 	l.mu.Unlock()
 	l.write(about, e, left)
+}
+
+func (l *failureLog) wake() {
+	select {
+	case l.kept <- struct{}{}:
+	default: // it is told already
+	}
 }
 
 // tell tells of what was kept by now and is due; a zero time means all.
@@ -133,9 +142,13 @@ func (l *failureLog) tell(now time.Time) {
 	var due []line
 	l.mu.Lock()
 	for about, of := range l.topics {
-		if of.left > 0 && (now.IsZero() || !now.Before(of.next)) {
+		switch {
+		case of.left == 0:
+		case now.IsZero() || !now.Before(of.next):
 			due = append(due, line{about, *of})
 			of.next, of.left, of.last = now.Add(about.pause), 0, event{}
+		default:
+			l.wake()
 		}
 	}
 	l.mu.Unlock()
@@ -172,18 +185,19 @@ func (l *failureLog) attrs(e event) []slog.Attr {
 	return attrs
 }
 
-// tellFailures tells what the failure logs have kept, each second, until ctx ends.
+// tellFailures tells what the failure logs have kept, once a second at most, until ctx ends.
 func (a *Actor) tellFailures(ctx context.Context) {
-	tick := time.NewTicker(lossPause)
-	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-tick.C:
-			for _, s := range a.streams {
-				s.dispatch.failures.tell(now)
-			}
+		case <-a.kept:
+		}
+		if !sleep(ctx, lossPause) {
+			return
+		}
+		for _, s := range a.streams {
+			s.dispatch.failures.tell(time.Now())
 		}
 	}
 }

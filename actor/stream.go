@@ -67,7 +67,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 			telemetry: t,
 			calls:     newCalls(cfg.Concurrency),
 			copies:    cfg.HandlerCopy,
-			failures:  newFailureLog(st.log, a.cfg.Log, cfg),
+			failures:  newFailureLog(st.log, a.cfg.Log, cfg, a.kept),
 		},
 		inPlace: inPlace{drop: cfg.OnFailure == "drop", pause: cfg.Retry.Delay, longest: max(cfg.Retry.Delay, 30*time.Second)},
 	}
