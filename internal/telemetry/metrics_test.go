@@ -137,8 +137,8 @@ func TestAProviderOfTheUsersGetsTheSameMetricsAndThePageSaysSo(t *testing.T) {
 			t.Errorf("%s is not on our own page", name)
 		}
 	}
-	if len(names) != 21 {
-		t.Errorf("%d metrics, want 21: %v", len(names), names)
+	if len(names) != 22 {
+		t.Errorf("%d metrics, want 22: %v", len(names), names)
 	}
 	w := httptest.NewRecorder()
 	theirs.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -176,6 +176,8 @@ func TestGaugesShowWhatIsKnownNow(t *testing.T) {
 		`stepwell_rabbitmq_up 1`,
 		`stepwell_stuck{stepwell_stream="orders"} 1`,
 		`stepwell_stuck{stepwell_stream="parcels"} 0`,
+		`stepwell_suspects{stepwell_stream="orders"} 0`,
+		`stepwell_suspects{stepwell_stream="parcels"} 0`,
 		`stepwell_window_bytes{stepwell_stream="orders"} 4`,
 		`stepwell_window_bytes{stepwell_stream="parcels"} 0`,
 		`stepwell_window_messages{stepwell_stream="orders"} 3`,
