@@ -15,18 +15,19 @@ import (
 
 // crash is what a partition does about deaths. The partition's lock guards it, but for guilty.
 type crash struct {
-	guard  guard
-	turn   solo.Turn
-	aside  []task       // suspects that wait for their turn, in the order of their offsets; their keys are busy
-	runs   int64        // the offset of the suspect that was handed out to run; -1: none
-	limit  *time.Timer  // ends the time of the suspect that runs
-	trial  bool         // the accused is on trial
-	tried  bool         // it was, and is to run once more
-	guilty atomic.Int64 // the offset of the record that is condemned; -1: none
-	told   bool         // the log says that there are suspects
-	last   bool         // the next commits are the last ones of this assignment
-	handed int64        // the offset after the last record handed out
-	before int64        // handed at the last commit
+	guard   guard
+	turn    solo.Turn
+	aside   []task       // suspects that wait for their turn, in the order of their offsets; their keys are busy
+	runs    int64        // the offset of the suspect that was handed out to run; -1: none
+	limit   *time.Timer  // ends the time of the suspect that runs
+	trial   bool         // the accused is on trial
+	tried   bool         // it was, and is to run once more
+	guilty  atomic.Int64 // the offset of the record that is condemned; -1: none
+	resting int          // calls that rest between their tries in place
+	told    bool         // the log says that there are suspects
+	last    bool         // the next commits are the last ones of this assignment
+	handed  int64        // the offset after the last record handed out
+	before  int64        // handed at the last commit
 }
 
 func (c *crash) begin(p *partition) {
@@ -66,7 +67,7 @@ func (p *partition) permitted(records []*kgo.Record) int {
 	for n < len(records) && records[n].Offset < bound {
 		n++
 	}
-	if n == 0 && (!g.begun || g.lead() > int64(p.running)) { // else the end of a call offers the partition
+	if n == 0 && (!g.begun || g.lead() > int64(p.busy())) { // else the end of a call offers the partition
 		g.ask = true
 		p.r.commits.hurry()
 	}
@@ -230,15 +231,19 @@ func (p *partition) cameToItsEnd(offset int64) {
 	p.r.commits.hurry()
 }
 
-// rests is cameToItsEnd for a call that rests before it tries again.
-func (p *partition) rests(offset int64) {
+// rests is cameToItsEnd for a call that begins to rest before it tries again (1), or has rested (-1).
+func (p *partition) rests(offset int64, one int) {
 	if p.r.cfg.CrashLimit == 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.crash.resting += one
 	p.cameToItsEnd(offset)
 }
+
+// busy is how many calls run that do not rest.
+func (p *partition) busy() int { return p.running - p.crash.resting }
 
 // goesOn is for a suspect that has had its time and still runs: others have their turn, and deaths
 // are not held against it any more.
@@ -332,13 +337,14 @@ func (p *partition) mark(limit int) (*lifeMark, bool) {
 		c.guard.acquit(a)
 	}
 	ahead := firstLead + 2*max(0, c.handed-c.before)
-	m := c.guard.mark(p.oldest(), c.handed, ahead, p.running, c.last)
+	m := c.guard.mark(p.oldest(), c.handed, ahead, p.busy(), c.last)
 	return &m, c.guard.urges(m)
 }
 
 // unguard ends the counting of deaths for this assignment: suspects run like others.
 func (p *partition) unguard() {
 	p.crash.guard = guard{}
+	p.r.cfg.Token.Release(&p.crash.turn)
 	p.r.crew.offer(p)
 }
 

@@ -93,7 +93,9 @@ func (p *partition) handOut(w *worker) (t task, n int, more bool) {
 	return task{}, 0, false
 }
 
-func (p *partition) hasMore() bool { return p.schedule.Fresh() > 0 || len(p.queue) > 0 }
+func (p *partition) hasMore() bool {
+	return p.schedule.Fresh() > 0 || len(p.queue) > 0 || p.crash.guard.limit == 0 && len(p.crash.aside) > 0
+}
 
 // refill looks at the next records.
 func (p *partition) refill() bool {

@@ -2,11 +2,14 @@ package streams
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stepwell/stepwell"
@@ -118,6 +121,50 @@ func TestASuspectThatExpiresOrIsKnownOrRestsLeavesTheTurnToOthers(t *testing.T) 
 			r.kill(nil)
 		})
 	}
+}
+
+func TestCallsThatRestHoldUpNoOtherWhileDeathsAreCounted(t *testing.T) {
+	w := fakeWorld(t, 1)
+	w.produce(0, 20)
+	w.suspected(20, func(*lifeMark) {})
+	j := newJournal()
+	r := w.run(w.guarded(&solo.Token{}), func(ctx context.Context, m *stepwell.Message, tk Ticket) Outcome {
+		j.note(m)
+		for m.Origin.Offset < 20 && tk.Rest(ctx, 50*time.Millisecond, m) {
+		}
+		if m.Origin.Offset < 20 {
+			return Abandoned
+		}
+		return Settled
+	})
+	eventually(t, "twenty rest", func() bool { return j.count() == 20 })
+	for i := range 40 {
+		w.send(&kgo.Record{Partition: 0, Key: fmt.Appendf(nil, "other-%d", i)})
+	}
+	eventually(t, "all others were called", func() bool { return j.count() == 60 })
+	r.kill(nil)
+}
+
+func TestAReaderThatCountsDeathsNoMoreLeavesTheTurnToOthers(t *testing.T) {
+	w := fakeWorld(t, 1)
+	other := newWorld(t, 1, w.seeds)
+	w.produce(0, 5)
+	other.produce(0, 3)
+	w.suspected(5, func(*lifeMark) {})
+	other.suspected(3, func(*lifeMark) {})
+	var token solo.Token
+	held := &solo.Turn{Ready: func() {}}
+	token.Request(held) // until it waits for its turn
+	var refused atomic.Int32
+	j, others := newJournal(), newJournal()
+	r := w.run(w.guarded(&token), j.settleAll)
+	eventually(t, "its suspects wait", func() bool { return r.Status().Suspects > 0 })
+	w.refuseMetadataOver(20, &refused)
+	w.send(&kgo.Record{Partition: 0, Value: []byte("something to commit")})
+	eventually(t, "it counts no more", func() bool { return j.count() == 6 })
+	token.Release(held)
+	other.run(other.guarded(&token), others.settleAll)
+	eventually(t, "the others have their turn", func() bool { return others.count() == 3 })
 }
 
 func TestNoSuspectRunsBeforeTheBrokerKnowsThatTheLastOneCameToItsEnd(t *testing.T) {

@@ -285,6 +285,9 @@ func (w *world) refuseMetadataOver(limit int, refused *atomic.Int32) {
 	w.fake.ControlKey(int16(kmsg.OffsetCommit), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		w.fake.KeepControl()
 		req := r.(*kmsg.OffsetCommitRequest)
+		if req.Group != w.group {
+			return nil, nil, false
+		}
 		resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
 		long := false
 		for _, t := range req.Topics {
