@@ -15,10 +15,26 @@ func harmless(d queue.Delivery) bool {
 	return envelope.FailureOf(d.Message).Reason != stepwell.ReasonCrashLoop
 }
 
-// renewal publishes the oldest anew, to the same queue: its window was handed out so often that the queue might drop some of it one day. All of a
-// window are, so that those of a queue that fits into one keep their order.
-func (s *Set) renewal() errand {
-	return errand{most: queue.WindowSize, act: func(ctx context.Context, d queue.Delivery, done func(error)) {
+// fewRenewed is how many messages a renewal holds at a time.
+const fewRenewed = 16
+
+// renewAll publishes the oldest anew, to the same queue: they were handed out so often that the queue might drop some of them one day. All that a
+// window may hold are, so that those of a queue that fits into one keep their order. It holds few at a time: where large ones filled its bytes
+// before all were renewed, the others would come back to the queue once more, and again with the next renewal.
+func (s *Set) renewAll(ctx context.Context, lease queue.Lease) error {
+	few := fewRenewed
+	for left := queue.WindowSize; left > 0; few = 1 { // one always fits
+		st, err := s.step(ctx, lease, s.renewal(left, few), left)
+		if err != nil || st.done == 0 || few == 1 {
+			return err
+		}
+		left = min(left, st.depth) - st.done
+	}
+	return nil
+}
+
+func (s *Set) renewal(most, few int) errand {
+	return errand{most: most, few: few, act: func(ctx context.Context, d queue.Delivery, done func(error)) {
 		m := d.Message
 		m.Headers = maps.Clone(m.Headers)
 		m.Headers[renewed] = time.Now().UTC().Format(time.RFC3339Nano)

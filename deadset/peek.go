@@ -134,7 +134,7 @@ func (s *Set) renew(ctx context.Context, lease queue.Lease, w queue.Window, coun
 	if _, err := w.Close(ctx); err != nil {
 		return sight{}, err
 	}
-	if _, err := s.step(ctx, lease, s.renewal(), queue.WindowSize); err != nil {
+	if err := s.renewAll(ctx, lease); err != nil {
 		return sight{}, err
 	}
 	return s.read(ctx, lease, count)

@@ -2,6 +2,7 @@ package deadset_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -15,8 +16,8 @@ import (
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
-// onPlainQueues runs the test on queues that somebody else made as plain quorum queues, which on 4.x drop what came back 21 times, as a user who
-// may not configure them.
+// onPlainQueues runs the test on queues that somebody else made as quorum queues that drop what came back 21 times, as plain ones do on 4.x, as a
+// user who may not configure them.
 func onPlainQueues(t *testing.T, test func(t *testing.T, b queue.Broker, cfg deadset.Config)) {
 	for _, version := range []string{"oldest", "newest"} {
 		t.Run(version, func(t *testing.T) {
@@ -51,7 +52,7 @@ func makePlain(t *testing.T, url string, names ...string) {
 	ch, err := conn.Channel()
 	for _, name := range names {
 		if err == nil {
-			_, err = ch.QueueDeclare(name, true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
+			_, err = ch.QueueDeclare(name, true, false, false, false, amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(20)})
 		}
 	}
 	if err != nil {
@@ -76,6 +77,37 @@ func TestPeeksLoseNothingWhereNobodyCouldCompareTheArguments(t *testing.T) {
 			t.Errorf("left: %v", left)
 		}
 	})
+}
+
+func TestPeeksLoseNoLargeMessagesWhereNobodyCouldCompareTheArguments(t *testing.T) {
+	const count = 60
+	for name, size := range map[string]int{"some fit into a walk": 8 << 10, "one fits into a walk": 30 << 10} {
+		t.Run(name, func(t *testing.T) {
+			onPlainQueues(t, func(t *testing.T, b queue.Broker, cfg deadset.Config) {
+				for i := range count {
+					put(t, b, cfg.Queue, queue.Message{ID: fmt.Sprint("t:0:", i), Headers: map[string]any{}, Body: make([]byte, size)})
+				}
+				cfg.WalkBytes = 32 << 10
+				for i := range 50 {
+					s := deadset.New(cfg)
+					page, err := s.Peek(t.Context(), 1)
+					if err := s.Close(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					if err != nil || page.Depth != count {
+						t.Fatalf("peek %d: %d of %d messages are there, %v", i, page.Depth, count, err)
+					}
+				}
+				left := ids(t, b, cfg.Queue)
+				slices.Sort(left)
+				want := from(0, count)
+				slices.Sort(want)
+				if !slices.Equal(left, want) {
+					t.Errorf("left: %v", left)
+				}
+			})
+		})
+	}
 }
 
 func TestDeletesOfOneAfterTheOtherLoseNothingElseWhereNobodyCouldCompareTheArguments(t *testing.T) {

@@ -87,7 +87,7 @@ func (s *Set) ReplayAll(ctx context.Context, count int) (Result, error) {
 }
 
 func (s *Set) replay(ctx context.Context, count int, which func(queue.Delivery) bool) (Result, error) {
-	r, err := s.walk(ctx, errand{count, which, func(ctx context.Context, d queue.Delivery, done func(error)) {
+	r, err := s.walk(ctx, errand{most: count, which: which, act: func(ctx context.Context, d queue.Delivery, done func(error)) {
 		s.publisher.Publish(ctx, s.cfg.Instant, replayed(d), done)
 	}})
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Set) replay(ctx context.Context, count int, which func(queue.Delivery) 
 
 // Delete removes the count oldest messages for good. The result is true also beside an error, which is as that of Replay.
 func (s *Set) Delete(ctx context.Context, count int) (Result, error) {
-	r, err := s.walk(ctx, errand{count, nil, func(_ context.Context, _ queue.Delivery, done func(error)) { done(nil) }})
+	r, err := s.walk(ctx, errand{most: count, act: func(_ context.Context, _ queue.Delivery, done func(error)) { done(nil) }})
 	if err != nil {
 		return r, fmt.Errorf("delete: %w", err)
 	}

@@ -24,6 +24,7 @@ const (
 // errand is what a walk is for.
 type errand struct {
 	most int // messages
+	few  int // it may hold at a time; 0: a window
 	// which it is about; it leaves the others where they are. Nil: all.
 	which func(queue.Delivery) bool
 	// act begins with a message and calls done once, from any goroutine, with nil when the message may be acked.
@@ -43,7 +44,7 @@ func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
 	defer lease.Release()
 	worn, err := s.windows(ctx, lease, e, &r)
 	if err == nil && worn && r.Left > 0 { // most often a peek has done so before
-		_, err = s.step(ctx, lease, s.renewal(), queue.WindowSize)
+		err = s.renewAll(ctx, lease)
 	}
 	if err != nil {
 		r.Stopped = err.Error()
@@ -91,7 +92,7 @@ type step struct {
 
 // step runs the errand in one window, on some of the oldest so many.
 func (s *Set) step(ctx context.Context, lease queue.Lease, e errand, oldest int) (st step, err error) {
-	w, err := lease.Window(ctx, oldest, s.cfg.WalkBytes)
+	w, err := s.open(ctx, lease, e, oldest)
 	if err != nil {
 		return st, err
 	}
@@ -109,6 +110,13 @@ func (s *Set) step(ctx context.Context, lease queue.Lease, e errand, oldest int)
 		st.done = min(st.done, max(0, st.depth-after))
 	}
 	return st, errors.Join(err, closeErr)
+}
+
+func (s *Set) open(ctx context.Context, lease queue.Lease, e errand, oldest int) (queue.Window, error) {
+	if e.few > 0 {
+		return lease.Narrow(ctx, oldest, e.few, s.cfg.WalkBytes)
+	}
+	return lease.Window(ctx, oldest, s.cfg.WalkBytes)
 }
 
 // outcome is what became of a message.
@@ -180,7 +188,7 @@ func (c *course) run(ctx context.Context, deliveries <-chan queue.Delivery) erro
 
 // wants says whether to begin with more.
 func (c *course) wants() bool {
-	return c.acked+c.underWay < c.most && c.leftOut+c.tooLarge < queue.WindowSize && c.err == nil
+	return c.acked+c.underWay < c.most && c.leftOut+c.tooLarge < cmp.Or(c.few, queue.WindowSize) && c.err == nil
 }
 
 func (c *course) begin(ctx context.Context, d queue.Delivery) {

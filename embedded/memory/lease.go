@@ -69,6 +69,7 @@ type window struct {
 	deliveries chan queue.Delivery // has room for all that is held
 	depth      int
 	left       int // to be handed out
+	few        int // held at most
 	maxBytes   int
 	bytes      int // held
 	acked      int
@@ -76,6 +77,11 @@ type window struct {
 
 // Window holds the oldest messages; see queue.Lease.
 func (l *lease) Window(ctx context.Context, most, maxBytes int) (queue.Window, error) {
+	return l.Narrow(ctx, most, queue.WindowSize, maxBytes)
+}
+
+// Narrow is a window that holds few; see queue.Lease.
+func (l *lease) Narrow(ctx context.Context, most, few, maxBytes int) (queue.Window, error) {
 	name := l.list.spec.Name
 	if most < 1 {
 		return nil, fmt.Errorf("window of %s: %d messages: it takes 1 or more", name, most)
@@ -93,7 +99,7 @@ func (l *lease) Window(ctx context.Context, most, maxBytes int) (queue.Window, e
 	}
 	depth := len(l.list.ready)
 	w := &window{
-		lease: l, s: l.list.open(), depth: depth, left: min(most, depth), maxBytes: maxBytes,
+		lease: l, s: l.list.open(), depth: depth, left: min(most, depth), few: few, maxBytes: maxBytes,
 		deliveries: make(chan queue.Delivery, queue.WindowSize),
 	}
 	w.s.window = w
@@ -105,7 +111,7 @@ func (l *lease) Window(ctx context.Context, most, maxBytes int) (queue.Window, e
 // fill hands out what there is room for. The lock must be held, as for acks and end.
 func (w *window) fill() {
 	l := w.lease.list
-	for w.left > 0 && len(l.ready) > 0 && len(w.s.out) < queue.WindowSize {
+	for w.left > 0 && len(l.ready) > 0 && len(w.s.out) < w.few {
 		n := l.ready[0].m.Size()
 		if len(w.s.out) > 0 && w.bytes+n > w.maxBytes {
 			w.end()

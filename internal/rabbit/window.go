@@ -15,7 +15,7 @@ import (
 
 const (
 	// windowPrefetch never changes: what a walk returns is handed out before what is fresh, so a walk with a smaller
-	// prefetch than an earlier one would see another part of the queue.
+	// prefetch than an earlier one would see another part of the queue. Only one that is narrow has a smaller one: it removes what it sees.
 	windowPrefetch = queue.WindowSize
 	// windowIdle is how long nothing arrives before a window asks whether there is more.
 	windowIdle = 250 * time.Millisecond
@@ -26,6 +26,7 @@ type window struct {
 	l        *lease
 	ch       *amqp.Channel // nil: the queue was empty
 	depth    int
+	prefetch int
 	maxBytes int
 	bare     bool // bodies are not handed out
 	acks     *heldAcks
@@ -41,6 +42,11 @@ type window struct {
 
 // Window holds the oldest messages; see queue.Lease.
 func (l *lease) Window(ctx context.Context, most, maxBytes int) (queue.Window, error) {
+	return l.Narrow(ctx, most, windowPrefetch, maxBytes)
+}
+
+// Narrow is a window that holds few; see queue.Lease.
+func (l *lease) Narrow(ctx context.Context, most, few, maxBytes int) (queue.Window, error) {
 	if most < 1 {
 		return nil, fmt.Errorf("walk of %s: a window of %d messages: it takes 1 or more", l.queue, most)
 	}
@@ -54,6 +60,7 @@ func (l *lease) Window(ctx context.Context, most, maxBytes int) (queue.Window, e
 		return nil, err
 	}
 	w := newWindow(l, depth, maxBytes, maphash.MakeSeed())
+	w.prefetch = few
 	if err := w.start(min(most, depth)); err != nil {
 		return nil, err
 	}
@@ -63,7 +70,7 @@ func (l *lease) Window(ctx context.Context, most, maxBytes int) (queue.Window, e
 
 func newWindow(l *lease, depth, maxBytes int, seed maphash.Seed) *window {
 	return &window{
-		l: l, depth: depth, maxBytes: maxBytes, acks: newHeldAcks(seed), stop: func() {},
+		l: l, depth: depth, prefetch: windowPrefetch, maxBytes: maxBytes, acks: newHeldAcks(seed), stop: func() {},
 		deliveries: make(chan queue.Delivery, windowPrefetch),
 	}
 }
@@ -90,7 +97,7 @@ func (w *window) consume() (deliveries <-chan amqp.Delivery, err error) {
 	if w.ch, err = s.channel(); err != nil {
 		return nil, err
 	}
-	err = s.call("set prefetch", func() error { return w.ch.Qos(windowPrefetch, 0, false) })
+	err = s.call("set prefetch", func() error { return w.ch.Qos(w.prefetch, 0, false) })
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +136,7 @@ func (w *window) read(ctx context.Context, deliveries <-chan amqp.Delivery, left
 			}
 			left--
 		case <-idle.C:
-			if quiet++; quiet < 2 || w.acks.outstanding() >= windowPrefetch {
+			if quiet++; quiet < 2 || w.acks.outstanding() >= w.prefetch {
 				continue
 			}
 			state, err := w.l.session.inspect(w.l.queue)
@@ -218,7 +225,7 @@ func (w *window) Close(ctx context.Context) (int, error) {
 
 // mostLeft is how many messages there may still be: the broker hands out no more than the prefetch beyond the acks it has taken.
 func (w *window) mostLeft() int {
-	taken := min(int(w.last)-windowPrefetch, w.acks.acked()) //nolint:gosec // tags count deliveries
+	taken := min(int(w.last)-w.prefetch, w.acks.acked()) //nolint:gosec // tags count deliveries
 	return w.depth - max(0, taken)
 }
 

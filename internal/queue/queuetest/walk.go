@@ -15,6 +15,7 @@ func walking() map[string]func(*testing.T, *world) {
 		"WhatArrivesDuringAWalkIsKept":               arrivals,
 		"AWindowHoldsNoMoreThanItsBytes":             windowBytes,
 		"AWindowMovesOnAsItsHeadIsAckedAndNoFurther": windowMovesOn,
+		"ANarrowWindowHoldsNoMoreThanFewAtATime":     narrow,
 		"AWindowOutOfRangeOrBesideAnotherIsRefused":  windowRefusals,
 		"AWalkOfAQueueThatIsMissingMayBeTriedAgain":  missingQueue,
 		"AReleasedLeaseLeavesEverythingInTheQueue":   leaseEndsItsWindow,
@@ -181,6 +182,30 @@ func windowMovesOn(t *testing.T, w *world) {
 	end := window(t, l, queue.WindowSize)
 	are(t, end.all, append(upTo(0, left), upTo(count-500, count+late)...)...)
 	shut(t, end, left+500+late)
+}
+
+func narrow(t *testing.T, w *world) {
+	w.declare(t)
+	const count, few = 30, 4
+	w.fill(t, w.dead, 0, count)
+	win, err := w.lease(t, w.dead).Narrow(within(t, patience), count, few, 64<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held []queue.Delivery
+	for i := range count {
+		if len(held) == few {
+			nothing(t, win.Deliveries(), "a message beyond those that are held")
+			for _, d := range held {
+				d.Ack()
+			}
+			held = nil
+		}
+		d := next(t, win)
+		are(t, []queue.Delivery{d}, i)
+		held = append(held, d)
+	}
+	shut(t, win, len(held))
 }
 
 func next(t *testing.T, w queue.Window) queue.Delivery {
