@@ -141,8 +141,8 @@ func TestNothingThatComesFromOutsideCanForgeALineOfTheLog(t *testing.T) {
 				t.Errorf("a forged line: %v", e)
 			}
 		}
-		next := w.start(app, settings{"STREAMS_ORDERS_TOPICS": w.app + ".none\nforged"}) // a topic whose name Kafka refuses
-		next.notReady("stream orders", "none forged")
+		next := w.start(app, settings{"STREAMS_ORDERS_TOPICS": "", "STREAMS_ORDERS_TOPIC_PATTERN": w.app + ".none\nforged"})
+		next.notReady("stream orders", "no topic matches")
 		for _, path := range []string{"/readyz?verbose", "/metrics"} {
 			_, text := next.ask("GET", path, "", "")
 			for line := range strings.Lines(text) {

@@ -11,8 +11,8 @@ import (
 //  1. The metadata of each commit says who owns the partition and how far it handed records out.
 //     Who takes over from an owner that did not part with the partition counts a death.
 //  2. From the first death on few records are out at once, so that few are suspected.
-//  3. From CRASH_LIMIT deaths on, what was out when the owner died is suspected: it waits aside, with
-//     what ORDER puts behind it. Suspects take turns: one in the whole process holds the token, is
+//  3. From CRASH_LIMIT deaths on, what was out when the owner died is suspected, but for failures whose
+//     calls were over: it waits aside, with what ORDER puts behind it. Suspects take turns: one in the whole process holds the token, is
 //     announced by a commit, and runs. All others go on meanwhile.
 //  4. A death while a suspect was announced is held against it. The call's end clears it, however
 //     it ends, and so does the end of the time that a suspect may hold the token.
@@ -37,9 +37,11 @@ const (
 // lifeMark is what a commit says of deaths.
 type lifeMark struct {
 	life    uint32   // of the process that owns the partition; 0: it parted with it
+	open    int64    // every call of what comes before this offset is over
 	handed  int64    // what was handed out comes before this offset, as far as was known
 	deaths  int      // of owners in a row while records before suspect were not settled
-	suspect int64    // suspects come before this offset
+	from    int64    // suspects begin with this offset
+	suspect int64    // and come before this one
 	lone    int64    // the suspect that runs; -1: none
 	accused int64    // the suspect that ran when an owner died; -1: none
 	died    []uint32 // the owners that died then
@@ -81,6 +83,7 @@ func takeOver(said lifeMark, offset int64, r rules) guard {
 // bereaved counts the death of the owner before.
 func (g *guard) bereaved(said lifeMark, offset int64) {
 	n := &g.now
+	n.from = max(said.open, offset)
 	switch {
 	case n.deaths == 0:
 		n.deaths, n.suspect = 1, max(said.handed, offset+firstLead)
@@ -103,7 +106,7 @@ func (g *guard) bereaved(said lifeMark, offset int64) {
 func (g *guard) progress(offset int64) {
 	n := &g.now
 	if n.deaths > 0 && offset >= n.suspect {
-		n.deaths, n.suspect, n.row = 0, 0, 0
+		n.deaths, n.from, n.suspect, n.row = 0, 0, 0, 0
 	}
 	if n.deaths == 0 || offset > n.accused {
 		n.accused, n.died = -1, nil
@@ -124,7 +127,7 @@ func (g *guard) easy() bool { return g.limit == 0 || g.begun && g.now.deaths == 
 
 // suspects says whether the record at offset is a suspect.
 func (g *guard) suspects(offset int64) bool {
-	return g.limit > 0 && g.now.deaths >= g.limit && offset < g.now.suspect
+	return g.limit > 0 && g.now.deaths >= g.limit && offset >= g.now.from && offset < g.now.suspect
 }
 
 // lead is how many records may be out at once.
@@ -177,12 +180,13 @@ func (g *guard) review(lives func(uint32) bool) bool {
 	return len(g.now.died) > g.limit && !g.spare
 }
 
-// mark is what a commit is to say when everything before oldest is settled, records before handed
-// were handed out of which so many run, and ahead more may be handed out until the next commit. The
+// mark is what a commit is to say when everything before oldest is settled, all calls of what comes
+// before open are over, records before handed were handed out of which so many run, and ahead more may be handed out until the next commit. The
 // last commits of an owner say that it parted with the partition.
-func (g *guard) mark(oldest, handed, ahead int64, running int, last bool) lifeMark {
+func (g *guard) mark(oldest, open, handed, ahead int64, running int, last bool) lifeMark {
 	g.progress(oldest)
 	m := g.now
+	m.open = max(oldest, open)
 	switch {
 	case last:
 		m.life, m.lone, m.handed = 0, -1, oldest
@@ -202,7 +206,7 @@ func (g *guard) urges(m lifeMark) bool {
 	if g.limit == 0 || m.life != g.said.life {
 		return g.limit > 0
 	}
-	return m.life != 0 && (g.ask || !g.begun || m.deaths == 0 && m.handed-firstLead > g.said.handed)
+	return m.life != 0 && (g.ask || !g.begun || m.deaths == 0 && m.handed-firstLead > g.said.handed || m.deaths > 0 && m.open > g.said.open)
 }
 
 // stored says that the broker has m.

@@ -208,7 +208,11 @@ func (p *modelPart) timeUp() {
 
 func (p *modelPart) commit(last bool) {
 	at := p.oldest()
-	m := p.guard.mark(at, p.handed, firstLead, len(p.running), last)
+	open := p.handed
+	for _, o := range slices.Concat(p.running, p.aside) {
+		open = min(open, o)
+	}
+	m := p.guard.mark(at, open, p.handed, firstLead, len(p.running), last)
 	p.committed, p.said, p.before = at, m, p.handed
 	maps.DeleteFunc(p.settled, func(o int64, _ bool) bool { return o < at })
 	p.kept = maps.Clone(p.settled)

@@ -17,22 +17,22 @@ import (
 type crash struct {
 	guard   guard
 	turn    solo.Turn
-	aside   []task       // suspects that wait for their turn, in the order of their offsets; their keys are busy
-	runs    int64        // the offset of the suspect that was handed out to run; -1: none
-	limit   *time.Timer  // ends the time of the suspect that runs
-	trial   bool         // the accused is on trial
-	tried   bool         // it was, and is to run once more
-	guilty  atomic.Int64 // the offset of the record that is condemned; -1: none
-	resting int          // calls that rest between their tries in place
-	told    bool         // the log says that there are suspects
-	last    bool         // the next commits are the last ones of this assignment
-	handed  int64        // the offset after the last record handed out
-	before  int64        // handed at the last commit
+	aside   []task             // suspects that wait for their turn, in the order of their offsets; their keys are busy
+	runs    int64              // the offset of the suspect that was handed out to run; -1: none
+	limit   *time.Timer        // ends the time of the suspect that runs
+	trial   bool               // the accused is on trial
+	tried   bool               // it was, and is to run once more
+	guilty  atomic.Int64       // the offset of the record that is condemned; -1: none
+	resting map[int64]struct{} // offsets of calls that rest between their tries in place
+	told    bool               // the log says that there are suspects
+	last    bool               // the next commits are the last ones of this assignment
+	handed  int64              // the offset after the last record handed out
+	before  int64              // handed at the last commit
 }
 
 func (c *crash) begin(p *partition) {
 	c.guard = takeOver(noMark(), 0, p.r.rules())
-	c.runs = -1
+	c.runs, c.resting = -1, map[int64]struct{}{}
 	c.guilty.Store(-1)
 	c.turn.Ready = func() { p.r.crew.offer(p) }
 }
@@ -238,12 +238,33 @@ func (p *partition) rests(offset int64, one int) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.crash.resting += one
+	if one > 0 {
+		p.crash.resting[offset] = struct{}{}
+	} else {
+		delete(p.crash.resting, offset)
+	}
 	p.cameToItsEnd(offset)
 }
 
 // busy is how many calls run that do not rest.
-func (p *partition) busy() int { return p.running - p.crash.resting }
+func (p *partition) busy() int { return p.running - len(p.crash.resting) }
+
+// openCall is the first offset of what was handed out and whose call is not over. Where nothing is
+// suspected it is not looked for.
+func (p *partition) openCall() int64 {
+	c := &p.crash
+	if c.guard.easy() {
+		return 0
+	}
+	for offset := range p.window.Open {
+		_, pending := p.pending[offset]
+		_, rests := c.resting[offset]
+		if !pending && !rests {
+			return min(offset, c.handed)
+		}
+	}
+	return c.handed
+}
 
 // goesOn is for a suspect that has had its time and still runs: others have their turn, and deaths
 // are not held against it any more.
@@ -337,7 +358,7 @@ func (p *partition) mark(limit int) (*lifeMark, bool) {
 		c.guard.acquit(a)
 	}
 	ahead := firstLead + 2*max(0, c.handed-c.before)
-	m := c.guard.mark(p.oldest(), c.handed, ahead, p.busy(), c.last)
+	m := c.guard.mark(p.oldest(), p.openCall(), c.handed, ahead, p.busy(), c.last)
 	return &m, c.guard.urges(m)
 }
 

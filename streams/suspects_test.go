@@ -145,6 +145,34 @@ func TestCallsThatRestHoldUpNoOtherWhileDeathsAreCounted(t *testing.T) {
 	r.kill(nil)
 }
 
+func TestFailuresWhoseCallsAreOverAreNoSuspects(t *testing.T) {
+	const n = 500
+	w := fakeWorld(t, 1)
+	w.produce(0, n)
+	w.suspected(n, func(m *lifeMark) { m.deaths = 1 })
+	j := newJournal()
+	r := w.run(w.guarded(&solo.Token{}), func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+		j.note(m)
+		return Pending // RabbitMQ is away
+	})
+	var said lifeMark
+	eventually(t, "the commit says that all calls are over", func() bool {
+		said = markOf(readTold(0, w.metadata(0)))
+		return j.count() == n && said.open >= n
+	})
+	r.kill(nil)
+	suspects := 0
+	g := takeOver(said, 0, rules{limit: 3, life: 1})
+	for o := range int64(n) {
+		if g.suspects(o) {
+			suspects++
+		}
+	}
+	if g.now.deaths != 3 || suspects > 0 {
+		t.Errorf("%d of %d are suspects after %d deaths, and all their calls were over", suspects, n, g.now.deaths)
+	}
+}
+
 func TestAReaderThatCountsDeathsNoMoreLeavesTheTurnToOthers(t *testing.T) {
 	w := fakeWorld(t, 1)
 	other := newWorld(t, 1, w.seeds)

@@ -104,6 +104,15 @@ func (w *window) Settled(offset int64) bool {
 	return i < w.count && w.at(i).offset == offset && w.at(i).bytes == settledSlot
 }
 
+// Open yields the offsets that are not settled, in ascending order.
+func (w *window) Open(yield func(int64) bool) {
+	for i := range w.count {
+		if s := w.at(i); s.bytes != settledSlot && !yield(s.offset) {
+			return
+		}
+	}
+}
+
 func (w *window) at(i int) *slot { return &w.ring[(w.head+i)&(len(w.ring)-1)] }
 
 // advance removes the settled prefix.

@@ -149,7 +149,7 @@ func TestAProviderOfTheUsersGetsTheSameMetricsAndThePageSaysSo(t *testing.T) {
 
 func look() telemetry.Snapshot {
 	return telemetry.Snapshot{RabbitMQ: true, RabbitMQUp: true, Streams: map[string]telemetry.StreamSnapshot{
-		"orders":  {Lag: 1, Inflight: 2, WindowMessages: 3, WindowBytes: 4, Stuck: true, Queues: map[string]int{"a.orders.instant": 5, "a.orders.dead_set": 6}, DeadSet: "a.orders.dead_set"},
+		"orders":  {Lag: 1, Inflight: 2, WindowMessages: 3, WindowBytes: 4, Suspects: 2, Stuck: true, Queues: map[string]int{"a.orders.instant": 5, "a.orders.dead_set": 6}, DeadSet: "a.orders.dead_set"},
 		"parcels": {Queues: map[string]int{"a.parcels.instant": 7}, DeadSet: "a.parcels.dead_set"},
 	}}
 }
@@ -176,7 +176,7 @@ func TestGaugesShowWhatIsKnownNow(t *testing.T) {
 		`stepwell_rabbitmq_up 1`,
 		`stepwell_stuck{stepwell_stream="orders"} 1`,
 		`stepwell_stuck{stepwell_stream="parcels"} 0`,
-		`stepwell_suspects{stepwell_stream="orders"} 0`,
+		`stepwell_suspects{stepwell_stream="orders"} 2`,
 		`stepwell_suspects{stepwell_stream="parcels"} 0`,
 		`stepwell_window_bytes{stepwell_stream="orders"} 4`,
 		`stepwell_window_bytes{stepwell_stream="parcels"} 0`,
