@@ -183,6 +183,8 @@ func TestTheCommandsOfAnActorSayWhatTheyShould(t *testing.T) {
 		{"doctor without a topic", []string{"doctor"}, settings{"STREAMS_ORDERS_TOPICS": "no.such.topic"}, 1, []string{"BAD  topic no.such.topic", "ok   queues"}},
 		{"doctor whose pattern matches nothing", []string{"doctor"}, settings{"STREAMS_ORDERS_TOPICS": "", "STREAMS_ORDERS_TOPIC_PATTERN": "nomatch.*"}, 1, []string{`BAD  topics "nomatch.*" of stream orders: no topic matches`, "ok   queues"}},
 		{"doctor without Kafka", []string{"doctor"}, settings{"KAFKA_BROKERS": "127.0.0.1:1"}, 1, []string{"BAD  kafka", "ok   queues"}},
+		{"doctor with a login that Kafka does not want", []string{"doctor"}, settings{"KAFKA_SASL_MECHANISM": "PLAIN", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "hidden"}, 1,
+			[]string{"BAD  kafka (KAFKA_BROKERS): kafka wants another kind of login, or none, see KAFKA_SASL_MECHANISM", "ok   queues"}},
 		{"doctor without RabbitMQ", []string{"doctor"}, settings{"RABBITMQ_URL": "amqp://u:hidden@127.0.0.1:1/"}, 1, []string{"ok   kafka", "BAD  rabbitmq (RABBITMQ_URL)", "refused"}},
 		{"an unknown one", []string{"start"}, nil, 2, []string{"usage", "doctor"}},
 		{"too much", []string{"doctor", "please"}, nil, 2, []string{"usage"}},

@@ -107,8 +107,10 @@ func (a *Actor) examineKafka(ctx context.Context, report func(string, error)) {
 	for i, s := range a.streams {
 		client, err := kgo.NewClient(slices.Concat(opts, s.extra())...)
 		if err == nil {
-			err = client.Ping(ctx)
 			defer client.Close()
+			if err = client.Ping(ctx); err != nil {
+				err = streams.Explain(client, err)
+			}
 		}
 		if i == 0 || err != nil {
 			report("kafka ("+a.app.EnvPrefix+"KAFKA_BROKERS)", err)

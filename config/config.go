@@ -71,7 +71,7 @@ type SASL struct {
 // OAuth is where tokens for OAUTHBEARER come from: a file, or an endpoint that gives them for client credentials.
 type OAuth struct {
 	TokenFile    string   `key:"token_file" doc:"File with a token, for OAUTHBEARER; read again for each connection, so that somebody may renew it."`
-	TokenURL     string   `key:"token_url" doc:"https:// URL that gives tokens for client credentials (OpenID Connect), for OAUTHBEARER without a file."`
+	TokenURL     string   `key:"token_url" doc:"URL that gives tokens for client credentials (OpenID Connect), for OAUTHBEARER without a file; https://, where others could read the secret on its way."`
 	ClientID     string   `key:"client_id" doc:"Client id for the URL."`
 	ClientSecret string   `key:"client_secret" secret:"true" doc:"Client secret for the URL."`
 	Scope        string   `key:"scope" doc:"Scopes to ask the URL for, separated by spaces."`

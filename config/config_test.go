@@ -191,6 +191,7 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		{"tokens beside a password", "KAFKA_SASL_MECHANISM=PLAIN KAFKA_SASL_USERNAME=u KAFKA_SASL_PASSWORD=p KAFKA_SASL_OAUTH_TOKEN_FILE=f", "takes no settings of OAuth"},
 		{"an unknown isolation", "KAFKA_ISOLATION=none", "KAFKA_ISOLATION: \"none\" is not known; known: read_committed, read_uncommitted"},
 		{"a user without a mechanism", "KAFKA_SASL_USERNAME=u", "KAFKA_SASL_MECHANISM"},
+		{"a probation shorter than the session", "CRASH_PROBATION=9s", `CRASH_PROBATION: "9s" must be longer than KAFKA_SESSION_TIMEOUT (10s), and at most 1h`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -281,5 +282,13 @@ func TestTheFileMaySayNothing(t *testing.T) {
 	s := source("CONFIG_FILE=/nowhere")
 	if _, err := config.Load(s); err == nil || !strings.Contains(err.Error(), "CONFIG_FILE /nowhere: cannot be read") {
 		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+func TestAnUnknownMechanismIsTheOnlyMistakeOfItsLogin(t *testing.T) {
+	t.Parallel()
+	_, err := config.Load(source("KAFKA_SASL_MECHANISM=oauthbearer", "KAFKA_SASL_OAUTH_TOKEN_FILE=f"))
+	if err == nil || !strings.Contains(err.Error(), "known: PLAIN") || strings.Contains(err.Error(), "OAuth") || strings.Contains(err.Error(), "KAFKA_SASL_PASSWORD") {
+		t.Errorf("got %v", err)
 	}
 }

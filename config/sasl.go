@@ -13,9 +13,11 @@ func (l *loader) sasl(s SASL, tls bool) {
 	case "", "AWS_MSK_IAM":
 	case "OAUTHBEARER":
 		token = true
+	case "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512":
+		password = true
 	default:
 		l.oneOf(at+"mechanism", s.Mechanism, "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM")
-		password = true
+		return // what it takes is not known
 	}
 	if s.Mechanism == "" {
 		l.check(s.Username == "" && s.Password == "", at+"mechanism", "is required beside a user name or password: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")

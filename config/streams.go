@@ -50,7 +50,7 @@ func (l *loader) stream(name string, s *Stream) {
 	l.check(s.Concurrency > 0 && s.Concurrency < maxPrefetch, at+"concurrency", "is not within 1 to %d", maxPrefetch-1)
 	l.check(*s.CrashLimit >= 0 && *s.CrashLimit <= maxDeaths, at+"crash_limit", "is not within 0 to %d", maxDeaths)
 	l.check(*s.CrashLimit == 0 || s.CrashProbation > l.cfg.Kafka.SessionTimeout && s.CrashProbation <= time.Hour, at+"crash_probation",
-		"is not above %s, and at most an hour", l.names.variable("kafka.session_timeout"))
+		"must be longer than %s (%s), and at most 1h", l.names.variable("kafka.session_timeout"), l.cfg.setting("kafka.session_timeout").value)
 	l.oneOf(at+"on_failure", s.OnFailure, "retry", "drop")
 	l.retry(at, s)
 	l.durations(fields(reflect.ValueOf(s).Elem(), "streams."+name))

@@ -68,6 +68,13 @@ func (s *status) own() string {
 	return "STREAMS_" + strings.ToUpper(strings.ReplaceAll(s.stream, "-", "_"))
 }
 
+// Explain names the setting that an error is about which a client has with all of Kafka, as the status of a reader does.
+func Explain(client *kgo.Client, err error) error {
+	s := &status{}
+	s.connects(client)
+	return s.explain(topicPartition{}, err)
+}
+
 // explain names the setting that an error is about.
 func (s *status) explain(tp topicPartition, err error) error {
 	own := s.own()
@@ -90,7 +97,7 @@ func (s *status) explain(tp topicPartition, err error) error {
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
 		return fmt.Errorf("kafka refuses the login, see %s: %w", s.credentials(), err)
 	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
-		return fmt.Errorf("kafka wants another kind of login, see KAFKA_SASL_MECHANISM: %w", err)
+		return fmt.Errorf("kafka wants another kind of login, or none, see KAFKA_SASL_MECHANISM: %w", err)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return fmt.Errorf("no right to read topic %s, see %s: %w", tp.topic, topics, err)
 	case errors.Is(err, kerr.UnknownTopicOrPartition):

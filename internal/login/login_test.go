@@ -3,6 +3,7 @@ package login
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/sasl"
 )
 
@@ -50,6 +52,20 @@ func TestATokenThatIsRenewedInItsFileIsUsedByTheNextLogin(t *testing.T) {
 	write(t, file, " \n")
 	if _, err := first(t, m); err == nil || !strings.Contains(err.Error(), "is empty") {
 		t.Errorf("with an empty file: %v", err)
+	}
+}
+
+func TestATokenThatKafkaRefusesIsARefusedLogin(t *testing.T) {
+	t.Parallel()
+	session, _, err := OAuth{File: write(t, filepath.Join(t.TempDir(), "token"), "expired")}.Mechanism().Authenticate(t.Context(), "kafka:9092")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := session.Challenge([]byte(`{"status":"invalid_token"}`)); !errors.Is(err, kerr.SaslAuthenticationFailed) || !strings.Contains(err.Error(), "invalid_token") {
+		t.Errorf("refused: %v", err)
+	}
+	if done, _, err := session.Challenge(nil); !done || err != nil {
+		t.Errorf("taken: %v, %v", done, err)
 	}
 }
 

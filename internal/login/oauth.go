@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"golang.org/x/oauth2"
@@ -36,10 +37,29 @@ func (o OAuth) Mechanism() sasl.Mechanism {
 			ClientID: o.ClientID, ClientSecret: o.ClientSecret, TokenURL: o.URL, Scopes: o.Scopes,
 		}}).token
 	}
-	return oauth.Oauth(func(ctx context.Context) (oauth.Auth, error) {
+	return bearer{oauth.Oauth(func(ctx context.Context) (oauth.Auth, error) {
 		t, err := token(ctx)
 		return oauth.Auth{Token: t, Extensions: o.Extensions}, err
-	})
+	})}
+}
+
+// bearer says of a token that kafka refuses that it does: the client's own error speaks of unexpected data.
+type bearer struct{ sasl.Mechanism }
+
+func (b bearer) Authenticate(ctx context.Context, host string) (sasl.Session, []byte, error) {
+	s, sent, err := b.Mechanism.Authenticate(ctx, host)
+	return bearing{s}, sent, err
+}
+
+type bearing struct{ sasl.Session }
+
+// Challenge is called with what kafka answers to the token: nothing when it takes it, else why not (RFC 7628, 3.2.2).
+func (b bearing) Challenge(answer []byte) (bool, []byte, error) {
+	if len(answer) > 0 {
+		const most = 200
+		return false, nil, fmt.Errorf("it answers %#q to the token: %w", answer[:min(len(answer), most)], kerr.SaslAuthenticationFailed)
+	}
+	return b.Session.Challenge(answer)
 }
 
 func (o OAuth) read(context.Context) (string, error) {
