@@ -32,6 +32,9 @@ func newActor(c *commands, ask asker, out, errs io.Writer) (*actor, error) {
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return nil, fmt.Errorf("--address %q is neither host:port nor an http URL", c.Address)
 	}
+	if base.Hostname() == "" { // :8010, as SERVER_ADDRESS may be
+		base.Host = "localhost" + base.Host
+	}
 	a := &actor{base: base, token: c.Token, json: c.JSON, ask: ask, out: out, errs: errs}
 	if c.TokenFile != "" {
 		token, err := os.ReadFile(c.TokenFile)

@@ -66,8 +66,8 @@ func main() {
 // helpShown is what the parser panics with after it printed the help or the version, instead of ending the process.
 type helpShown struct{}
 
-// asker puts a question to a person and says whether the answer is yes; nil where nobody is there.
-type asker func(question string) bool
+// asker puts a question to a person. A nil error means yes; errNo, that the answer is another; errUnasked, that there is none.
+type asker func(question string) error
 
 // atTerminal asks who sits at the terminal; nil where in is none.
 func atTerminal(in *os.File, out io.Writer) asker {
@@ -75,11 +75,19 @@ func atTerminal(in *os.File, out io.Writer) asker {
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return nil
 	}
-	return func(question string) bool {
+	return func(question string) error {
 		fmt.Fprint(out, question, " [y/N] ")
-		line, _ := bufio.NewReader(in).ReadString('\n') // what has no end is no yes
-		answer := strings.ToLower(strings.TrimSpace(line))
-		return answer == "y" || answer == "yes"
+		line, err := bufio.NewReader(in).ReadString('\n')
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return nil
+		case "":
+			if err != nil { // /dev/null looks like a terminal
+				fmt.Fprintln(out)
+				return errUnasked
+			}
+		}
+		return errNo
 	}
 }
 

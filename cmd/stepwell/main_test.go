@@ -153,6 +153,14 @@ func TestJSONIsOneObjectALine(t *testing.T) {
 	}
 }
 
+func TestAnAddressWithoutAHostIsThisMachine(t *testing.T) {
+	address, _ := serve(t, "")
+	_, port, _ := strings.Cut(strings.TrimPrefix(address, "http://"), ":")
+	if _, errs, code := command(t, ":"+port, "streams"); code != exitOK {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
 func TestAPeekThatShowsNotAllSaysSoBesideTheTable(t *testing.T) {
 	address, _ := serve(t, "")
 	for _, args := range []string{"dead-set peek -s orders -n 5", "dead-set peek -s orders -n 5 --json"} {
@@ -166,18 +174,18 @@ func TestAPeekThatShowsNotAllSaysSoBesideTheTable(t *testing.T) {
 func TestADeleteAsksAndDeletesOnlyAfterAYes(t *testing.T) {
 	address, dead := serve(t, "")
 	var asked []string
-	answering := func(yes bool) asker {
-		return func(question string) bool { asked = append(asked, question); return yes }
+	answering := func(answer error) asker {
+		return func(question string) error { asked = append(asked, question); return answer }
 	}
 	steps := []struct {
 		name, args string
 		ask        asker
 		code, left int
 	}{
-		{"no", "-n 2", answering(false), exitFailed, 3},
+		{"no", "-n 2", answering(errNo), exitFailed, 3},
 		{"nobody", "-n 2", nil, exitUsage, 3},
 		{"nobody, with --json", "-n 2 --json", nil, exitUsage, 3},
-		{"yes", "-n 2", answering(true), exitOK, 1},
+		{"yes", "-n 2", answering(nil), exitOK, 1},
 		{"said before", "-n 100000 --yes", nil, exitOK, 0},
 	}
 	for _, step := range steps {
@@ -207,8 +215,10 @@ func TestOnlyATerminalIsAskedAndOnlyAYesIsOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	if ask := atTerminal(null, io.Discard); ask != nil && ask("?") {
-		t.Error("an end is a yes")
+	if ask := atTerminal(null, io.Discard); ask != nil {
+		if err := ask("?"); !errors.Is(err, errUnasked) {
+			t.Errorf("of an end: %v", err)
+		}
 	}
 }
 
