@@ -77,7 +77,11 @@ func (l *failureLog) tried(ctx context.Context, m *stepwell.Message, a *answer) 
 
 func (l *failureLog) notDone(ctx context.Context, m *stepwell.Message, a *answer) {
 	if a.kind == stepwell.Skipped {
-		l.log.LogAttrs(ctx, slog.LevelDebug, "a message was skipped", slog.String("id", m.ID), slog.String("reason", a.reason))
+		attrs := []slog.Attr{slog.String("id", m.ID)}
+		if l.texts {
+			attrs = append(attrs, slog.String("reason", a.reason))
+		}
+		l.log.LogAttrs(ctx, slog.LevelDebug, "a message was skipped", attrs...)
 		return
 	}
 	e := event{id: m.ID, attempts: m.Attempt, text: a.failure.text, kind: a.failure.kind, stack: a.failure.stack}

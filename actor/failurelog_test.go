@@ -159,11 +159,14 @@ func TestAtDebugEachTryIsToldAndWhyAMessageWasSkipped(t *testing.T) {
 func TestWhereErrorsCanHoldPayloadTheLogHasTheirTypeAlone(t *testing.T) {
 	t.Parallel()
 	b := inTime(t, func(_ context.Context, m *stepwell.Message) error {
-		if string(m.Value) == "1" {
+		switch string(m.Value) {
+		case "1":
 			panic("card 4111")
+		case "2":
+			return stepwell.Skip("card 4111")
 		}
 		return errors.New("card 4111")
-	}, slog.LevelDebug, 2, time.Minute, "LOG_ERRORS=type", "RETRY_COUNT=1", "RETRY_DELAY=1s")
+	}, slog.LevelDebug, 3, time.Minute, "LOG_ERRORS=type", "RETRY_COUNT=1", "RETRY_DELAY=1s")
 	lines, events := b.about(t, "a message died")
 	if events != 2 || strings.Contains(b.String(), "4111") || lines[0]["error_type"] == nil {
 		t.Errorf("%s", b)

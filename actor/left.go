@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/retry"
 	"github.com/stepwell/stepwell/server"
@@ -102,7 +103,7 @@ func (d leftSet) Peek(ctx context.Context, count int) (server.Page, error) {
 // Delete removes the oldest messages.
 func (d leftSet) Delete(ctx context.Context, count int) (server.Result, error) {
 	if err := d.there(); err != nil {
-		return server.Result{}, err
+		return unknownLeft(), err
 	}
 	return d.deadSet.Delete(ctx, count)
 }
@@ -115,7 +116,10 @@ func (d leftSet) ReplayAll(context.Context, int) (server.Result, error) { return
 
 func (d leftSet) refuse() (server.Result, error) {
 	if err := d.there(); err != nil {
-		return server.Result{}, err
+		return unknownLeft(), err
 	}
-	return server.Result{}, server.ErrReplayOff
+	return unknownLeft(), server.ErrReplayOff
 }
+
+// unknownLeft is the result where nobody looked how many are there.
+func unknownLeft() server.Result { return server.Result{Left: deadset.Unknown} }

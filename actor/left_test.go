@@ -28,6 +28,9 @@ func TestWhatWaitsWhenRetriesAreTurnedOffIsToldAndItsDeadSetStaysReachable(t *te
 		if status != 409 || !hasAll(fmt.Sprint(answer["detail"]), "nobody would take", "RETRY_ENABLED") {
 			t.Errorf("replay: %d %v", status, answer)
 		}
+		if !log.said("audit: dead set", `"action":"replay"`) || log.said("audit: dead set", `"action":"replay"`, `"left":`) {
+			t.Errorf("the audit of what was refused before anybody looked knows how many are left: %s", log)
+		}
 		if status, answer := r.do("DELETE", "/v1/dead_set", `{"count":1,"stream":"orders"}`); status != 200 || answer["left"] != 2.0 {
 			t.Errorf("delete: %d %v", status, answer)
 		}

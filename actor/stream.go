@@ -216,7 +216,7 @@ func (s *stream) declare(stop context.Context) bool {
 		if stop.Err() != nil {
 			return false
 		}
-		s.waitsFor(err.Error())
+		s.waitsFor("its queues: " + err.Error())
 		if err.Error() != said {
 			said = err.Error()
 			s.log.Error("the stream waits until its queues can be declared", "error", err)

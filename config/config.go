@@ -109,7 +109,7 @@ type DeadSet struct {
 type Log struct {
 	Level  string `key:"level" default:"info" doc:"debug, info, warn or error."`
 	Format string `key:"format" default:"text" doc:"text or json."`
-	Errors string `key:"errors" default:"text" doc:"What the log shows of a handler's error: text, or type, where texts can hold what is in a message."`
+	Errors string `key:"errors" default:"text" doc:"What the log shows of a handler's error: text, or type, where texts can hold what is in a message; with type the reason of a skip is left out, too."`
 }
 
 // Shutdown is the budget of a stop.
