@@ -20,7 +20,7 @@ type Message struct {
 	// It reads topic:partition:offset; above 200 bytes the topic is replaced by its hash.
 	ID     string
 	Stream string
-	// Channel is empty for the stream's own handler.
+	// Channel is always empty: streams have no channels yet. What older programs parked with one keeps it.
 	Channel string
 	// Key and Value keep nil and empty apart.
 	Key, Value []byte
