@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,14 +11,23 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// joins counts how often a client asked to join its group.
-type joins struct{ n atomic.Int64 }
+// joins counts the joins that a client has asked for, and those that were answered.
+type joins struct{ asked, answered atomic.Int64 }
 
-func (j *joins) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, _ error) {
-	if key == int16(kmsg.JoinGroup) {
-		j.n.Add(1)
+func (j *joins) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+	if key == int16(kmsg.JoinGroup) && err == nil {
+		j.asked.Add(1)
 	}
 }
+
+func (j *joins) OnBrokerRead(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, _ error) {
+	if key == int16(kmsg.JoinGroup) {
+		j.answered.Add(1)
+	}
+}
+
+// wait says that a join waits for its answer.
+func (j *joins) wait() bool { return j.asked.Load() > j.answered.Load() }
 
 // member joins the world's group, by itself, and is silent from the call of dies on.
 func (w *world) member() (dies func()) {
@@ -43,7 +53,8 @@ func (w *world) groupState() (state string, clients map[string]int) {
 	}
 	clients = map[string]int{}
 	for _, m := range groups[w.group].Members {
-		clients[m.ClientID]++
+		name, _, _ := strings.Cut(m.ClientID, "-") // the member's number follows
+		clients[name]++
 	}
 	return groups[w.group].State, clients
 }
@@ -64,10 +75,12 @@ func whileJoining(t *testing.T, w *world, j *journal) *running {
 		state, clients := w.groupState()
 		return r.Status().Partitions == 1 && state == "Stable" && len(clients) == 2
 	})
-	before := asked.n.Load()
 	dies()
 	w.member()
-	eventually(t, "the reader joins again", func() bool { return asked.n.Load() > before })
+	eventually(t, "the reader joins again, and waits", func() bool {
+		state, _ := w.groupState()
+		return state == waitingForMembers && asked.wait()
+	})
 	return r
 }
 
