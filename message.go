@@ -17,7 +17,9 @@ import (
 // place does, takes a [Message.Clone], or sets HANDLER_COPY.
 type Message struct {
 	// ID is the same through all retries and replays: use it as idempotency key.
-	// It reads topic:partition:offset; above 200 bytes the topic is replaced by its hash.
+	// It reads topic:partition:offset; above 200 bytes the topic is replaced by its hash. Two streams that
+	// read one topic see the same IDs, and so do topics of one name in two clusters: where both write to one
+	// table, the key is Stream and ID, or has the cluster's name too.
 	ID     string
 	Stream string
 	// Channel is always empty: streams have no channels yet. What older programs parked with one keeps it.

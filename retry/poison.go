@@ -102,8 +102,10 @@ const (
 // treat decides what is done with a delivery by the process of that name.
 func (s suspicion) treat(d queue.Delivery, process string, limit int) (treatment, suspicion) {
 	switch {
-	case limit == 0:
+	case limit == 0 && (!d.Redelivered || d.Returns <= suspectAfter):
 		return asAny, s
+	case limit == 0: // only its count begins anew: a queue that others made may drop it after twenty
+		return mark, s
 	case !s.suspect && d.Redelivered && d.Returns > suspectAfter:
 		return mark, s
 	case !s.suspect:
@@ -127,8 +129,9 @@ func (r *Retrier) admit(stop, work context.Context, of *queue.Delivery, e *envel
 	}
 	switch how {
 	case mark:
-		r.cfg.Logger.Warn("a message came back from the broker many times: it is suspected of killing the process, and runs while no other suspect does",
-			"queue", d.Queue, "id", d.ID, "returns", d.Returns)
+		if r.cfg.CrashLimit > 0 {
+			r.tellOfSuspect(d)
+		}
 		r.swap(stop, work, d, r.topology.Instant, suspicion{}, nil)
 	case announce:
 		r.prepare(stop, work, d, e, s)
@@ -137,6 +140,11 @@ func (r *Retrier) admit(stop, work context.Context, of *queue.Delivery, e *envel
 	case asAny: // above
 	}
 	return nil, false
+}
+
+func (r *Retrier) tellOfSuspect(d queue.Delivery) {
+	r.cfg.Logger.Warn("a message came back from the broker many times: it is suspected of killing the process, and runs while no other suspect does",
+		"queue", d.Queue, "id", d.ID, "returns", d.Returns)
 }
 
 // swap publishes the message with other suspicions in place of the delivery. Then it calls then, if that is not nil, with what came of it.

@@ -222,3 +222,29 @@ func TestDeathsOfProcessesThatLiveAreHeldAgainstNoMessage(t *testing.T) {
 		}
 	})
 }
+
+func TestWithoutACrashLimitTheBrokersCountOfReturnsBeginsAnewToo(t *testing.T) {
+	inWorld(t, retry.Linear(time.Second, 0, 3), func(w *world) {
+		w.returned("x")
+		w.cfg.CrashLimit = 0
+		w.renew()
+		called := make(chan struct{}, 1)
+		r := w.start(func(ctx context.Context, _ *stepwell.Message, _ retry.Ticket) retry.Outcome {
+			called <- struct{}{}
+			<-ctx.Done()
+			return retry.Abandoned
+		})
+		<-called
+		r.stop()
+		r.abort()
+		r.end()
+		ctx, end := context.WithCancel(w.t.Context())
+		_ = w.broker.Consume(ctx, ctx, queue.Consumption{Queue: w.retrier.Topology().Instant, Handle: func(_ context.Context, d queue.Delivery) bool {
+			if d.Returns > 2 {
+				t.Errorf("the broker counts %d returns", d.Returns)
+			}
+			end()
+			return false
+		}})
+	})
+}
