@@ -85,8 +85,15 @@ func (r *Reader) assign(tp topicPartition, predecessor *partition) *partition {
 // waits for us at most the rebalance time-out.
 //
 // None of them is read from here on: what came while calls end would fill the window, and nobody would run it.
+//
+// A group that takes partitions away has joined, and nobody has them yet. But had it put us out before, somebody may have had them since, and be
+// further than we are.
 func (r *Reader) onRevoked(_ context.Context, client *kgo.Client, revoked map[string][]int32) {
-	r.commits.joined(client) // a group that takes partitions away has joined, and nobody has them yet
+	if !r.commits.joined(client) {
+		r.status.moved(slog.LevelWarn, "partitions lost", revoked)
+		r.drop(r.pick(revoked), ErrLost)
+		return
+	}
 	var parts []*partition
 	r.gate.change(func() {
 		r.cease(inOrder(revoked))

@@ -162,7 +162,12 @@ func put(offsets map[string]map[int32]kgo.EpochOffset, tp topicPartition, at pos
 // sendByClient commits. metadata is asked just before the request leaves, which may be a whole rebalance later than now; what is not ours
 // by then is left out. told is called for each partition that the broker has committed, or refused to.
 func (c *committer) sendByClient(ctx context.Context, offsets map[string]map[int32]kgo.EpochOffset, metadata func(topicPartition) (string, bool), told func(topicPartition, error)) error {
-	before := func(req *kmsg.OffsetCommitRequest) error { return prepare(req, metadata) }
+	before := func(req *kmsg.OffsetCommitRequest) error {
+		if in := c.in.Load(); in != nil && in.id != req.MemberID {
+			return errNothing // what is ours was given to another member
+		}
+		return prepare(req, metadata)
+	}
 	var failed error
 	c.r.client.CommitOffsetsSync(kgo.PreCommitFnContext(ctx, before), offsets,
 		func(_ *kgo.Client, req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {

@@ -19,7 +19,7 @@ type crash struct {
 	turn    solo.Turn
 	aside   []task             // suspects that wait for their turn, in the order of their offsets; their keys are busy
 	runs    int64              // the offset of the suspect that was handed out to run; -1: none
-	limit   *time.Timer        // ends the time of the suspect that runs
+	limit   *time.Timer        // ends the time for which the token may be held
 	trial   bool               // the accused is on trial
 	tried   bool               // it was, and is to run once more
 	guilty  atomic.Int64       // the offset of the record that is condemned; -1: none
@@ -34,7 +34,12 @@ func (c *crash) begin(p *partition) {
 	c.guard = takeOver(noMark(), 0, p.r.rules())
 	c.runs, c.resting = -1, map[int64]struct{}{}
 	c.guilty.Store(-1)
-	c.turn.Ready = func() { p.r.crew.offer(p) }
+	c.limit = time.AfterFunc(p.r.cfg.AloneFor, p.goesOn)
+	c.limit.Stop()
+	c.turn.Ready = func() {
+		c.limit.Reset(p.r.cfg.AloneFor)
+		p.r.crew.offer(p)
+	}
 }
 
 // newLife is a number for this process that is not 0 and that others are not likely to have.
@@ -111,7 +116,7 @@ func (p *partition) nextSuspect() (task, bool) {
 		return task{}, false
 	default:
 		c.runs = t.offset
-		c.limit = time.AfterFunc(p.r.cfg.AloneFor, func() { p.goesOn(t.offset) })
+		c.limit.Reset(p.r.cfg.AloneFor)
 	}
 	c.aside = append(c.aside[:i:i], c.aside[i+1:]...)
 	return t, true
@@ -124,6 +129,7 @@ func (p *partition) announce(offset int64) {
 	g := &p.crash.guard
 	if g.now.lone != offset {
 		g.announce(offset)
+		p.crash.limit.Reset(p.r.cfg.AloneFor)
 		p.tellOfSuspects(offset)
 	}
 	p.r.commits.hurry()
@@ -147,7 +153,7 @@ func (p *partition) try(offset int64) {
 	condemned := false
 	for err := errNotYet; err != nil; {
 		if !p.lasts(p.r.cfg.Probation) {
-			return
+			break // nothing more is handed out
 		}
 		if condemned, err = p.judge(offset); err != nil {
 			p.logger(offset).Warn("a suspected record waits until it can be seen which members live", "error", err)
@@ -155,6 +161,7 @@ func (p *partition) try(offset int64) {
 	}
 	p.mu.Lock()
 	p.crash.trial, p.crash.tried = false, true
+	p.crash.limit.Reset(p.r.cfg.AloneFor)
 	if condemned {
 		p.crash.guilty.Store(offset)
 		p.giveTokenBack()
@@ -226,7 +233,7 @@ func (p *partition) cameToItsEnd(offset int64) {
 		return
 	}
 	c.runs = -1
-	c.limit.Stop()
+	c.limit.Reset(p.r.cfg.AloneFor)
 	c.guard.returned(offset)
 	p.r.commits.hurry()
 }
@@ -266,18 +273,28 @@ func (p *partition) openCall() int64 {
 	return c.handed
 }
 
-// goesOn is for a suspect that has had its time and still runs: others have their turn, and deaths
-// are not held against it any more.
-func (p *partition) goesOn(offset int64) {
+// goesOn is for a partition that has held the token for its time. A suspect that still runs goes on: others have their turn, and deaths are not
+// held against it any more. One that did not begin, since all workers are busy, waits for another turn. Where the broker does not come to know that,
+// others do not wait for it twice.
+func (p *partition) goesOn() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.crash.runs != offset {
+	c := &p.crash
+	if !p.holdsToken() || c.trial {
 		return
 	}
-	p.crash.runs = -1
-	p.crash.guard.rest()
+	if c.runs >= 0 {
+		p.logger(c.runs).Warn("a suspected record runs for longer than others are to wait for it: the next suspect has its turn", "after", p.r.cfg.AloneFor)
+	} else if c.guard.now.lone < 0 {
+		p.r.cfg.Token.Release(&c.turn)
+		p.r.crew.offer(p)
+		return
+	}
+	c.runs = -1
+	c.guard.rest()
+	c.limit.Reset(p.r.cfg.AloneFor)
+	p.giveTokenBack()
 	p.r.commits.hurry()
-	p.logger(offset).Warn("a suspected record runs for longer than others are to wait for it: the next suspect has its turn", "after", p.r.cfg.AloneFor)
 }
 
 // giveTokenBack lets suspects of others have their turn, unless one of ours runs or is tried, or the
@@ -289,15 +306,17 @@ func (p *partition) giveTokenBack() {
 	}
 }
 
-// standBack is for a pause: what was announced and does not run gives way.
+// standBack is for when nothing is handed out, in a pause for instance: what was announced and does not run gives way.
 func (p *partition) standBack() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c := &p.crash; c.guard.limit > 0 && c.runs < 0 {
+	c := &p.crash
+	if c.guard.limit == 0 || c.runs >= 0 {
+		return
+	}
+	if c.guard.now.lone >= 0 {
 		c.guard.rest()
-		p.giveTokenBack()
 		p.r.commits.hurry()
 	}
+	p.giveTokenBack()
 }
 
 // suspects counts them, and names the one whose turn it is.
@@ -321,9 +340,7 @@ func (p *partition) suspects() (n int, name string) {
 // end takes the partition out of everybody's way, as it is given up.
 func (c *crash) end(p *partition) {
 	c.aside = nil
-	if c.limit != nil {
-		c.limit.Stop()
-	}
+	c.limit.Stop()
 	p.r.cfg.Token.Release(&c.turn)
 }
 
@@ -359,13 +376,18 @@ func (p *partition) mark(limit int) (*lifeMark, bool) {
 	}
 	ahead := firstLead + 2*max(0, c.handed-c.before)
 	m := c.guard.mark(p.oldest(), p.openCall(), c.handed, ahead, p.busy(), c.last)
+	if o := c.guilty.Load(); o >= 0 && !p.window.Settled(o) {
+		m.row = max(0, m.row-1) // the next owner counts it, should it come to that
+	}
 	return &m, c.guard.urges(m)
 }
 
 // unguard ends the counting of deaths for this assignment: suspects run like others.
 func (p *partition) unguard() {
-	p.crash.guard = guard{}
-	p.r.cfg.Token.Release(&p.crash.turn)
+	c := &p.crash
+	c.guard, c.runs = guard{}, -1
+	c.limit.Stop()
+	p.r.cfg.Token.Release(&c.turn)
 	p.r.crew.offer(p)
 }
 

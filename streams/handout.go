@@ -89,10 +89,14 @@ func (p *partition) handOut(w *worker) (t task, n int, more bool) {
 			return task{}, n, false
 		}
 	}
+	if p.stopped.Load() || p.r.pause.on.Load() {
+		p.standBack()
+	}
 	p.checkDone()
 	return task{}, 0, false
 }
 
+// hasMore says that there is more to hand out. What waits for its turn as a suspect is no more than others once deaths do not count.
 func (p *partition) hasMore() bool {
 	return p.schedule.Fresh() > 0 || len(p.queue) > 0 || p.crash.guard.limit == 0 && len(p.crash.aside) > 0
 }

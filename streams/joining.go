@@ -24,12 +24,18 @@ type membership struct {
 	generation int32
 }
 
-// joined notes the generation in which the partitions that are ours were given to us, or left to us.
-func (c *committer) joined(client *kgo.Client) {
-	if c.r.cfg.GroupProtocol == "classic" {
-		id, generation := client.GroupMetadata()
-		c.in.Store(&membership{id, generation})
+// joined notes the generation in which the partitions that are ours were given to us, or left to us. It reports false where we are another member
+// than before: the group had put us out, and the client has joined again without a word.
+func (c *committer) joined(client *kgo.Client) (same bool) {
+	if c.r.cfg.GroupProtocol != "classic" {
+		return true
 	}
+	id, generation := client.GroupMetadata()
+	if id == "" {
+		return true // no member any more
+	}
+	was := c.in.Swap(&membership{id, generation})
+	return was == nil || was.id == id
 }
 
 // send commits by the client, or past it while it holds commits back. metadata and told are those of sendByClient.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/stepwell/stepwell"
 )
 
 // joins counts the joins that a client has asked for, and those that were answered.
@@ -130,4 +132,50 @@ func TestAStopDoesNotWaitForTheGroupToWaitForADeadMember(t *testing.T) {
 			t.Error("the reader is still a member, and the group waits for it")
 		}
 	})
+}
+
+func TestAMemberThatWasExpelledWhileItJoinedDoesNotRewindTheNextOwner(t *testing.T) {
+	w := fakeWorld(t, 2)
+	w.produce(0, 5)
+	w.produce(1, 5)
+	a, b := newJournal(), newJournal()
+	cfg := w.config()
+	cfg.HeartbeatInterval, cfg.CrashLimit = 200*time.Millisecond, 3
+	ra := w.run(cfg, func(ctx context.Context, m *stepwell.Message, tk Ticket) Outcome {
+		if m.Origin.Offset >= 5 {
+			return Pending
+		}
+		return a.settleAll(ctx, m, tk)
+	})
+	defer func() { ra.kill(nil) }()
+	eventually(t, "the first has all", func() bool { at := w.committed(); return at[0] == 5 && at[1] == 5 })
+	id, _ := ra.client.GroupMetadata()
+	var expelled, again atomic.Bool
+	release := make(chan struct{})
+	w.fake.ControlKey(int16(kmsg.JoinGroup), func(k kmsg.Request) (kmsg.Response, error, bool) {
+		w.fake.KeepControl()
+		switch member := k.(*kmsg.JoinGroupRequest).MemberID; {
+		case member == id && !expelled.Swap(true):
+			w.fake.SleepControl(func() { w.expel(ra) })
+		case member == "" && expelled.Load() && !again.Swap(true):
+			w.fake.SleepControl(func() { <-release })
+		}
+		return nil, nil, false
+	})
+	w.run(cfg, b.settleAll)
+	eventually(t, "the first is out", again.Load)
+	w.produce(0, 15)
+	w.produce(1, 15)
+	eventually(t, "the other one has all", func() bool { at := w.committed(); return at[0] == 20 && at[1] == 20 })
+	close(release)
+	eventually(t, "the first is back", func() bool {
+		now, gen := ra.client.GroupMetadata()
+		return now != id && gen > 0 && ra.Status().Partitions == 1
+	})
+	for range 40 {
+		if at := w.committed(); at[0] != 20 || at[1] != 20 {
+			t.Fatalf("committed: %v", at)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }

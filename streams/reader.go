@@ -251,7 +251,9 @@ func (c Config) wholeName() string { return "^(?:" + c.Pattern + ")$" }
 func (r *Reader) Pause() {
 	r.pause.set(true)
 	for _, p := range r.all() {
+		p.mu.Lock()
 		p.standBack()
+		p.mu.Unlock()
 	}
 }
 

@@ -1,0 +1,145 @@
+package streams
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/solo"
+)
+
+func TestAPausedStreamDoesNotKeepTheTurnOfSuspectsFromOthers(t *testing.T) {
+	for name, accused := range map[string]bool{"waits for its turn": false, "is tried": true} {
+		t.Run(name, func(t *testing.T) {
+			w := fakeWorld(t, 1)
+			other := newWorld(t, 1, w.seeds)
+			w.produce(0, 1)
+			other.produce(0, 3)
+			w.suspected(1, func(m *lifeMark) {
+				if accused {
+					m.deaths, m.accused, m.died, m.life = 3, 0, []uint32{7}, 0
+				}
+			})
+			other.suspected(3, func(*lifeMark) {})
+			var token solo.Token
+			holder := &solo.Turn{Ready: func() {}}
+			if !accused {
+				token.Request(holder)
+			}
+			cfg := w.guarded(&token)
+			cfg.Probation = time.Second
+			r := w.run(cfg, newJournal().settleAll)
+			eventually(t, "it has a suspect", func() bool {
+				for _, p := range r.all() {
+					p.mu.Lock()
+					n, trial := len(p.crash.aside), p.crash.trial
+					p.mu.Unlock()
+					return n == 1 && trial == accused
+				}
+				return false
+			})
+			r.Pause()
+			token.Release(holder)
+			others := newJournal()
+			other.run(other.guarded(&token), others.settleAll)
+			within(t, 8*time.Second, "suspects of others had their turn", func() bool { return others.count() == 3 })
+		})
+	}
+}
+
+func TestACutLogLeavesNoSuspectBehind(t *testing.T) {
+	got := make(chan int64, 100)
+	r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+		got <- m.Origin.Offset
+		return Settled
+	})
+	var token solo.Token
+	holder := &solo.Turn{Ready: func() {}}
+	token.Request(holder)
+	r.cfg.CrashLimit, r.cfg.Order, r.cfg.Token, r.cfg.Process = 3, OrderNone, &token, 5
+	r.workers.Go(r.crew.watch)
+	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
+	p := r.lookup(tp)
+	p.begin(position{0, 0}, false)
+	p.mu.Lock()
+	m := noMark()
+	m.life, m.handed, m.deaths, m.suspect = 99, 10, 2, 10
+	p.crash.guard = takeOver(m, 0, r.rules())
+	p.crash.guard.stored(p.crash.guard.mark(0, 0, 0, 0, 0, false))
+	p.mu.Unlock()
+	r.receive(tp, records(0, 10), [16]byte{1})
+	old := r.lookup(tp)
+	within(t, 2*time.Second, "suspects wait", func() bool { old.mu.Lock(); defer old.mu.Unlock(); return len(old.crash.aside) == 10 })
+	r.receive(tp, records(5, 8), [16]byte{1}) // the log was cut
+	fresh := r.lookup(tp)
+	fresh.mustBe(t, old.done, "what the cut replaced never comes to its end")
+	token.Release(holder)
+	if !token.Try(&solo.Turn{}) {
+		t.Error("what the cut replaced keeps the turn")
+	}
+}
+
+func TestAStreamWhoseWorkersAreAllBusyDoesNotKeepTheTurnOfSuspectsForGood(t *testing.T) {
+	w := fakeWorld(t, 2)
+	other := newWorld(t, 1, w.seeds)
+	w.produce(0, 1)
+	other.produce(0, 3)
+	w.suspected(1, func(*lifeMark) {})
+	other.suspected(3, func(*lifeMark) {})
+	var token solo.Token
+	holder := &solo.Turn{Ready: func() {}}
+	token.Request(holder)
+	cfg := w.guarded(&token)
+	cfg.AloneFor = 2 * time.Second
+	cfg.Concurrency = 1
+	mine := newJournal()
+	r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+		mine.note(m)
+		<-t.Context().Done()
+		return Abandoned
+	})
+	eventually(t, "it has a suspect", func() bool {
+		for _, p := range r.all() {
+			p.mu.Lock()
+			n := len(p.crash.aside)
+			p.mu.Unlock()
+			if n == 1 {
+				return true
+			}
+		}
+		return false
+	})
+	w.produce(1, 1)
+	eventually(t, "it hangs", func() bool { return mine.count() == 1 })
+	token.Release(holder)
+	others := newJournal()
+	other.run(other.guarded(&token), others.settleAll)
+	within(t, 10*time.Second, "suspects of others had their turn", func() bool { return others.count() == 3 })
+	r.kill(nil)
+}
+
+func TestARecordThatIsCondemnedAgainWhileTheDeadSetIsAwayIsStillOneInARow(t *testing.T) {
+	w := fakeWorld(t, 1)
+	w.produce(0, 1)
+	w.suspected(1, func(m *lifeMark) { m.deaths, m.accused, m.died, m.life = 3, 0, []uint32{4, 5, 6, 7}, 0 })
+	for range rowLimit + 1 {
+		condemned := make(chan struct{}, 1)
+		cfg := w.guarded(&solo.Token{})
+		cfg.Condemn = func(context.Context, *stepwell.Message, Ticket) Outcome {
+			condemned <- struct{}{}
+			return Pending // the dead set cannot be reached
+		}
+		called := newJournal()
+		r := w.run(cfg, called.settleAll)
+		eventually(t, "it is condemned or called", func() bool { return len(condemned) == 1 || called.count() == 1 })
+		if called.count() > 0 {
+			t.Fatal("what kills the process was called again")
+		}
+		time.Sleep(2 * commitInterval)
+		r.kill(nil)
+		_ = r.end()
+	}
+}
