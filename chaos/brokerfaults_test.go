@@ -1,7 +1,10 @@
 package chaos
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -142,6 +145,24 @@ func (r *run) trap(way proxy.Way, m proxy.Method, after bool) {
 	r.sometime(time.Second)
 }
 
+// longOutage lets one actor go on without RabbitMQ: what fails waits, and must not hold all that was fetched with it.
+func longOutage(r *run) {
+	for len(r.actors) > 1 {
+		r.actors[0].leave()
+	}
+	text := r.noise(10 << 10)
+	r.rabbit.Kill()
+	before, _ := r.watch.done()
+	for range 120 {
+		r.load.large(400, text)
+		r.pause(time.Second)
+	}
+	if done, _ := r.watch.done(); done-before < 120*400 {
+		r.complain("%d records were done while RabbitMQ was away, of %d and more that succeed", done-before, 120*400*99/100)
+	}
+	r.rabbit.Start()
+}
+
 func killKafka(r *run) {
 	r.kafka.Kill(1)
 	r.sometime(3 * time.Second)
@@ -179,6 +200,44 @@ func cutLog(r *run) {
 		r.spawn()
 	}
 	r.until("they read on", time.Minute, func() bool { return r.watch.beyond(cut[r.topic]) })
+}
+
+// unreadable has Kafka hand out a batch of one partition that cannot be decoded, for longer than it takes until a topic is looked for anew. What
+// runs meanwhile is not cut off.
+func unreadable(r *run) {
+	mend := func() {}
+	r.frozen(func() {
+		r.pause(time.Second) // no answer to a fetch is under way any more, and there are new records
+		mend = r.damage(0)
+	})
+	r.until("an actor says that it cannot read it", time.Minute, func() bool {
+		return slices.ContainsFunc(r.actors, func(p *process) bool { return p.said("does not match calculated crc") })
+	})
+	before, stood := r.watch.cancelled(), r.watch.commitsNow()[0]
+	r.pause(70 * time.Second)
+	if n := r.watch.cancelled() - before; n > 0 {
+		r.complain("%d calls were cut off since another partition could not be read", n)
+	}
+	mend()
+	r.until("it is read on", time.Minute, func() bool { return r.watch.commitsNow()[0] > stood+rate })
+}
+
+// damage changes the last byte that the partition has so far. mend makes it what it was.
+func (r *run) damage(partition int32) (mend func()) {
+	r.t.Helper()
+	file, err := os.OpenFile(r.kafka.Segment(1, r.topic, partition), os.O_RDWR, 0)
+	r.check(err)
+	end, err := file.Seek(-1, io.SeekEnd)
+	r.check(err)
+	was := make([]byte, 1)
+	_, err = file.ReadAt(was, end)
+	r.check(err)
+	_, err = file.WriteAt([]byte{^was[0]}, end)
+	r.check(err)
+	return func() {
+		_, err := file.WriteAt(was, end)
+		r.check(errors.Join(err, file.Close()))
+	}
 }
 
 // unacked is how many messages of the queue are with consumers: as the queue itself knows it, since what list_queues says is up to five

@@ -54,6 +54,14 @@ func (l *load) burst(n int) {
 	}
 }
 
+// large produces n records of that text at once, which come in few batches.
+func (l *load) large(n int, text string) {
+	first := l.number(n)
+	for i := range n {
+		l.produce(first+i, special{text: text})
+	}
+}
+
 // special is what follows the number in a record's value, and the reason with which such a record must end in the dead set, if it must.
 type special struct{ text, reason string }
 

@@ -22,11 +22,38 @@ func poisons() []scenario {
 			})
 		}
 	}
-	return all
+	return append(all, scenario{
+		name: "a record kills each process that takes it beside one that hangs",
+		env:  settings{"HANDLER_TIMEOUT": "2s"}, fault: killBesideAHang,
+	})
 }
 
-// poison starts each process that dies again, until none does for long enough that a group would have noticed.
+// poison has two records kill the processes that take them.
 func (r *run) poison(attempt, processes int) {
+	r.exactly(processes)
+	for range 2 {
+		r.load.once(special{fmt.Sprintf("this kills %d", attempt), stepwell.ReasonCrashLoop})
+	}
+	r.survive()
+}
+
+// killBesideAHang has the one process be killed by a record, and be in a call that hangs past its time-out. All others are handled meanwhile.
+func killBesideAHang(r *run) {
+	r.exactly(1)
+	before := r.watch.length()
+	r.load.once(special{text: "this hangs 1"})
+	r.load.once(special{"this kills 1", stepwell.ReasonCrashLoop})
+	r.survive()
+	const most = 10 * time.Second // the hang takes 25
+	still := r.watch.stillest(before)
+	r.t.Logf("a process stood still for %s at most", still)
+	if still > most {
+		r.complain("a process that had something to do stood still for %s", still)
+	}
+}
+
+// exactly leaves or makes so many actors.
+func (r *run) exactly(processes int) {
 	for len(r.actors) > processes {
 		r.actors[0].leave()
 	}
@@ -34,11 +61,13 @@ func (r *run) poison(attempt, processes int) {
 		r.spawn()
 	}
 	r.until("work goes on", time.Minute, r.actors[0].ready)
-	for range 2 {
-		r.load.once(special{fmt.Sprintf("this kills %d", attempt), stepwell.ReasonCrashLoop})
-	}
+}
+
+// survive starts each process that dies again, until none does for long enough: from one death of a suspect to the next it takes a session and
+// the probation, and both may take their time.
+func (r *run) survive() {
 	deaths, most := 0, 100
-	for since := time.Now(); time.Since(since) < 20*time.Second && deaths < most; {
+	for since := time.Now(); time.Since(since) < 40*time.Second && deaths < most; {
 		for _, p := range slices.Clone(r.actors) {
 			if p.died(time.Millisecond) {
 				since = time.Now()

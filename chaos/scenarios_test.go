@@ -12,6 +12,9 @@ func scenarios() []scenario {
 	return slices.Concat(processes(), poisons(), clocks(), rabbits(), kafkas(), networks(), operators(), marks())
 }
 
+// seldomSlow has two records slow every ten seconds, so that calls are hit in their middle and there is time for all of them in the end.
+var seldomSlow = settings{"CHAOS_SLOW": "10s", "CHAOS_SLOW_EVERY": "4000"}
+
 func processes() []scenario {
 	return []scenario{
 		{name: "no fault at all", fault: func(r *run) { r.pause(time.Second) }},
@@ -23,6 +26,9 @@ func processes() []scenario {
 		{name: "members join and leave every three seconds", fault: rebalanceStorm},
 		{name: "actors with another RETRY_DELAY work beside the old ones and replace them", fault: newDelay},
 		{name: "an actor is suspended for longer than its session", fault: suspendAnActor},
+		{name: "members are expelled again and again while their handlers are slow", env: seldomSlow, fault: expelMembers},
+		{name: "actors are evicted in a row while their handlers are slow", env: seldomSlow, fault: evict},
+		{name: "actors have little time to stop while a member is dead", fault: stopBesideTheDead},
 	}
 }
 
@@ -53,6 +59,10 @@ func rabbits() []scenario {
 			env:  settings{"CHAOS_SLOW": "2s", "CHAOS_SLOW_EVERY": "40"}, fault: cutSlowlyAndKill,
 		},
 		{name: "slow handlers outlive the broker's consumer time-out", env: settings{"CHAOS_SLOW": "6s", "RETRY_PREFETCH": "100"}, fault: shortConsumerTimeout},
+		{
+			name: "RabbitMQ is away for two minutes, and one of a hundred large records fails", mib: 64 + 2*16,
+			env: settings{"CHAOS_FAIL_EVERY": "100", "WINDOW_BYTES": "16MiB"}, fault: longOutage,
+		},
 		{name: "slow handlers outlive their connection", env: settings{"CHAOS_SLOW": "3s"}, fault: cutSlowly},
 	}
 }
@@ -62,6 +72,7 @@ func kafkas() []scenario {
 		{name: "Kafka is killed", fault: killKafka},
 		{name: "Kafka and an actor are killed at once", fault: killKafkaAndAnActor},
 		{name: "Kafka deletes records that nobody has read", fault: cutLog},
+		{name: "a partition cannot be read while handlers of others are slow", env: seldomSlow, fault: unreadable},
 	}
 }
 

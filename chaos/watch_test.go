@@ -136,6 +136,47 @@ func (w *watch) clock(pid int) time.Duration {
 	return 0
 }
 
+// running is how long the process has been in the longest first try that has not ended.
+func (w *watch) running(pid int) (longest time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	began := map[ledger.Position]time.Time{}
+	for _, e := range w.entries {
+		switch {
+		case e.Process != pid || e.Attempt > 1:
+		case e.Kind == ledger.Began:
+			began[e.Position] = e.Time
+		default:
+			delete(began, e.Position)
+		}
+	}
+	for _, at := range began {
+		longest = max(longest, time.Since(at))
+	}
+	return longest
+}
+
+// stillest is the longest time that passed between two entries of one process, of those after the first so many.
+func (w *watch) stillest(from int) (longest time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := map[int]time.Time{}
+	for _, e := range w.entries[from:] {
+		if at, ok := last[e.Process]; ok {
+			longest = max(longest, e.Time.Sub(at))
+		}
+		last[e.Process] = e.Time
+	}
+	return longest
+}
+
+// cancelled is how many calls ended with their context.
+func (w *watch) cancelled() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.book.Cancelled
+}
+
 // done is how many records are done, and rest dead.
 func (w *watch) done() (done, dead int) {
 	w.mu.Lock()

@@ -28,10 +28,17 @@ const (
 	proxyVariable  = "CHAOS_KAFKA_PROXY" // an address that every connection to Kafka goes to
 	slowVariable   = "CHAOS_SLOW"        // how long some of the records take, each time
 	everyVariable  = "CHAOS_SLOW_EVERY"  // two of how many are slow; a multiple of 40, default 400
+	failVariable   = "CHAOS_FAIL_EVERY"  // one of so many fails twice, and no other fails; default: as work says
 )
 
-// killer ends the value of a record that ends the process in that attempt.
-const killer = " kills %d"
+// What ends the value of a record that ends the process in that attempt, or hangs in it.
+const (
+	killer = " kills %d"
+	hanger = " hangs %d"
+)
+
+// hang is how long what hangs does so, whatever its context says.
+const hang = 25 * time.Second
 
 func main() {
 	clock()
@@ -40,12 +47,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	s := slowness{every: 400}
-	s.pause, _ = time.ParseDuration(os.Getenv(slowVariable)) // none is zero
-	if n, err := strconv.Atoi(os.Getenv(everyVariable)); err == nil {
-		s.every = n
-	}
-	app := actor.App{Streams: actor.Streams{"orders": {Handler: handler(w, s)}}}
+	h := habits{slowEvery: number(everyVariable, 400), failEvery: number(failVariable, 0)}
+	h.pause, _ = time.ParseDuration(os.Getenv(slowVariable)) // none is zero
+	app := actor.App{Streams: actor.Streams{"orders": {Handler: handler(w, h)}}}
 	if through := os.Getenv(proxyVariable); through != "" {
 		app.Brokers = newBrokers(through)
 	}
@@ -57,14 +61,22 @@ var (
 	errBad   = errors.New("bad")
 )
 
-// slowness says which records take long.
-type slowness struct {
-	pause time.Duration
-	every int
+// number is a variable's, or the default where it has none.
+func number(variable string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// habits say which records take long, and which fail.
+type habits struct {
+	pause                time.Duration
+	slowEvery, failEvery int
 }
 
 // handler writes down that a call begins, works, and writes down how it ends.
-func handler(w *ledger.Writer, s slowness) stepwell.Handler {
+func handler(w *ledger.Writer, h habits) stepwell.Handler {
 	return func(ctx context.Context, m *stepwell.Message) error {
 		e, err := entry(m)
 		if err != nil {
@@ -73,17 +85,25 @@ func handler(w *ledger.Writer, s slowness) stepwell.Handler {
 		if err := w.Write(e); err != nil {
 			panic(err)
 		}
-		if bytes.HasSuffix(m.Value, fmt.Appendf(nil, killer, m.Attempt)) {
+		switch {
+		case is(killer, m):
 			time.Sleep(30 * time.Millisecond) // others are under way
 			os.Exit(1)
+		case is(hanger, m):
+			time.Sleep(hang)
 		}
-		verdict := work(ctx, e, s)
+		verdict := work(ctx, e, h)
 		e.Kind = kind(verdict)
 		if err := w.Write(e); err != nil {
 			panic(err)
 		}
 		return verdict
 	}
+}
+
+// is says whether this attempt of the message is of that kind.
+func is(kind string, m *stepwell.Message) bool {
+	return bytes.HasSuffix(m.Value, fmt.Appendf(nil, kind, m.Attempt))
 }
 
 // entry is the beginning of a call. Key and value are numbers, the value with some weight behind it.
@@ -99,15 +119,21 @@ func entry(m *stepwell.Message) (ledger.Entry, error) {
 
 // work is what the record demands: of 40 records ten fail twice, one fails until it is replayed, one is dead until then and one is
 // skipped; one that succeeds and one that fails twice are slow.
-func work(ctx context.Context, e ledger.Entry, s slowness) error {
+func work(ctx context.Context, e ledger.Entry, h habits) error {
 	pause := time.Millisecond
-	if n := e.Sequence % s.every; n == 33 || n == 35 {
-		pause = max(pause, s.pause)
+	if n := e.Sequence % h.slowEvery; n == 33 || n == 35 {
+		pause = max(pause, h.pause)
 	}
 	select {
 	case <-time.After(pause):
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if h.failEvery > 0 {
+		if e.Sequence%h.failEvery == 3 && e.Attempt <= 2 {
+			return errFlaky
+		}
+		return nil
 	}
 	switch n := e.Sequence % 40; {
 	case n%4 == 3 && e.Attempt <= 2:

@@ -1,6 +1,8 @@
 package testbroker
 
 import (
+	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/stepwell/stepwell/internal/testbroker/local"
@@ -55,6 +57,11 @@ func StartKafka(t testing.TB, o KafkaOptions) *Cluster {
 
 // Addr has the addresses of one listener on all nodes, joined by commas.
 func (c *Cluster) Addr(l Listener) string { return c.kafka.Addr(l) }
+
+// Segment is the file of node n that has the first records of a partition.
+func (c *Cluster) Segment(n int, topic string, partition int32) string {
+	return filepath.Join(c.kafka.Dir(), fmt.Sprintf("data%d", n), fmt.Sprintf("%s-%d", topic, partition), fmt.Sprintf("%020d.log", 0))
+}
 
 // Kill ends node n, counted from 1, with SIGKILL.
 func (c *Cluster) Kill(n int) { c.t.Helper(); check(c.t, c.kafka.Kill(n)) }
