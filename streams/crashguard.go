@@ -1,7 +1,6 @@
 package streams
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -145,77 +144,6 @@ func (p *partition) tellOfSuspects(offset int64) {
 
 func (p *partition) logger(offset int64) *slog.Logger {
 	return p.r.log.With("stream", p.r.cfg.Stream, "topic", p.topic, "partition", p.partition, "offset", offset)
-}
-
-// try looks, after the probation, whether the deaths that are held against a record were deaths,
-// and whether it is the record that kills. Until then no suspect runs in this process.
-func (p *partition) try(offset int64) {
-	condemned := false
-	for err := errNotYet; err != nil; {
-		if !p.lasts(p.r.cfg.Probation) {
-			break // nothing more is handed out
-		}
-		if condemned, err = p.judge(offset); err != nil {
-			p.logger(offset).Warn("a suspected record waits until it can be seen which members live", "error", err)
-		}
-	}
-	p.mu.Lock()
-	p.crash.trial, p.crash.tried = false, true
-	p.crash.limit.Reset(p.r.cfg.AloneFor)
-	if condemned {
-		p.crash.guilty.Store(offset)
-		p.giveTokenBack()
-	}
-	p.mu.Unlock()
-	p.r.crew.offer(p)
-}
-
-// lasts reports false when the partition is halted before so long.
-func (p *partition) lasts(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-p.halted:
-		return false
-	}
-}
-
-var errNotYet = errors.New("not tried yet")
-
-func (p *partition) judge(offset int64) (condemned bool, err error) {
-	living, err := p.r.Living(p.handling)
-	if err != nil {
-		return false, err
-	}
-	row, log := p.r.condemnedInARow(), p.logger(offset)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	g := &p.crash.guard
-	switch {
-	case !g.review(func(life uint32) bool { return living[life] }):
-		log.Warn("the process died while a suspected record ran: it runs once more, and no other suspect beside it", "deaths", len(g.now.died))
-		return false, nil
-	case row >= rowLimit:
-		log.Error("the process dies whichever record runs: it is not the records, and no more of them are condemned until one comes to its end", "deaths", len(g.now.died))
-		g.acquit(offset)
-		return false, nil
-	}
-	g.now.row++
-	log.Error("a record killed the process each time it ran: it is not called again", "deaths", len(g.now.died))
-	return true, nil
-}
-
-// condemnedInARow is how many records of the stream's partitions here were condemned since a suspect
-// of theirs came to its end.
-func (r *Reader) condemnedInARow() (n int) {
-	for _, p := range r.all() {
-		p.mu.Lock()
-		n += p.crash.guard.now.row
-		p.mu.Unlock()
-	}
-	return n
 }
 
 // handle is what does the work for a single task.

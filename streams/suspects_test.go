@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -248,6 +249,33 @@ func TestDeathsOfMembersThatLiveAreHeldAgainstNoRecord(t *testing.T) {
 	w.run(one, j.settleAll)
 	eventually(t, "it is handled", func() bool { return j.count() == 1 })
 	eventually(t, "that is committed", func() bool { return w.committed()[0] == 1 })
+}
+
+func TestATrialThatCannotSeeWhoLivesLeavesTheTurnToOthers(t *testing.T) {
+	w := fakeWorld(t, 1)
+	other := newWorld(t, 1, w.seeds)
+	w.produce(0, 2)
+	other.produce(0, 3)
+	w.suspected(2, func(m *lifeMark) { m.deaths, m.accused, m.died, m.life = 3, 1, []uint32{4, 5, 6, 7}, 0 })
+	other.suspected(3, func(*lifeMark) {})
+	var asked atomic.Int32
+	for _, key := range []int16{int16(kmsg.DescribeGroups), int16(kmsg.ConsumerGroupDescribe)} {
+		w.fake.ControlKey(key, func(r kmsg.Request) (kmsg.Response, error, bool) {
+			w.fake.KeepControl()
+			asked.Add(1)
+			return nil, errors.New("cut off"), true
+		})
+	}
+	var token solo.Token
+	mine, others := newJournal(), newJournal()
+	r := w.run(w.guarded(&token), mine.settleAll)
+	eventually(t, "it was asked who lives", func() bool { return asked.Load() > 0 })
+	other.run(other.guarded(&token), others.settleAll)
+	eventually(t, "suspects of others have their turn", func() bool { return others.count() == 3 })
+	if slices.Contains(mine.of(0), 1) {
+		t.Error("the accused ran, and nobody knows who lives")
+	}
+	r.kill(nil)
 }
 
 func TestARecordIsCondemnedWhereTheDeadAreNoMembers(t *testing.T) {
