@@ -138,7 +138,9 @@ func TestARecordThatIsCondemnedAgainWhileTheDeadSetIsAwayIsStillOneInARow(t *tes
 		if called.count() > 0 {
 			t.Fatal("what kills the process was called again")
 		}
-		time.Sleep(2 * commitInterval)
+		eventually(t, "the broker knows of it", func() bool {
+			return markOf(readTold(w.committed()[0], w.metadata(0))).row > 0
+		})
 		r.kill(nil)
 		_ = r.end()
 	}
