@@ -15,9 +15,6 @@ func (p *partition) try(offset int64) {
 	p.mu.Lock()
 	p.crash.trial, p.crash.tried = false, err == nil
 	p.crash.limit.Reset(p.r.cfg.AloneFor)
-	if condemned {
-		p.crash.guilty.Store(offset)
-	}
 	if condemned || err != nil {
 		p.giveTokenBack()
 	}
@@ -57,6 +54,7 @@ func (p *partition) judge(offset int64) (condemned bool, err error) {
 		return false, nil
 	}
 	g.now.row++
+	p.crash.guilty.Store(offset) // with the row: a commit in between would count the record twice
 	log.Error("a record killed the process each time it ran: it is not called again", "deaths", len(g.now.died))
 	return true, nil
 }

@@ -138,8 +138,8 @@ func TestARecordThatIsCondemnedAgainWhileTheDeadSetIsAwayIsStillOneInARow(t *tes
 		if called.count() > 0 {
 			t.Fatal("what kills the process was called again")
 		}
-		eventually(t, "the broker knows of it", func() bool {
-			return markOf(readTold(w.committed()[0], w.metadata(0))).row > 0
+		eventually(t, "the broker knows that its call is over", func() bool {
+			return markOf(readTold(w.committed()[0], w.metadata(0))).open > 0
 		})
 		r.kill(nil)
 		_ = r.end()
