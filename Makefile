@@ -1,5 +1,5 @@
 # What people and CI run. `make` alone explains.
-.PHONY: help run test quick lint generate bench brokers chaos mutations mutate soak
+.PHONY: help run test quick lint measure generate bench brokers chaos mutations mutate soak
 .DEFAULT_GOAL := help
 
 RUNNER := go run ./internal/testbroker/run
@@ -29,10 +29,14 @@ mutations: ## break the promise on purpose, in a dozen ways, and see that the ch
 mutate: ## change PACKAGE=./deadset in one place after another: its quick tests should notice (FILES=walk.go, RUN=TestA and JOBS=1 narrow it)
 	nice -n 19 go run ./internal/mutate -package "$(PACKAGE)" -files "$(FILES)" -run "$(RUN)" -jobs $${JOBS:-2}
 
-lint: ## gofmt, golangci-lint, govulncheck
+lint: ## gofmt, golangci-lint, limits of size, govulncheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w $$unformatted"; exit 1; }
 	$(TOOL) golangci-lint run
+	go run ./internal/measure
 	@tools/vulncheck
+
+measure: ## count what makes code hard to read, and write it into CONTRIBUTING.md
+	go run ./internal/measure -write
 
 generate: ## files that are made from code, like docs/CONFIGURATION.md
 	go generate ./...

@@ -42,7 +42,8 @@ func asAWhole(mapped map[string]bool, file string) bool {
 	return false
 }
 
-// mappedFiles are those that the page's map names, relative to its headings. A folder, with a slash at its end, stands for all it has.
+// mappedFiles are those that the page's map names, relative to its headings. A folder, with a slash
+// at its end, stands for all it has.
 func mappedFiles(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	_, all, found := strings.Cut(page, "\n## Map of the files\n")

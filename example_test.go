@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stepwell/stepwell"
 )
@@ -55,6 +56,45 @@ func ExampleDeadLetter() {
 	// Output:
 	// dead for: negative amount -1
 	// retry for: the bank is away
+}
+
+func ExampleRetryAfter() {
+	h := func(ctx context.Context, m *stepwell.Message) error {
+		// the service answered 429 with Retry-After: 30
+		return stepwell.RetryAfter(errors.New("too many requests"), 30*time.Second)
+	}
+	v := stepwell.VerdictOf(h(context.Background(), &stepwell.Message{}))
+	fmt.Println(v.Kind, "after", v.After, "for:", v.Err)
+	// Output:
+	// retry after 30s for: too many requests
+}
+
+func ExampleSnooze() {
+	h := func(ctx context.Context, m *stepwell.Message) error {
+		if m.Snoozes == 0 { // the order is paid later in the day
+			return stepwell.Snooze(time.Hour)
+		}
+		return nil
+	}
+	v := stepwell.VerdictOf(h(context.Background(), &stepwell.Message{}))
+	fmt.Println(v.Kind, v.After)
+	// Output:
+	// snoozed 1h0m0s
+}
+
+func ExampleClassify() {
+	errNoSuchCard := errors.New("no such card")
+	h := stepwell.Chain(func(ctx context.Context, m *stepwell.Message) error {
+		return errNoSuchCard
+	}, stepwell.Classify(func(err error) error {
+		if errors.Is(err, errNoSuchCard) {
+			return stepwell.DeadLetter(err) // no further try can help
+		}
+		return err
+	}))
+	fmt.Println(stepwell.VerdictOf(h(context.Background(), &stepwell.Message{})).Kind)
+	// Output:
+	// dead
 }
 
 func ExampleSkip() {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 )
 
-// Handler does the work for one message. A nil error means the message is done; what another error means is said by [VerdictOf].
+// Handler does the work for one message. A nil error means the message is done; what another error
+// means is said by [VerdictOf].
 //
-// The context ends when the handler's time is up, or when its result is no longer wanted (shutdown, partition revoked);
-// what a handler returns after the latter is no verdict: the message runs again elsewhere, as if it had not been tried.
-// It ends with the call too, or, where nobody asked for its Done, with the last of the fast calls that share it: what is to go on after the
-// call needs a context of its own.
+// The context ends when the handler's time is up, or when its result is no longer wanted (shutdown,
+// partition revoked); what a handler returns after the latter is no verdict: the message runs again
+// elsewhere, as if it had not been tried. It ends with the call too, or, where nobody asked for its
+// Done, with the last of the fast calls that share it: what is to go on after the call needs a
+// context of its own.
 type Handler func(ctx context.Context, m *Message) error
 
 // Middleware wraps a handler.
@@ -25,8 +27,28 @@ func Chain(h Handler, use ...Middleware) Handler {
 	return h
 }
 
-// JSON makes a handler of a function that wants the value decoded. A value that is no such JSON goes to the dead set
-// at once with reason "decode", since trying again cannot help. A tombstone (nil value) calls fn with the zero T.
+// Classify makes a middleware of a function that knows errors: which of them no further try can
+// help ([DeadLetter]), which are for nobody to see ([Skip]), which want their own wait
+// ([RetryAfter]). f is asked of each error that a handler returns, and what it returns counts;
+// where it returns nil the error stays as it is.
+func Classify(f func(error) error) Middleware {
+	return func(next Handler) Handler {
+		return func(ctx context.Context, m *Message) error {
+			err := next(ctx, m)
+			if err == nil {
+				return nil
+			}
+			if classified := f(err); classified != nil {
+				return classified
+			}
+			return err
+		}
+	}
+}
+
+// JSON makes a handler of a function that wants the value decoded. A value that is no such JSON
+// goes to the dead set at once with reason "decode", since trying again cannot help. A tombstone
+// (nil value) calls fn with the zero T.
 func JSON[T any](fn func(ctx context.Context, v T, m *Message) error) Handler {
 	return Decoded(func(data []byte) (v T, err error) {
 		err = json.Unmarshal(data, &v)
@@ -34,13 +56,17 @@ func JSON[T any](fn func(ctx context.Context, v T, m *Message) error) Handler {
 	}, fn)
 }
 
-// Decoded is [JSON] for any other format.
+// Decoded is [JSON] for any other format. An error of decode that is a verdict, as [RetryAfter] for
+// a registry of schemas that is away, is that and no "decode".
 func Decoded[T any](decode func([]byte) (T, error), fn func(ctx context.Context, v T, m *Message) error) Handler {
 	return func(ctx context.Context, m *Message) error {
 		var v T
 		if m.Value != nil {
 			var err error
 			if v, err = decode(m.Value); err != nil {
+				if left := maxErrors; outermost(err, &left) != nil { // it has a verdict: what decodes is away, say
+					return fmt.Errorf("decode value: %w", err)
+				}
 				return &verdictError{Verdict{Kind: Dead, Reason: ReasonDecode, Err: fmt.Errorf("decode value: %w", err)}}
 			}
 		}

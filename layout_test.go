@@ -8,71 +8,130 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
 const module = "github.com/stepwell/stepwell"
 
-// mayImport is who may import whom within the module: a package of the left
-// side only those of the right, and "…/*" stands for all below. The longest
-// name that fits counts. Tests may also import what is for tests.
+// mayImport is who imports whom within the module: each package has a row, with
+// the packages that its code imports and no others. Tests may also import what
+// is for tests. A new arrow is a decision: the row is where a review sees it.
 var mayImport = map[string][]string{
-	"/":                   {},
-	"config":              {"internal/spelling"},
-	"streams":             {"/", "config", "internal/*"},
-	"retry":               {"/", "config", "internal/*"},
-	"deadset":             {"/", "config", "internal/*"},
-	"server":              {"/", "config", "internal/*"},
-	"server/contract":     {}, // tests alone
-	"actor":               {"/", "config", "streams", "retry", "deadset", "server", "internal/*"},
-	"embedded":            {"/", "config", "actor", "embedded/*", "internal/queue"},
-	"embedded/*":          {"embedded/*", "internal/queue"},
-	"internal/queue":      {},
-	"internal/queue/*":    {"internal/queue"},
-	"internal/envelope":   {"/", "internal/queue"},
-	"internal/rabbit":     {"config", "internal/failpoint", "internal/queue"},
-	"internal/telemetry":  {"/"},
-	"internal/testbroker": {"internal/testbroker/*"},
-	"internal/testbroker/*": {
-		"internal/testbroker", "internal/testbroker/*",
+	"/":               {},
+	"codec/protobuf":  {"/"},
+	"config":          {"internal/spelling"},
+	"streams":         {"/", "internal/crew", "internal/envelope", "internal/failpoint", "internal/ledger", "internal/solo", "internal/task"},
+	"retry":           {"/", "internal/envelope", "internal/failpoint", "internal/inbox", "internal/queue", "internal/task"},
+	"deadset":         {"/", "internal/envelope", "internal/failpoint", "internal/queue"},
+	"server":          {"internal/spelling"},
+	"server/contract": {},
+	"actor": {
+		"/", "config", "deadset", "internal/call", "internal/inbox", "internal/login", "internal/queue", "internal/rabbit",
+		"internal/seats", "internal/solo", "internal/spelling", "internal/task", "internal/telemetry",
+		"retry", "server", "streams",
 	},
-	"internal/failpoint": {},
-	"internal/login":     {},
-	"internal/mutate":    {},
-	"internal/seats":     {},
-	"internal/solo":      {},
-	"internal/spelling":  {},
-	"chaos":              {"chaos/*", "internal/failpoint", "internal/testbroker"}, // tests alone
-	"chaos/*":            {"/", "actor", "chaos/*", "internal/queue", "internal/rabbit"},
-	"otlp":               {},
-	"cmd/*":              {"config"},
-	"examples/*":         {"/", "actor", "config", "embedded"},
+	"embedded":                  {"embedded/memory", "internal/queue"},
+	"embedded/memory":           {"internal/queue"},
+	"otlp":                      {},
+	"internal/call":             {"/", "internal/task", "internal/telemetry"},
+	"internal/crew":             {"/", "internal/task"},
+	"internal/envelope":         {"/", "internal/queue"},
+	"internal/failpoint":        {},
+	"internal/inbox":            {"/", "internal/envelope", "internal/queue", "internal/solo", "internal/task"},
+	"internal/ledger":           {},
+	"internal/login":            {},
+	"internal/measure":          {},
+	"internal/mutate":           {},
+	"internal/queue":            {},
+	"internal/queue/queuetest":  {"internal/queue"},
+	"internal/rabbit":           {"internal/failpoint", "internal/queue"},
+	"internal/seats":            {},
+	"internal/solo":             {},
+	"internal/spelling":         {},
+	"internal/task":             {"/"},
+	"internal/telemetry":        {"/"},
+	"internal/testbroker":       {"internal/testbroker/local"},
+	"internal/testbroker/local": {},
+	"internal/testbroker/run":   {"internal/testbroker", "internal/testbroker/local"},
+	"chaos":                     {},
+	"chaos/child":               {"/", "actor", "chaos/ledger", "internal/queue", "internal/rabbit"},
+	"chaos/ledger":              {"/"},
+	"chaos/proof":               {"chaos/ledger"},
+	"chaos/proxy":               {},
+	"cmd/stepwell":              {},
+	"examples/orders":           {"/", "actor", "config", "embedded"},
+	"examples/service":          {"/", "actor"},
+	"examples/shipping":         {"/", "actor"},
+}
+
+// onlyIn is who imports the modules that a room exists to hide, or to do
+// without.
+var onlyIn = map[string][]string{
+	"github.com/knadh/koanf":         {"config"},
+	"github.com/labstack/echo/v4":    {"server"},
+	"github.com/rabbitmq/amqp091-go": {"internal/rabbit", "internal/testbroker/run"},
+	"github.com/twmb/franz-go": {
+		"actor", "chaos/child", "embedded", "examples/orders", "internal/login",
+		"internal/testbroker", "internal/testbroker/run", "streams",
+	},
+	"go.opentelemetry.io": {"actor", "internal/telemetry", "otlp"},
 }
 
 // onlyInTests are packages that a program never links.
 var onlyInTests = []string{"internal/testbroker", "internal/testbroker/*", "internal/queue/queuetest", "chaos", "chaos/*"}
 
-// apart are packages that stay strangers to one another, in tests too.
+// apart are packages that stay strangers to one another, in tests too. No
+// change of the table makes them neighbours.
 var apart = []string{"streams", "retry", "deadset", "server"}
 
-func TestPackagesImportOnlyWhatTheTableAllows(t *testing.T) {
+func TestPackagesImportExactlyWhatTheTableSays(t *testing.T) {
+	there := map[string]bool{}
 	for _, p := range packages(t) {
-		allowed, ok := allowedFor(p.name)
-		if !ok {
-			t.Errorf("package %s is not in the table: say there what it may import", p.name)
+		there[p.name] = true
+		if allowed, ok := mayImport[p.name]; !ok || !slices.Equal(allowed, p.imports) {
+			t.Errorf("mayImport of layout_test.go is not what %s imports; if it should, its row is\n\t%s", p.name, row(p.name, p.imports))
 		}
-		for _, imported := range p.imports {
-			if !slices.ContainsFunc(allowed, func(pattern string) bool { return fits(pattern, imported) }) {
-				t.Errorf("%s imports %s", p.name, imported)
+	}
+	for name := range mayImport {
+		if !there[name] {
+			t.Errorf("mayImport of layout_test.go has a row for %s, which is no package", name)
+		}
+	}
+}
+
+func TestModulesThatARoomHidesAreImportedOnlyThere(t *testing.T) {
+	importers := map[string][]string{}
+	for _, p := range packages(t) {
+		for hidden := range onlyIn {
+			if slices.ContainsFunc(p.foreign, func(i string) bool { return i == hidden || strings.HasPrefix(i, hidden+"/") }) {
+				importers[hidden] = append(importers[hidden], p.name)
 			}
+		}
+	}
+	for hidden, allowed := range onlyIn {
+		if slices.Sort(importers[hidden]); !slices.Equal(allowed, importers[hidden]) {
+			t.Errorf("onlyIn of layout_test.go is not who imports %s; if it should, its row is\n\t%s", hidden, row(hidden, importers[hidden]))
+		}
+	}
+}
+
+func TestNothingThatIsForTestsIsLinked(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, imported := range p.imports {
 			if matchesAny(onlyInTests, imported) && !matchesAny(onlyInTests, p.name) {
 				t.Errorf("%s imports %s, which is for tests", p.name, imported)
 			}
 		}
-		for _, imported := range p.testImports {
+	}
+}
+
+func TestRoomsThatStayApartImportOneAnotherNotEvenInTests(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, imported := range slices.Concat(p.imports, p.testImports) {
 			if p.name != imported && slices.Contains(apart, p.name) && slices.Contains(apart, imported) {
-				t.Errorf("a test of %s imports %s", p.name, imported)
+				t.Errorf("%s or a test of it imports %s", p.name, imported)
 			}
 		}
 	}
@@ -92,7 +151,7 @@ func TestAProgramThatDoesNotAskForEmbeddedBrokersLinksNone(t *testing.T) {
 			continue
 		}
 		for _, dep := range dependencies(t, "./"+p.name) {
-			for _, unwanted := range []string{module + "/embedded", "/kfake", "/exporters/otlp"} {
+			for _, unwanted := range []string{module + "/embedded", module + "/codec", "/kfake", "/exporters/otlp"} {
 				if strings.Contains(dep, unwanted) {
 					t.Errorf("%s links %s", p.name, dep)
 				}
@@ -101,11 +160,11 @@ func TestAProgramThatDoesNotAskForEmbeddedBrokersLinksNone(t *testing.T) {
 	}
 }
 
-// local is one package of the module; "/" is the root. Imports of other
-// modules are left out.
+// local is one package of the module; "/" is the root.
 type local struct {
 	name                 string
-	imports, testImports []string
+	imports, testImports []string // of this module, without its name
+	foreign              []string // all that its code imports
 }
 
 func packages(t *testing.T) []local {
@@ -125,7 +184,7 @@ func packages(t *testing.T) []local {
 		if err != nil {
 			return err
 		}
-		all = append(all, local{path.Clean("/" + filepath.ToSlash(dir))[1:], ours(p.Imports), ours(append(p.TestImports, p.XTestImports...))})
+		all = append(all, local{path.Clean("/" + filepath.ToSlash(dir))[1:], ours(p.Imports), ours(append(p.TestImports, p.XTestImports...)), p.Imports})
 		return nil
 	})
 	if err != nil {
@@ -149,18 +208,17 @@ func ours(imports []string) []string {
 			names = append(names, name)
 		}
 	}
+	slices.Sort(names)
 	return names
 }
 
-func allowedFor(name string) (allowed []string, ok bool) {
-	best := ""
-	for pattern := range mayImport {
-		if fits(pattern, name) && len(pattern) > len(best) {
-			best = pattern
-		}
+// row is a line of a table as it stands in this file.
+func row(name string, imports []string) string {
+	quoted := make([]string, len(imports))
+	for i, s := range imports {
+		quoted[i] = strconv.Quote(s)
 	}
-	allowed, ok = mayImport[best]
-	return allowed, ok
+	return strconv.Quote(name) + ": {" + strings.Join(quoted, ", ") + "},"
 }
 
 func fits(pattern, name string) bool {

@@ -1,7 +1,8 @@
-// Package stepwell has the words of a stream-processing actor: the message, its handler, and what a handler's error means.
+// Package stepwell has the words of a stream-processing actor: the message, its handler, and what a
+// handler's error means.
 //
-// A program registers one handler per stream and starts the actor with package actor. Everything here depends on the
-// standard library alone, so handlers and their tests need nothing else.
+// A program registers one handler per stream and starts the actor with package actor. Everything
+// here depends on the standard library alone, so handlers and their tests need nothing else.
 package stepwell
 
 import (
@@ -11,18 +12,20 @@ import (
 	"time"
 )
 
-// Message is one record on its way through an actor. A handler may keep it, since its memory is never used again, and may set its
-// fields and change the list of headers: a message that fails is tried again as it came. The bytes of Key, Value and header values are to
-// be read only: what is written into them is what is tried again, and shown in the dead set. Who writes into them, as one who decrypts in
-// place does, takes a [Message.Clone], or sets HANDLER_COPY.
+// Message is one record on its way through an actor. A handler may keep it, since its memory is
+// never used again, and may set its fields and change the list of headers: a message that fails is
+// tried again as it came. The bytes of Key, Value and header values are to be read only: what is
+// written into them is what is tried again, and shown in the dead set. Who writes into them, as one
+// who decrypts in place does, takes a [Message.Clone], or sets HANDLER_COPY.
 type Message struct {
-	// ID is the same through all retries and replays: use it as idempotency key.
-	// It reads topic:partition:offset; above 200 bytes the topic is replaced by its hash. Two streams that
-	// read one topic see the same IDs, and so do topics of one name in two clusters: where both write to one
-	// table, the key is Stream and ID, or has the cluster's name too.
+	// ID is the same through all retries and replays: use it as idempotency key. It reads
+	// topic:partition:offset; above 200 bytes the topic is replaced by its hash. Two streams that
+	// read one topic see the same IDs, and so do topics of one name in two clusters: where both
+	// write to one table, the key is Stream and ID, or has the cluster's name too.
 	ID     string
 	Stream string
-	// Channel is always empty: streams have no channels yet. What older programs parked with one keeps it.
+	// Channel is always empty: streams have no channels yet. What older programs parked with one
+	// keeps it.
 	Channel string
 	// Key and Value keep nil and empty apart.
 	Key, Value []byte
@@ -34,6 +37,8 @@ type Message struct {
 	Attempt int
 	// Replays counts how often the message came back from the dead set.
 	Replays int
+	// Snoozes counts how often a handler put the message off by [Snooze], over all replays.
+	Snoozes int
 	// FirstFailed is zero until the first failure.
 	FirstFailed time.Time
 	Origin      Origin
@@ -62,8 +67,9 @@ func (m *Message) Header(key string) ([]byte, bool) {
 	return nil, false
 }
 
-// Clone returns a copy that shares no memory with m. A message keeps alive what was fetched together with it, so whoever keeps a few of
-// many for long, or writes into Key, Value or Headers, does that with a clone.
+// Clone returns a copy that shares no memory with m. A message keeps alive what was fetched
+// together with it, so whoever keeps a few of many for long, or writes into Key, Value or Headers,
+// does that with a clone.
 func (m *Message) Clone() *Message {
 	c := *m
 	c.ID = strings.Clone(m.ID)

@@ -1,6 +1,9 @@
 package stepwell
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Kind is what becomes of a message after its handler returned.
 type Kind int
@@ -15,6 +18,11 @@ const (
 	Dead
 	// Skipped: dropped on purpose and counted apart.
 	Skipped
+	// Snoozed: not now. Tried again later, and no try was used.
+	Snoozed
+
+	// Kinds is one more than the last kind: a [Kinds]T has a place for each.
+	Kinds = iota + 1
 )
 
 // String returns the kind as metrics and logs show it.
@@ -28,6 +36,8 @@ func (k Kind) String() string {
 		return "dead"
 	case Skipped:
 		return "skipped"
+	case Snoozed:
+		return "snoozed"
 	}
 	return fmt.Sprintf("kind(%d)", int(k))
 }
@@ -46,9 +56,14 @@ const (
 // Verdict is what an error of a handler means.
 type Verdict struct {
 	Kind Kind
-	// Reason says why, for Dead (one of the Reason constants) and Skipped (the handler's own words).
+	// Reason says why, for Dead (one of the Reason constants) and Skipped (the handler's own
+	// words).
 	Reason string
-	// Err is what the handler returned, whole: with what was said around a verdict and beside it. Nil for Done alone.
+	// After is how long to wait, for Snoozed, and for Retry where the handler says so by
+	// [RetryAfter]; 0: as the policy says.
+	After time.Duration
+	// Err is what the handler returned, whole: with what was said around a verdict and beside it.
+	// Nil for Done alone.
 	Err error
 }
 
@@ -59,6 +74,8 @@ func (e *verdictError) Error() string {
 	switch {
 	case e.Kind == Skipped:
 		return "skipped: " + e.Reason
+	case e.Kind == Snoozed:
+		return "snoozed for " + e.After.String()
 	case e.Err == nil:
 		return "dead letter"
 	}
@@ -68,23 +85,48 @@ func (e *verdictError) Error() string {
 // Unwrap returns the error inside.
 func (e *verdictError) Unwrap() error { return e.Err }
 
-// DeadLetter says that no further try can help: the message goes to the dead set now. err, which may be nil, says why;
-// errors around and beside it are told there, too.
+// DeadLetter says that no further try can help: the message goes to the dead set now. err, which
+// may be nil, says why; errors around and beside it are told there, too.
 func DeadLetter(err error) error {
 	return &verdictError{Verdict{Kind: Dead, Reason: ReasonDeadLetter, Err: err}}
 }
 
-// Skip says that the message is to be dropped on purpose. It is counted apart, with no trace in any queue; the reason is
-// shown by the log at level debug and by the span of the call. Beside an error that is no Skip it drops nothing: see
-// [VerdictOf].
+// Skip says that the message is to be dropped on purpose. It is counted apart, with no trace in any
+// queue; the reason is shown by the log at level debug and by the span of the call. Beside an error
+// that is no Skip it drops nothing: see [VerdictOf].
 func Skip(reason string) error {
 	return &verdictError{Verdict{Kind: Skipped, Reason: reason}}
 }
 
-// VerdictOf tells what err means; middleware may ask it. Nil is [Done], an error without a verdict is [Retry]. Along a
-// chain (Unwrap() error) the outermost verdict wins. Where errors are joined (Unwrap() []error), each branch has its own,
-// and Dead comes before Retry before Skipped: a message is dropped only where every branch says Skip, and a failure beside
-// one is a failure.
+const (
+	// LongestWait is the longest wait of [RetryAfter] and [Snooze]: 30 days.
+	LongestWait = 30 * 24 * time.Hour
+	// ShortestSnooze is the shortest one of [Snooze].
+	ShortestSnooze = time.Second
+)
+
+// RetryAfter says that the try failed, with err, and that the next one makes sense only after d, as
+// an answer 429 with Retry-After does. It is a try like others and counts as one; d, of at most
+// [LongestWait], takes the place of the policy's wait. The next try is never earlier, and later by
+// at most a second or a tenth of d, whichever is longer, but for what waits in a queue before it.
+// Where d is not above 0 the policy's wait holds. Where no try is left the message goes to the dead
+// set.
+func RetryAfter(err error, d time.Duration) error {
+	return &verdictError{Verdict{Kind: Retry, After: max(0, min(d, LongestWait)), Err: err}}
+}
+
+// Snooze says that it is too early for the message: it comes again after d, which is at least
+// [ShortestSnooze] and at most [LongestWait], as for [RetryAfter]. That is no try and no failure;
+// [Message].Snoozes counts it, and nothing bounds how often a message may be put off.
+func Snooze(d time.Duration) error {
+	return &verdictError{Verdict{Kind: Snoozed, After: max(ShortestSnooze, min(d, LongestWait))}}
+}
+
+// VerdictOf tells what err means; middleware may ask it. Nil is [Done], an error without a verdict
+// is [Retry]. Along a chain (Unwrap() error) the outermost verdict wins. Where errors are joined
+// (Unwrap() []error), each branch has its own, and Dead comes before Retry before Snoozed before
+// Skipped: a message is dropped only where every branch says Skip, and a failure beside one is a
+// failure. Of waits the longest counts.
 func VerdictOf(err error) Verdict {
 	if err == nil {
 		return Verdict{Kind: Done}
@@ -98,10 +140,12 @@ func VerdictOf(err error) Verdict {
 	return v
 }
 
-// maxErrors is how many errors of a tree are looked at: one that holds itself has no end. What is left then is a Retry.
+// maxErrors is how many errors of a tree are looked at: one that holds itself has no end. What is
+// left then is a Retry.
 const maxErrors = 1 << 16
 
-// outermost finds the verdict of a tree of errors; nil: it has none, or a failure beside it comes first.
+// outermost finds the verdict of a tree of errors; nil: it has none, or a failure beside it comes
+// first.
 func outermost(err error, left *int) *Verdict {
 	for ; *left > 0; *left-- {
 		if v := verdictIn(err); v != nil {
@@ -133,7 +177,9 @@ func verdictIn(err error) *Verdict {
 	return &v.Verdict
 }
 
-// worst is the verdict of errors that were joined: the first Dead of its branches, else none where one has none, else Skipped.
+// worst is the verdict of errors that were joined: the first Dead of its branches, else a Retry
+// with the longest wait, which is none where nobody said one and one branch has no verdict, else
+// the longest Snoozed, else Skipped.
 func worst(branches []error, left *int) (of *Verdict) {
 	failed := false
 	for _, branch := range branches {
@@ -146,12 +192,26 @@ func worst(branches []error, left *int) (of *Verdict) {
 			failed = true
 		case v.Kind == Dead:
 			return v
-		case of == nil:
+		case of == nil, rank(v.Kind) > rank(of.Kind), v.Kind == of.Kind && v.After > of.After:
 			of = v
 		}
 	}
-	if failed {
+	if failed && (of == nil || of.Kind != Retry) {
 		return nil
 	}
 	return of
+}
+
+// rank orders kinds of verdicts: the higher one counts.
+func rank(k Kind) int {
+	switch k {
+	case Dead:
+		return 3
+	case Retry:
+		return 2
+	case Snoozed:
+		return 1
+	default: // Skipped; nobody says Done by an error
+		return 0
+	}
 }

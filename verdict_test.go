@@ -1,11 +1,13 @@
 package stepwell_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -28,6 +30,12 @@ func TestAVerdictIsFoundThroughAnyWrapping(t *testing.T) {
 		{"a dead letter around nil", stepwell.DeadLetter(nil), stepwell.Dead, stepwell.ReasonDeadLetter},
 		{"a skip", skip, stepwell.Skipped, "a test order"},
 		{"wrapped", fmt.Errorf("charge: %w", dead), stepwell.Dead, stepwell.ReasonDeadLetter},
+		{"a failure with a wait of its own", stepwell.RetryAfter(errCard, time.Minute), stepwell.Retry, ""},
+		{"the same beside a failure without", errors.Join(errCard, stepwell.RetryAfter(errCard, time.Minute)), stepwell.Retry, ""},
+		{"a snooze", stepwell.Snooze(time.Minute), stepwell.Snoozed, ""},
+		{"a snooze beside a skip is put off", errors.Join(skip, stepwell.Snooze(time.Minute)), stepwell.Snoozed, ""},
+		{"a snooze beside a failure is a failure", errors.Join(stepwell.Snooze(time.Minute), errCard), stepwell.Retry, ""},
+		{"a snooze beside a dead letter", errors.Join(stepwell.Snooze(time.Minute), dead), stepwell.Dead, stepwell.ReasonDeadLetter},
 		{"a dead letter beside a failure", errors.Join(errors.New("audit"), dead), stepwell.Dead, stepwell.ReasonDeadLetter},
 		{"a dead letter beside a skip", errors.Join(skip, dead), stepwell.Dead, stepwell.ReasonDeadLetter},
 		{"a failure beside a skip is a failure", errors.Join(errors.New("audit"), skip), stepwell.Retry, ""},
@@ -45,6 +53,16 @@ func TestAVerdictIsFoundThroughAnyWrapping(t *testing.T) {
 				t.Errorf("verdict %+v", v)
 			}
 		})
+	}
+}
+
+func TestEveryKindHasANameOfItsOwn(t *testing.T) {
+	names := map[string]stepwell.Kind{}
+	for k := stepwell.Done; k < stepwell.Kinds; k++ {
+		if other, taken := names[k.String()]; taken || strings.HasPrefix(k.String(), "kind(") {
+			t.Errorf("kind %d is called %v, as %d", int(k), k, int(other))
+		}
+		names[k.String()] = k
 	}
 }
 
@@ -75,7 +93,8 @@ func TestAVerdictKeepsAllThatWasSaidAroundIt(t *testing.T) {
 	}
 }
 
-// In any tree of errors: what is dropped has no failure in it that no verdict covers, and what is tried again has no dead letter.
+// In any tree of errors: what is dropped has no failure in it that no verdict covers, and what is
+// tried again has no dead letter.
 func TestOfATreeOfErrorsDeadComesBeforeRetryBeforeSkip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want, err := drawTree(t, 4)
@@ -141,6 +160,70 @@ func TestKindsHaveNames(t *testing.T) {
 	} {
 		if got := kind.String(); !strings.EqualFold(got, want) {
 			t.Errorf("kind %d is %q, want %q", int(kind), got, want)
+		}
+	}
+}
+
+func TestOfWaitsTheLongestCountsWithinWhatThereMayBe(t *testing.T) {
+	err := errors.New("away")
+	for _, test := range []struct {
+		name string
+		err  error
+		want time.Duration
+	}{
+		{"as said", stepwell.RetryAfter(err, time.Minute), time.Minute},
+		{"none", stepwell.RetryAfter(err, -time.Minute), 0},
+		{"longer than there may be", stepwell.RetryAfter(err, 1<<62), stepwell.LongestWait},
+		{"a snooze of nothing", stepwell.Snooze(0), stepwell.ShortestSnooze},
+		{"a snooze without end", stepwell.Snooze(1 << 62), stepwell.LongestWait},
+		{"of two the longer", errors.Join(stepwell.RetryAfter(err, time.Minute), stepwell.RetryAfter(err, time.Hour)), time.Hour},
+		{"that of the failure, not of the snooze", errors.Join(stepwell.Snooze(time.Hour), stepwell.RetryAfter(err, time.Minute)), time.Minute},
+	} {
+		if got := stepwell.VerdictOf(test.err).After; got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+func TestClassifyIsAskedOfErrorsAloneAndNeverLosesOne(t *testing.T) {
+	errAway := errors.New("away")
+	for _, answer := range []error{nil, errAway, stepwell.DeadLetter(errAway), stepwell.Skip("known")} {
+		h := stepwell.Chain(func(context.Context, *stepwell.Message) error { return errAway },
+			stepwell.Classify(func(error) error { return answer }))
+		want := answer
+		if answer == nil {
+			want = errAway // to say nothing of an error is not to settle its message
+		}
+		if got := h(t.Context(), &stepwell.Message{}); got != want {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	h := stepwell.Chain(func(context.Context, *stepwell.Message) error { return nil },
+		stepwell.Classify(func(error) error { t.Error("asked of no error"); return errAway }))
+	if err := h(t.Context(), &stepwell.Message{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnErrorOfADecoderThatIsAVerdictIsThatAndAnyOtherIsDecode(t *testing.T) {
+	away := errors.New("the registry is away")
+	for _, test := range []struct {
+		err    error
+		kind   stepwell.Kind
+		reason string
+		after  time.Duration
+	}{
+		{away, stepwell.Dead, stepwell.ReasonDecode, 0},
+		{stepwell.RetryAfter(away, time.Minute), stepwell.Retry, "", time.Minute},
+		{fmt.Errorf("schema 7: %w", stepwell.Skip("test data")), stepwell.Skipped, "test data", 0},
+	} {
+		h := stepwell.Decoded(func([]byte) (int, error) { return 0, test.err }, func(context.Context, int, *stepwell.Message) error {
+			t.Error("called")
+			return nil
+		})
+		v := stepwell.VerdictOf(h(t.Context(), &stepwell.Message{Value: []byte{1}}))
+		if v.Kind != test.kind || v.Reason != test.reason || v.After != test.after {
+			t.Errorf("%v: %+v", test.err, v)
 		}
 	}
 }

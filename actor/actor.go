@@ -28,6 +28,7 @@ type Actor struct {
 	log       *slog.Logger
 	telemetry *telemetry.Telemetry
 	brokers   Brokers
+	producer  *producer
 	queues    queue.Broker // nil where none are configured
 	retries   bool         // some stream needs them
 	streams   []*stream    // by id
@@ -55,6 +56,7 @@ func New(cfg *config.Config, app App) (*Actor, error) {
 	if err := a.openBrokers(); err != nil {
 		return nil, err
 	}
+	a.producer = a.newProducer()
 	var errs []error
 	for _, id := range slices.Sorted(maps.Keys(app.Streams)) {
 		s, err := a.newStream(id, app.Streams[id])
@@ -77,7 +79,7 @@ func (a *Actor) openBrokers() error {
 	}
 	a.brokers = a.app.Brokers
 	if a.brokers == nil {
-		c, err := newConfigured(a.cfg, a.app.EnvPrefix, a.retries, a.log)
+		c, err := newConfigured(a.cfg, a.retries, a.log)
 		if err != nil {
 			return err
 		}
@@ -90,8 +92,9 @@ func (a *Actor) openBrokers() error {
 // Address is where the HTTP server listens; empty before it does, and when it is off.
 func (a *Actor) Address() string { return a.server.Addr() }
 
-// Run runs the actor until ctx ends and stops it against the flow: reading first, then the user's functions, then the connections, HTTP last.
-// It is nil for a stop that was asked for and came to its end within SHUTDOWN_TIMEOUT. Else the error names what still runs then, a start or stop
+// Run runs the actor until ctx ends and stops it against the flow: reading first, then the user's
+// functions, then the connections, HTTP last. It is nil for a stop that was asked for and came to
+// its end within SHUTDOWN_TIMEOUT. Else the error names what still runs then, a start or stop
 // function that does not return among it; its goroutine is left behind.
 func (a *Actor) Run(ctx context.Context) error {
 	a.log.Info("start", "app", a.cfg.App.Name)
@@ -126,6 +129,7 @@ func (a *Actor) start(ctx context.Context, parts *stack) error {
 	parts.push(ctx, "http", a.server.Run)
 	parts.push(ctx, "brokers", a.brokers.Run)
 	parts.push(ctx, "dead sets", a.closeDeadSets)
+	parts.push(ctx, "producer", a.producer.run)
 	parts.push(ctx, "stop function", a.stopFunction) // the user's stop runs when all above it is gone
 	if err := a.startFunction(ctx, parts); err != nil {
 		return err
@@ -148,14 +152,15 @@ func (a *Actor) start(ctx context.Context, parts *stack) error {
 
 var errShutdown = errors.New("the actor stops and the handler's time is up")
 
-// runStreams runs all readers and retry workers until ctx ends; their handlers may then go on for their part of the budget.
+// runStreams runs all readers and retry workers until ctx ends; their handlers may then go on for
+// their part of the budget.
 func (a *Actor) runStreams(ctx context.Context) error {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() {
+	g, stop := errgroup.WithContext(ctx)
+	defer context.AfterFunc(stop, func() { // also where one of them failed: the calls of the others are not waited for any longer
 		time.AfterFunc(a.cfg.Shutdown.Timeout-a.lastPart(), func() { cancel(errShutdown) })
 	})()
-	g, stop := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		a.watchProgress(stop)
 		return nil

@@ -15,24 +15,25 @@ func (a *Actor) newServer() (*server.Server, error) {
 	all := make(map[string]server.Stream, len(a.streams))
 	for _, s := range a.streams {
 		of := server.Stream{Control: s}
-		switch {
-		case s.left != nil:
-			of.DeadSet = leftSet{deadSet{s.deadSet, s.telemetry}, s.left}
-		case s.deadSet != nil:
+		if s.deadSet != nil {
 			of.DeadSet = deadSet{s.deadSet, s.telemetry}
+			if l, ok := s.retries.(*left); ok {
+				of.DeadSet = leftSet{deadSet{s.deadSet, s.telemetry}, l}
+			}
 		}
 		all[s.id] = of
 	}
 	return server.New(server.Config{
 		Address: a.cfg.Server.Address, Token: a.cfg.Server.Token, Insecure: a.cfg.Server.Insecure,
-		EnvPrefix: a.app.EnvPrefix,
+		Setting:   a.cfg.Variable,
 		BodyLimit: int64(a.cfg.Server.BodyLimit),
 		Streams:   all, Health: a.health, Metrics: a.telemetry.Handler(), User: a.app.HTTP, Logger: a.log,
 	})
 }
 
-// closeDeadSets waits until all requests are over, and then until the last peeks have given back what they held. What is not back in time goes
-// back with its connection, so that is no failure of the stop.
+// closeDeadSets waits until all requests are over, and then until the last peeks have given back
+// what they held. What is not back in time goes back with its connection, so that is no failure of
+// the stop.
 func (a *Actor) closeDeadSets(ctx context.Context) error {
 	<-ctx.Done()
 	budget, cancel := context.WithDeadline(context.WithoutCancel(ctx), a.over.Add(-a.closing()))
@@ -107,6 +108,8 @@ func forServer(err error) error {
 		return nil
 	case errors.Is(err, queue.ErrLeased):
 		return inWords{err, server.ErrBusy}
+	case errors.Is(err, deadset.ErrRefused):
+		return inWords{err, server.ErrRefused}
 	case errors.Is(err, queue.ErrUnavailable), errors.Is(err, queue.ErrClosed), errors.Is(err, context.DeadlineExceeded):
 		return inWords{err, server.ErrUnavailable}
 	}

@@ -1,6 +1,8 @@
-// Package actor puts an actor together and runs it: Kafka readers, retry queues, dead sets, the HTTP server and the user's own functions.
+// Package actor puts an actor together and runs it: Kafka readers, retry queues, dead sets, the
+// HTTP server and the user's own functions.
 //
-// A program describes itself as an [App] and calls [Main]; [New] and [Actor.Run] are the form for embedding and tests.
+// A program describes itself as an [App] and calls [Main]; [New] and [Actor.Run] are the form for
+// embedding and tests.
 package actor
 
 import (
@@ -19,31 +21,41 @@ import (
 
 // App describes an actor. Only Streams, and a name here or as APP_NAME, are required.
 type App struct {
-	// Name names the actor's queues and consumer groups; APP_NAME overrides it. It is never derived.
+	// Name names the actor's queues and consumer groups; APP_NAME overrides it. It is never
+	// derived.
 	Name string
-	// Streams are the actor's streams by stream-id: lower-case letters, digits, - and _, at most 60.
+	// Streams are the actor's streams by stream-id: lower-case letters, digits, - and _, at
+	// most 60.
 	Streams Streams
 	// Use is the middleware of all streams, outermost first, around that of each stream.
 	Use []stepwell.Middleware
-	// Start runs before any message. Its error ends the actor; Stop is not called then. It does not wait for the brokers, which may be away for
-	// long: connections to RabbitMQ are being made beside it, those to Kafka when it has returned, and queues are declared after that.
-	// Those of package embedded run by then, so that it may write to them. Its context ends when the actor is to stop; if it has not returned
-	// when SHUTDOWN_TIMEOUT is nearly over, [Actor.Run] returns an error without it, and its goroutine is left behind.
+	// Start runs before any message. Its error ends the actor; Stop is not called then. It does not
+	// wait for the brokers, which may be away for long: connections to RabbitMQ are being made
+	// beside it, those to Kafka when it has returned, and queues are declared after that. Those of
+	// package embedded run by then, so that it may write to them. Its context ends when the actor
+	// is to stop; if it has not returned when SHUTDOWN_TIMEOUT is nearly over, [Actor.Run] returns
+	// an error without it, and its goroutine is left behind.
 	Start func(context.Context, *Env) error
-	// Stop runs after the last message. Its context ends a second (of a budget below 10 s: a tenth) before SHUTDOWN_TIMEOUT is over: it has all that
-	// draining the streams has left, which is nearly all where handlers are quick, and a few seconds, or none, where they took what they could.
+	// Stop runs after the last message. Its context ends a second (of a budget below 10 s: a tenth)
+	// before SHUTDOWN_TIMEOUT is over: it has all that draining the streams has left, which is
+	// nearly all where handlers are quick, and a few seconds, or none, where they took what they
+	// could.
 	Stop func(context.Context) error
 	// HTTP serves every path that is not the actor's own.
 	HTTP http.Handler
-	// Brokers replaces the configured Kafka and RabbitMQ, for instance by those of package embedded. Nil: as configured.
+	// Brokers replaces the configured Kafka and RabbitMQ, for instance by those of package
+	// embedded. Nil: as configured.
 	Brokers Brokers
-	// Kafka returns options for the Kafka clients of a stream that no setting has: a mechanism, a dialer, hooks. It is called for each client, of
-	// which a stream has several, so hooks that know their client are made anew. Options that the stream's reader sets itself are refused at start,
-	// with their name. Nil: none.
+	// Kafka returns options for the Kafka clients of a stream that no setting has: a mechanism, a
+	// dialer, hooks. It is called for each client, of which a stream has several, so hooks that
+	// know their client are made anew. Options that the stream's reader sets itself are refused at
+	// start, with their name. It is called with an empty id for the client of [Env.Produce]. Nil:
+	// none.
 	Kafka func(stream string) []kgo.Opt
 	// Logger receives the actor's log. Nil: standard error, as LOG_LEVEL and LOG_FORMAT say.
 	Logger *slog.Logger
-	// Telemetry has the providers of traces and metrics. Zero: no traces, and metrics at /metrics alone.
+	// Telemetry has the providers of traces and metrics. Zero: no traces, and metrics at /metrics
+	// alone.
 	Telemetry Telemetry
 	// EnvPrefix stands before the name of every environment variable, say "SHIPPING_".
 	EnvPrefix string
@@ -62,12 +74,22 @@ type Stream struct {
 	Config config.Stream
 	// Use is middleware for this stream, outermost first, inside App.Use.
 	Use []stepwell.Middleware
+	// OnDead is called for a message that would go to the dead set, with what its handler returned:
+	// the last of its tries failed, or no other can help. Nil means that the message was taken
+	// over: it is settled, and counted. An error sends it to the dead set, with both errors. It has
+	// HANDLER_TIMEOUT for itself, which is then at most a quarter of RABBITMQ_CONSUMER_TIMEOUT; a
+	// panic counts as an error. It may be called again for the same message, as a handler may; it
+	// is not called for what killed the process again and again, nor for what cannot be read or is
+	// too large. Nil: all that dies goes to the dead set.
+	OnDead func(ctx context.Context, m *stepwell.Message, err error) error
 }
 
-// Env is what the start function sees.
+// Env is what the start function sees, and may keep until the stop function has returned.
 type Env struct {
 	Config *config.Config
 	Logger *slog.Logger
+
+	producer *producer
 }
 
 // Telemetry has the providers to use; a nil one means what App.Telemetry says.

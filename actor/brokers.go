@@ -22,20 +22,20 @@ import (
 type configured struct {
 	kafka  []kgo.Opt
 	queues *rabbit.Broker // nil where none are configured
-	// needed: some stream retries. Else RabbitMQ is asked for what is left from before, and may be whatever it likes.
+	// needed: some stream retries. Else RabbitMQ is asked for what is left from before, and may be
+	// whatever it likes.
 	needed bool
 	log    *slog.Logger
 }
 
-// newConfigured makes them; prefix stands before the variables that an error names.
-func newConfigured(cfg *config.Config, prefix string, retries bool, log *slog.Logger) (*configured, error) {
-	opts, err := kafkaOptions(cfg.Kafka, prefix)
+func newConfigured(cfg *config.Config, retries bool, log *slog.Logger) (*configured, error) {
+	opts, err := kafkaOptions(cfg)
 	if err != nil || !retries && len(cfg.RabbitMQ.URL) == 0 {
 		return &configured{kafka: opts}, err
 	}
 	tls, err := cfg.RabbitMQ.TLS.Client()
 	if err != nil {
-		return nil, fmt.Errorf("%sRABBITMQ_TLS: %w", prefix, err)
+		return nil, fmt.Errorf("%s: %w", cfg.Variable("rabbitmq.tls"), err)
 	}
 	r := cfg.RabbitMQ
 	return &configured{kafka: opts, needed: retries, log: log, queues: rabbit.New(rabbit.Config{
@@ -45,23 +45,25 @@ func newConfigured(cfg *config.Config, prefix string, retries bool, log *slog.Lo
 		DeclareOnlyCheck: r.Declare == "check",
 		ConnectionName:   cfg.App.Name,
 		AppID:            cfg.App.Name,
+		Setting:          cfg.Variable,
 		Logger:           log,
 	})}, nil
 }
 
 // kafkaOptions are the options that lead a client to the cluster and let it in.
-func kafkaOptions(k config.Kafka, prefix string) ([]kgo.Opt, error) {
+func kafkaOptions(cfg *config.Config) ([]kgo.Opt, error) {
+	k := cfg.Kafka
 	opts := []kgo.Opt{kgo.SeedBrokers(k.Brokers...)}
 	tls, err := k.TLS.Client()
 	if err != nil {
-		return nil, fmt.Errorf("%sKAFKA_TLS: %w", prefix, err)
+		return nil, fmt.Errorf("%s: %w", cfg.Variable("kafka.tls"), err)
 	}
 	if tls != nil {
 		opts = append(opts, kgo.DialTLSConfig(tls))
 	}
 	mechanism, err := mechanism(k.SASL)
 	if err != nil {
-		return nil, fmt.Errorf("%sKAFKA_SASL_MECHANISM: %w", prefix, err)
+		return nil, fmt.Errorf("%s: %w", cfg.Variable("kafka.sasl.mechanism"), err)
 	}
 	if mechanism != nil {
 		opts = append(opts, kgo.SASL(mechanism))

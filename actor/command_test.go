@@ -20,8 +20,10 @@ import (
 // roleVariable says what the test binary is to be, where it is an actor in a process of its own.
 const roleVariable = "STEPWELL_TEST_ROLE"
 
-// play runs an actor of this role and exits. A stubborn one's handler never ends. One that holds ends no try of the attempt that the
-// role names after its colon; an unstartable one's start function fails; others fail once and then work. Each try is a line "attempt value" on its standard output, before it ends.
+// play runs an actor of this role and exits. A stubborn one's handler never ends. One that holds
+// ends no try of the attempt that the role names after its colon; an unstartable one's start
+// function fails; others fail once and then work. Each try is a line "attempt value" on its
+// standard output, before it ends.
 func play(role string) {
 	kind, attempt, _ := strings.Cut(role, ":")
 	var start func(context.Context, *actor.Env) error

@@ -24,7 +24,8 @@ import (
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
-// ledgerVariable names the file to which an actor in a process of its own appends each call; where it is set, the test binary is that actor.
+// ledgerVariable names the file to which an actor in a process of its own appends each call; where
+// it is set, the test binary is that actor.
 const ledgerVariable = "STEPWELL_TEST_LEDGER"
 
 func TestMain(m *testing.M) {
@@ -34,14 +35,16 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVariable); role != "" {
 		play(role)
 	}
-	// Most of these tests wait for brokers: more of them than there are processors can do so at once. The command line overrides this.
+	// Most of these tests wait for brokers: more of them than there are processors can do so at
+	// once. The command line overrides this.
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())
 }
 
-// child runs an actor whose every tenth record fails twice. Each call is in the ledger before its handler returns.
+// child runs an actor whose every tenth record fails twice. Each call is in the ledger before its
+// handler returns.
 func child(path string) {
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -136,7 +139,8 @@ func TestNothingIsLostWhenTheProcessIsKilledFiveTimesAndRabbitMQTwice(t *testing
 	}
 }
 
-// crash runs the scenario: records at a steady rate, kills at random moments, commits looked at all the time.
+// crash runs the scenario: records at a steady rate, kills at random moments, commits looked at all
+// the time.
 func crash(t *testing.T, w *world, node *testbroker.Rabbit, n int) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

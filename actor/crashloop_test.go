@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,13 +22,16 @@ import (
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
-// deadly is a handler that some messages kill the process of, after a moment in which others run.
+// deadly is a handler that some messages end the process of, by a kill or by the end of its
+// goroutine, while others run.
 func deadly(value string, attempt int) error {
 	switch {
 	case value == "kills at once" && attempt == 1, value == "kills later" && attempt == 2:
 		time.Sleep(30 * time.Millisecond)
 		os.Exit(1)
-	case value == "kills later", strings.HasPrefix(value, "fails") && attempt < 3:
+	case value == "ends its goroutine at once" && attempt == 1, value == "ends its goroutine later" && attempt == 2:
+		runtime.Goexit()
+	case strings.HasSuffix(value, " later"), strings.HasPrefix(value, "fails") && attempt < 3:
 		return errFlaky
 	}
 	time.Sleep(5 * time.Millisecond)
@@ -51,6 +55,9 @@ func TestAMessageThatKillsTheProcessComesToTheDeadSetAloneAndTheGroupGoesOn(t *t
 		{"kills later", 3, nodes[0]},
 		{"kills later", 1, nodes[len(nodes)-1]},
 		{"kills later", 3, nodes[len(nodes)-1]},
+		{"ends its goroutine at once", 3, nodes[0]},
+		{"ends its goroutine later", 1, nodes[0]},
+		{"ends its goroutine later", 3, nodes[len(nodes)-1]},
 	} {
 		t.Run(fmt.Sprintf("it %s, %d processes, RabbitMQ %s", test.killer, test.instances, test.node.Version), func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +140,8 @@ func (w *world) supervise(t *testing.T, instances int) *supervisor {
 	return s
 }
 
-// logged says whether the actors' log has all these lines. What queues show is no help: a message on its way from one to the next is in none.
+// logged says whether the actors' log has all these lines. What queues show is no help: a message
+// on its way from one to the next is in none.
 func (s *supervisor) logged(lines []string) bool {
 	data, err := os.ReadFile(s.log)
 	if err != nil {
@@ -152,7 +160,8 @@ func (s *supervisor) stop() {
 	s.running.Wait()
 }
 
-// deadlyActor runs one actor until it ends, or until ctx does and it stops, and returns its exit code.
+// deadlyActor runs one actor until it ends, or until ctx does and it stops, and returns its exit
+// code.
 func (w *world) deadlyActor(ctx context.Context, t *testing.T, path string) int {
 	log, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {

@@ -92,10 +92,11 @@ func TestAnActorWorksThroughTLSAndLoginsAndSaysWhichOfThemIsWrong(t *testing.T) 
 		"RabbitMQ, virtual host":       {settings{"RABBITMQ_VHOST": "nowhere"}, []string{"[-] rabbitmq", "RABBITMQ_VHOST", "nowhere"}},
 		"RabbitMQ, amqps without amqp": {settings{"RABBITMQ_URL": strings.Replace(node.URL, "amqp:", "amqps:", 1)}, []string{"[-] rabbitmq", "does not speak TLS"}},
 	}
+	// One after the other: parallel subtests wait until all other tests have begun, and three
+	// brokers with them.
 	t.Run("works", func(t *testing.T) {
 		for name, env := range works {
 			t.Run(name, func(t *testing.T) {
-				t.Parallel()
 				s := fresh(t)
 				y := newTally()
 				r := s.start(orders(y.handler(failsOnce)), env)
@@ -109,7 +110,6 @@ func TestAnActorWorksThroughTLSAndLoginsAndSaysWhichOfThemIsWrong(t *testing.T) 
 	t.Run("refused", func(t *testing.T) {
 		for name, test := range refused {
 			t.Run(name, func(t *testing.T) {
-				t.Parallel()
 				s := fresh(t)
 				app, b := logged(orders(newTally().handler(failsOnce)))
 				r := s.start(app, settings{"KAFKA_BROKERS": s.seeds}.with(test.env))

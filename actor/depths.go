@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 // depths are how many messages were ready in each queue when they were last read.
@@ -30,7 +31,8 @@ func (d *depths) get() map[string]int {
 	return maps.Clone(d.all)
 }
 
-// depthPause is how long after depths that could not be read, say before queues are declared, they are read again.
+// depthPause is how long after depths that could not be read, say before queues are declared, they
+// are read again.
 const depthPause = time.Second
 
 // watchDepths reads all depths now and then, for the metrics, until ctx ends.
@@ -51,7 +53,7 @@ func (a *Actor) watchDepths(ctx context.Context) error {
 			maps.Copy(all, found)
 		}
 		a.depths.set(all)
-		if !sleep(ctx, next) {
+		if !task.Sleep(ctx, next) {
 			return nil
 		}
 	}
@@ -60,7 +62,7 @@ func (a *Actor) watchDepths(ctx context.Context) error {
 // depthsNow asks for the depth of each queue of the stream.
 func (s *stream) depthsNow(ctx context.Context) (map[string]int, error) {
 	const limit = 2 * time.Second
-	names := s.queueNames()
+	names := s.retries.names()
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -70,7 +72,7 @@ func (s *stream) depthsNow(ctx context.Context) (map[string]int, error) {
 	var errs []error
 	for _, name := range names {
 		depth, err := s.broker.Depth(ctx, name)
-		if errors.Is(err, queue.ErrMissing) && s.retrier != nil && s.retrier.Gone(name) {
+		if errors.Is(err, queue.ErrMissing) && s.retries.Gone(name) {
 			continue
 		}
 		if err != nil {

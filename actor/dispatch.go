@@ -1,231 +1,197 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/call"
+	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/internal/telemetry"
 	"github.com/stepwell/stepwell/retry"
-	"github.com/stepwell/stepwell/streams"
 )
 
-// dispatch decides what becomes of a stream's messages once the handler returned: the one switch on verdicts.
+// dispatch decides what becomes of a stream's messages once the handler returned: the one switch on
+// verdicts.
 type dispatch struct {
-	caller
+	calls     *call.Caller
+	telemetry *telemetry.Stream
+	failures  *failureLog
+	copies    bool // the handler may write into key, value and headers
 	// retrier takes failures. Nil: the stream has no queues, and inPlace is for it.
-	retrier *retry.Retrier
-	inPlace inPlace
+	retrier  *retry.Retrier
+	inPlace  inPlace
+	fallback *fallback // nil: there is none
 }
 
 // errCrashLoop is written beside a message that is not called again.
 var errCrashLoop = errors.New("the process died each time the message ran alone")
 
-// outcome is what the source of a message is told. Streams and retry have the same three.
-type outcome int
-
-const (
-	settled outcome = iota + 1
-	pending
-	abandoned
-)
-
-// ticket is a message's way to where failures go.
-type ticket interface {
-	// first is the trace context of the message's first try; empty where this is the first, or there is none.
-	first() telemetry.TraceContext
-	// fail parks the message and settles it when it is safe there. m is the message as it came.
-	fail(m *stepwell.Message, f retry.Failure)
-	// rest waits before the message is tried again in place, and reports false when it is not to be. m is all that is kept of it meanwhile.
-	rest(ctx context.Context, d time.Duration, m *stepwell.Message) bool
-}
-
 // first is the handle of the stream's reader.
-func (d *dispatch) first(ctx context.Context, m *stepwell.Message, t streams.Ticket) streams.Outcome {
-	if t.IsZero() {
-		return streams.Outcome(run(ctx, d, m, firstTry{t, d.retrier}, timing{}))
-	}
-	return streams.Outcome(run(ctx, d, m, firstTry{t, d.retrier}, timing{&d.calls.lanes[t.Lane()], t.Began()}))
-}
-
-// condemn is the handle for a record that killed the process; nil: there is no place for it, and it runs again.
-func (d *dispatch) condemn() streams.Handle {
+func (d *dispatch) first(ctx context.Context, m *stepwell.Message, t task.Ticket) task.Outcome {
+	o, f := d.run(ctx, m, t)
 	switch {
-	case d.retrier != nil:
-		return func(_ context.Context, m *stepwell.Message, t streams.Ticket) streams.Outcome {
-			firstTry{t, d.retrier}.fail(m, retry.Failure{Reason: stepwell.ReasonCrashLoop, Err: errCrashLoop})
-			return streams.Pending
-		}
-	case d.inPlace.drop:
-		return func(_ context.Context, m *stepwell.Message, _ streams.Ticket) streams.Outcome {
-			d.drop(m, &answer{reason: stepwell.ReasonCrashLoop, failure: &failure{text: errCrashLoop.Error()}})
-			return streams.Settled
-		}
+	case f == nil:
+	case f.snooze > 0:
+		d.retrier.Snooze(t.Context(), &f.message, f.snooze, settles(t))
+	default:
+		d.park(&f.message, f.failure, t)
 	}
-	return nil
-}
-
-// escaped is the handle for a message whose handler called runtime.Goexit: a failure. The message is as the handler left it.
-func (d *dispatch) escaped(ctx context.Context, m *stepwell.Message, t streams.Ticket) streams.Outcome {
-	switch {
-	case ctx.Err() != nil:
-		return streams.Abandoned
-	case d.retrier == nil:
-		came := *m
-		m.Attempt++ // should the next try end its goroutine too
-		return streams.Outcome(until(ctx, d, came, escapedCall(), firstTry{t, nil}))
-	}
-	firstTry{t, d.retrier}.fail(m, retry.Failure{Err: retry.ErrGoexit})
-	return streams.Pending
+	return o
 }
 
 // again is the handle of the stream's retries.
-func (d *dispatch) again(ctx context.Context, m *stepwell.Message, t retry.Ticket) retry.Outcome {
-	return retry.Outcome(run(ctx, d, m, laterTry{t}, timing{}))
+func (d *dispatch) again(ctx context.Context, m *stepwell.Message, t retry.Ticket) task.Outcome {
+	o, f := d.run(ctx, m, t.Ticket.Ticket)
+	switch {
+	case f == nil:
+	case f.snooze > 0:
+		t.Snooze(f.snooze)
+	default:
+		t.Fail(f.failure)
+	}
+	return o
 }
 
-// ended is told how long first tries took.
-func (d *dispatch) ended(lane int, all, last time.Duration) {
-	d.calls.lanes[lane].ended(d.telemetry, all, last)
+// parkCondemned is the handle for a message that killed the process; it goes to the dead set.
+func (d *dispatch) parkCondemned(_ context.Context, m *stepwell.Message, t task.Ticket) task.Outcome {
+	d.park(m, retry.Failure{Reason: stepwell.ReasonCrashLoop, Err: errCrashLoop}, t)
+	return task.Pending
 }
 
-// held is told that a first try takes long, while others before it have ended.
-func (d *dispatch) held(lane int) { d.calls.lanes[lane].held(d.telemetry, d.calls.now()) }
-
-type firstTry struct {
-	streams.Ticket
-	retrier *retry.Retrier
+// dropCondemned is that where there is no dead set, and failures are dropped.
+func (d *dispatch) dropCondemned(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+	d.drop(m, &call.Answer{Reason: stepwell.ReasonCrashLoop, Failure: &call.Failure{Text: errCrashLoop.Error()}})
+	return task.Settled
 }
 
-func (t firstTry) fail(m *stepwell.Message, f retry.Failure) {
-	t.retrier.Fail(t.Context(), m, f, func(err error) {
+// park is for a message whose first try failed.
+func (d *dispatch) park(m *stepwell.Message, f retry.Failure, t task.Ticket) {
+	d.retrier.Fail(t.Context(), m, f, settles(t))
+}
+
+// settles settles the message once it is safe in a queue. Where it is not there is a stop, or the
+// partition is another's now. The message is not known to be stored and stays unsettled: Kafka
+// hands it out again, here or elsewhere. What the broker refuses is tried, and told, by the
+// retrier.
+func settles(t task.Ticket) func(error) {
+	return func(err error) {
 		if err == nil {
 			t.Settle()
 		}
-		// Otherwise there is a stop, or the partition is another's now. The message is not known to be stored and stays unsettled: Kafka hands
-		// it out again, here or elsewhere. What the broker refuses is tried, and told, by the retrier.
-	})
-}
-
-func (t firstTry) rest(ctx context.Context, d time.Duration, m *stepwell.Message) bool {
-	if t.IsZero() {
-		return sleep(ctx, d)
 	}
-	return t.Rest(ctx, d, m)
 }
 
-func (firstTry) first() telemetry.TraceContext { return telemetry.TraceContext{} }
-
-type laterTry struct{ retry.Ticket }
-
-func (t laterTry) first() telemetry.TraceContext {
-	parent, state := t.Trace()
-	return telemetry.TraceContext{Parent: parent, State: state}
-}
-
-func (laterTry) rest(ctx context.Context, d time.Duration, _ *stepwell.Message) bool {
-	return sleep(ctx, d)
-}
-
-func (t laterTry) fail(_ *stepwell.Message, f retry.Failure) { t.Fail(f) }
-
-// run calls the handler and says what the source is to do. It is generic so that a ticket costs no allocation unless it is used.
-func run[T ticket](ctx context.Context, d *dispatch, m *stepwell.Message, t T, at timing) outcome {
+// run calls the handler and says what its source is to do, and, where the message is to be parked,
+// with what failure.
+func (d *dispatch) run(ctx context.Context, m *stepwell.Message, t task.Ticket) (task.Outcome, *failed) {
 	came := *m // what is parked is the message as it came, whatever the handler does to its fields
 	if d.copies {
 		m = m.Clone()
 	} else if len(m.Headers) > 0 {
-		came.Headers = at.keep(m.Headers)
+		came.Headers = d.calls.Headers(t, m.Headers)
 	}
-	var before telemetry.TraceContext
-	if d.telemetry.Tracing() {
-		before = t.first()
-	}
-	a, err := d.call(ctx, m, before, at)
+	a, ok := d.calls.Call(ctx, m, t)
 	switch {
-	case err != nil:
-		return abandoned
+	case !ok:
+		return task.Abandoned, nil
 	case a == nil:
-		return settled
+		return task.Settled, nil
 	}
-	switch a.kind {
-	case stepwell.Skipped:
-		return settled
-	case stepwell.Retry, stepwell.Dead:
-		if d.retrier == nil {
-			return until(ctx, d, came, a, t)
-		}
-		park(came, a, t)
-		return pending
-	default:
-		panic(fmt.Sprintf("a verdict of unknown kind %v", a.kind))
+	switch a.Kind { // without a default: lint finds the kind that nobody thought of here
+	case stepwell.Done, stepwell.Skipped:
+		return task.Settled, nil
+	case stepwell.Retry, stepwell.Dead, stepwell.Snoozed:
 	}
+	if d.retrier == nil {
+		return d.until(ctx, came, a, t), nil
+	}
+	return d.fail(ctx, came, a, t)
 }
 
-// park is a function of its own so that m moves to the heap for failures only.
-func park[T ticket](m stepwell.Message, a *answer, t T) {
+// fail is for what is to be parked, unless somebody takes it over before it dies.
+func (d *dispatch) fail(ctx context.Context, came stepwell.Message, a *call.Answer, t task.Ticket) (task.Outcome, *failed) {
+	a, ok := d.fallback.takeOver(ctx, came, a, t)
+	switch {
+	case !ok:
+		return task.Abandoned, nil
+	case a == nil:
+		d.telemetry.TakenOver()
+		return task.Settled, nil
+	}
+	return task.Pending, newFailed(came, a)
+}
+
+// failed is a try that failed, or put its message off, with the message as it came.
+type failed struct {
+	message stepwell.Message
+	failure retry.Failure
+	snooze  time.Duration // 0: it failed
+}
+
+// newFailed is a function of its own so that m moves to the heap for failures only.
+func newFailed(m stepwell.Message, a *call.Answer) *failed {
+	if a.Kind == stepwell.Snoozed {
+		return &failed{message: m, snooze: a.After}
+	}
 	f := retry.Failure{
-		Err: a.failure, ErrorType: a.failure.kind, Stack: a.failure.stack, At: time.Now(),
-		TraceParent: a.trace.Parent, TraceState: a.trace.State,
+		After: a.After,
+		Err:   a.Failure, ErrorType: a.Failure.Type, Stack: a.Failure.Stack, At: time.Now(),
+		TraceParent: a.Trace.Parent, TraceState: a.Trace.State,
 	}
-	if a.kind == stepwell.Dead {
-		f.Reason = a.reason
+	if a.Kind == stepwell.Dead {
+		f.Reason = a.Reason
 	}
-	t.fail(&m, f)
+	return &failed{message: m, failure: f}
 }
 
-// inPlace is what a stream without queues does with a failing message: it tries again with a growing pause until it is done or no longer
-// ours. Others are handled during the pause, but for those that must wait for it. There is no dead set to put it in, so it is dropped only where ON_FAILURE says so, and DeadLetter is a failure like any other.
+// inPlace is what a stream without queues does with a failing message: it tries again with a
+// growing pause until it is done or no longer ours. Others are handled during the pause, but for
+// those that must wait for it. There is no dead set to put it in, so it is dropped only where
+// ON_FAILURE says so, and DeadLetter is a failure like any other.
 type inPlace struct {
 	drop    bool
 	pause   time.Duration
 	longest time.Duration
 }
 
-func until[T ticket](ctx context.Context, d *dispatch, came stepwell.Message, a *answer, t T) outcome {
-	p := d.inPlace
-	if p.drop {
-		d.drop(&came, a)
-		return settled
-	}
-	kept := came.Clone()
-	kept.FirstFailed = time.Now()
-	for pause := p.pause; ; pause = min(2*pause, p.longest) {
-		if !t.rest(ctx, pause/2+rand.N(pause/2+1), kept) {
-			return abandoned
+func (d *dispatch) until(ctx context.Context, came stepwell.Message, a *call.Answer, t task.Ticket) task.Outcome {
+	p, kept := d.inPlace, came.Clone()
+	for pause := p.pause; ; {
+		if p.drop && a.Failed() {
+			d.drop(kept, a)
+			return task.Settled
 		}
-		kept.Attempt++
-		var err error
-		if a, err = d.call(ctx, kept.Clone(), telemetry.TraceContext{}, timing{}); err != nil {
-			return abandoned
+		wait := cmp.Or(a.After, pause/2+rand.N(pause/2+1))
+		if a.Failed() {
+			kept.FirstFailed = cmp.Or(kept.FirstFailed, time.Now())
+			kept.Attempt++
+			pause = min(2*pause, p.longest)
+		} else {
+			kept.Snoozes++
 		}
-		if a == nil || a.kind == stepwell.Skipped {
-			return settled
+		if !t.Rest(ctx, wait, kept) {
+			return task.Abandoned
+		}
+		var ok bool
+		if a, ok = d.calls.Call(ctx, kept.Clone(), t); !ok {
+			return task.Abandoned
+		}
+		if a == nil || a.Kind == stepwell.Skipped {
+			return task.Settled
 		}
 	}
 }
 
 // drop counts and tells a message that is gone.
-func (d *dispatch) drop(m *stepwell.Message, a *answer) {
+func (d *dispatch) drop(m *stepwell.Message, a *call.Answer) {
 	d.telemetry.Dropped()
-	reason := a.reason
-	if a.kind == stepwell.Retry {
+	reason := a.Reason
+	if a.Kind == stepwell.Retry {
 		reason = stepwell.ReasonExhausted
 	}
-	d.failures.dropped(event{m.ID, m.Attempt, reason, a.failure.text, a.failure.kind, a.failure.stack, a.trace})
-}
-
-// sleep reports whether it slept the whole time.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	d.failures.dropped(event{m.ID, m.Attempt, reason, a.Failure.Text, a.Failure.Type, a.Failure.Stack, a.Trace})
 }

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// unexported says which variables ask for an export that nobody does: nothing but package otlp reads them, and the app passes no provider for
-// their signal. It is a list for the log, empty where all is well.
+// unexported says which variables ask for an export that nobody does: nothing but package otlp
+// reads them, and the app passes no provider for their signal. It is a list for the log, empty
+// where all is well.
 func unexported(t Telemetry, variable func(string) string) []string {
 	if strings.EqualFold(variable("OTEL_SDK_DISABLED"), "true") {
 		return nil

@@ -8,12 +8,15 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/internal/call"
+	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/internal/telemetry"
 	"github.com/stepwell/stepwell/retry"
 )
 
 const (
-	// lossPause is how often at most the log tells that messages died or were dropped, for each stream and reason.
+	// lossPause is how often at most the log tells that messages died or were dropped, for each
+	// stream and reason.
 	lossPause = time.Second
 	// triesPause is how often at most it tells that tries fail, for each stream.
 	triesPause = time.Minute
@@ -21,8 +24,9 @@ const (
 	maxStack = 8 << 10
 )
 
-// failureLog tells a stream's failures. At debug it has all of them. Else it has one at once and then, after a pause, the last one with how many
-// it stands for, so that a reader of the log alone knows how many there were, however many.
+// failureLog tells a stream's failures. At debug it has all of them. Else it has one at once and
+// then, after a pause, the last one with how many it stands for, so that a reader of the log alone
+// knows how many there were, however many.
 type failureLog struct {
 	log   *slog.Logger
 	texts bool // whether errors are shown, and not their types alone
@@ -68,25 +72,23 @@ func newFailureLog(log *slog.Logger, cfg config.Log, how config.Stream, kept cha
 	return l
 }
 
-// tried tells of a call, if it failed or skipped its message.
-func (l *failureLog) tried(ctx context.Context, m *stepwell.Message, a *answer) {
-	if l != nil && a != nil {
-		l.notDone(ctx, m, a)
+// tried tells of a call that did not end with Done.
+func (l *failureLog) tried(ctx context.Context, m *stepwell.Message, a *call.Answer) {
+	if a.Kind == stepwell.Snoozed {
+		l.log.LogAttrs(ctx, slog.LevelDebug, "a message was put off", slog.String("id", m.ID), slog.Duration("after", a.After))
+		return
 	}
-}
-
-func (l *failureLog) notDone(ctx context.Context, m *stepwell.Message, a *answer) {
-	if a.kind == stepwell.Skipped {
+	if a.Kind == stepwell.Skipped {
 		attrs := []slog.Attr{slog.String("id", m.ID)}
 		if l.texts {
-			attrs = append(attrs, slog.String("reason", a.reason))
+			attrs = append(attrs, slog.String("reason", a.Reason))
 		}
 		l.log.LogAttrs(ctx, slog.LevelDebug, "a message was skipped", attrs...)
 		return
 	}
-	e := event{id: m.ID, attempts: m.Attempt, text: a.failure.text, kind: a.failure.kind, stack: a.failure.stack}
+	e := event{id: m.ID, attempts: m.Attempt, text: a.Failure.Text, kind: a.Failure.Type, stack: a.Failure.Stack}
 	if l.log.Enabled(ctx, slog.LevelDebug) {
-		l.log.LogAttrs(ctx, slog.LevelDebug, "a try failed", append(l.attrs(e), slog.String("verdict", a.kind.String()))...)
+		l.log.LogAttrs(ctx, slog.LevelDebug, "a try failed", append(l.attrs(e), slog.String("verdict", a.Kind.String()))...)
 	}
 	if l.tries.message != "" {
 		l.note(l.tries, e)
@@ -102,7 +104,7 @@ func (l *failureLog) died(d retry.Death) {
 
 // dropped tells of a message that ON_FAILURE=drop dropped.
 func (l *failureLog) dropped(e event) {
-	l.note(topic{slog.LevelWarn, "a failed message was dropped, as ON_FAILURE says", e.reason, lossPause}, e)
+	l.note(topic{slog.LevelWarn, "a failed message was dropped, as its stream is set", e.reason, lossPause}, e)
 }
 
 // note tells of an event, or keeps it for tell.
@@ -184,7 +186,7 @@ func (l *failureLog) attrs(e event) []slog.Attr {
 		attrs = append(attrs, slog.String("error", e.text))
 	}
 	if e.stack != "" {
-		attrs = append(attrs, slog.String("stack", cut(e.stack, maxStack)))
+		attrs = append(attrs, slog.String("stack", e.stack[:min(len(e.stack), maxStack)]))
 	}
 	return attrs
 }
@@ -197,7 +199,7 @@ func (a *Actor) tellFailures(ctx context.Context) {
 			return
 		case <-a.kept:
 		}
-		if !sleep(ctx, lossPause) {
+		if !task.Sleep(ctx, lossPause) {
 			return
 		}
 		for _, s := range a.streams {

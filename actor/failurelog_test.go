@@ -17,7 +17,8 @@ import (
 	"github.com/stepwell/stepwell/embedded"
 )
 
-// inTime runs an actor on a false clock, gives it n messages, lets so much time pass, stops it, and returns its log.
+// inTime runs an actor on a false clock, gives it n messages, lets so much time pass, stops it, and
+// returns its log.
 func inTime(t *testing.T, h stepwell.Handler, level slog.Level, n int, passes time.Duration, env ...string) *book {
 	t.Helper()
 	b := &book{}

@@ -10,18 +10,20 @@ import (
 )
 
 const (
-	// gcRoom is how much the heap may grow between two collections, where what lives is less than that.
+	// gcRoom is how much the heap may grow between two collections, where what lives is less than
+	// that.
 	gcRoom = 48 << 20
 	// gcMost is the highest percentage: more buys nothing.
 	gcMost = 400
-	// gcLeast is the lowest: with Go's 100, a window full of failures that wait for RabbitMQ would take
-	// twice its bytes again.
+	// gcLeast is the lowest: with Go's 100, a window full of failures that wait for RabbitMQ would
+	// take twice its bytes again.
 	gcLeast = 50
 )
 
-// TuneGC lets the heap grow by up to 48 MiB between two collections, also where little of it lives: an actor that reads fast makes much
-// garbage beside a small live heap, and Go's default (GOGC=100) would collect it hundreds of times a second. Where more than 96 MiB
-// live, it may grow by half of that. It does nothing where GOGC or GOMEMLIMIT is set. The result undoes it.
+// TuneGC lets the heap grow by up to 48 MiB between two collections, also where little of it lives:
+// an actor that reads fast makes much garbage beside a small live heap, and Go's default (GOGC=100)
+// would collect it hundreds of times a second. Where more than 96 MiB live, it may grow by half of
+// that. It does nothing where GOGC or GOMEMLIMIT is set. The result undoes it.
 //
 // [Main] calls it, since it owns the process. A program that embeds an actor may.
 func TuneGC(log *slog.Logger) (undo func()) {
@@ -44,7 +46,8 @@ type gcTuner struct {
 	stopped bool
 }
 
-// arm leaves garbage behind whose finalizer runs after the next collection. It needs no goroutine, and is never late.
+// arm leaves garbage behind whose finalizer runs after the next collection. It needs no goroutine,
+// and is never late.
 func (t *gcTuner) arm() {
 	runtime.SetFinalizer(&gcMark{}, func(*gcMark) { t.collected() })
 }

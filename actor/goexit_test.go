@@ -5,77 +5,76 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
 )
 
-func TestAHandlerThatCallsGoexitFailsAndEverythingGoesOn(t *testing.T) {
+func TestAHandlerThatCallsGoexitEndsTheActorWithAnErrorAndNothingIsLost(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
-		const n, bad = 60, 20 // more than there are workers
-		y := newTally()
-		slow := make(chan time.Time)
-		r := w.start(orders(func(ctx context.Context, m *stepwell.Message) error {
-			_ = y.handler(failsOnce)(ctx, m)
-			if strings.HasPrefix(string(m.Value), "bad") {
-				if strings.HasSuffix(string(m.Value), "1") {
-					select {
-					case <-time.After(20 * time.Millisecond): // long enough for the rest of a stretch to go to others
-					case <-slow:
-					}
+		const n = 60
+		for _, attempt := range []int{1, 2} {
+			w.produce(several(fmt.Sprintf("good at %d", attempt), n)...)
+			w.produce(values(fmt.Sprintf("bad at %d", attempt))...)
+			w.produce(several(fmt.Sprintf("better at %d", attempt), n)...)
+			var healed atomic.Bool
+			y := newTally()
+			app := orders(func(ctx context.Context, m *stepwell.Message) error {
+				_ = y.handler(failsOnce)(ctx, m)
+				switch {
+				case strings.HasPrefix(string(m.Value), "bad") && m.Attempt == attempt && !healed.Load():
+					runtime.Goexit()
+				case strings.HasPrefix(string(m.Value), "bad") && m.Attempt == 1:
+					return errFlaky
 				}
-				runtime.Goexit()
+				return nil
+			})
+			r := w.start(app, settings{"RETRY_COUNT": "2", "CONCURRENCY": "3"})
+			select {
+			case <-r.ended:
+			case <-time.After(40 * time.Second):
+				t.Fatal("the actor goes on")
 			}
-			return nil
-		}), settings{"RETRY_COUNT": "1", "CONCURRENCY": "3"})
-		w.produce(several("good", n)...)
-		w.produce(several("bad", bad)...)
-		w.produce(several("better", n)...)
-		for _, m := range r.deadCount(bad) {
-			if m["attempts"] != 2.0 || m["error"] != "the function called runtime.Goexit" || m["reason"] != stepwell.ReasonExhausted {
-				t.Errorf("%v", m)
+			if text := fmt.Sprint(r.err); !strings.Contains(text, "runtime.Goexit") {
+				t.Errorf("the error says %q", text)
 			}
-		}
-		eventually(t, "all is tried", func() bool { tried, _ := y.count(); return tried == 2*n+bad })
-		for i := range bad {
-			if tries := y.triesOf(fmt.Sprintf("bad-%d", i)); tries != 2 {
-				t.Errorf("bad-%d was tried %d times, want 2", i, tries)
-			}
-		}
-		began := time.Now()
-		r.end()
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("the stop took %v", took)
-		}
-		if got := w.committed(); got != 2*n+bad {
-			t.Errorf("committed %d, want %d", got, 2*n+bad)
+			healed.Store(true)
+			again := w.start(app, settings{"RETRY_COUNT": "2", "KAFKA_SESSION_TIMEOUT": "6s", "CRASH_PROBATION": "7s"})
+			eventually(t, "all is done", func() bool {
+				tried, _ := y.count()
+				return tried == 2*n+1 && y.triesOf(fmt.Sprintf("bad at %d", attempt)) >= 3 && w.committed() == int64(attempt)*(2*n+1)
+			})
+			again.end()
 		}
 	})
 }
 
-func TestAHandlerThatCallsGoexitIsTriedAgainInPlaceWhereRetriesAreOff(t *testing.T) {
+func TestAStreamThatFailsWaitsForTheCallsOfOthersNoLongerThanAStopDoes(t *testing.T) {
 	t.Parallel()
 	w := embeddedWorld(t)
-	y := newTally()
-	r := w.start(orders(func(ctx context.Context, m *stepwell.Message) error {
-		_ = y.handler(failsOnce)(ctx, m)
-		if m.Attempt < 4 {
+	held := make(chan struct{}, 1)
+	r := w.start(actor.App{Streams: actor.Streams{
+		"orders": {Handler: func(context.Context, *stepwell.Message) error {
+			<-held
 			runtime.Goexit()
-		}
-		return nil
-	}), settings{"RETRY_ENABLED": "false", "RETRY_DELAY": "1ms", "CONCURRENCY": "2"})
-	w.produce(several("x", 20)...)
-	eventually(t, "all are tried", func() bool {
-		for i := range 20 {
-			if y.triesOf(fmt.Sprintf("x-%d", i)) < 4 {
-				return false
-			}
-		}
-		return true
-	})
-	r.end()
-	if got := w.committed(); got != 20 {
-		t.Errorf("committed %d", got)
+			return nil
+		}},
+		"others": {Handler: func(ctx context.Context, _ *stepwell.Message) error {
+			held <- struct{}{}
+			<-ctx.Done()
+			return ctx.Err()
+		}},
+	}}, settings{"STREAMS_OTHERS_TOPICS": w.topic, "SHUTDOWN_TIMEOUT": "2s"})
+	w.produce(values("one")...)
+	select {
+	case <-r.ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the actor waits for a call that waits for its end")
+	}
+	if text := fmt.Sprint(r.err); !strings.Contains(text, "runtime.Goexit") {
+		t.Errorf("the error says %q", text)
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stepwell/stepwell/internal/telemetry"
 	"github.com/stepwell/stepwell/server"
-	"github.com/stepwell/stepwell/streams"
 )
 
 // health looks at what must be well before the actor is ready.
@@ -29,21 +28,19 @@ func (a *Actor) health(context.Context) []server.Check {
 
 func (s *stream) check() server.Check {
 	c := server.Check{Name: "stream " + s.id}
-	status := s.now()
+	status, of := s.look()
 	c.Stuck = status.Stuck
 	switch {
 	case status.Error != "":
 		c.Detail = status.Error
-	case !status.Joined:
-		c.Detail = "has not joined its consumer group yet"
+	case of.Waits != "":
+		c.Detail = of.Waits
 	default: // ready also where a message cannot be parked: no other instance would do better
 		c.Ready = true
-		c.Detail = fmt.Sprintf("%d partitions, lag %d, %d in flight", status.Partitions, status.Lag, status.InFlight)
+		c.Detail = fmt.Sprintf("%s, %d in flight", of.Says, status.InFlight)
 	}
-	if s.retrier != nil {
-		if trouble := s.retrier.Status().Trouble; trouble != "" {
-			c.Detail += ", " + trouble
-		}
+	if trouble := s.retries.Status().Trouble; trouble != "" {
+		c.Detail += ", " + trouble
 	}
 	if status.Paused {
 		c.Detail += ", paused"
@@ -54,8 +51,8 @@ func (s *stream) check() server.Check {
 	if status.Suspect != "" {
 		c.Detail += ", now " + status.Suspect
 	}
-	if o := status.Oldest; o != nil && status.Stuck {
-		c.Detail += fmt.Sprintf(", oldest message %s/%d offset %d, for %v", o.Topic, o.Partition, o.Offset, time.Since(o.Since).Round(time.Second))
+	if status.Oldest != nil && status.Stuck {
+		c.Detail += fmt.Sprintf(", oldest message %s, for %v", of.First, time.Since(status.Oldest.Since).Round(time.Second))
 	}
 	return c
 }
@@ -68,8 +65,8 @@ func (s *stream) Status(ctx context.Context) server.Status {
 	if err != nil && status.Error == "" {
 		status.Error = err.Error()
 	}
-	if s.retrier != nil && status.Error == "" {
-		status.Error = s.retrier.Status().Trouble
+	if status.Error == "" {
+		status.Error = s.retries.Status().Trouble
 	}
 	return status
 }
@@ -80,47 +77,28 @@ func (s *stream) now() server.Status {
 	return status
 }
 
-// look is now, with how many messages the reader's window holds.
-func (s *stream) look() (status server.Status, window int64) {
-	status = server.Status{Retry: s.retrier != nil, Paused: s.paused.Load()}
-	if r := s.reader.Load(); r != nil {
-		of := r.Status()
-		status.Joined, status.Partitions, status.Lag = of.Joined, of.Partitions, of.Lag
-		status.InFlight, status.InFlightBytes = int(of.InFlight), int(of.InFlightBytes)
-		status.LastProgress, status.Error = of.LastProgress, of.Err
-		status.Oldest = oldest(of.Oldest)
-		status.Suspects, status.Suspect = of.Suspects, of.Suspect
-		window = of.InFlight
-	}
-	if s.retrier != nil {
-		retries := s.retrier.Status()
-		status.InFlight += retries.InFlight
-		if retries.Suspect != "" {
-			status.Suspects++
-			status.Suspect = cmp.Or(status.Suspect, retries.Suspect)
-		}
+// look is now, with what the source alone says.
+func (s *stream) look() (status server.Status, of sourceStatus) {
+	of = s.source.Status()
+	status = of.Status
+	status.Retry, status.Paused = s.retries.on(), s.paused.Load()
+	retries := s.retries.Status()
+	status.InFlight += retries.InFlight
+	if retries.Suspect != "" {
+		status.Suspects++
+		status.Suspect = cmp.Or(status.Suspect, retries.Suspect)
 	}
 	if why := s.trouble.Load(); why != nil {
 		status.Error = "waits for " + *why
 	}
-	status.Stuck = s.stuck(status, window)
-	return status, window
-}
-
-func oldest(of *streams.Oldest) *server.Oldest {
-	if of == nil {
-		return nil
-	}
-	return &server.Oldest{
-		Topic: of.Topic, Partition: of.Partition, Offset: of.Offset, Behind: of.Behind,
-		Since: of.Since, AgeSeconds: time.Since(of.Since).Round(time.Millisecond).Seconds(),
-	}
+	status.Stuck = s.stuck(status, of.InFlight > 0 || of.Behind)
+	return status, of
 }
 
 // stuck tells whether something must be wrong though nothing says so.
-func (s *stream) stuck(status server.Status, window int64) bool {
-	idle := s.progress.idleFor(status, window, time.Now())
-	since := s.dispatch.calls.oldest()
+func (s *stream) stuck(status server.Status, work bool) bool {
+	idle := s.progress.idleFor(status, work, time.Now())
+	since := s.dispatch.calls.Oldest()
 	if !since.IsZero() && time.Since(since) > 2*s.cfg.HandlerTimeout {
 		return true
 	}
@@ -136,26 +114,21 @@ func (a *Actor) snapshot() telemetry.Snapshot {
 	}
 	depths := a.depths.get()
 	for _, s := range a.streams {
-		status, window := s.look()
-		of := telemetry.StreamSnapshot{
-			Lag: status.Lag, Inflight: int64(s.seats.Taken()), WindowMessages: window, WindowBytes: int64(status.InFlightBytes),
-			Stuck: status.Stuck, Suspects: int64(status.Suspects),
+		status, of := s.look()
+		one := telemetry.StreamSnapshot{
+			Lag: status.Lag, Inflight: int64(s.seats.Taken()), WindowMessages: int64(of.InFlight), WindowBytes: int64(status.InFlightBytes),
+			Stuck: status.Stuck, Suspects: int64(status.Suspects), Partitions: s.kafka.lags(),
 		}
-		if r := s.reader.Load(); r != nil {
-			for _, p := range r.Lags() {
-				of.Partitions = append(of.Partitions, telemetry.PartitionLag(p))
-			}
-		}
-		if names := s.queueNames(); len(names) > 0 {
-			of.Queues = map[string]int{}
+		if names := s.retries.names(); len(names) > 0 {
+			one.Queues = map[string]int{}
 			for _, name := range names {
 				if depth, known := depths[name]; known {
-					of.Queues[name] = depth
+					one.Queues[name] = depth
 				}
 			}
-			of.DeadSet = s.topology().DeadSet
+			one.DeadSet = s.retries.Topology().DeadSet
 		}
-		shot.Streams[s.id] = of
+		shot.Streams[s.id] = one
 	}
 	return shot
 }

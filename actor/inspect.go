@@ -22,15 +22,16 @@ import (
 // printConfig prints every setting, its value, and where it came from.
 func printConfig(_ context.Context, a *Actor, out io.Writer) error { return a.cfg.Print(out) }
 
-// printTopology prints the waits of every stream, and its queues with their arguments, in the order in which they are to be made.
+// printTopology prints the waits of every stream, and its queues with their arguments, in the order
+// in which they are to be made.
 func printTopology(_ context.Context, a *Actor, out io.Writer) error {
 	for _, s := range a.streams {
-		if s.retrier == nil {
-			fmt.Fprintf(out, "%s: no retry queues (%sRETRY_ENABLED=false)\n", s.id, a.app.EnvPrefix)
+		if !s.retries.on() {
+			fmt.Fprintf(out, "%s: no retry queues (%s=false)\n", s.id, a.cfg.Variable("retry.enabled"))
 			continue
 		}
-		fmt.Fprintf(out, "%s: %s\n", s.id, s.retrier.Topology().Waits())
-		for _, spec := range s.retrier.Topology().Specs() {
+		fmt.Fprintf(out, "%s: %s\n", s.id, s.retries.Topology().Waits())
+		for _, spec := range s.retries.Topology().Specs() {
 			arguments, err := rabbit.Arguments(spec)
 			if err != nil {
 				return err
@@ -47,8 +48,8 @@ func printTopology(_ context.Context, a *Actor, out io.Writer) error {
 
 var errUnhealthy = errors.New("not everything is as the actor needs it")
 
-// doctor looks whether brokers, topics and queues are there, and says what to do where they are not. It changes nothing but that missing queues are
-// declared, as a start would.
+// doctor looks whether brokers, topics and queues are there, and says what to do where they are
+// not. It changes nothing but that missing queues are declared, as a start would.
 func doctor(ctx context.Context, a *Actor, out io.Writer) error {
 	const limit = 20 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -77,18 +78,19 @@ func doctor(ctx context.Context, a *Actor, out io.Writer) error {
 	return nil
 }
 
-// examineQueues asks RabbitMQ for the queues of each stream; one that does not answer is asked once.
+// examineQueues asks RabbitMQ for the queues of each stream; one that does not answer is asked
+// once.
 func (a *Actor) examineQueues(ctx context.Context, report func(string, error)) {
 	const limit = 8 * time.Second
 	for _, s := range a.streams {
-		if s.retrier == nil {
+		if !s.retries.on() {
 			continue
 		}
 		asked, cancel := context.WithTimeout(ctx, limit)
-		err := s.retrier.Declare(asked)
+		err := s.retries.Declare(asked)
 		cancel()
 		if errors.Is(err, queue.ErrUnavailable) && !a.queues.Status().Up {
-			report("rabbitmq ("+a.app.EnvPrefix+"RABBITMQ_URL)", errors.New(a.queues.Status().Detail))
+			report("rabbitmq ("+a.cfg.Variable("rabbitmq.url")+")", errors.New(a.queues.Status().Detail))
 			return
 		}
 		report("queues of stream "+s.id, err)
@@ -105,15 +107,15 @@ func (a *Actor) examineKafka(ctx context.Context, report func(string, error)) {
 		return
 	}
 	for i, s := range a.streams {
-		client, err := kgo.NewClient(slices.Concat(opts, s.extra())...)
+		client, err := kgo.NewClient(slices.Concat(opts, s.kafka.extra())...)
 		if err == nil {
 			defer client.Close()
 			if err = client.Ping(ctx); err != nil {
-				err = streams.Explain(client, err)
+				err = streams.Explain(a.cfg.Variable, client, err)
 			}
 		}
 		if i == 0 || err != nil {
-			report("kafka ("+a.app.EnvPrefix+"KAFKA_BROKERS)", err)
+			report("kafka ("+a.cfg.Variable("kafka.brokers")+")", err)
 		}
 		if err != nil {
 			return

@@ -19,7 +19,8 @@ import (
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
-// onPrivate runs the test on real Kafka with a RabbitMQ that only the test uses, the oldest one and the newest one.
+// onPrivate runs the test on real Kafka with a RabbitMQ that only the test uses, the oldest one and
+// the newest one.
 func onPrivate(t *testing.T, o testbroker.RabbitOptions, test func(t *testing.T, w *world, node *testbroker.Rabbit)) {
 	t.Parallel()
 	for _, release := range []string{"oldest", "newest"} {
@@ -41,7 +42,8 @@ func privateWorld(t *testing.T, release string, o testbroker.RabbitOptions) (*wo
 	return w, node
 }
 
-// onOneRabbitMQ runs the test on real Kafka with the last of the shared RabbitMQs: for what has nothing to do with its version.
+// onOneRabbitMQ runs the test on real Kafka with the last of the shared RabbitMQs: for what has
+// nothing to do with its version.
 func onOneRabbitMQ(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Parallel()
 	nodes := testbroker.RabbitMQs(t)
@@ -53,7 +55,8 @@ func onOneRabbitMQ(t *testing.T, test func(t *testing.T, w *world)) {
 	test(t, w)
 }
 
-// health is what the probes say: the status of /livez and of /readyz, and the text of /readyz?verbose.
+// health is what the probes say: the status of /livez and of /readyz, and the text of
+// /readyz?verbose.
 func (r *running) health() (live, ready int, text string) {
 	r.t.Helper()
 	live, _ = r.do("GET", "/livez", "")

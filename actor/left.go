@@ -12,33 +12,53 @@ import (
 
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/retry"
 	"github.com/stepwell/stepwell/server"
 )
 
-// left are the queues of a stream whose retries are off now: what waits there from before is told of, and its dead set is served.
+// left are the queues of a line whose retries are off: what waits there from before is told of, and
+// its dead set is served. Where no RabbitMQ is configured there are none.
 type left struct {
-	broker   queue.Broker
+	broker   queue.Broker // nil where none is configured
 	topology retry.Topology
+	setting  string // that turned them off
+	log      *slog.Logger
 	// found are the queues that were there at the start; nil before it is known.
 	found atomic.Pointer[[]string]
 }
 
-// newLeft is nil where no RabbitMQ is configured.
-func (a *Actor) newLeft(s *stream) *left {
-	if a.queues == nil {
-		return nil
-	}
-	of := s.cfg.Retry
-	topology, err := retry.NewTopology(a.cfg.App.Name, s.id, retry.Linear(of.Delay, of.Step, *of.Count), of.DelayQueues)
+func (a *Actor) newLeft(l *line) *left {
+	of := l.cfg.Retry
+	topology, err := retry.NewTopology(a.cfg.App.Name, l.id, budgetOf(of), of.DelayQueues, of.Jitter)
 	if err != nil { // such delays were never queues
-		topology, _ = retry.NewTopology(a.cfg.App.Name, s.id, nil, 1) // it refuses delays only
+		topology, _ = retry.NewTopology(a.cfg.App.Name, l.id, nil, 1, 0) // it refuses delays only
 	}
-	return &left{broker: a.queues, topology: topology}
+	return &left{broker: a.queues, topology: topology, setting: a.cfg.Variable("retry.enabled"), log: l.log}
 }
 
+func (*left) on() bool { return false }
+
+// Declare makes nothing: no failure needs a place.
+func (*left) Declare(context.Context) error { return nil }
+
+func (l *left) work(stop, _ context.Context) error {
+	if l.broker != nil {
+		l.look(stop)
+	}
+	return nil
+}
+
+func (*left) Close()                     {}
+func (*left) Pause()                     {}
+func (*left) Resume()                    {}
+func (*left) Status() retry.Status       { return retry.Status{} }
+func (*left) Forget(string, int32)       {}
+func (l *left) Topology() retry.Topology { return l.topology }
+func (*left) Gone(string) bool           { return false }
+
 // look finds out what is there, once, as soon as RabbitMQ can be asked, and says what waits.
-func (l *left) look(ctx context.Context, log *slog.Logger) {
+func (l *left) look(ctx context.Context) {
 	names, waiting := []string{}, []string(nil)
 	for _, spec := range l.topology.Specs() {
 		depth, err := l.depth(ctx, spec.Name)
@@ -54,8 +74,8 @@ func (l *left) look(ctx context.Context, log *slog.Logger) {
 	}
 	l.found.Store(&names)
 	if waiting != nil {
-		log.Warn("messages from before wait in the stream's queues, and RETRY_ENABLED is false: nobody handles them. The dead set can be looked "+
-			"at and deleted from; the rest waits until retries are on", "queues", strings.Join(waiting, " "))
+		l.log.Warn("messages from before wait in the stream's queues, and its retries are off: nobody handles them. The dead set can be looked "+
+			"at and deleted from; the rest waits until retries are on", "queues", strings.Join(waiting, " "), "setting", l.setting)
 	}
 }
 
@@ -64,7 +84,7 @@ func (l *left) depth(ctx context.Context, name string) (int, error) {
 	const pause = 5 * time.Second
 	for {
 		depth, err := l.broker.Depth(ctx, name)
-		if err == nil || errors.Is(err, queue.ErrMissing) || !sleep(ctx, pause) {
+		if err == nil || errors.Is(err, queue.ErrMissing) || !task.Sleep(ctx, pause) {
 			return depth, err
 		}
 	}
@@ -72,7 +92,7 @@ func (l *left) depth(ctx context.Context, name string) (int, error) {
 
 // names are the queues that are there, as far as is known.
 func (l *left) names() []string {
-	if l == nil || l.found.Load() == nil {
+	if l.found.Load() == nil {
 		return nil
 	}
 	return *l.found.Load()
@@ -118,7 +138,7 @@ func (d leftSet) refuse() (server.Result, error) {
 	if err := d.there(); err != nil {
 		return unknownLeft(), err
 	}
-	return unknownLeft(), server.ErrReplayOff
+	return unknownLeft(), fmt.Errorf("%w; a replay needs %s=true", server.ErrReplayOff, d.left.setting)
 }
 
 // unknownLeft is the result where nobody looked how many are there.

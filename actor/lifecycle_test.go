@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -252,5 +253,34 @@ func TestTheServerOfAnAppWithAPrefixNamesItsVariables(t *testing.T) {
 	}
 	if !log.said("closed", "SHOP_SERVER_TOKEN") {
 		t.Errorf("log: %s", log)
+	}
+}
+
+func TestAnAppWithAPrefixNamesNoVariableWithoutIt(t *testing.T) {
+	app, log := logged(actor.App{EnvPrefix: "SHOP_", Streams: actor.Streams{
+		"orders":  {Handler: failing(&calls{})},
+		"parcels": {Handler: failing(&calls{}), Config: config.Stream{Topics: []string{"parcels.v1"}}},
+	}})
+	var environ []string
+	for _, v := range []string{
+		"APP_NAME=shop", "SERVER_ADDRESS=0.0.0.0:0", "KAFKA_BROKERS=127.0.0.1:1", "RABBITMQ_URL=amqp://guest:guest@127.0.0.1:1/",
+		"STREAMS_ORDERS_TOPICS=orders.v1", "STREAMS_PARCELS_RETRY_ENABLED=false",
+	} {
+		environ = append(environ, "SHOP_"+v)
+	}
+	cfg, err := actor.Load(app, environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := actor.New(cfg, app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, a)
+	r.notReady("SHOP_KAFKA_BROKERS", "SHOP_RABBITMQ_URL")
+	_, _, text := r.health()
+	bare := regexp.MustCompile(`\b(KAFKA|RABBITMQ|STREAMS|SERVER|RETRY|HANDLER)_[A-Z_]+`) // _ is of the word: not behind a prefix
+	if found := bare.FindAllString(text+log.String(), -1); found != nil {
+		t.Errorf("%q in\n%s\n%s", found, text, log)
 	}
 }

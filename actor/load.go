@@ -8,8 +8,8 @@ import (
 	"github.com/stepwell/stepwell/config"
 )
 
-// Load reads the app's configuration from its code, its file and environ (as os.Environ gives it; nil means that). The error lists all mistakes,
-// those of the code included.
+// Load reads the app's configuration from its code, its file and environ (as os.Environ gives it;
+// nil means that). The error lists all mistakes, those of the code included.
 func Load(app App, environ []string) (*config.Config, error) {
 	var errs []error
 	for _, id := range slices.Sorted(maps.Keys(app.Streams)) {

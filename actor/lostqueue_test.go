@@ -15,8 +15,8 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// deadLetterTimeout is how long an expired message may wait at a broker with the usual settings when its target was deleted; the
-// brokers that the tests start have a shorter one.
+// deadLetterTimeout is how long an expired message may wait at a broker with the usual settings
+// when its target was deleted; the brokers that the tests start have a shorter one.
 const deadLetterTimeout = 200 * time.Second
 
 func TestAQueueDeletedOrPurgedUnderLoadCostsOnlyWhatItHeld(t *testing.T) {
@@ -38,8 +38,8 @@ func TestAQueueDeletedOrPurgedUnderLoadCostsOnlyWhatItHeld(t *testing.T) {
 		produced, stop := w.load(t)
 		ch := w.channel()
 
-		// held is what the broker said that it threw away. A delete counts what was there when it began: uncounted is what
-		// may have come since, or was still on its way.
+		// held is what the broker said that it threw away. A delete counts what was there when it
+		// began: uncounted is what may have come since, or was still on its way.
 		held, uncounted := map[string]int{}, map[string]int{}
 		for _, kind := range []string{"delay.1000", "instant", "dead_set"} {
 			name := w.queue("orders", kind)
@@ -69,7 +69,8 @@ func TestAQueueDeletedOrPurgedUnderLoadCostsOnlyWhatItHeld(t *testing.T) {
 		total := stop()
 		eventually(t, "all first tries are settled", func() bool { return w.committed() == int64(total) })
 		most := held["delay.1000"] + held["instant"] + uncounted["delay.1000"] + uncounted["instant"] + 2*(prefetch+1)
-		// What expired while its target was away is handed on once the broker's time-out for that is over.
+		// What expired while its target was away is handed on once the broker's time-out for that
+		// is over.
 		within(t, deadLetterTimeout, fmt.Sprintf("at most the %d messages are gone that the queues held", most), func() bool {
 			return lostOf(produced(), "bad", func(value string) bool { return y.doneOf(value) > 0 }) <= most
 		})
@@ -86,14 +87,16 @@ func TestAQueueDeletedOrPurgedUnderLoadCostsOnlyWhatItHeld(t *testing.T) {
 		}
 		lostDead := lostOf(produced(), "dead", func(value string) bool { return kept[value] })
 		t.Logf("held %v and perhaps %v; lost %d dead ones", held, uncounted, lostDead)
-		// A message whose confirm went down with its queue is published again, so fewer may be gone than there were.
+		// A message whose confirm went down with its queue is published again, so fewer may be gone
+		// than there were.
 		if most := held["dead_set"] + uncounted["dead_set"]; lostDead > most || lostDead == 0 {
 			t.Errorf("%d dead messages are gone, the dead set held %d", lostDead, most)
 		}
 	})
 }
 
-// load produces about 200 records a second until stop, which returns how many; so does produced at any time.
+// load produces about 200 records a second until stop, which returns how many; so does produced at
+// any time.
 func (w *world) load(t *testing.T) (produced func() int, stop func() int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var n atomic.Int64

@@ -23,10 +23,12 @@ const (
 	exitConfig = 2
 )
 
-// Main runs the app until SIGTERM or SIGINT and exits: 0 after a stop that was asked for, 1 when it failed, 2 for a bad configuration,
-// whose errors it prints all at once. A second signal exits at once, with 1; one that comes within a second of the first is the first. Arguments of the program: config (prints the configuration and
-// where each value came from), topology (prints queues and waits), doctor (looks whether everything needed is there), --help, --version; none
-// runs the actor.
+// Main runs the app until SIGTERM or SIGINT and exits: 0 after a stop that was asked for, 1 when it
+// failed, 2 for a bad configuration, whose errors it prints all at once. A second signal exits at
+// once, with 1; one that comes within a second of the first is the first. Arguments of the program:
+// config (prints the configuration and where each value came from), topology (prints queues and
+// waits), doctor (looks whether everything needed is there), --help, --version; none runs the
+// actor.
 func Main(app App) {
 	ctx, stop := untilSignal()
 	code := command(ctx, app, os.Args[1:], os.Stdout, os.Stderr)
@@ -46,7 +48,8 @@ func untilSignal() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// sameSignal is how long after the first signal another one is the same: some who send one send it to a process and to its group.
+// sameSignal is how long after the first signal another one is the same: some who send one send it
+// to a process and to its group.
 const sameSignal = time.Second
 
 // heed calls stop at the first signal and exit at the second.
@@ -117,7 +120,8 @@ func command(ctx context.Context, app App, args []string, out, errs io.Writer) i
 	return exitOK
 }
 
-// explain answers arguments that are no command: those that ask for help or a version, and mistakes.
+// explain answers arguments that are no command: those that ask for help or a version, and
+// mistakes.
 func explain[V any](args []string, app string, commands map[string]V, out, errs io.Writer) int {
 	_, known := commands[args[0]]
 	switch {

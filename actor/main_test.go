@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/server"
 )
@@ -58,6 +59,9 @@ func TestTheErrorOfAPartIsReportedOnce(t *testing.T) {
 func TestWhatIsWrongWithTheQueuesIsSaidOnce(t *testing.T) {
 	err := forServer(fmt.Errorf("peek: %w: connection refused", queue.ErrUnavailable))
 	if !errors.Is(err, server.ErrUnavailable) || !errors.Is(err, queue.ErrUnavailable) || err.Error() != "peek: queues are not available: connection refused" {
+		t.Errorf("%v", err)
+	}
+	if err := forServer(fmt.Errorf("peek: %w", deadset.ErrRefused)); !errors.Is(err, server.ErrRefused) {
 		t.Errorf("%v", err)
 	}
 }

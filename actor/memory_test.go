@@ -13,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/actor"
 	"github.com/stepwell/stepwell/internal/rabbit"
+	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/retry"
 	"github.com/stepwell/stepwell/streams"
 )
@@ -64,17 +65,17 @@ func TestFailuresThatWaitForRabbitMQHoldNoMoreMemoryThanTheWindowSays(t *testing
 	var settled atomic.Int64
 	reader, err := streams.New(streams.Config{
 		Stream: "orders", Group: w.app, Topics: []string{w.topic}, Kafka: kafka, Order: streams.OrderNone, WindowBytes: smallWindow,
-	}, func(_ context.Context, m *stepwell.Message, tk streams.Ticket) streams.Outcome {
+	}, func(_ context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
 		if len(m.Value) == large {
 			settled.Add(1)
-			return streams.Settled
+			return task.Settled
 		}
 		retrier.Fail(tk.Context(), m, retry.Failure{Err: errors.New("no")}, func(err error) {
 			if err == nil {
 				tk.Settle()
 			}
 		})
-		return streams.Pending
+		return task.Pending
 	})
 	if err != nil {
 		t.Fatal(err)

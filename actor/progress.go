@@ -22,12 +22,14 @@ type progress struct {
 	since time.Time // zero: it has nothing to do, or is paused
 }
 
-// idleFor looks at a status and returns for how long there has been work, seen by it or those before it, without progress.
-func (p *progress) idleFor(status server.Status, window int64, now time.Time) time.Duration {
+// idleFor looks at a stream and returns for how long there has been work, seen by it or those
+// before it, without progress. work says that something waits for it, in its window or not yet
+// there.
+func (p *progress) idleFor(status server.Status, work bool, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case status.Paused || window == 0 && !behind(status):
+	case status.Paused || !work:
 		p.since = time.Time{}
 		return 0
 	case p.since.IsZero():
@@ -37,10 +39,6 @@ func (p *progress) idleFor(status server.Status, window int64, now time.Time) ti
 	}
 	return now.Sub(p.since)
 }
-
-// behind says that there are records that were not read. The end of a transaction takes an offset that no record has: where nobody
-// produces any more, each partition may show a lag of one for ever.
-func behind(status server.Status) bool { return status.Lag > int64(status.Partitions) }
 
 // watchProgress looks at all streams now and then, until ctx ends.
 func (a *Actor) watchProgress(ctx context.Context) {
@@ -59,17 +57,18 @@ func (a *Actor) watchProgress(ctx context.Context) {
 	}
 }
 
-// warnOfSlow tells, once, of the call that has run for the longest if that is past HANDLER_TIMEOUT: its context has ended, and it goes on. Which
-// message it has is not known where many run; the one that holds the window is likely to be it.
+// warnOfSlow tells, once, of the call that has run for the longest if that is past HANDLER_TIMEOUT:
+// its context has ended, and it goes on. Which message it has is not known where many run; the one
+// that holds the window is likely to be it.
 func (s *stream) warnOfSlow(status server.Status, warned map[string]time.Time) {
-	since := s.dispatch.calls.oldest()
+	since := s.dispatch.calls.Oldest()
 	if since.IsZero() || time.Since(since) <= s.cfg.HandlerTimeout || since.Equal(warned[s.id]) {
 		return
 	}
 	warned[s.id] = since
-	attrs := []any{"since", since, "timeout", s.cfg.HandlerTimeout}
+	attrs := []any{"since", since, "timeout", s.cfg.HandlerTimeout, "setting", s.setting("handler_timeout")}
 	if o := status.Oldest; o != nil {
 		attrs = append(attrs, "oldest", fmt.Sprintf("%s/%d/%d", o.Topic, o.Partition, o.Offset))
 	}
-	s.log.Warn("a handler runs past HANDLER_TIMEOUT", attrs...)
+	s.log.Warn("a handler runs past its time-out", attrs...)
 }

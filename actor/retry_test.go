@@ -63,6 +63,8 @@ func TestAMessageThatAlwaysFailsIsTriedOncePlusCountTimesAndThenRestsInTheDeadSe
 	}{
 		{"constant", settings{"RETRY_COUNT": "5"}, []time.Duration{100, 100, 100, 100, 100}, ""},
 		{"growing by a step", settings{"RETRY_COUNT": "5", "RETRY_STEP": "100ms"}, []time.Duration{100, 200, 300, 400, 500}, ""},
+		{"exponential", settings{"RETRY_POLICY": "exponential", "RETRY_COUNT": "5", "RETRY_FACTOR": "3", "RETRY_MAX_DELAY": "1s"}, []time.Duration{100, 300, 900, 1000, 1000}, ""},
+		{"a schedule", settings{"STREAMS_ORDERS_RETRY_POLICY": "schedule", "RETRY_SCHEDULE": "100ms, 50ms,200ms"}, []time.Duration{100, 50, 200}, ""},
 		{"three by default", settings{}, []time.Duration{100, 100, 100}, ""},
 	}
 	for _, test := range tests {

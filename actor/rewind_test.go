@@ -45,7 +45,8 @@ func TestARecordOfATopicMadeAnewIsRetriedThoughItsOffsetWasSettledBefore(t *test
 	everywhere(t, func(t *testing.T, w *world) {
 		var c calls
 		r := w.start(orders(failsFirst(&c)), nil)
-		// The topic is filled again with what it had: the same bytes, the same times. Only that it is another topic tells them apart.
+		// The topic is filled again with what it had: the same bytes, the same times. Only that it
+		// is another topic tells them apart.
 		fill := func() {
 			x := values("x")
 			x[0].Timestamp = time.UnixMilli(1_700_000_000_000)
@@ -88,8 +89,8 @@ func (c *calls) of(value string, attempt int) (n int) {
 	return n
 }
 
-// rewind puts the group back to the beginning, as an operator does: what is in the group is put out of it first, since Kafka refuses it
-// otherwise. Members that live come back by themselves.
+// rewind puts the group back to the beginning, as an operator does: what is in the group is put out
+// of it first, since Kafka refuses it otherwise. Members that live come back by themselves.
 func (w *world) rewind() {
 	w.t.Helper()
 	admin := kadm.NewClient(w.client)

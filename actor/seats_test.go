@@ -95,7 +95,8 @@ func TestFirstTriesAndRetriesOfAStreamShareItsConcurrency(t *testing.T) {
 		if n.most != 4 {
 			t.Errorf("at most %d calls at once, want 4", n.most)
 		}
-		// A worker that has just left its seat may not wait for the next one yet, on a machine that has much to do.
+		// A worker that has just left its seat may not wait for the next one yet, on a machine that
+		// has much to do.
 		if n.seen < 20 || n.beyond*10 > n.seen {
 			t.Errorf("%d of %d retries had more than half of the seats though first tries waited", n.beyond, n.seen)
 		}

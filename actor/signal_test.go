@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// GNU timeout, and a shell that passes a signal on, signal a child and its group: the child hears it twice.
+// GNU timeout, and a shell that passes a signal on, signal a child and its group: the child hears
+// it twice.
 func TestASecondSignalWithinASecondIsTheFirst(t *testing.T) {
 	for _, test := range []struct {
 		name  string

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// stack runs an actor's parts, each of which needs those started before it, and stops them in reverse order.
-// It is owned by one goroutine.
+// stack runs an actor's parts, each of which needs those started before it, and stops them in
+// reverse order. It is owned by one goroutine.
 type stack struct {
 	parts []*part
 	// failed takes the first error of a part that ended by itself.
@@ -25,8 +25,8 @@ type part struct {
 
 func newStack() *stack { return &stack{failed: make(chan error, 1)} }
 
-// push starts run. Its context keeps the values of ctx but ends only when the stack unwinds down to it: a part must
-// outlive those above, whatever asked for the stop.
+// push starts run. Its context keeps the values of ctx but ends only when the stack unwinds down to
+// it: a part must outlive those above, whatever asked for the stop.
 func (s *stack) push(ctx context.Context, name string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p := &part{name: name, cancel: cancel, done: make(chan struct{})}
@@ -49,8 +49,8 @@ func (s *stack) push(ctx context.Context, name string, run func(context.Context)
 	}()
 }
 
-// unwind stops the parts, last one first, each when those above are gone. When ctx ends it stops waiting and says which
-// parts still run.
+// unwind stops the parts, last one first, each when those above are gone. When ctx ends it stops
+// waiting and says which parts still run.
 func (s *stack) unwind(ctx context.Context) error {
 	var errs []error
 	var stuck []string

@@ -76,7 +76,8 @@ func TestWhatAKilledProcessHadDoneBeyondWhatItHeldIsNotRunAgain(t *testing.T) {
 	})
 }
 
-// doneBeyond is how many records the group's commits say to be done beyond them, where they have no mark.
+// doneBeyond is how many records the group's commits say to be done beyond them, where they have no
+// mark.
 func (w *world) doneBeyond(t *testing.T) (sum int64) {
 	t.Helper()
 	offsets, err := kadm.NewClient(w.client).FetchOffsets(t.Context(), w.app+".orders")

@@ -112,7 +112,8 @@ func TestMetricsTellWhatBecameOfMessages(t *testing.T) {
 	})
 }
 
-// undeclared are queues whose depth cannot be read at first, as it is while they are being declared.
+// undeclared are queues whose depth cannot be read at first, as it is while they are being
+// declared.
 type undeclared struct {
 	shared
 	queue.Broker

@@ -103,7 +103,8 @@ func failsBig(c *calls, healed *atomic.Bool) stepwell.Handler {
 	}
 }
 
-// showsBig waits until the record is alone in the dead set, after so many replays, and shown as it should.
+// showsBig waits until the record is alone in the dead set, after so many replays, and shown as it
+// should.
 func (r *running) showsBig(big *kgo.Record, replays int) {
 	r.t.Helper()
 	var seen map[string]any

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/config"
-	"github.com/stepwell/stepwell/retry"
+	"github.com/stepwell/stepwell/internal/call"
 )
 
-// lastPart is the part of SHUTDOWN_TIMEOUT that handlers do not get: for confirms, commits, and the user's stop function.
+// lastPart is the part of SHUTDOWN_TIMEOUT that handlers do not get: for confirms, commits, and the
+// user's stop function.
 func (a *Actor) lastPart() time.Duration { return lastPart(a.cfg) }
 
 func lastPart(cfg *config.Config) time.Duration {
@@ -21,12 +22,14 @@ func lastPart(cfg *config.Config) time.Duration {
 // leaving is the part of it in which a reader commits and leaves its group: three seconds of five.
 func leaving(cfg *config.Config) time.Duration { return lastPart(cfg) * 3 / 5 }
 
-// closing is the part of SHUTDOWN_TIMEOUT that the user's functions do not get: for connections, HTTP and telemetry.
+// closing is the part of SHUTDOWN_TIMEOUT that the user's functions do not get: for connections,
+// HTTP and telemetry.
 func (a *Actor) closing() time.Duration {
 	return min(time.Second, a.cfg.Shutdown.Timeout/10)
 }
 
-// stopBegins starts the budget of the stop, unless it runs already. The stop function's goroutine reads it later, once it was told to stop.
+// stopBegins starts the budget of the stop, unless it runs already. The stop function's goroutine
+// reads it later, once it was told to stop.
 func (a *Actor) stopBegins() {
 	if a.over.IsZero() {
 		a.over = time.Now().Add(a.cfg.Shutdown.Timeout)
@@ -34,10 +37,10 @@ func (a *Actor) stopBegins() {
 	}
 }
 
-var errStartHangs = errors.New("did not return in its part of SHUTDOWN_TIMEOUT though its context had ended: its goroutine is left behind")
+var errStartHangs = errors.New("did not return in its part of the stop's budget though its context had ended: its goroutine is left behind")
 
-// startFunction calls the user's start function. Its context ends with ctx, or when a part of the actor fails; it may then return for as
-// long as the stop lasts.
+// startFunction calls the user's start function. Its context ends with ctx, or when a part of the
+// actor fails; it may then return for as long as the stop lasts.
 func (a *Actor) startFunction(ctx context.Context, parts *stack) error {
 	if a.app.Start == nil {
 		return nil
@@ -46,9 +49,9 @@ func (a *Actor) startFunction(ctx context.Context, parts *stack) error {
 	defer cancel()
 	returned := make(chan error, 1)
 	go func() { // left behind if the function never returns
-		err := retry.ErrGoexit
+		err := call.ErrGoexit
 		defer func() { returned <- err }()
-		err = caught(func() error { return a.app.Start(ctx, &Env{Config: a.cfg, Logger: a.log}) })
+		err = caught(func() error { return a.app.Start(ctx, &Env{Config: a.cfg, Logger: a.log, producer: a.producer}) })
 	}()
 	var failed error
 	select {
@@ -69,7 +72,8 @@ func (a *Actor) startFunction(ctx context.Context, parts *stack) error {
 	}
 }
 
-// caught calls a function of the user's, whose panic is its error: the rest of the actor is to stop in order. So is that of its error's methods.
+// caught calls a function of the user's, whose panic is its error: the rest of the actor is to stop
+// in order. So is that of its error's methods.
 func caught(function func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -88,8 +92,9 @@ func inStart(err error) error {
 	return nil
 }
 
-// stopFunction waits until everything above it is gone, then calls the user's with what is left of the budget, unless the start function
-// failed: what that had opened by then is its own to close, and a stop function need not look for what is not there.
+// stopFunction waits until everything above it is gone, then calls the user's with what is left of
+// the budget, unless the start function failed: what that had opened by then is its own to close,
+// and a stop function need not look for what is not there.
 func (a *Actor) stopFunction(ctx context.Context) error {
 	<-ctx.Done()
 	if a.app.Stop == nil || !a.started.Load() {

@@ -243,13 +243,18 @@ func (w *world) start(app actor.App, env settings) *running {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return run(w.t, a)
+}
+
+// run runs an actor until the test ends.
+func run(t testing.TB, a *actor.Actor) *running {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{t: w.t, actor: a, stop: cancel, ended: make(chan struct{})}
+	r := &running{t: t, actor: a, stop: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(r.ended)
 		r.err = a.Run(ctx)
 	}()
-	w.t.Cleanup(func() {
+	t.Cleanup(func() {
 		cancel()
 		<-r.ended
 	})
@@ -336,7 +341,8 @@ func (r *running) peek(count int) (all []map[string]any, status int) {
 	return all, status
 }
 
-// deadCount waits until the dead set has n messages and returns them. Just after a start it may not be there yet.
+// deadCount waits until the dead set has n messages and returns them. Just after a start it may not
+// be there yet.
 func (r *running) deadCount(n int) (all []map[string]any) {
 	r.t.Helper()
 	eventually(r.t, fmt.Sprintf("%d messages in the dead set", n), func() bool {

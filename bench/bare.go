@@ -17,8 +17,9 @@ func bare(ctx context.Context, j job, m *meter) error {
 	return poll(ctx, j, func(r *kgo.Record) { m.inOrder(r.Partition, r.Offset) })
 }
 
-// bareTuned is the same loop with the fetches that the actor's reader comes to by itself, its pool of records, and the actor's garbage
-// collection: what is left between the two is what the actor does.
+// bareTuned is the same loop with the fetches that the actor's reader comes to by itself, its pool
+// of records, and the actor's garbage collection: what is left between the two is what the actor
+// does.
 func bareTuned(ctx context.Context, j job, m *meter) error {
 	defer actor.TuneGC(slog.New(slog.DiscardHandler))()
 	const windowMessages, overhead = 10_000, 10 // of a record in its batch

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// bar is what a number of a case is to reach: the median of all rounds, as it is and not as it is shown.
+// bar is what a number of a case is to reach: the median of all rounds, as it is and not as it is
+// shown.
 type bar struct {
 	number column
 	limit  float64

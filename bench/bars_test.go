@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// barred is a section of one case that is half as fast as tuned, twice as fast as bare, and needs the CPU time of tuned and a quarter more.
+// barred is a section of one case that is half as fast as tuned, twice as fast as bare, and needs
+// the CPU time of tuned and a quarter more.
 func barred(bars ...bar) section {
 	return section{
 		group: group{columns: usual(), cases: []benchCase{{name: "mine", base: "tuned", also: "bare", bars: bars}}},

@@ -191,7 +191,8 @@ func TestARecordThatSucceedsCostsFewAllocations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Messages, contexts and records are allocated many at once; what is left is the value, and a little for each fetch.
+	// Messages, contexts and records are allocated many at once; what is left is the value, and a
+	// little for each fetch.
 	const most = 0.15
 	got := rounds[0]["kfake-100-stepwell"].allocsPerRecord()
 	t.Logf("%.2f allocations per record", got)

@@ -17,7 +17,8 @@ const (
 	handAckWait  = 10 * time.Millisecond
 )
 
-// retryByHand is the second half of the hand-written program: what comes back from the delay queue is tried again.
+// retryByHand is the second half of the hand-written program: what comes back from the delay queue
+// is tried again.
 func retryByHand(ctx context.Context, conn *amqp.Connection, queue string, handle func(try) error) error {
 	ch, err := conn.Channel()
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// jobVariable makes this program a child that does one job. A variable rather than an argument, so that a test binary can be one too.
+// jobVariable makes this program a child that does one job. A variable rather than an argument, so
+// that a test binary can be one too.
 const jobVariable = "STEPWELL_BENCH_JOB"
 
 // job is what a child is to do.

@@ -11,7 +11,8 @@ import (
 type column struct {
 	title  string
 	format string
-	// of is the number of one round; base is the zero result where the case has none to be compared with.
+	// of is the number of one round; base is the zero result where the case has none to be compared
+	// with.
 	of func(mine, base result) float64
 	// compares says that there is no number without a base.
 	compares bool
@@ -97,7 +98,8 @@ func (c column) cell(rounds []round, of benchCase) string {
 	return text
 }
 
-// values are the numbers of a case, sorted: one for each round that has it and what it is compared with.
+// values are the numbers of a case, sorted: one for each round that has it and what it is compared
+// with.
 func (c column) values(rounds []round, of benchCase) []float64 {
 	base := of.base
 	if c.second {

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/streams"
 )
 
@@ -86,13 +87,14 @@ func stepwellSucceeds(count func(*meter, int32, int64), settings ...string) func
 	}
 }
 
-// readerAlone is the actor's reader without the actor: what lies between it and stepwell's case is the price of a handler call.
+// readerAlone is the actor's reader without the actor: what lies between it and stepwell's case is
+// the price of a handler call.
 func readerAlone(ctx context.Context, j job, m *meter) error {
 	r, err := streams.New(streams.Config{
 		Stream: stream, Group: j.ConsumerGroup, Topics: []string{j.Topic}, Kafka: []kgo.Opt{kgo.SeedBrokers(j.Kafka)},
-	}, func(_ context.Context, msg *stepwell.Message, _ streams.Ticket) streams.Outcome {
+	}, func(_ context.Context, msg *stepwell.Message, _ task.Ticket) task.Outcome {
 		m.once(msg.Origin.Partition, msg.Origin.Offset)
-		return streams.Settled
+		return task.Settled
 	})
 	if err != nil {
 		return fmt.Errorf("new reader: %w", err)

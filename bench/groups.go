@@ -20,18 +20,21 @@ type group struct {
 // benchCase is one way to do a work.
 type benchCase struct {
 	name, what string
-	// base is the case of the group whose numbers in the same round these are compared with; empty: none.
+	// base is the case of the group whose numbers in the same round these are compared with; empty:
+	// none.
 	base string
 	// also is a second one, for the columns that say so.
 	also string
 	// bars are what its numbers are to reach; none: they only inform.
 	bars []bar
 	feed feed
-	// share is how many of the plan's records the case reads, so that slow ones take no longer than others.
+	// share is how many of the plan's records the case reads, so that slow ones take no longer than
+	// others.
 	share float64
 	// rabbitmq says that it needs one.
 	rabbitmq bool
-	// setting is one without which the case makes no sense: while the configuration does not know it the case is left out.
+	// setting is one without which the case makes no sense: while the configuration does not know
+	// it the case is left out.
 	setting string
 	run     func(context.Context, job, *meter) error
 }
@@ -43,7 +46,8 @@ func (c benchCase) bases() []string {
 
 // feed is what a topic holds: record i has key i modulo Keys and partition i modulo Partitions.
 type feed struct {
-	// Synthetic is a kfake that serves copies of one batch for ever, without keys. Else it is a topic of a real cluster.
+	// Synthetic is a kfake that serves copies of one batch for ever, without keys. Else it is a
+	// topic of a real cluster.
 	Synthetic              bool
 	Partitions, ValueBytes int
 	Keys                   int
@@ -73,7 +77,8 @@ func groupNames() string {
 	return strings.Join(names, ", ")
 }
 
-// chosen are the named groups with the named cases and those that these are compared with; all where nothing is named.
+// chosen are the named groups with the named cases and those that these are compared with; all
+// where nothing is named.
 func chosen(groups, cases string) ([]group, error) {
 	all := allGroups()
 	for name := range split(groups) {

@@ -15,7 +15,7 @@ const hotText = `What single steps take, as ordinary benchmarks of Go beside the
 
 // hotPackages have benchmarks that need no broker.
 func hotPackages() []string {
-	return []string{"streams", "actor", "retry", "internal/envelope", "internal/telemetry", "internal/seats"}
+	return []string{"streams", "internal/crew", "actor", "internal/inbox", "internal/envelope", "internal/telemetry", "internal/seats"}
 }
 
 func hotGroup() group {

@@ -13,12 +13,13 @@ import (
 const (
 	kfakeJob   = "kfake"
 	kfakeTopic = "records.v1"
-	// batchRecords is how many records a batch of kfake has: about what a producer under load makes of such records.
+	// batchRecords is how many records a batch of kfake has: about what a producer under load makes
+	// of such records.
 	batchRecords = 1000
 )
 
-// serveKfake is the child that is the broker. It serves copies of one batch for ever, so that it needs little of the machine that the cases
-// are measured on.
+// serveKfake is the child that is the broker. It serves copies of one batch for ever, so that it
+// needs little of the machine that the cases are measured on.
 func serveKfake(f feed) error {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(int32(f.Partitions), kfakeTopic),
 		kfake.SyntheticFetch(kfake.SyntheticBatch{Records: batchRecords, RecordBytes: f.ValueBytes}))

@@ -1,7 +1,9 @@
-// Command bench measures what a record costs in an actor, beside the same work done by other means, and writes docs/BENCHMARKS.md.
+// Command bench measures what a record costs in an actor, beside the same work done by other means,
+// and writes docs/BENCHMARKS.md.
 //
-// Every case runs in a process of its own, and every round measures all cases of a group one after the other: what a busy machine does to
-// one it does to its neighbours, and only ratios within a round are compared.
+// Every case runs in a process of its own, and every round measures all cases of a group one after
+// the other: what a busy machine does to one it does to its neighbours, and only ratios within a
+// round are compared.
 package main
 
 import (

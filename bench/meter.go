@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// meter counts records, measures from the first of them to the last, and finds those that come twice or out of order.
+// meter counts records, measures from the first of them to the last, and finds those that come
+// twice or out of order.
 type meter struct {
 	wanted  int64
 	step    int64 // how many records of a partition are counted at once
@@ -43,7 +44,8 @@ type counter struct {
 	_              [96]byte
 }
 
-// countStep is how many records of a partition are added to the total at once, so that counting costs next to nothing.
+// countStep is how many records of a partition are added to the total at once, so that counting
+// costs next to nothing.
 const countStep = 256
 
 func newMeter(wanted int64, f feed) *meter {
@@ -114,7 +116,8 @@ func (m *meter) inOrder(partition int32, offset int64) {
 	}
 }
 
-// first try of a record, where one of its key must not come before an earlier one; it counts nothing.
+// first try of a record, where one of its key must not come before an earlier one; it counts
+// nothing.
 func (m *meter) ordered(partition int32, offset int64) {
 	if m.feed.Keys == 0 {
 		return

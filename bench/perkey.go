@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// perKeyByHand is the program that somebody writes for whom partitions are not enough: a queue for each key.
+// perKeyByHand is the program that somebody writes for whom partitions are not enough: a queue for
+// each key.
 func perKeyByHand(concurrency int) func(context.Context, job, *meter) error {
 	return func(ctx context.Context, j job, all *meter) error {
 		m := newSlowMeter(all, slowTime)

@@ -9,7 +9,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// queues are those of an app's stream: named and made as the actor's, so that programs without it can have the same.
+// queues are those of an app's stream: named and made as the actor's, so that programs without it
+// can have the same.
 type queues struct {
 	url                     string
 	delay, instant, deadSet string

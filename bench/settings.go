@@ -24,7 +24,8 @@ func (g *group) skip() []string {
 	return lines
 }
 
-// knows says whether the actor's configuration has that setting: of one that it does not know it warns.
+// knows says whether the actor's configuration has that setting: of one that it does not know it
+// warns.
 func knows(setting string) bool {
 	name, _, _ := strings.Cut(setting, "=")
 	app := actor.App{Name: "bench", Streams: actor.Streams{stream: {Handler: func(context.Context, *stepwell.Message) error { return nil }}}}

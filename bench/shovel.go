@@ -16,7 +16,8 @@ const (
 	shovelAcks     = 100
 )
 
-// deadByHand makes queues and fills the dead set with messages as the hand-written program sends them.
+// deadByHand makes queues and fills the dead set with messages as the hand-written program sends
+// them.
 func deadByHand(ctx context.Context, j job) (q queues, err error) {
 	if q, err = openQueues(j, defaultDelay, false); err != nil {
 		return q, err

@@ -18,7 +18,8 @@ type topics struct {
 	made            map[content]string
 }
 
-// content is what a topic has: exactly so many records, so that who reads them all has nothing else to do.
+// content is what a topic has: exactly so many records, so that who reads them all has nothing else
+// to do.
 type content struct {
 	feed    feed
 	records int64

@@ -30,7 +30,8 @@ func now(broker int) (sample, error) {
 	return sample{time.Now(), time.Duration(u.Utime.Nano() + u.Stime.Nano()), mem.Mallocs, used}, err
 }
 
-// peakRSS reads /proc: what getrusage tells of a process that was forked begins with what its parent had.
+// peakRSS reads /proc: what getrusage tells of a process that was forked begins with what its
+// parent had.
 func peakRSS() (int64, error) { return statusOf("VmHWM:") }
 
 // statusOf reads a size in bytes.

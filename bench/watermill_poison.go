@@ -15,8 +15,9 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// poisonQueue is a router of watermill: what fails goes through its middleware PoisonQueue to RabbitMQ, confirmed, and a second handler
-// tries what lies there, at once, since there is no delay.
+// poisonQueue is a router of watermill: what fails goes through its middleware PoisonQueue to
+// RabbitMQ, confirmed, and a second handler tries what lies there, at once, since there is no
+// delay.
 func poisonQueue(every int64) func(context.Context, job, *meter) error {
 	return func(ctx context.Context, j job, m *meter) (err error) {
 		q, err := openQueues(j, retryDelay, false)

@@ -96,8 +96,8 @@ func cutSlowly(r *run) {
 	}
 }
 
-// shortConsumerTimeout has RabbitMQ end consumers that hold a message for two seconds. It looks each second, and reads both times when a channel
-// opens.
+// shortConsumerTimeout has RabbitMQ end consumers that hold a message for two seconds. It looks
+// each second, and reads both times when a channel opens.
 func shortConsumerTimeout(r *run) {
 	set := func(timeout, tick time.Duration) {
 		r.rabbit.Ctl("eval", fmt.Sprintf("application:set_env(rabbit, consumer_timeout, %d), application:set_env(rabbit, channel_tick_interval, %d).",
@@ -112,8 +112,8 @@ func shortConsumerTimeout(r *run) {
 	r.pause(12 * time.Second)
 }
 
-// cutSlowlyAndKill cuts connections, and kills the actors when handlers that began before have ended: an ack of theirs that settled another
-// message would lose it.
+// cutSlowlyAndKill cuts connections, and kills the actors when handlers that began before have
+// ended: an ack of theirs that settled another message would lose it.
 func cutSlowlyAndKill(r *run) {
 	for range 4 {
 		for _, p := range r.actors {
@@ -145,7 +145,8 @@ func (r *run) trap(way proxy.Way, m proxy.Method, after bool) {
 	r.sometime(time.Second)
 }
 
-// longOutage lets one actor go on without RabbitMQ: what fails waits, and must not hold all that was fetched with it.
+// longOutage lets one actor go on without RabbitMQ: what fails waits, and must not hold all that
+// was fetched with it.
 func longOutage(r *run) {
 	for len(r.actors) > 1 {
 		r.actors[0].leave()
@@ -177,7 +178,8 @@ func killKafkaAndAnActor(r *run) {
 	r.pause(3 * time.Second)
 }
 
-// cutLog has Kafka delete what is behind the commits, while no actor runs. What was not settled of it is gone, and no more than that.
+// cutLog has Kafka delete what is behind the commits, while no actor runs. What was not settled of
+// it is gone, and no more than that.
 func cutLog(r *run) {
 	n := len(r.actors)
 	for len(r.actors) > 0 {
@@ -202,8 +204,8 @@ func cutLog(r *run) {
 	r.until("they read on", time.Minute, func() bool { return r.watch.beyond(cut[r.topic]) })
 }
 
-// unreadable has Kafka hand out a batch of one partition that cannot be decoded, for longer than it takes until a topic is looked for anew. What
-// runs meanwhile is not cut off.
+// unreadable has Kafka hand out a batch of one partition that cannot be decoded, for longer than it
+// takes until a topic is looked for anew. What runs meanwhile is not cut off.
 func unreadable(r *run) {
 	mend := func() {}
 	r.frozen(func() {
@@ -240,8 +242,8 @@ func (r *run) damage(partition int32) (mend func()) {
 	}
 }
 
-// unacked is how many messages of the queue are with consumers: as the queue itself knows it, since what list_queues says is up to five
-// seconds old.
+// unacked is how many messages of the queue are with consumers: as the queue itself knows it, since
+// what list_queues says is up to five seconds old.
 func (r *run) unacked(name string) int {
 	r.t.Helper()
 	const ask = `{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)),

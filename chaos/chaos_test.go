@@ -55,11 +55,12 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// mostAtRandom bounds the rounds of several faults, and of many kills, that follow each other: more than a week has time for. Where the
-// name of none is chosen, it is soon reached.
+// mostAtRandom bounds the rounds of several faults, and of many kills, that follow each other: more
+// than a week has time for. Where the name of none is chosen, it is soon reached.
 const mostAtRandom = 20_000
 
-// atRandom goes on until the end, also after a round that failed: the next one has actors and queues of its own.
+// atRandom goes on until the end, also after a round that failed: the next one has actors and
+// queues of its own.
 func (s *site) atRandom(t *testing.T, end time.Time, seed uint64) {
 	for n := 1; n <= mostAtRandom && time.Now().Before(end); n++ {
 		c := several()

@@ -64,7 +64,8 @@ func jumper(t *testing.T) func() (string, error) {
 	})
 }
 
-// jumpingTime makes an overlay for go build in which the time of day is off by what time.Jump was told, for the whole program.
+// jumpingTime makes an overlay for go build in which the time of day is off by what time.Jump was
+// told, for the whole program.
 func jumpingTime(ctx context.Context, dir string) (string, error) {
 	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
-// rest lets a node that came back take part again, before another one goes: else a fault would be one of two nodes.
+// rest lets a node that came back take part again, before another one goes: else a fault would be
+// one of two nodes.
 func (r *run) rest() { r.pause(4*time.Second + time.Duration(r.random.Int64N(int64(2*time.Second)))) }
 
 func killEachRabbitMQ(r *run) {
@@ -23,7 +24,8 @@ func killEachRabbitMQ(r *run) {
 	}
 }
 
-// killTheLeaderAtExpiry has many messages moved from the delay queue when the node dies that moves them.
+// killTheLeaderAtExpiry has many messages moved from the delay queue when the node dies that moves
+// them.
 func killTheLeaderAtExpiry(r *run) {
 	for range 3 {
 		leader := r.leader(r.queue(r.delayed()))
@@ -52,8 +54,9 @@ func (r *run) leader(queue string) *testbroker.Rabbit {
 	return nil
 }
 
-// killRabbitMQs takes so many nodes away at once, for longer than a confirm may take, and does something in the middle of that. The one
-// that leads the delay queue is among them: a leader that is left alone still writes down what it gets, and would have it later.
+// killRabbitMQs takes so many nodes away at once, for longer than a confirm may take, and does
+// something in the middle of that. The one that leads the delay queue is among them: a leader that
+// is left alone still writes down what it gets, and would have it later.
 func (r *run) killRabbitMQs(n int, do func()) {
 	killed := []*testbroker.Rabbit{r.leader(r.queue(r.delayed()))}
 	for _, i := range r.random.Perm(len(r.rabbits)) {

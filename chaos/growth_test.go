@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// growth is how much the median of the last third may be above that of the first: factor times, and so much more.
+// growth is how much the median of the last third may be above that of the first: factor times, and
+// so much more.
 type growth struct{ factor, more float64 }
 
 // looks are series of what was measured.
@@ -29,7 +30,8 @@ func (l *looks) add(name string, value float64, may growth) {
 	l.all[i].values = append(l.all[i].values, value)
 }
 
-// thirds are the medians of the first and the last third. A sixth is left out at the beginning, in which caches and pools fill.
+// thirds are the medians of the first and the last third. A sixth is left out at the beginning, in
+// which caches and pools fill.
 func (s *series) thirds() (first, last float64) {
 	warm := s.values[len(s.values)/6:]
 	third := max(1, len(warm)/3)

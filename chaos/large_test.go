@@ -10,7 +10,8 @@ import (
 // limit is the size from which RabbitMQ gets no message.
 const limit = 16 << 20
 
-// largeRecords produces records around the limit, all of which fail at first, and kills who carries them.
+// largeRecords produces records around the limit, all of which fail at first, and kills who carries
+// them.
 func largeRecords(r *run) {
 	noise := r.noise(limit * 3 / 2)
 	for n := range 3 {

@@ -62,7 +62,8 @@ func (l *load) large(n int, text string) {
 	}
 }
 
-// special is what follows the number in a record's value, and the reason with which such a record must end in the dead set, if it must.
+// special is what follows the number in a record's value, and the reason with which such a record
+// must end in the dead set, if it must.
 type special struct{ text, reason string }
 
 // usual are records of some weight.
@@ -82,7 +83,8 @@ func (l *load) number(n int) int {
 	return l.made - n
 }
 
-// produce hands the record over to the client, which tries for ever: it has none in doubt at the end.
+// produce hands the record over to the client, which tries for ever: it has none in doubt at the
+// end.
 func (l *load) produce(n int, s special) {
 	record := ledger.Record{Key: n % 50, Sequence: n}
 	l.r.client.Produce(context.Background(), &kgo.Record{

@@ -29,8 +29,8 @@ func marks() []scenario {
 		scenario{name: "an actor dies at: shared out", fault: dieWhenSharedOut})
 }
 
-// dieWhenSharedOut kills all actors, three times, and starts one that dies when it has told its second client of Kafka what to read: alone it is given
-// enough for both.
+// dieWhenSharedOut kills all actors, three times, and starts one that dies when it has told its
+// second client of Kafka what to read: alone it is given enough for both.
 func dieWhenSharedOut(r *run) {
 	for range 3 {
 		n := len(r.actors)
@@ -49,7 +49,8 @@ func dieWhenSharedOut(r *run) {
 	}
 }
 
-// dieAfterPeek looks into the dead set by an actor that dies while it still holds what it showed, three times.
+// dieAfterPeek looks into the dead set by an actor that dies while it still holds what it showed,
+// three times.
 func dieAfterPeek(r *run) {
 	for range 3 {
 		p := r.dying("peek answered", 1+r.random.IntN(3))

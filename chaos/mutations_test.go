@@ -15,8 +15,9 @@ import (
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
-// Each patch of the folder mutations breaks a promise on purpose. Its text says in which scenario that shows. A patch that no longer
-// applies is a failure: whoever changes the code it breaks says anew how to break it.
+// Each patch of the folder mutations breaks a promise on purpose. Its text says in which scenario
+// that shows. A patch that no longer applies is a failure: whoever changes the code it breaks says
+// anew how to break it.
 func TestEveryMutationIsCaught(t *testing.T) {
 	patches, err := filepath.Glob("mutations/*.patch")
 	if err != nil || len(patches) == 0 {
@@ -43,7 +44,8 @@ func TestEveryMutationIsCaught(t *testing.T) {
 	}
 }
 
-// mustFail runs the scenario until the judge finds fault, a few times at most: not every kill comes at the right moment.
+// mustFail runs the scenario until the judge finds fault, a few times at most: not every kill comes
+// at the right moment.
 func (s *site) mustFail(t *testing.T, c scenario, random *rand.Rand) {
 	const most = 4
 	for n := range most {

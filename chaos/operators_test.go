@@ -52,7 +52,8 @@ func (r *run) removed(kind string, do func(name string), then ...func(name strin
 	r.pause(3 * time.Second)
 }
 
-// counted notes what the queue holds, and takes it away: what can be had, by name, and what actors have, by number.
+// counted notes what the queue holds, and takes it away: what can be had, by name, and what actors
+// have, by number.
 func (r *run) counted(name string, do func(name string)) {
 	r.t.Helper()
 	deliveries := r.consume(name, false)
@@ -131,7 +132,8 @@ func fullQueue(r *run) {
 	r.rabbit.Ctl("clear_policy", "full")
 }
 
-// replayTwice has two operators ask two actors for the same, again and again, while one of the actors dies.
+// replayTwice has two operators ask two actors for the same, again and again, while one of the
+// actors dies.
 func replayTwice(r *run) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var operators sync.WaitGroup

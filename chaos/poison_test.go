@@ -37,7 +37,8 @@ func (r *run) poison(attempt, processes int) {
 	r.survive()
 }
 
-// killBesideAHang has the one process be killed by a record, and be in a call that hangs past its time-out. All others are handled meanwhile.
+// killBesideAHang has the one process be killed by a record, and be in a call that hangs past its
+// time-out. All others are handled meanwhile.
 func killBesideAHang(r *run) {
 	r.exactly(1)
 	before := r.watch.length()
@@ -63,8 +64,8 @@ func (r *run) exactly(processes int) {
 	r.until("work goes on", time.Minute, r.actors[0].ready)
 }
 
-// survive starts each process that dies again, until none does for long enough: from one death of a suspect to the next it takes a session and
-// the probation, and both may take their time.
+// survive starts each process that dies again, until none does for long enough: from one death of a
+// suspect to the next it takes a session and the probation, and both may take their time.
 func (r *run) survive() {
 	deaths, most := 0, 100
 	for since := time.Now(); time.Since(since) < 40*time.Second && deaths < most; {

@@ -66,7 +66,8 @@ func (r *run) spawnWith(more settings) *process {
 	return p
 }
 
-// urls are where the actors find RabbitMQ: behind the proxy, or at each node of the cluster, from another one on each time.
+// urls are where the actors find RabbitMQ: behind the proxy, or at each node of the cluster, from
+// another one on each time.
 func (r *run) urls() string {
 	r.t.Helper()
 	if r.rabbits == nil {

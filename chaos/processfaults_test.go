@@ -113,10 +113,11 @@ func (r *run) inASlowCall() {
 	})
 }
 
-// expelMembers has Kafka remove all members from their group, whose handlers are in the middle of slow calls, again and again. None of them died.
+// expelMembers has Kafka remove all members from their group, whose handlers are in the middle of
+// slow calls, again and again. None of them died.
 func expelMembers(r *run) {
 	before := r.watch.cancelled()
-	for range 8 {
+	for n := 0; n < 8 || n < 40 && r.watch.cancelled() == before; n++ { // a call may end before Kafka has heard
 		r.inASlowCall()
 		r.until("somebody is expelled", time.Minute, func() bool { return r.expelAll() > 0 })
 		r.sometime(3 * time.Second)
@@ -151,7 +152,8 @@ func (r *run) expelAll() (n int) {
 	return n
 }
 
-// evict asks all actors to stop while their handlers are in the middle of slow calls, and kills them a moment later, again and again.
+// evict asks all actors to stop while their handlers are in the middle of slow calls, and kills
+// them a moment later, again and again.
 func evict(r *run) {
 	for range 6 {
 		r.inASlowCall()
@@ -163,7 +165,8 @@ func evict(r *run) {
 	}
 }
 
-// stopBesideTheDead stops actors that have little time for it while their group waits for a member that is dead.
+// stopBesideTheDead stops actors that have little time for it while their group waits for a member
+// that is dead.
 func stopBesideTheDead(r *run) {
 	for range 6 {
 		p := r.spawnWith(settings{"SHUTDOWN_TIMEOUT": fmt.Sprintf("%ds", 4+r.random.IntN(5))})

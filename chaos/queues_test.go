@@ -73,7 +73,8 @@ func (r *run) dial() (*amqp.Connection, error) {
 	return nil, errors.Join(errs...)
 }
 
-// disconnect closes all connections that the run has opened itself. Their nodes may have been killed since.
+// disconnect closes all connections that the run has opened itself. Their nodes may have been
+// killed since.
 func (r *run) disconnect() {
 	for _, conn := range r.connections {
 		_ = conn.Close()
@@ -81,7 +82,8 @@ func (r *run) disconnect() {
 	r.connections = r.connections[:0]
 }
 
-// ask has RabbitMQ tell of each kind of queue how many messages can be had, and who consumes. The error is about those that it does not tell of.
+// ask has RabbitMQ tell of each kind of queue how many messages can be had, and who consumes. The
+// error is about those that it does not tell of.
 func (r *run) ask() (map[string]amqp.Queue, error) {
 	conn, err := r.dial()
 	if err != nil {
@@ -143,7 +145,8 @@ func (r *run) empty() map[string][]ledger.Position {
 	return found
 }
 
-// consume takes the queue's messages; without acks it holds them, on a connection of its own that stays open.
+// consume takes the queue's messages; without acks it holds them, on a connection of its own that
+// stays open.
 func (r *run) consume(name string, ack bool) <-chan amqp.Delivery {
 	r.t.Helper()
 	const all = math.MaxUint16 // a consumer without a prefetch gets 2000 of a quorum queue
@@ -154,7 +157,8 @@ func (r *run) consume(name string, ack bool) <-chan amqp.Delivery {
 	return deliveries
 }
 
-// had are the messages that consume held, once the queue has no others: what is taken away uncounted would be called lost.
+// had are the messages that consume held, once the queue has no others: what is taken away
+// uncounted would be called lost.
 func (r *run) had(name string, deliveries <-chan amqp.Delivery) []ledger.Position {
 	r.t.Helper()
 	all := r.all(deliveries)

@@ -12,7 +12,8 @@ func scenarios() []scenario {
 	return slices.Concat(processes(), poisons(), clocks(), rabbits(), kafkas(), networks(), operators(), marks())
 }
 
-// seldomSlow has two records slow every ten seconds, so that calls are hit in their middle and there is time for all of them in the end.
+// seldomSlow has two records slow every ten seconds, so that calls are hit in their middle and
+// there is time for all of them in the end.
 var seldomSlow = settings{"CHAOS_SLOW": "10s", "CHAOS_SLOW_EVERY": "4000"}
 
 func processes() []scenario {
@@ -32,8 +33,8 @@ func processes() []scenario {
 	}
 }
 
-// killing has no guard against records that kill the process: where everybody is killed all the time from outside, it would in the end hold
-// that against a record.
+// killing has no guard against records that kill the process: where everybody is killed all the
+// time from outside, it would in the end hold that against a record.
 func killing() scenario {
 	return scenario{name: "actors are killed, three hundred times", env: settings{"CRASH_LIMIT": "0"}, fault: killManyTimes}
 }
@@ -76,7 +77,8 @@ func kafkas() []scenario {
 	}
 }
 
-// networks are the faults of the two networks, and cuts at the methods at which a message changes hands.
+// networks are the faults of the two networks, and cuts at the methods at which a message changes
+// hands.
 func networks() []scenario {
 	var all []scenario
 	for _, to := range []struct {
@@ -117,7 +119,8 @@ func networks() []scenario {
 	return all
 }
 
-// several are some of the faults one after the other, in bad weather. Those that need actors with settings of their own stay alone.
+// several are some of the faults one after the other, in bad weather. Those that need actors with
+// settings of their own stay alone.
 func several() scenario {
 	return scenario{name: "several at random", fault: func(r *run) {
 		all := slices.DeleteFunc(scenarios(), func(c scenario) bool { return c.env != nil || c.jumps || c.lone })

@@ -26,7 +26,8 @@ const (
 	mostBytes  = 40 << 20 // of a record
 	// linger is how long the load goes on after the faults.
 	linger = 2 * time.Second
-	// patience is how long nothing may happen before a run is judged as it is; settleLimit bounds the whole wait.
+	// patience is how long nothing may happen before a run is judged as it is; settleLimit bounds
+	// the whole wait.
 	patience    = 30 * time.Second
 	settleLimit = 3 * time.Minute
 )
@@ -157,7 +158,8 @@ func (r *run) proxy(to string) *proxy.Proxy {
 	return p
 }
 
-// settle waits until all that was produced is done or rests in the dead set, or nothing happens any longer.
+// settle waits until all that was produced is done or rests in the dead set, or nothing happens any
+// longer.
 func (r *run) settle() {
 	limit, last, since := time.Now().Add(settleLimit), -1, time.Now()
 	for time.Now().Before(limit) && time.Since(since) < patience {

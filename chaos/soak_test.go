@@ -16,8 +16,8 @@ const (
 	soakTableVariable = "SOAK_TABLE" // a file for the table
 )
 
-// One actor lives as long as the soak; the one beside it is replaced each minute, and the dead set replayed, so that a working system is
-// all there is to see: what grows then would grow for ever.
+// One actor lives as long as the soak; the one beside it is replaced each minute, and the dead set
+// replayed, so that a working system is all there is to see: what grows then would grow for ever.
 func TestASoakLosesNothingAndNothingGrows(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv(soakVariable))
 	if err != nil {

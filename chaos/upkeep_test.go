@@ -16,8 +16,9 @@ import (
 // holds is what actors have, of the system and of RabbitMQ.
 type holds struct{ goroutines, files, mib, connections, channels int }
 
-// idle is what an actor without work has at most, with its two clients of Kafka. Where there was no fault it is 87 goroutines, 21 files, and two
-// connections with a channel each, to publish and to consume; replays take one more channel.
+// idle is what an actor without work has at most, with its two clients of Kafka. Where there was no
+// fault it is 87 goroutines, 21 files, and two connections with a channel each, to publish and to
+// consume; replays take one more channel.
 var idle = holds{goroutines: 88, files: 22, mib: 288, connections: 2, channels: 3}
 
 // most is what actors may have after that scenario.
@@ -35,7 +36,8 @@ func (s *site) most(c scenario) holds {
 	return most
 }
 
-// upkeepLimit is how long an actor may have more than that after its work: so long clients of Kafka keep connections that nobody uses.
+// upkeepLimit is how long an actor may have more than that after its work: so long clients of Kafka
+// keep connections that nobody uses.
 const upkeepLimit = 45 * time.Second
 
 // upkeep complains about what the living actors still hold when there is nothing left to do.
@@ -97,7 +99,8 @@ func (r *run) consumers() (wrong []string) {
 	return wrong
 }
 
-// name is how the actor's connections to RabbitMQ begin. Those that reach it without a proxy have all the same.
+// name is how the actor's connections to RabbitMQ begin. Those that reach it without a proxy have
+// all the same.
 func (p *process) name() string {
 	if p.r.toRabbit == nil {
 		return p.r.app

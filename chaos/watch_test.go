@@ -156,7 +156,8 @@ func (w *watch) running(pid int) (longest time.Duration) {
 	return longest
 }
 
-// stillest is the longest time that passed between two entries of one process, of those after the first so many.
+// stillest is the longest time that passed between two entries of one process, of those after the
+// first so many.
 func (w *watch) stillest(from int) (longest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

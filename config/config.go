@@ -1,4 +1,5 @@
-// Package config has an actor's settings: their names, defaults, documentation, loading and validation.
+// Package config has an actor's settings: their names, defaults, documentation, loading and
+// validation.
 package config
 
 import (
@@ -29,7 +30,12 @@ type Config struct {
 	own      map[string]string // variables that begin with APP_, without the prefix
 }
 
-// Stream returns the settings of a stream with every default filled in; zero for an id that is not known.
+// Variable is the environment variable of a setting, by its key: of streams.orders.topics it is
+// STREAMS_ORDERS_TOPICS behind the actor's prefix.
+func (c *Config) Variable(key string) string { return c.prefix + variable(key) }
+
+// Stream returns the settings of a stream with every default filled in; zero for an id that is not
+// known.
 func (c *Config) Stream(id string) Stream { return c.Streams[id] }
 
 // Warnings are about variables that look like ours and are not.
@@ -68,7 +74,8 @@ type SASL struct {
 	OAuth     OAuth  `key:"oauth"`
 }
 
-// OAuth is where tokens for OAUTHBEARER come from: a file, or an endpoint that gives them for client credentials.
+// OAuth is where tokens for OAUTHBEARER come from: a file, or an endpoint that gives them for
+// client credentials.
 type OAuth struct {
 	TokenFile    string   `key:"token_file" doc:"File with a token, for OAUTHBEARER; read again for each connection, so that somebody may renew it."`
 	TokenURL     string   `key:"token_url" doc:"URL that gives tokens for client credentials (OpenID Connect), for OAUTHBEARER without a file; https://, where others could read the secret on its way."`
@@ -147,9 +154,14 @@ type Stream struct {
 type Retry struct {
 	Enabled *bool         `key:"enabled" default:"true" doc:"Whether failures go through RabbitMQ. Without it a failing message is tried again in place."`
 	Count   *int          `key:"count" default:"3" doc:"Tries after the first one; 0 … 1000."`
-	Policy  string        `key:"policy" default:"linear" doc:"linear: the n-th wait is delay + (n-1)·step."`
-	Delay   time.Duration `key:"delay" default:"5s" doc:"The first wait."`
-	Step    time.Duration `key:"step" default:"0s" doc:"What each further wait is longer. Each distinct wait is a queue, and 24 are the limit."`
+	Policy  string        `key:"policy" default:"linear" doc:"linear: the n-th wait is RETRY_DELAY + (n-1)·RETRY_STEP. exponential: RETRY_DELAY · RETRY_FACTOR^(n-1), but at most RETRY_MAX_DELAY. schedule: as RETRY_SCHEDULE says. Each distinct wait is a queue, and 24 are the limit."`
+	Delay   time.Duration `key:"delay" default:"5s" doc:"The first wait, linear and exponential."`
+	Step    time.Duration `key:"step" default:"0s" doc:"linear: what each further wait is longer."`
+	// Factor, MaxDelay and Schedule are for their policies alone.
+	Factor   float64         `key:"factor" default:"2" doc:"exponential: how many times longer each further wait is; 1 … 100."`
+	MaxDelay time.Duration   `key:"max_delay" default:"1h" doc:"exponential: the longest wait."`
+	Schedule []time.Duration `key:"schedule" doc:"schedule: every wait, with commas, as in 1s,10s,1m; their number is RETRY_COUNT."`
+	Jitter   float64         `key:"jitter" default:"0" doc:"How much shorter a wait may be, as a part of it; 0 … 0.5. With it each wait has at least 4 queues, of as many lengths, and a message goes to any of them: messages that fail at once come back spread. 0: none."`
 	// DelayQueues widens what the broker moves from a delay queue at once.
 	DelayQueues int `key:"delay_queues" default:"1" doc:"Queues for each distinct wait; 1 … 16. RabbitMQ moves what is due from one queue at 6,000 to 20,000 a second: more queues, by key, move more."`
 	Prefetch    int `key:"prefetch" default:"200" doc:"Retries that this process takes from RabbitMQ at once, those that run included; 1 … 2000. Fewer while handlers are slow, and never fewer than CONCURRENCY + 1. Their bytes have no limit: count with as many of the largest message."`

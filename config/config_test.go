@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -141,7 +142,20 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		{"no duration", "STREAMS_ORDERS_RETRY_DELAY=5", `STREAMS_ORDERS_RETRY_DELAY: "5" is no duration`},
 		{"no size", "WINDOW_BYTES=64MB", `WINDOW_BYTES: "64MB" is no size`},
 		{"no boolean", "RETRY_ENABLED=perhaps", `RETRY_ENABLED: "perhaps" is no true or false`},
-		{"unknown policy", "RETRY_POLICY=exponential", `RETRY_POLICY: "exponential" is not known; known: linear (from environment RETRY_POLICY)`},
+		{"unknown policy", "RETRY_POLICY=fibonacci", `RETRY_POLICY: "fibonacci" is not known; known: linear, exponential, schedule (from environment RETRY_POLICY)`},
+		{"a factor without its policy", "RETRY_FACTOR=3", `RETRY_FACTOR: "3" is not for RETRY_POLICY=linear`},
+		{"a step with another policy", "STREAMS_ORDERS_RETRY_POLICY=exponential STREAMS_ORDERS_RETRY_STEP=3s", `STREAMS_ORDERS_RETRY_STEP: "3s" is not for STREAMS_ORDERS_RETRY_POLICY=exponential`},
+		{"a factor that shrinks", "RETRY_POLICY=exponential RETRY_FACTOR=0.9", `RETRY_FACTOR: "0.9" is not within 1 to 100`},
+		{"a factor that is none", "RETRY_POLICY=exponential RETRY_FACTOR=NaN", `RETRY_FACTOR: "NaN" is no number`},
+		{"a factor that makes too many queues", "RETRY_POLICY=exponential RETRY_FACTOR=1.1 RETRY_COUNT=100", `RETRY_FACTOR: "1.1" makes 71 different waits, each a queue, and 24 are the limit: from 1.34 on it fits`},
+		{"a longest wait below the first", "RETRY_POLICY=exponential RETRY_DELAY=2h", `RETRY_MAX_DELAY: "1h" must not be below RETRY_DELAY`},
+		{"a longest wait beyond RabbitMQ's limit", "RETRY_POLICY=exponential RETRY_MAX_DELAY=1200h", "2^32-1"},
+		{"a schedule without waits", "RETRY_POLICY=schedule", `RETRY_POLICY: "schedule" needs RETRY_SCHEDULE: the waits, with commas, as in 1s,10s,1m`},
+		{"a schedule with an item that is no duration", "RETRY_POLICY=schedule RETRY_SCHEDULE=1s,10", `RETRY_SCHEDULE: "1s,10" item 2 is no duration`},
+		{"a schedule with no wait at all", "RETRY_POLICY=schedule RETRY_SCHEDULE=1s,0s", `RETRY_SCHEDULE: "1s,0s" must be above 0`},
+		{"a schedule with too many queues", "RETRY_POLICY=schedule RETRY_SCHEDULE=" + seconds(25), "has 25 different waits, each a queue, and 24 are the limit"},
+		{"a count beside a schedule", "RETRY_POLICY=schedule RETRY_SCHEDULE=1s RETRY_COUNT=3", `RETRY_COUNT: "3" is not for RETRY_POLICY=schedule`},
+		{"more jitter than half", "RETRY_JITTER=0.6", `RETRY_JITTER: "0.6" is not within 0 to 0.5`},
 		{"a wait beyond RabbitMQ's limit", "RETRY_DELAY=1200h", "2^32-1"},
 		{"too many queues", "RETRY_STEP=1s RETRY_COUNT=25", "24 are the limit"},
 		{"handlers longer than the consumer time-out allows", "HANDLER_TIMEOUT=16m", "RABBITMQ_CONSUMER_TIMEOUT"},
@@ -205,6 +219,15 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// seconds are the first n, with commas.
+func seconds(n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf("%ds", i+1))
+	}
+	return strings.Join(all, ",")
 }
 
 // durations are the variables that hold one, without those of single streams.

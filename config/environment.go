@@ -72,7 +72,8 @@ func (l *loader) readVariable(name, value string) (path, text, origin string) {
 	return "", "", ""
 }
 
-// readSecret reads a secret's file without the line break at its end. Its errors do not repeat the name, in case somebody put the secret there.
+// readSecret reads a secret's file without the line break at its end. Its errors do not repeat the
+// name, in case somebody put the secret there.
 func readSecret(name string) (string, error) {
 	const limit = 64 << 10
 	f, err := os.Open(name)
@@ -97,13 +98,15 @@ func readSecret(name string) (string, error) {
 // kubernetes matches what Kubernetes injects for services that are called like our sections.
 var kubernetes = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_.*)?)$`)
 
-// injectedPort tells a variable that Kubernetes made for a service's port from one that a person made.
+// injectedPort tells a variable that Kubernetes made for a service's port from one that a person
+// made.
 func injectedPort(short, value string) bool {
 	return strings.HasSuffix(short, "_PORT") && strings.Contains(value, "://") ||
 		strings.Contains(short, "_PORT_") && kubernetes.MatchString(short)
 }
 
-// stranger says what is to be said of a variable that is not known, but belongs to a section of ours or looks like a slip.
+// stranger says what is to be said of a variable that is not known, but belongs to a section of
+// ours or looks like a slip.
 func (l *loader) stranger(name, short, value string) {
 	if kubernetes.MatchString(short) || injectedPort(short, value) {
 		return

@@ -19,7 +19,7 @@ func TestAVariableThatIsNotOursIsReadNowhere(t *testing.T) {
 		{"a service called streams-orders", "STREAMS_ORDERS_PORT=tcp://10.0.0.1:80", "", ""},
 		{"a port that a person set", "KAFKA_PORT=9092", "KAFKA_PORT is not known", ""},
 		{"a typing error", "KAFKA_BROKRES=x", "did you mean KAFKA_BROKERS?", ""},
-		{"a later version's setting", "RETRY_FACTOR=2", "RETRY_FACTOR is not known and not read\n", ""},
+		{"a later version's setting", "RETRY_SPREAD=2", "RETRY_SPREAD is not known and not read\n", ""},
 		{"a typing error in a stream's setting", "STREAMS_ORDERS_TOPCIS=x", "did you mean STREAMS_ORDERS_TOPICS?", ""},
 		{"a stream that nobody registers", "STREAMS_REFUNDS_TOPICS=x", "", "STREAMS_REFUNDS_TOPICS: no code registers such a stream"},
 		{"a stream whose id begins like ours", "STREAMS_ORDERS_EU_RETRY_COUNT=1", "", "no code registers such a stream"},

@@ -31,7 +31,8 @@ func (e Errors) Error() string {
 // Unwrap returns them for errors.Is and errors.As.
 func (e Errors) Unwrap() []error { return e }
 
-// Join puts mistakes that others found, say in the code, beside those of [Load] in err. It is nil when there are none.
+// Join puts mistakes that others found, say in the code, beside those of [Load] in err. It is nil
+// when there are none.
 func Join(err error, more ...error) error {
 	var all Errors
 	if !errors.As(err, &all) && err != nil {

@@ -32,7 +32,8 @@ func (l *loader) readFile(name string) layer {
 // line finds where the parser stumbled.
 var line = regexp.MustCompile(`line [0-9]+`)
 
-// explainYAML says what is wrong without the parser's words, which repeat values and with them secrets.
+// explainYAML says what is wrong without the parser's words, which repeat values and with them
+// secrets.
 func explainYAML(err error) string {
 	var at *fs.PathError
 	if errors.As(err, &at) {
@@ -45,8 +46,8 @@ func explainYAML(err error) string {
 	return "it " + wanted
 }
 
-// walk takes over the settings below path and complains about keys that are none. It stops at a setting: what lies below may be a secret that was not
-// quoted.
+// walk takes over the settings below path and complains about keys that are none. It stops at a
+// setting: what lies below may be a secret that was not quoted.
 func (l *loader) walk(values map[string]any, path, name string, into layer) {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		at, value := join(path, key), values[key]

@@ -12,8 +12,9 @@ import (
 	"github.com/knadh/koanf/v2"
 )
 
-// Source says where a configuration comes from. Later layers win: defaults, the code, what is shared by all streams in the file and then in the
-// environment, a stream's own values in the file and then in the environment.
+// Source says where a configuration comes from. Later layers win: defaults, the code, what is
+// shared by all streams in the file and then in the environment, a stream's own values in the file
+// and then in the environment.
 type Source struct {
 	// AppName is the name in the code.
 	AppName string
@@ -25,7 +26,8 @@ type Source struct {
 	Environ []string
 	// File names a YAML file; empty: the variable CONFIG_FILE does.
 	File string
-	// Embedded says that the brokers are not the configured ones, so that their addresses are not required.
+	// Embedded says that the brokers are not the configured ones, so that their addresses are not
+	// required.
 	Embedded bool
 }
 
@@ -40,7 +42,8 @@ type loader struct {
 	layers   []layer // file, environment
 }
 
-// Load reads and checks a configuration. The error, an [Errors], has all mistakes at once, and each [Warning].
+// Load reads and checks a configuration. The error, an [Errors], has all mistakes at once, and each
+// [Warning].
 func Load(source Source) (*Config, error) {
 	if source.Environ == nil {
 		source.Environ = os.Environ()
@@ -112,7 +115,8 @@ func (l *loader) fill() {
 	}
 }
 
-// settle finds the setting's value under the first of the paths that has one, the environment before the file, then in the code, then its default.
+// settle finds the setting's value under the first of the paths that has one, the environment
+// before the file, then in the code, then its default.
 func (l *loader) settle(f field, code reflect.Value, paths ...string) {
 	if path, raw, origin := l.find(paths); path != "" {
 		err := assign(f, raw)
@@ -140,7 +144,8 @@ func (l *loader) settle(f field, code reflect.Value, paths ...string) {
 	l.came(f, f.path, "default")
 }
 
-// find returns the raw value under the first of the paths that has one, in the environment before the file; no path where none has.
+// find returns the raw value under the first of the paths that has one, in the environment before
+// the file; no path where none has.
 func (l *loader) find(paths []string) (path string, raw any, origin string) {
 	for _, path := range paths {
 		for _, layer := range slices.Backward(l.layers) {

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// names are all variables and settings there are. They follow from the stream-ids, so the list is finite.
+// names are all variables and settings there are. They follow from the stream-ids, so the list is
+// finite.
 type names struct {
 	prefix   string            // before every variable
 	paths    map[string]string // by variable, prefix included

@@ -27,6 +27,9 @@ func assign(f field, raw any) error {
 	}
 	if target.Kind() == reflect.Slice {
 		list, err := texts(raw)
+		if err == nil && target.Type().Elem() != reflect.TypeFor[string]() {
+			return assignEach(f, list)
+		}
 		target.Set(reflect.ValueOf(list))
 		return err
 	}
@@ -39,6 +42,18 @@ func assign(f field, raw any) error {
 		return err
 	}
 	target.Set(reflect.ValueOf(v))
+	return nil
+}
+
+// assignEach parses a list into a setting that is no list of texts.
+func assignEach(f field, list []string) error {
+	all := reflect.MakeSlice(f.value.Type(), len(list), len(list))
+	for i, text := range list {
+		if err := assign(field{f.path, all.Index(i), f.tag}, text); err != nil {
+			return fmt.Errorf("item %d %w", i+1, err)
+		}
+	}
+	f.value.Set(all)
 	return nil
 }
 
@@ -59,6 +74,12 @@ func parse(like any, unit, text string) (any, error) {
 			return nil, errors.New("is no duration such as 500ms, 5s or 1h30m")
 		}
 		return d, nil
+	case float64:
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
+			return nil, errors.New("is no number such as 2 or 0.3")
+		}
+		return n, nil
 	case int:
 		if unit == "bytes" {
 			return bytes(text)

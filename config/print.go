@@ -57,6 +57,12 @@ func show(f field) string {
 		if f.tag.Get("unit") == "bytes" {
 			return size(x)
 		}
+	case []time.Duration:
+		shown := make([]string, len(x))
+		for i, d := range x {
+			shown[i] = brief(d)
+		}
+		return strings.Join(shown, ",")
 	case []string:
 		shown := slices.Clone(x)
 		for i, s := range shown {
@@ -92,7 +98,8 @@ func size(n int) string {
 	return strconv.Itoa(n) + "GiB"
 }
 
-// redact is a URL without its password and all that may hold a piece of one; of what is no URL it is nothing.
+// redact is a URL without its password and all that may hold a piece of one; of what is no URL it
+// is nothing.
 func redact(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || strings.Contains(u.Path, "@") {
@@ -108,7 +115,8 @@ func redact(s string) string {
 	return u.Scheme + "://" + who + u.Host + u.EscapedPath()
 }
 
-// quote is a value as errors show it: on one line, not too long, and without what may be a user and a password.
+// quote is a value as errors show it: on one line, not too long, and without what may be a user and
+// a password.
 func quote(s string) string {
 	const longest = 100
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"math"
 	"reflect"
 	"regexp/syntax"
 	"strconv"
@@ -10,15 +9,10 @@ import (
 )
 
 const (
-	maxWaits = 24 // distinct ones, each a queue
-	// maxDelayQueues is how many queues a wait may have.
-	maxDelayQueues = 16
-	maxWait        = math.MaxUint32 // milliseconds, RabbitMQ's limit of a TTL
-	maxCount       = 1000
-	maxDeaths      = 100
-	maxFetchers    = 8 // each is a client with connections of its own
-	// windowPerCall lets all calls find a key that is free: of as many keys as calls, each has so many messages in the window on average, and
-	// what a fetch brings is never spread evenly.
+	maxDeaths   = 100
+	maxFetchers = 8 // each is a client with connections of its own
+	// windowPerCall lets all calls find a key that is free: of as many keys as calls, each has so
+	// many messages in the window on average, and what a fetch brings is never spread evenly.
 	windowPerCall = 40
 )
 
@@ -70,14 +64,11 @@ func (l *loader) topics(at string, s *Stream) {
 }
 
 func (l *loader) retry(at string, s *Stream) {
+	l.check(!*s.Retry.Enabled || s.OnFailure != "drop", at+"on_failure", "is for streams with %s=false: with retries nothing is dropped",
+		l.names.variable("retry.enabled"))
+	l.policy(at, &s.Retry)
 	r := s.Retry
-	l.check(!*r.Enabled || s.OnFailure != "drop", at+"on_failure", "is for streams with RETRY_ENABLED=false: with retries nothing is dropped")
-	l.oneOf(at+"retry.policy", r.Policy, "linear")
-	l.check(*r.Count >= 0 && *r.Count <= maxCount, at+"retry.count", "is not within 0 to %d", maxCount)
-	l.check(r.Delay > 0 && r.Delay.Milliseconds() <= maxWait, at+"retry.delay", "must be above 0 and at most 2^32-1 ms (49 days), RabbitMQ's limit")
-	l.check(r.Step >= 0, at+"retry.step", "must not be below 0")
-	l.check(r.Delay%time.Millisecond == 0, at+"retry.delay", "must be whole milliseconds")
-	l.check(r.Step%time.Millisecond == 0, at+"retry.step", "must be whole milliseconds")
+	l.check(r.Jitter >= 0 && r.Jitter <= maxJitter, at+"retry.jitter", "is not within 0 to %v", maxJitter)
 	l.check(r.DelayQueues >= 1 && r.DelayQueues <= maxDelayQueues, at+"retry.delay_queues", "is not within 1 to %d", maxDelayQueues)
 	l.check(r.Prefetch >= 1 && r.Prefetch <= maxPrefetch, at+"retry.prefetch", "is not within 1 to %d", maxPrefetch)
 	if !*r.Enabled {
@@ -86,20 +77,6 @@ func (l *loader) retry(at string, s *Stream) {
 	half := l.cfg.RabbitMQ.ConsumerTimeout / 2
 	l.check(s.HandlerTimeout <= half, at+"handler_timeout",
 		"is above half of %s (%s): the broker would hand messages out again while they run", l.names.variable("rabbitmq.consumer_timeout"), brief(half))
-	waits, last := r.waits()
-	l.check(waits <= maxWaits || *r.Count > maxCount, at+"retry.count", "makes %d different waits with RETRY_STEP, each a queue, and %d are the limit", waits, maxWaits)
-	l.check(last <= maxWait || waits > maxWaits || r.Delay.Milliseconds() > maxWait, at+"retry.step",
-		"makes the last wait longer than 2^32-1 ms (49 days), RabbitMQ's limit")
-}
-
-// waits is the number of different waits and the milliseconds of the longest. It is a float because nothing has been checked yet.
-func (r Retry) waits() (different int, longest float64) {
-	n := max(0, *r.Count-1)
-	longest = float64(r.Delay.Milliseconds()) + float64(n)*float64(r.Step.Milliseconds())
-	if r.Step == 0 {
-		return min(1, *r.Count), longest
-	}
-	return *r.Count, longest
 }
 
 // reason is what is wrong with a pattern, without the pattern.

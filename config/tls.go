@@ -9,7 +9,8 @@ import (
 	"os"
 )
 
-// Client makes the settings for a client; nil when TLS is not enabled. Errors name the setting's last part, say CA_FILE.
+// Client makes the settings for a client; nil when TLS is not enabled. Errors name the setting's
+// last part, say CA_FILE.
 func (t TLS) Client() (*tls.Config, error) {
 	if !t.Enabled {
 		return nil, nil

@@ -12,10 +12,12 @@ import (
 	"github.com/knadh/koanf/v2"
 )
 
-// Unmarshal decodes the user's own settings, everything below "app" but its name, into v, a pointer to a struct with koanf tags or to a map.
-// A path selects a part: "db" is what stands below app.db. Variables win over the file and have the name of the path, as all do: pool_size in db is
-// APP_DB_POOL_SIZE. Lists are separated by commas. Below a map, which has no names to go by, a variable's name is lower-cased and each underscore begins
-// a new level. Errors never repeat values, which may be secrets.
+// Unmarshal decodes the user's own settings, everything below "app" but its name, into v, a pointer
+// to a struct with koanf tags or to a map. A path selects a part: "db" is what stands below app.db.
+// Variables win over the file and have the name of the path, as all do: pool_size in db is
+// APP_DB_POOL_SIZE. Lists are separated by commas. Below a map, which has no names to go by, a
+// variable's name is lower-cased and each underscore begins a new level. Errors never repeat
+// values, which may be secrets.
 func (c *Config) Unmarshal(path string, v any) error {
 	if err := c.unmarshal(path, v); err != nil {
 		return fmt.Errorf("settings below %s: %w", below(path), err)

@@ -25,7 +25,8 @@ const (
 	maxDuration = 10 * 365 * 24 * time.Hour
 	maxVHost    = 255  // bytes, AMQP's short string
 	maxPrefetch = 2000 // what RabbitMQ allows a quorum queue's consumer at most
-	// minMessageSize has room for headers of 64 KiB, which is what may stay of a message that is too large, and for what is added on its way.
+	// minMessageSize has room for headers of 64 KiB, which is what may stay of a message that is
+	// too large, and for what is added on its way.
 	minMessageSize = 72 << 10
 )
 
@@ -128,7 +129,7 @@ func (l *loader) tls(path string, t TLS) {
 }
 
 func (l *loader) rabbitMQ(r *RabbitMQ, retries bool) {
-	l.check(len(r.URL) > 0 || !retries || l.source.Embedded, "rabbitmq.url", "is required unless RETRY_ENABLED is false for every stream")
+	l.check(len(r.URL) > 0 || !retries || l.source.Embedded, "rabbitmq.url", "is required unless %s is false for every stream", l.names.variable("retry.enabled"))
 	for i, raw := range r.URL {
 		u, err := url.Parse(raw)
 		good := err == nil && (u.Scheme == "amqp" || u.Scheme == "amqps") && u.Hostname() != "" && (u.Port() == "" || validAddress(u.Host, 1))
@@ -136,7 +137,7 @@ func (l *loader) rabbitMQ(r *RabbitMQ, retries bool) {
 		case !good, strings.ContainsAny(u.Path+u.RawQuery+u.Fragment, "@"):
 			l.refuse("rabbitmq.url", "URL %d must look like amqp://user:password@host:5672/vhost or amqps://…, with %%XX for /, ?, #, @, : and the comma in a user or password", i+1)
 		case u.Scheme == "amqp" && r.TLS.Enabled:
-			l.refuse("rabbitmq.url", "URL %d must begin with amqps://, since RABBITMQ_TLS_ENABLED is true", i+1)
+			l.refuse("rabbitmq.url", "URL %d must begin with amqps://, since %s is true", i+1, l.names.variable("rabbitmq.tls.enabled"))
 		}
 	}
 	l.check(len(r.VHost) <= maxVHost, "rabbitmq.vhost", "is longer than %d bytes", maxVHost)

@@ -279,6 +279,29 @@ func TestMessagesThatDieDuringAWalkAreNotPartOfIt(t *testing.T) {
 	})
 }
 
+func TestMessagesThatDieBetweenTheWindowsOfAWalkAreNotPartOfIt(t *testing.T) {
+	const inTheFirstWindow = 3
+	for name, walk := range map[string]func(*deadset.Set, context.Context, int) (deadset.Result, error){
+		"replay": (*deadset.Set).Replay, "delete": (*deadset.Set).Delete,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+				put(t, b, dead, queue.Message{ID: "large", Body: make([]byte, 1000)}) // fills the first window; the second has room
+				bury(t, b, 2)
+				f := &faulty{Broker: b, at: inTheFirstWindow, crash: func() { put(t, b, dead, queue.Message{ID: "late"}) }}
+				s := deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: f, WalkBytes: 1000})
+				r, err := walk(s, t.Context(), 100)
+				if err != nil || r != (deadset.Result{Requested: 100, Done: 3}) || !f.reached() {
+					t.Errorf("%+v, %v", r, err)
+				}
+				if left := ids(t, b, dead); !slices.Equal(left, []string{"late"}) {
+					t.Errorf("left: %v", left)
+				}
+			})
+		})
+	}
+}
+
 func TestAWalkThatStopsHalfWaySaysHowManyAreDoneAndLeft(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
 		bury(t, b, 4)

@@ -87,6 +87,14 @@ func TestAReplayTouchesNothingThatWasNotThereWhenItBegan(t *testing.T) {
 }
 
 func TestAReplayGoesOnPastWhatIsTooLargeToBePublished(t *testing.T) {
+	for name, replay := range map[string]func(*deadset.Set, context.Context, int) (deadset.Result, error){
+		"of the harmless": (*deadset.Set).Replay, "of all": (*deadset.Set).ReplayAll,
+	} {
+		t.Run(name, func(t *testing.T) { goesOnPastTheLarge(t, replay) })
+	}
+}
+
+func goesOnPastTheLarge(t *testing.T, replay func(*deadset.Set, context.Context, int) (deadset.Result, error)) {
 	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
 		for i := range 6 {
 			m := queue.Message{ID: fmt.Sprint(i), Body: []byte("x")}
@@ -96,12 +104,16 @@ func TestAReplayGoesOnPastWhatIsTooLargeToBePublished(t *testing.T) {
 			put(t, b, dead, m)
 		}
 		small := deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: limited{b}})
-		r, err := small.Replay(t.Context(), 2)
+		r, err := replay(small, t.Context(), 2)
 		if want := (deadset.Result{Requested: 2, Done: 2, Left: 4, TooLarge: 3}); err != nil || r != want {
 			t.Errorf("%+v, %v", r, err)
 		}
 		if left, moved := ids(t, b, dead), ids(t, b, ready); !slices.Equal(left, []string{"0", "1", "2", "5"}) || !slices.Equal(moved, []string{"3", "4"}) {
 			t.Errorf("left %v, moved %v", left, moved)
+		}
+		r, err = replay(small, t.Context(), 2) // more than there are besides: it ends
+		if want := (deadset.Result{Requested: 2, Done: 1, Left: 3, TooLarge: 3}); err != nil || r != want {
+			t.Errorf("%+v, %v", r, err)
 		}
 	})
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// faulty counts the steps of a walk, and calls crash when it comes to one of them: before and after each publish, confirm, ack, and
-// each call for a lease or a window.
+// faulty counts the steps of a walk, and calls crash when it comes to one of them: before and after
+// each publish, confirm, ack, and each call for a lease or a window.
 type faulty struct {
 	queue.Broker
 	crash func()

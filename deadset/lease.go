@@ -11,15 +11,23 @@ import (
 )
 
 const (
-	// walkPatience is how long a replay or delete waits for another's walk: a peek's is over much sooner.
+	// walkPatience is how long a replay or delete waits for another's walk: a peek's is over much
+	// sooner.
 	walkPatience = 2 * time.Second
 	// leasePause is how long it waits before it asks for the lease again.
 	leasePause = 50 * time.Millisecond
 )
 
-// lease takes the queue's lease when the last peek of this Set has given its own back. While another walk has it, it tries again until
-// patience is over; then the error is queue.ErrLeased.
+// lease takes the queue's lease when the last peek of this Set has given its own back. While
+// another walk has it, it tries again until patience is over; then the error is queue.ErrLeased. It
+// is ErrRefused where no walk may begin.
 func (s *Set) lease(ctx context.Context, patience time.Duration) (queue.Lease, error) {
+	s.mu.Lock()
+	refused := s.refused
+	s.mu.Unlock()
+	if refused {
+		return nil, s.refusal()
+	}
 	if err := s.awaitBack(ctx); err != nil {
 		return nil, err
 	}
@@ -39,8 +47,9 @@ func (s *Set) lease(ctx context.Context, patience time.Duration) (queue.Lease, e
 	}
 }
 
-// giveBack gives back what a peek holds, and then its lease, while the peek answers: until then nobody acts on anything else than what it
-// shows. It takes closeTime at most, whatever becomes of ctx.
+// giveBack gives back what a peek holds, and then its lease, while the peek answers: until then
+// nobody acts on anything else than what it shows. It takes closeTime at most, whatever becomes of
+// ctx.
 func (s *Set) giveBack(ctx context.Context, lease queue.Lease, w queue.Window) {
 	back := make(chan struct{})
 	s.mu.Lock()
@@ -78,8 +87,9 @@ func (s *Set) awaitBack(ctx context.Context) error {
 	}
 }
 
-// Close lets no other peek begin, and waits until those before have given back what they held. Call it before the broker's Run ends: what is
-// held then goes back too, but others find the lease taken for some moments more.
+// Close lets no other peek begin, and waits until those before have given back what they held. Call
+// it before the broker's Run ends: what is held then goes back too, but others find the lease taken
+// for some moments more.
 func (s *Set) Close(ctx context.Context) error {
 	s.closed.Store(true)
 	select {

@@ -58,7 +58,8 @@ func (w slowWindow) Close(ctx context.Context) (int, error) {
 	return depth, errors.Join(err, w.of.err, ctx.Err())
 }
 
-// slowly runs the test with four messages in the dead set of a broker that takes nothing back before it is told to.
+// slowly runs the test with four messages in the dead set of a broker that takes nothing back
+// before it is told to.
 func slowly(t *testing.T, test func(t *testing.T, b *memory.Broker, of *slow, s *deadset.Set, log *bytes.Buffer)) {
 	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
 		bury(t, b, 4)

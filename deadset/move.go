@@ -18,15 +18,26 @@ func harmless(d queue.Delivery) bool {
 // fewRenewed is how many messages a renewal holds at a time.
 const fewRenewed = 16
 
-// renewAll publishes the oldest anew, to the same queue: they were handed out so often that the queue might drop some of them one day. All that a
-// window may hold are, so that those of a queue that fits into one keep their order. It holds few at a time: where large ones filled its bytes
-// before all were renewed, the others would come back to the queue once more, and again with the next renewal.
+// renewAll publishes the oldest messages anew, to the same queue: they were handed out so often
+// that the queue might drop some of them one day. It renews as many as a window may hold, so that a
+// queue that fits into one window keeps its order. It holds few of them at a time: in a whole
+// window large messages would fill the bytes before all were renewed, and the others would come
+// back to the queue once more, at each renewal. Where the broker does not take some of them anew,
+// the Set refuses all walks from then on.
 func (s *Set) renewAll(ctx context.Context, lease queue.Lease) error {
 	few := fewRenewed
 	for left := queue.WindowSize; left > 0; few = 1 { // one always fits
 		st, err := s.step(ctx, lease, s.renewal(left, few), left)
-		if err != nil || st.done == 0 || few == 1 {
+		switch {
+		case err != nil:
 			return err
+		case st.tooLarge > 0:
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.refused = true
+			return s.refusal()
+		case st.done == 0 || few == 1:
+			return nil
 		}
 		left = min(left, st.depth) - st.done
 	}
@@ -42,8 +53,9 @@ func (s *Set) renewal(most, few int) errand {
 	}}
 }
 
-// renewed is a header that tells a message from what it takes the place of: a window that ends looks whether what was acked is gone, and would
-// take a message that is the same in all for one whose ack was lost.
+// renewed is a header that tells a message from what it takes the place of: a window that ends
+// looks whether what was acked is gone, and would take a message that is the same in all for one
+// whose ack was lost.
 const renewed = "x-stepwell-renewed"
 
 // replayed is the message with a full new budget.

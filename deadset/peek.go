@@ -28,10 +28,11 @@ type shared struct {
 	count int
 }
 
-// Peek returns the count oldest messages and changes nothing. It holds them, and the lease, for some moments more than it takes: a replay, a
-// delete or another peek of this Set waits for that. Peeks that come within a second share a walk, unless a replay or
-// delete of this process came between. The error is queue.ErrLeased while another walk is under way, queue.ErrUnavailable when
-// the broker is.
+// Peek returns the count oldest messages and changes nothing. It holds them, and the lease, for
+// some moments more than it takes: a replay, a delete or another peek of this Set waits for that.
+// Peeks that come within a second share a walk, unless a replay or delete of this process came
+// between. The error is queue.ErrLeased while another walk is under way, queue.ErrUnavailable when
+// the broker is, and ErrRefused.
 func (s *Set) Peek(ctx context.Context, count int) (Page, error) {
 	select {
 	case <-s.peeking:
@@ -102,7 +103,8 @@ type sight struct {
 	window queue.Window // holds them still; nil: none was opened
 }
 
-// whole says that the page has all that was asked for. Where it has not, the broker may have ended the window, which only its Close tells.
+// whole says that the page has all that was asked for. Where it has not, the broker may have ended
+// the window, which only its Close tells.
 func (see *sight) whole(count int) bool {
 	return len(see.page.Messages) == min(count, see.page.Depth, queue.WindowSize)
 }
@@ -129,7 +131,8 @@ func (s *Set) look(ctx context.Context, count int) (Page, error) {
 	return seen.page, err
 }
 
-// renew publishes what is worn anew, and looks again: what is shown is what the next delete would act on.
+// renew publishes what is worn anew, and looks again: what is shown is what the next delete would
+// act on.
 func (s *Set) renew(ctx context.Context, lease queue.Lease, w queue.Window, count int) (sight, error) {
 	if _, err := w.Close(ctx); err != nil {
 		return sight{}, err
@@ -148,14 +151,13 @@ func (s *Set) read(ctx context.Context, lease queue.Lease, count int) (see sight
 	}
 	see.page.Depth = see.window.Depth()
 	all, err := queue.Gather(ctx, see.window)
-	limit := s.cfg.Broker.ReturnLimit(s.cfg.Queue)
 	for _, d := range all {
 		entry, pointer := view(d)
 		if pointer != nil {
 			see.page.pointers = append(see.page.pointers, pointed{len(see.page.Messages), pointer})
 		}
 		see.page.Messages = append(see.page.Messages, entry)
-		see.worn = see.worn || d.Returns > limit/2
+		see.worn = see.worn || s.isWorn(d.Returns)
 	}
 	return see, err
 }

@@ -16,9 +16,11 @@ import (
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
-// onPlainQueues runs the test on queues that somebody else made as quorum queues that drop what came back 21 times, as plain ones do on 4.x, as a
-// user who may not configure them.
-func onPlainQueues(t *testing.T, test func(t *testing.T, b queue.Broker, cfg deadset.Config)) {
+// onPlainQueues runs the test on queues that somebody else made as quorum queues that drop what
+// came back 21 times, as plain ones do on 4.x, as a user who may not configure them.
+func onPlainQueues(t *testing.T, test func(t *testing.T, url string, b queue.Broker, cfg deadset.Config)) {
+	t.Helper()
+	t.Parallel()
 	for _, version := range []string{"oldest", "newest"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
@@ -26,20 +28,28 @@ func onPlainQueues(t *testing.T, test func(t *testing.T, b queue.Broker, cfg dea
 			makePlain(t, node.URL, dead, ready)
 			node.Ctl("add_user", "worker", "secret")
 			node.Ctl("set_permissions", "worker", `^a\..*\.lease$`, `^amq\.default$`, `^a\..*$`)
-			b := rabbit.New(rabbit.Config{
-				URLs: []string{node.URL}, Username: "worker", Password: "secret", DeclareOnlyCheck: true,
-				Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
-			})
-			ctx, cancel := context.WithCancel(context.Background())
-			var running sync.WaitGroup
-			running.Go(func() { _ = b.Run(ctx) })
-			t.Cleanup(func() { cancel(); running.Wait() })
-			if err := b.Declare(t.Context(), []queue.Spec{{Name: dead, Kind: queue.DeadSet}, {Name: ready, Kind: queue.Instant, Target: dead}}); err != nil {
-				t.Fatal(err)
-			}
-			test(t, b, deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: b})
+			b := asWorker(t, node.URL, 0)
+			test(t, node.URL, b, deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: b})
 		})
 	}
+}
+
+// asWorker runs a broker whose user may not configure the queues, and that sends no message above
+// maxSize (0: the default) until the test ends.
+func asWorker(t *testing.T, url string, maxSize int) queue.Broker {
+	t.Helper()
+	b := rabbit.New(rabbit.Config{
+		URLs: []string{url}, Username: "worker", Password: "secret", DeclareOnlyCheck: true, MaxMessageSize: maxSize,
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = b.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	if err := b.Declare(t.Context(), []queue.Spec{{Name: dead, Kind: queue.DeadSet}, {Name: ready, Kind: queue.Instant, Target: dead}}); err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func makePlain(t *testing.T, url string, names ...string) {
@@ -61,7 +71,7 @@ func makePlain(t *testing.T, url string, names ...string) {
 }
 
 func TestPeeksLoseNothingWhereNobodyCouldCompareTheArguments(t *testing.T) {
-	onPlainQueues(t, func(t *testing.T, b queue.Broker, cfg deadset.Config) {
+	onPlainQueues(t, func(t *testing.T, _ string, b queue.Broker, cfg deadset.Config) {
 		buryIn(t, b, cfg.Queue, 3)
 		for i := range 50 {
 			s := deadset.New(cfg) // a new one: no page is shared
@@ -80,10 +90,11 @@ func TestPeeksLoseNothingWhereNobodyCouldCompareTheArguments(t *testing.T) {
 }
 
 func TestPeeksLoseNoLargeMessagesWhereNobodyCouldCompareTheArguments(t *testing.T) {
+	t.Parallel()
 	const count = 60
 	for name, size := range map[string]int{"some fit into a walk": 8 << 10, "one fits into a walk": 30 << 10} {
 		t.Run(name, func(t *testing.T) {
-			onPlainQueues(t, func(t *testing.T, b queue.Broker, cfg deadset.Config) {
+			onPlainQueues(t, func(t *testing.T, _ string, b queue.Broker, cfg deadset.Config) {
 				for i := range count {
 					put(t, b, cfg.Queue, queue.Message{ID: fmt.Sprint("t:0:", i), Headers: map[string]any{}, Body: make([]byte, size)})
 				}
@@ -112,7 +123,7 @@ func TestPeeksLoseNoLargeMessagesWhereNobodyCouldCompareTheArguments(t *testing.
 
 func TestDeletesOfOneAfterTheOtherLoseNothingElseWhereNobodyCouldCompareTheArguments(t *testing.T) {
 	const count, deleted = 60, 45
-	onPlainQueues(t, func(t *testing.T, b queue.Broker, cfg deadset.Config) {
+	onPlainQueues(t, func(t *testing.T, _ string, b queue.Broker, cfg deadset.Config) {
 		buryIn(t, b, cfg.Queue, count)
 		s := deadset.New(cfg)
 		for i := range deleted {

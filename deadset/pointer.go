@@ -10,8 +10,8 @@ import (
 
 // Source has the records themselves, where they came from.
 type Source interface {
-	// Record reads the record at a position: key, value, headers and time. found is false, without an error, where it is no more. An error
-	// means that it cannot be read now.
+	// Record reads the record at a position: key, value, headers and time. found is false, without
+	// an error, where it is no more. An error means that it cannot be read now.
 	Record(ctx context.Context, at stepwell.Origin) (m stepwell.Message, found bool, err error)
 }
 
@@ -24,8 +24,8 @@ type pointed struct {
 	envelope *envelope.Envelope
 }
 
-// resolve shows the values that are only in Kafka, one after another, as many as fit the time and the bytes of a walk. The lease is given
-// back meanwhile: a replay need not wait for Kafka.
+// resolve shows the values that are only in Kafka, one after another, as many as fit the time and
+// the bytes of a walk. The lease is given back meanwhile: a replay need not wait for Kafka.
 func (s *Set) resolve(ctx context.Context, page *Page) {
 	ctx, cancel := context.WithTimeout(ctx, resolveTime)
 	defer cancel()

@@ -22,7 +22,8 @@ func (s source) Record(ctx context.Context, at stepwell.Origin) (m stepwell.Mess
 	return stepwell.Message{Key: []byte("k"), Value: []byte(value)}, found, err
 }
 
-// peekPointers shows pointers to values of 100,000 bytes at the offsets 0 … n-1, read from the source.
+// peekPointers shows pointers to values of 100,000 bytes at the offsets 0 … n-1, read from the
+// source.
 func peekPointers(t *testing.T, n int, from deadset.Source, check func(all []deadset.Entry)) {
 	t.Helper()
 	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {

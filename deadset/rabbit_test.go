@@ -20,7 +20,8 @@ import (
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
-// runRabbit runs a broker until the test ends, or the returned function is called, which does not wait.
+// runRabbit runs a broker until the test ends, or the returned function is called, which does not
+// wait.
 func runRabbit(t *testing.T, url string) (*rabbit.Broker, context.CancelFunc) {
 	b := rabbit.New(rabbit.Config{URLs: []string{url}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -32,6 +33,8 @@ func runRabbit(t *testing.T, url string) (*rabbit.Broker, context.CancelFunc) {
 
 // onRabbitMQ runs the test on each RabbitMQ with n messages in a dead set of its own.
 func onRabbitMQ(t *testing.T, n int, test func(t *testing.T, url string, b queue.Broker, cfg deadset.Config)) {
+	t.Helper()
+	t.Parallel()
 	for _, node := range testbroker.RabbitMQs(t) {
 		t.Run(node.Version, func(t *testing.T) {
 			t.Parallel()
@@ -136,10 +139,10 @@ func TestPeekReplayAndDeleteOnRabbitMQ(t *testing.T) {
 }
 
 func TestAProcessThatDiesDuringAReplayOnRabbitMQLosesNothing(t *testing.T) {
+	t.Parallel()
 	const count = 300
 	for _, at := range []int{2, 5, 350, 800, 1200, 5*count + 4} {
 		t.Run(fmt.Sprint("at step ", at), func(t *testing.T) {
-			t.Parallel()
 			onRabbitMQ(t, count, func(t *testing.T, url string, b queue.Broker, cfg deadset.Config) {
 				dies, die := runRabbit(t, url)
 				f := &faulty{Broker: dies, at: at, crash: die}
@@ -189,10 +192,10 @@ func TestWhatAPeekShowsIsWhatTheNextDeleteOfAnotherProcessTakes(t *testing.T) {
 }
 
 func TestAProcessThatDiesWhileItsPeekGivesBackLosesNothing(t *testing.T) {
+	t.Parallel()
 	const count = 300
 	for step, at := range map[string]int{"before": 4, "after": 5} {
 		t.Run(step, func(t *testing.T) {
-			t.Parallel()
 			onRabbitMQ(t, count, func(t *testing.T, url string, b queue.Broker, cfg deadset.Config) {
 				dies, die := runRabbit(t, url)
 				f := &faulty{Broker: dies, at: at, crash: die}

@@ -1,13 +1,17 @@
-// Package deadset looks into a stream's dead set, and replays or deletes what rests there, by count, oldest first.
+// Package deadset looks into a stream's dead set, and replays or deletes what rests there, by
+// count, oldest first.
 //
-// A walk holds the queue's lease from its first look to the moment at which the queue shows what it must, so that what one person
-// sees is what the next command acts on. A peek answers before that moment, and gives back what it held in the background. A message is
-// published and confirmed before it is removed: a crash at any point leaves it where it was, or in both places, never in none.
+// A walk holds the queue's lease from its first look to the moment at which the queue shows what it
+// must, so that what one person sees is what the next command acts on. A peek answers before that
+// moment, and gives back what it held in the background. A message is published and confirmed
+// before it is removed: a crash at any point leaves it where it was, or in both places, never in
+// none.
 package deadset
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -24,19 +28,23 @@ type Config struct {
 	Broker         queue.Broker
 	// WalkBytes bounds the memory that a walk keeps; 0: 64 MiB.
 	WalkBytes int
-	// Source has the values that were too large for the dead set, so that a peek shows them. Nil: it does not.
+	// Source has the values that were too large for the dead set, so that a peek shows them. Nil:
+	// it does not.
 	Source Source
+	// Setting is how users call a setting, by its key, say "rabbitmq.max_message_size". Nil: by
+	// that.
+	Setting func(key string) string
 	// Logger is told what goes wrong after a peek has answered. Nil: slog's default.
 	Logger *slog.Logger
 }
 
 // Result is what a replay or a delete did.
 type Result struct {
-	// Requested is the count that was asked for, Done how many messages it was done to: only those count that are seen to be gone.
-	// Left is how many of those that were there at the start are there still: what died since is not counted. [Unknown] where the walk
-	// never began.
-	// LeftOut is how many of the oldest a replay passed over because they killed the process, TooLarge how many because they are larger than
-	// what may be published: they stay.
+	// Requested is the count that was asked for, Done how many messages it was done to: only those
+	// count that are seen to be gone. Left is how many of those that were there at the start are
+	// there still: what died since is not counted. [Unknown] where the walk never began. LeftOut is
+	// how many of the oldest a replay passed over because they killed the process, TooLarge how
+	// many because they are larger than what may be published: they stay.
 	Requested, Done, Left, LeftOut, TooLarge int
 	// Stopped says why it stopped half way; empty: it did not.
 	Stopped string
@@ -47,6 +55,12 @@ const Unknown = -1
 
 const defaultBytes = 64 << 20
 
+// ErrRefused is what each walk of a Set ends with once messages came back so often that the queue
+// might drop them, and the broker does not take them anew. Only the queue remembers that: another
+// Set, of a process that starts, finds it out by a walk that brings each message back twice.
+var ErrRefused = errors.New("the dead set is handed out no more: messages came back so often that the queue might drop them, and they cannot be " +
+	"published anew, since they are larger than may be published")
+
 // Set is the dead set of one stream.
 type Set struct {
 	cfg       Config
@@ -56,6 +70,7 @@ type Set struct {
 	closed  atomic.Bool
 
 	mu      sync.Mutex
+	refused bool          // no walk begins: see ErrRefused
 	back    chan struct{} // closed when the last peek has given back what it held
 	last    *shared       // nil: no peek within the last second
 	changes int           // how often a walk began or ended that changes the dead set
@@ -65,6 +80,9 @@ type Set struct {
 func New(cfg Config) *Set {
 	cfg.WalkBytes = cmp.Or(cfg.WalkBytes, defaultBytes)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	if cfg.Setting == nil {
+		cfg.Setting = func(key string) string { return key }
+	}
 	s := &Set{
 		cfg: cfg, publisher: cfg.Broker.Publisher(cfg.App + "." + cfg.Stream + " replay"),
 		peeking: make(chan struct{}, 1), back: make(chan struct{}),
@@ -74,9 +92,16 @@ func New(cfg Config) *Set {
 	return s
 }
 
-// Replay gives the count oldest messages but those that killed the process a full new budget: each is published to the instant queue, and removed here when that is confirmed.
-// The result is true also beside an error. The error is queue.ErrLeased when another walk is still under way after two seconds, and
-// queue.ErrUnavailable where the broker cannot be reached or confirms nothing for ten seconds.
+// refusal is ErrRefused, with what can be done.
+func (s *Set) refusal() error {
+	return fmt.Errorf("%w: raise %s, unless RabbitMQ's frames allow no more, and start again", ErrRefused, s.cfg.Setting("rabbitmq.max_message_size"))
+}
+
+// Replay gives the count oldest messages but those that killed the process a full new budget: each
+// is published to the instant queue, and removed here when that is confirmed. The result is true
+// also beside an error. The error is queue.ErrLeased when another walk is still under way after two
+// seconds, queue.ErrUnavailable where the broker cannot be reached or confirms nothing for ten
+// seconds, and ErrRefused.
 func (s *Set) Replay(ctx context.Context, count int) (Result, error) {
 	return s.replay(ctx, count, harmless)
 }
@@ -96,7 +121,8 @@ func (s *Set) replay(ctx context.Context, count int, which func(queue.Delivery) 
 	return r, nil
 }
 
-// Delete removes the count oldest messages for good. The result is true also beside an error, which is as that of Replay.
+// Delete removes the count oldest messages for good. The result is true also beside an error, which
+// is as that of Replay.
 func (s *Set) Delete(ctx context.Context, count int) (Result, error) {
 	r, err := s.walk(ctx, errand{most: count, act: func(_ context.Context, _ queue.Delivery, done func(error)) { done(nil) }})
 	if err != nil {

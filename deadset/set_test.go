@@ -257,6 +257,46 @@ func TestAPeekAfterADeleteIsNeverAnOldPage(t *testing.T) {
 	})
 }
 
+func TestAPeekDuringAReplayIsNeverAnOldPage(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, s *deadset.Set) {
+		bury(t, b, 2)
+		if got := peek(t, s, 2); got != "0 1" {
+			t.Fatalf("peek shows %s", got)
+		}
+		b.Delete(ready) // publishes wait for their queue
+		ended := make(chan error)
+		go func() { _, err := s.Replay(t.Context(), 1); ended <- err }()
+		synctest.Wait()
+		if page, err := s.Peek(t.Context(), 2); !errors.Is(err, queue.ErrLeased) {
+			t.Errorf("%+v, %v", page, err)
+		}
+		<-ended
+	})
+}
+
+func TestAPeekThatCameBetweenADeleteAndItsLeaseIsNotShownAfterIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, s *deadset.Set) {
+		bury(t, b, 2)
+		lease, err := b.Lease(t.Context(), dead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error)
+		go func() { _, err := s.Delete(t.Context(), 1); ended <- err }()
+		synctest.Wait() // it waits for the lease
+		lease.Release()
+		if page, err := s.Peek(t.Context(), 2); err != nil || len(page.Messages) != 2 {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		if page, err := s.Peek(t.Context(), 2); err != nil || len(page.Messages) != 1 {
+			t.Errorf("%+v, %v", page, err)
+		}
+	})
+}
+
 func FuzzEveryMessageCanBeShownAsJSON(f *testing.F) {
 	f.Add("id", []byte(`{"a":1}`), "x-stepwell", []byte("v2 at=t:1:2"))
 	f.Add("\xff", []byte{0}, "sw-key", []byte{0xff})
@@ -267,6 +307,20 @@ func FuzzEveryMessageCanBeShownAsJSON(f *testing.F) {
 		entry := deadset.View(queue.Delivery{Message: queue.Message{ID: id, Body: body, Headers: headers}})
 		if _, err := json.Marshal(entry); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+func TestAWalkOfAnEmptyDeadSetLeavesNoneAndOneThatCouldNotLookSaysThatNobodyKnows(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, s *deadset.Set) {
+		if r, err := s.Delete(t.Context(), 2); err != nil || r != (deadset.Result{Requested: 2}) {
+			t.Errorf("%+v, %v", r, err)
+		}
+		bury(t, b, 2)
+		f := &faulty{Broker: b, at: 2, crash: func() { b.SetUp(false) }} // between the lease and the window
+		s = deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: f})
+		if r, err := s.Delete(t.Context(), 2); err == nil || r != (deadset.Result{Requested: 2, Left: deadset.Unknown, Stopped: r.Stopped}) || r.Stopped == "" {
+			t.Errorf("%+v, %v", r, err)
 		}
 	})
 }

@@ -16,7 +16,8 @@ import (
 // maxShown is how much of a value, a key or a header an entry shows, in bytes.
 const maxShown = 64 << 10
 
-// maxDepth is how deep a value shown as JSON may be nested: common readers of our answer take 256 levels.
+// maxDepth is how deep a value shown as JSON may be nested: common readers of our answer take 256
+// levels.
 const maxDepth = 200
 
 // Encodings of what an entry shows of bytes.
@@ -36,7 +37,8 @@ type Entry struct {
 	Offset      int64  `json:"offset"`
 	Key         any    `json:"key"`
 	KeyEncoding string `json:"key_encoding,omitempty"`
-	// KeyTruncated says that only the first 64 KiB of the key are shown, of KeySize bytes, which is 0 where all are.
+	// KeyTruncated says that only the first 64 KiB of the key are shown, of KeySize bytes, which is
+	// 0 where all are.
 	KeyTruncated bool       `json:"key_truncated,omitempty"`
 	KeySize      int64      `json:"key_size,omitempty"`
 	Timestamp    *time.Time `json:"timestamp,omitempty"`
@@ -74,7 +76,8 @@ type Header struct {
 	Size      int64 `json:"size,omitempty"`
 }
 
-// view shows a message, also one that nobody can read. pointer is its envelope where its value is only in Kafka.
+// view shows a message, also one that nobody can read. pointer is its envelope where its value is
+// only in Kafka.
 func view(d queue.Delivery) (shown Entry, pointer *envelope.Envelope) {
 	e, err := envelope.Decode(d.Message)
 	switch {

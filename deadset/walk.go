@@ -15,7 +15,8 @@ import (
 const (
 	// closeTime bounds the end of a window: acks, the rest given back, the queue looked at.
 	closeTime = 30 * time.Second
-	// stallTime is how long no confirm may come before a walk gives up: a broker under an alarm may not answer for hours.
+	// stallTime is how long no confirm may come before a walk gives up: a broker under an alarm may
+	// not answer for hours.
 	stallTime = 10 * time.Second
 	// graceTime is how long the confirms of what is under way may take when a walk was given up.
 	graceTime = 2 * time.Second
@@ -24,15 +25,17 @@ const (
 // errand is what a walk is for.
 type errand struct {
 	most int // messages
-	few  int // it may hold at a time; 0: a window
+	few  int // how many it may hold at a time; 0: as many as a window holds
 	// which it is about; it leaves the others where they are. Nil: all.
 	which func(queue.Delivery) bool
-	// act begins with a message and calls done once, from any goroutine, with nil when the message may be acked.
+	// act begins with a message and calls done once, from any goroutine, with nil when the message
+	// may be acked.
 	act func(ctx context.Context, d queue.Delivery, done func(error))
 }
 
-// walk runs the errand on the oldest messages, and on none that was not there at the start. Those it leaves out stay at the head of the
-// queue: where they fill a window it sees nothing beyond them.
+// walk runs the errand on the oldest messages, and on none that was not there at the start. Those
+// it leaves out stay at the head of the queue: where they fill a window it sees nothing beyond
+// them.
 func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
 	s.forget()
 	defer s.forget()
@@ -43,7 +46,7 @@ func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
 	}
 	defer lease.Release()
 	worn, err := s.windows(ctx, lease, e, &r)
-	if err == nil && worn && r.Left > 0 { // most often a peek has done so before
+	if err == nil && worn && r.Left > 0 {
 		err = s.renewAll(ctx, lease)
 	}
 	if err != nil {
@@ -52,14 +55,17 @@ func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
 	return r, err
 }
 
-// windows runs the errand in one window after the other, and says whether what it has seen came back too often.
+// windows runs the errand in one window after the other, and says whether what it has seen came
+// back too often.
 func (s *Set) windows(ctx context.Context, lease queue.Lease, e errand, r *Result) (worn bool, err error) {
-	there := math.MaxInt // how many of the oldest are those of the start: what a replay brings back comes behind them
+	// there is how many messages are left of those at the start. They are the oldest: what a replay
+	// brings back queues up behind them. Before the first window it is not known.
+	there := math.MaxInt
 	for first, more := true, true; more && err == nil; first = false {
 		var st step
-		most := e.most + r.LeftOut + r.TooLarge
+		most := e.most + r.TooLarge
 		if e.which != nil {
-			most += queue.WindowSize // so many may be left out
+			most = e.most + queue.WindowSize // room for those that it passes over: a window of them ends the walk
 		}
 		st, err = s.step(ctx, lease, e, min(most, there))
 		if first && err != nil && st.depth == 0 { // there was no window
@@ -74,20 +80,26 @@ func (s *Set) windows(ctx context.Context, lease queue.Lease, e errand, r *Resul
 		r.Done += st.done
 		more = e.most > 0 && there > 0 && (st.done > 0 || st.leftOut+st.tooLarge > r.LeftOut+r.TooLarge)
 		r.LeftOut, r.TooLarge = max(r.LeftOut, st.leftOut), max(r.TooLarge, st.tooLarge)
-		if worn = st.returns > s.cfg.Broker.ReturnLimit(s.cfg.Queue)*3/4; worn && more {
+		if worn = s.isWorn(st.returns); worn && more {
 			more, r.Stopped = false, wornOut
 		}
 	}
 	return worn, err
 }
 
+// isWorn says that a message came back so often that the queue might drop it one day. The other
+// half of the limit is for those that cannot be published anew: see ErrRefused.
+func (s *Set) isWorn(returns int64) bool { return returns > s.cfg.Broker.ReturnLimit(s.cfg.Queue)/2 }
+
 const wornOut = "the oldest messages came back to the queue so often that it might drop them: they were published anew, ask again"
 
-// step is what became of one window: how many messages there were, how many of those seen were left out or were too large for the
-// broker, how many are known to be gone, how often one of those seen came back before: those behind it no oftener.
+// step is what became of one window.
 type step struct {
-	depth, leftOut, tooLarge, done int
-	returns                        int64
+	depth    int   // messages in the queue when it was opened
+	leftOut  int   // seen, and not what the errand is about
+	tooLarge int   // seen, and refused by the broker for their size
+	done     int   // known to be gone
+	returns  int64 // the most returns of a message that was seen; those behind it have no more
 }
 
 // step runs the errand in one window, on some of the oldest so many.
@@ -100,7 +112,8 @@ func (s *Set) step(ctx context.Context, lease queue.Lease, e errand, oldest int)
 	c := course{errand: e, outcomes: make(chan outcome, queue.WindowSize)} // takes all that is held: who comes too late finds room
 	err = c.run(ctx, w.Deliveries())
 	failpoint.Hit("walk acked")
-	// Also after an error, and beyond a context that is over: what is confirmed elsewhere must be removed.
+	// Also after an error, and beyond a context that is over: what is confirmed elsewhere must be
+	// removed.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
 	after, closeErr := w.Close(closing)
@@ -129,14 +142,14 @@ type outcome struct {
 type course struct {
 	errand
 	underWay, acked   int
-	leftOut, tooLarge int   // and held: they fill the window
-	returns           int64 // the most of a message
+	leftOut, tooLarge int   // these stay unacked until the end, and take up room in the window
+	returns           int64 // the most returns of a message that was seen
 	err               error // the first
 	outcomes          chan outcome
 }
 
-// run begins with each message as it comes and acks it once that has succeeded. It returns when the fate of all it began with is known,
-// or was not in time: then messages may rest in both places.
+// run begins with each message as it comes and acks it once that has succeeded. It returns when the
+// fate of all it began with is known, or was not in time: then messages may rest in both places.
 func (c *course) run(ctx context.Context, deliveries <-chan queue.Delivery) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -180,7 +193,8 @@ func (c *course) run(ctx context.Context, deliveries <-chan queue.Delivery) erro
 			case c.underWay == 0: // the window waits, not we
 				patience.Reset(stallTime)
 			default:
-				stop(fmt.Errorf("%w: no confirm for %s", queue.ErrUnavailable, stallTime))
+				c.err = cmp.Or(c.err, fmt.Errorf("%w: no confirm for %s", queue.ErrUnavailable, stallTime)) // before an outcome says that it was cancelled
+				stop(c.err)
 			}
 		}
 	}

@@ -1,4 +1,5 @@
-// Package embedded has a Kafka and retry queues inside the process, for examples and tests. Nothing in them survives it.
+// Package embedded has a Kafka and retry queues inside the process, for examples and tests. Nothing
+// in them survives it.
 //
 // A program that does not import this package does not link it.
 package embedded
@@ -20,7 +21,8 @@ import (
 
 // Options describe the Kafka.
 type Options struct {
-	// Topics are made at start, with their number of partitions. Others are made when they are first produced to.
+	// Topics are made at start, with their number of partitions. Others are made when they are
+	// first produced to.
 	Topics map[string]int32
 	// VirtualNetwork does without sockets, for tests under testing/synctest.
 	VirtualNetwork bool
@@ -80,7 +82,8 @@ func (b *Brokers) run(ctx context.Context) error {
 	return b.queues.Run(ctx)
 }
 
-// quiet makes clients ask seldom, so that a day on a false clock costs little: each request that wakes the bubble is real work.
+// quiet makes clients ask seldom, so that a day on a false clock costs little: each request that
+// wakes the bubble is real work.
 func quiet() []kgo.Opt {
 	return []kgo.Opt{kgo.FetchMaxWait(10 * time.Second), kgo.MetadataMaxAge(time.Minute), kgo.DisableClientMetrics()}
 }

@@ -1,5 +1,6 @@
-// Package otlp exports an actor's traces and metrics as the standard OTEL_* variables say. It brings gRPC and protobuf into the program, so it is
-// a package of its own: who does not import it does not link them.
+// Package otlp exports an actor's traces and metrics as the standard OTEL_* variables say. It
+// brings gRPC and protobuf into the program, so it is a package of its own: who does not import it
+// does not link them.
 package otlp
 
 import (
@@ -18,16 +19,20 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Telemetry returns the providers for actor.App.Telemetry, and a function that exports what is left and ends them: call it in App.Stop, since
-// actor.Main does not return. service is the service's name where OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES give none; by convention, that of
-// the app.
+// Telemetry returns the providers for actor.App.Telemetry, and a function that exports what is left
+// and ends them: call it in App.Stop, since actor.Main does not return. service is the service's
+// name where OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES give none; by convention, that of the
+// app.
 //
-// A signal is exported when its variable OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER says how (otlp, console, none; for metrics also prometheus,
-// which opens a port of its own), or when OTEL_EXPORTER_OTLP_ENDPOINT or the signal's own endpoint says where to. Otherwise its provider is nil and
-// nothing is dialled: the actor then makes no spans, and shows its metrics at /metrics. Metrics that are exported are not at /metrics, and cost
-// each handler call a fraction of a microsecond; OTEL_METRICS_EXPORTER=none keeps them there while traces are exported.
+// A signal is exported when its variable OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER says how
+// (otlp, console, none; for metrics also prometheus, which opens a port of its own), or when
+// OTEL_EXPORTER_OTLP_ENDPOINT or the signal's own endpoint says where to. Otherwise its provider is
+// nil and nothing is dialled: the actor then makes no spans, and shows its metrics at /metrics.
+// Metrics that are exported are not at /metrics, and cost each handler call a fraction of a
+// microsecond; OTEL_METRICS_EXPORTER=none keeps them there while traces are exported.
 //
-// The error names the variable that is wrong. A collector that cannot be reached is no error, neither here nor later: what it misses is lost.
+// The error names the variable that is wrong. A collector that cannot be reached is no error,
+// neither here nor later: what it misses is lost.
 func Telemetry(ctx context.Context, service string) (trace.TracerProvider, metric.MeterProvider, func(context.Context) error, error) {
 	p := &providers{}
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
@@ -95,7 +100,8 @@ func (p *providers) shutdown(ctx context.Context) error {
 	return nil
 }
 
-// wanted tells whether one of the signal's variables, or the one for all signals, asks for an exporter. An empty variable is as good as none.
+// wanted tells whether one of the signal's variables, or the one for all signals, asks for an
+// exporter. An empty variable is as good as none.
 func wanted(exporter, endpoint string) bool {
 	return os.Getenv(exporter) != "" || os.Getenv(endpoint) != "" || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != ""
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/internal/testbroker"
 	"github.com/stepwell/stepwell/retry"
 )
@@ -16,7 +17,7 @@ import (
 // dying fails until it is healed.
 func (c *calls) dying(healed *atomic.Bool) retry.Handle {
 	failing := c.failing(retry.Failure{Err: errAway})
-	return func(ctx context.Context, m *stepwell.Message, t retry.Ticket) retry.Outcome {
+	return func(ctx context.Context, m *stepwell.Message, t retry.Ticket) task.Outcome {
 		if healed.Load() {
 			return c.succeeding(ctx, m, t)
 		}

@@ -3,17 +3,20 @@ package retry
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Budget is what a policy yields: the wait before each further try. Its length is how often a message is tried again.
+// Budget is what a policy yields: the wait before each further try. Its length is how often a
+// message is tried again.
 //
-// A policy is a pure function that returns a Budget; here is [Linear]. Others need no change elsewhere.
+// A policy is a pure function that returns a Budget; here are [Linear], [Exponential] and
+// [Schedule]. Others need no change elsewhere.
 type Budget []time.Duration
 
-// Linear waits delay before the first retry and step longer before each further one: the n-th wait is delay + (n-1)·step.
-// A step of 0 makes all waits the same.
+// Linear waits delay before the first retry and step longer before each further one: the n-th wait
+// is delay + (n-1)·step. A step of 0 makes all waits the same.
 func Linear(delay, step time.Duration, count int) Budget {
 	waits := make(Budget, max(0, count))
 	for i := range waits {
@@ -22,6 +25,24 @@ func Linear(delay, step time.Duration, count int) Budget {
 	}
 	return waits
 }
+
+// Exponential waits delay before the first retry and factor times longer before each further one,
+// but never longer than longest: the n-th wait is the smaller of delay·factor^(n-1) and longest, in
+// whole milliseconds, rounded up.
+func Exponential(delay time.Duration, factor float64, longest time.Duration, count int) Budget {
+	waits := make(Budget, max(0, count))
+	for i := range waits {
+		ms := math.Ceil(float64(delay) * math.Pow(factor, float64(i)) / float64(time.Millisecond))
+		waits[i] = longest
+		if ms < float64(longest/time.Millisecond) {
+			waits[i] = time.Duration(ms) * time.Millisecond
+		}
+	}
+	return waits
+}
+
+// Schedule waits as the list says, and has as many retries.
+func Schedule(waits []time.Duration) Budget { return slices.Clone(waits) }
 
 // Wait returns the wait after the attempt failed; false when that was the last one.
 func (b Budget) Wait(attempt int) (time.Duration, bool) {
@@ -39,8 +60,8 @@ func (b Budget) Total() (sum time.Duration) {
 	return sum
 }
 
-// String says every wait and the total, as in "5s, 10s, 15s: 30s in all, then the dead set". More than three equal waits in a
-// row are one item.
+// String says every wait and the total, as in "5s, 10s, 15s: 30s in all, then the dead set". More
+// than three equal waits in a row are one item.
 func (b Budget) String() string {
 	if len(b) == 0 {
 		return "no retries: the first failure goes to the dead set"

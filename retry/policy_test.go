@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -69,7 +68,7 @@ func TestEachAttemptHasItsWaitAndTheOneAfterTheLastHasNone(t *testing.T) {
 }
 
 func TestEachDifferentDelayIsAQueueAndTargetsComeFirst(t *testing.T) {
-	top, err := NewTopology("shipping", "orders", Budget{5 * s, time.Millisecond / 2, 10 * s, 5 * s, 0}, 1)
+	top, err := NewTopology("shipping", "orders", Budget{5 * s, time.Millisecond / 2, 10 * s, 5 * s, 0}, 1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,11 +94,11 @@ func TestEachDifferentDelayIsAQueueAndTargetsComeFirst(t *testing.T) {
 }
 
 func TestPeopleReadWaits(t *testing.T) {
-	top, err := NewTopology("shipping", "orders", Linear(5*s, 5*s, 2), 1)
+	top, err := NewTopology("shipping", "orders", Linear(5*s, 5*s, 2), 1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := top.Waits(); got != "5s, 10s: 15s in all, then the dead set" {
+	if got := top.Waits(); got != "5s, 10s: 15s in all, then the dead set; 4 queues" {
 		t.Errorf("waits read: %s", got)
 	}
 }
@@ -120,7 +119,7 @@ func TestDelaysThatCannotBeQueuesAreRefused(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := NewTopology("a", "b", test.delays, 1)
+			_, err := NewTopology("a", "b", test.delays, 1, 0)
 			if (err != nil) != (test.want != "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("error %v", err)
 			}
@@ -128,74 +127,8 @@ func TestDelaysThatCannotBeQueuesAreRefused(t *testing.T) {
 	}
 }
 
-func TestPrefetchKeepsWellUnderTheConsumerTimeout(t *testing.T) {
-	const half = 30 * time.Minute
-	tests := []struct {
-		name           string
-		workers, limit int
-		slow           time.Duration
-		want           int
-	}{
-		{"fast handlers take the limit", 16, 200, 10 * time.Millisecond, 200},
-		{"nothing known: as if all ran into their time-out", 16, 200, 5 * time.Minute, 24},
-		{"very slow handlers have one to go on with", 16, 200, 15 * time.Minute, 17},
-		{"one worker", 1, 200, 5 * time.Minute, 2},
-		{"more workers than the limit", 300, 200, s, 301},
-		{"a call that takes no time", 16, 200, 0, 200},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			if got := prefetch(test.workers, test.limit, half, test.slow); got != test.want {
-				t.Errorf("prefetch %d, want %d", got, test.want)
-			}
-		})
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		workers, limit := rapid.IntRange(1, 500).Draw(t, "workers"), rapid.IntRange(1, 2000).Draw(t, "limit")
-		slow := time.Duration(rapid.Int64Range(0, int64(half/2)).Draw(t, "slow"))
-		n := prefetch(workers, limit, half, slow)
-		if n <= workers || (n > limit && n != workers+1) {
-			t.Fatalf("prefetch %d", n)
-		}
-		if n > workers+1 && float64(n)/float64(workers)*float64(slow) > float64(half/4)+1 {
-			t.Fatalf("prefetch %d takes longer than a quarter of the time-out", n)
-		}
-	})
-}
-
-func TestTheSlowTimeStartsHighFallsSlowlyAndRisesAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		slow := newSlowest(2, 5*time.Minute)
-		call := func(d time.Duration) {
-			slow.begin(0)
-			time.Sleep(d)
-			slow.end(0)
-		}
-		call(s)
-		if got := slow.now(); got < 4*time.Minute {
-			t.Errorf("%v after one fast call", got)
-		}
-		for range 1000 {
-			call(s)
-		}
-		if got := slow.now(); got != s {
-			t.Errorf("%v after a thousand calls of a second", got)
-		}
-		slow.begin(1)
-		call(s)
-		time.Sleep(time.Minute)
-		if got := slow.now(); got != 61*s {
-			t.Errorf("%v while a call runs since 61 s", got)
-		}
-		slow.end(1)
-		if got := slow.now(); got != 61*s {
-			t.Errorf("%v after a call of 61 s", got)
-		}
-	})
-}
-
 func TestADelayMayHaveSeveralQueuesAndAKeyHasOneOfThem(t *testing.T) {
-	top, err := NewTopology("shipping", "orders", Linear(5*s, 5*s, 2), 3)
+	top, err := NewTopology("shipping", "orders", Linear(5*s, 5*s, 2), 3, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +160,7 @@ func TestADelayMayHaveSeveralQueuesAndAKeyHasOneOfThem(t *testing.T) {
 		}
 	}
 	for _, width := range []int{-1, 0, MaxWidth + 1} {
-		if _, err := NewTopology("a", "b", Linear(s, 0, 1), width); err == nil {
+		if _, err := NewTopology("a", "b", Linear(s, 0, 1), width, 0); err == nil {
 			t.Errorf("%d queues a delay", width)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/rabbit"
 	"github.com/stepwell/stepwell/internal/testbroker"
 	"github.com/stepwell/stepwell/retry"
@@ -34,7 +33,9 @@ func onRabbit(t *testing.T, url string, delays retry.Budget) *world {
 		if err := <-ended; err != nil {
 			t.Errorf("broker: %v", err)
 		}
-		deleteQueues(t, url, w.retrier.Topology())
+		for _, s := range w.retrier.Topology().Specs() {
+			deleteQueues(t, url, s.Name)
+		}
 	})
 	if err := w.retrier.Declare(t.Context()); err != nil {
 		t.Fatal(err)
@@ -42,7 +43,7 @@ func onRabbit(t *testing.T, url string, delays retry.Budget) *world {
 	return w
 }
 
-func deleteQueues(t *testing.T, url string, queues retry.Topology) {
+func deleteQueues(t *testing.T, url string, names ...string) {
 	conn, err := amqp.Dial(url)
 	if err != nil {
 		t.Errorf("delete queues: %v", err)
@@ -54,9 +55,9 @@ func deleteQueues(t *testing.T, url string, queues retry.Topology) {
 		t.Errorf("delete queues: %v", err)
 		return
 	}
-	for _, s := range queues.Specs() {
-		if _, err := ch.QueueDelete(s.Name, false, false, false); err != nil {
-			t.Errorf("delete %s: %v", s.Name, err)
+	for _, name := range names {
+		if _, err := ch.QueueDelete(name, false, false, false); err != nil {
+			t.Errorf("delete %s: %v", name, err)
 		}
 	}
 }
@@ -103,39 +104,6 @@ func TestEveryByteOfARecordSurvivesRealQueues(t *testing.T) {
 					t.Errorf("attempt %d of %s changed", got.Attempt, rec.name)
 				}
 			}
-		})
-	}
-}
-
-func TestAConnectionCutWhileAHandlerRunsDoesNotCallItTwice(t *testing.T) {
-	for _, version := range []string{"oldest", "newest"} {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
-			node := testbroker.StartRabbitMQ(t, version, testbroker.RabbitOptions{})
-			w := onRabbit(t, node.URL, nil)
-			w.instant(1)
-			var c calls
-			finish := make(chan struct{})
-			r := w.start(func(ctx context.Context, m *stepwell.Message, _ retry.Ticket) retry.Outcome {
-				c.add(m)
-				<-finish
-				if ctx.Err() != nil {
-					t.Error("the handler's context ended with the connection")
-				}
-				return retry.Settled
-			})
-			eventually(t, "handler runs", func() bool { return len(c.attempts()) == 1 })
-			node.Ctl("close_all_connections", "cut by the test")
-			eventually(t, "the message is there again", func() bool { return w.retrier.Status().InFlight == 2 })
-			close(finish)
-			eventually(t, "both are settled", func() bool { return w.retrier.Status().InFlight == 0 })
-			w.instant(2)
-			eventually(t, "the next message is handled", func() bool { return len(c.attempts()) == 2 })
-			r.end()
-			if w.counts.now().duplicates != 1 {
-				t.Errorf("%d duplicates counted, want 1", w.counts.now().duplicates)
-			}
-			w.empty()
 		})
 	}
 }

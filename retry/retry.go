@@ -1,7 +1,9 @@
-// Package retry brings failed messages back: it parks them in the queue of their next delay, picks them up when the broker has
-// moved them to the instant queue, and puts those without a try left into the dead set.
+// Package retry brings failed messages back: it parks them in the queue of their next delay, picks
+// them up when the broker has moved them to the instant queue, and puts those without a try left
+// into the dead set.
 //
-// What decides is pure (policy, topology, prefetch); a [Retrier] acts on it for one stream.
+// What decides is pure (policy, topology); a [Retrier] acts on it for one stream. Its instant queue
+// is worked off by package inbox.
 package retry
 
 import (
@@ -10,13 +12,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/inbox"
 	"github.com/stepwell/stepwell/internal/queue"
-	"github.com/stepwell/stepwell/internal/solo"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 // Config describes the retries of one stream. App, Stream and Broker are required.
@@ -24,40 +27,38 @@ type Config struct {
 	App, Stream string
 	// Delays are the waits before each further try. Empty: the first failure goes to the dead set.
 	Delays []time.Duration
-	// DelayQueues is how many queues each delay has, at most [MaxWidth]. Default 1. Messages of one key share one.
+	// DelayQueues is how many queues each delay has, at most [MaxWidth]. Default 1. Messages of one
+	// key share one.
 	DelayQueues int
+	// Jitter is how much shorter a wait may be, as a part of it: 0 (the default) to [MaxJitter].
+	// See [NewTopology].
+	Jitter float64
 	// Broker keeps the queues.
 	Broker queue.Broker
-	// Source has the records that were too large for the broker, so that a replay of their pointers can handle them. Nil: such a pointer goes back
-	// to the dead set.
+	// Source has the records that were too large for the broker, so that a replay of their pointers
+	// can handle them. Nil: such a pointer goes back to the dead set.
 	Source Source
 	// Workers is how many messages run at once. Default 16.
 	Workers int
-	// Seats are taken for calls, so that others who call the same handler can be counted in. Nil: nobody else does.
-	Seats Seats
-	// Prefetch is the most messages to hold at once. Default 200; never less than one more than Workers.
+	// Seats are taken for calls, so that others who call the same handler can be counted in. Nil:
+	// nobody else does.
+	Seats inbox.Seats
+	// Prefetch is the most messages to hold at once. Default 200; never less than one more than
+	// Workers.
 	Prefetch int
 	// HandlerTimeout is the longest a call takes. Default 5 minutes.
 	HandlerTimeout time.Duration
 	// ConsumerTimeout is how long the broker waits for an ack. Default 30 minutes, as RabbitMQ's.
 	ConsumerTimeout time.Duration
-	// Remember is how many settled tries are remembered, so that a repeat is not called. Default [DefaultRemember].
+	// Remember is how many settled tries are remembered, so that a repeat is not called. Default
+	// [inbox.DefaultRemember].
 	Remember int
-	// CrashLimit is how many deaths of the process, each while a suspected message ran, are not enough to
-	// condemn it. 0: nothing is suspected.
-	CrashLimit int
-	// Token is held by the suspect that runs. Nil: nobody else has suspects in this process.
-	Token *solo.Token
-	// Process tells the process from others. 0: a number of the Retrier's own.
-	Process uint32
-	// Living says which processes live, by their numbers; their deaths were none. Nil: of none it is known.
-	Living func(context.Context) (map[uint32]bool, error)
-	// AloneFor is how long a suspect that runs holds up other suspects. Default: 10 minutes.
-	AloneFor time.Duration
-	// Probation is how long a process must have lived, with no suspect running, before a message that ran
-	// while another died runs in it again. It must be longer than Living takes to notice a death. Default: a
-	// minute.
-	Probation time.Duration
+	// Suspects says how messages that may kill the process are found.
+	Suspects inbox.Suspects
+	// FirstLane is the number of the first worker's lane; the others follow.
+	FirstLane int
+	// Ended is told how long the calls of a lane took. Nil: nobody is.
+	Ended func(lane int, all, last time.Duration)
 	// Died is told of each message that is in the dead set now. Nil: nobody is. It must not wait.
 	Died func(Death)
 	// Telemetry counts what happens. Nil: nobody does.
@@ -78,14 +79,6 @@ type Death struct {
 	TraceParent, TraceState string
 }
 
-// Seats are shared by retries and others who call the same handler.
-type Seats interface {
-	// Take waits for a seat. It reports false, and there is none, when over is closed first.
-	Take(over <-chan struct{}) bool
-	// Leave gives it back.
-	Leave()
-}
-
 // Telemetry counts what becomes of failed messages.
 type Telemetry interface {
 	// Retried: the message is stored and waits for this attempt.
@@ -94,71 +87,47 @@ type Telemetry interface {
 	Died(reason string)
 	// Duplicate: a message that was settled already was removed without a call.
 	Duplicate()
-	// Publish: the message with that id is being parked; the returned function hears the outcome. traceParent and traceState are the W3C
-	// trace context of the try that failed.
+	// Publish: the message with that id is being parked; the returned function hears the outcome.
+	// traceParent and traceState are the W3C trace context of the try that failed.
 	Publish(id, traceParent, traceState string) (end func(error))
 }
 
 // Retrier runs the retries of one stream.
 type Retrier struct {
-	cfg       Config
-	topology  Topology
-	publisher queue.Publisher
-	memory    *memory
-	logs      logs
-	slow      *slowest
-	turn      *turn
-	tried     trial
-	trials    sync.WaitGroup
-	row       atomic.Int32 // how many were condemned since a suspect came to its end
-	former    *former
-	trouble   trouble
-	name      string // of this process
-
+	cfg      Config
+	topology Topology
+	parking  *parking
+	inbox    *inbox.Inbox
+	trouble  *inbox.Trouble
+	former   *former
+	logs     logs
+	firsts   *firsts
 	declared atomic.Bool
-	paused   atomic.Bool
-	changed  chan struct{}
-	inFlight atomic.Int64
 }
 
 // Status is what a Retrier does now.
 type Status struct {
-	Paused bool
-	// InFlight counts messages that were picked up and are not settled.
-	InFlight int
+	inbox.Status
 	// Trouble says that messages cannot be parked, and why; empty: nothing is wrong.
 	Trouble string
-	// Suspect is the id of the suspected message that runs, or is tried before it runs again; empty: none is.
-	Suspect string
-	// Hopeful says that no message that Fail has is left, or that one of them may be parked any moment: it is worth while to wait.
+	// Hopeful says that no message that Fail has is left, or that one of them may be parked any
+	// moment: it is worth while to wait.
 	Hopeful bool
 }
 
 // New makes a Retrier. It connects nowhere.
 func New(cfg Config) (*Retrier, error) {
 	cfg.Workers = cmp.Or(cfg.Workers, 16)
-	cfg.Prefetch = cmp.Or(cfg.Prefetch, 200)
 	cfg.HandlerTimeout = cmp.Or(cfg.HandlerTimeout, 5*time.Minute)
 	cfg.ConsumerTimeout = cmp.Or(cfg.ConsumerTimeout, 30*time.Minute)
-	cfg.Remember = cmp.Or(cfg.Remember, DefaultRemember)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	if cfg.Seats == nil {
-		cfg.Seats = unlimited{}
-	}
-	cfg.Token = cmp.Or(cfg.Token, &solo.Token{})
-	cfg.Process = cmp.Or(cfg.Process, rand.Uint32()|1)
-	cfg.AloneFor = cmp.Or(cfg.AloneFor, 10*time.Minute)
-	cfg.Probation = cmp.Or(cfg.Probation, time.Minute)
-	if cfg.Living == nil {
-		cfg.Living = func(context.Context) (map[uint32]bool, error) { return nil, nil }
-	}
 	if cfg.Telemetry == nil {
 		cfg.Telemetry = uncounted{}
 	}
 	if cfg.Died == nil {
 		cfg.Died = func(Death) {}
 	}
-	topology, err := NewTopology(cfg.App, cfg.Stream, cfg.Delays, cmp.Or(cfg.DelayQueues, 1))
+	topology, err := NewTopology(cfg.App, cfg.Stream, cfg.Delays, cmp.Or(cfg.DelayQueues, 1), cfg.Jitter)
 	if cfg.HandlerTimeout > cfg.ConsumerTimeout/2 {
 		err = errors.Join(err, fmt.Errorf("handler time-out %s of stream %s is more than half of the broker's consumer time-out %s",
 			cfg.HandlerTimeout, cfg.Stream, cfg.ConsumerTimeout))
@@ -166,17 +135,26 @@ func New(cfg Config) (*Retrier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Retrier{
-		cfg:       cfg,
-		topology:  topology,
-		publisher: cfg.Broker.Publisher(cfg.App + "." + cfg.Stream),
-		memory:    newMemory(cfg.Remember),
-		slow:      newSlowest(cfg.Workers, cfg.HandlerTimeout),
-		former:    newFormer(topology),
-		turn:      newTurn(cfg.Token),
-		name:      nameOf(cfg.Process),
-		changed:   make(chan struct{}, 1),
-	}, nil
+	parking, trouble := newParking(cfg, topology), &inbox.Trouble{}
+	r := &Retrier{
+		cfg:      cfg,
+		topology: topology,
+		parking:  parking,
+		trouble:  trouble,
+		firsts:   &firsts{parking: parking, trouble: trouble, log: cfg.Logger},
+		former:   newFormer(topology, cfg.Logger),
+	}
+	wait, _ := topology.Shortest()
+	owner := &owner{parking, cfg.Stream, r.former, cfg.Source}
+	r.inbox = inbox.New(inbox.Config{
+		Queue: topology.Instant, Wait: wait,
+		Broker: cfg.Broker, Publisher: parking.publisher, Owner: owner, Divert: owner.divert,
+		Workers: cfg.Workers, FirstLane: cfg.FirstLane, Seats: cfg.Seats, Prefetch: cfg.Prefetch,
+		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: cfg.ConsumerTimeout, Remember: cfg.Remember,
+		Suspects: cfg.Suspects, Trouble: trouble,
+		Repeated: cfg.Telemetry.Duplicate, Ended: cfg.Ended, Logger: cfg.Logger,
+	})
+	return r, nil
 }
 
 // Topology is the stream's queues.
@@ -187,37 +165,85 @@ func (r *Retrier) Declare(ctx context.Context) error {
 	if err := r.cfg.Broker.Declare(ctx, r.topology.Specs()); err != nil {
 		return fmt.Errorf("declare the queues of stream %s: %w", r.cfg.Stream, err)
 	}
+	if err := r.parking.ladder.find(ctx); err != nil {
+		return fmt.Errorf("look for the queues of free waits of stream %s: %w", r.cfg.Stream, err)
+	}
 	r.declared.Store(true)
 	return nil
 }
 
-// Pause stops picking messages up; those that were not started go back to their queue. Failures are still parked.
-func (r *Retrier) Pause() { r.setPaused(true) }
+// Last says that no retry is left once the attempt has failed.
+func (r *Retrier) Last(attempt int) bool {
+	_, left := r.topology.budget.Wait(max(1, attempt))
+	return !left
+}
+
+// Rungs names the queues, beside those of the policy, through which waits go that handlers asked
+// for.
+func (r *Retrier) Rungs() []string { return r.parking.ladder.names() }
+
+// Close ends what Fail and Snooze began in the background, and waits for it. Run, Fail and Snooze
+// are not to be called after it.
+func (r *Retrier) Close() { r.parking.ladder.close() }
+
+// Handle works on one message, as [inbox.Handle] does.
+type Handle func(ctx context.Context, m *stepwell.Message, t Ticket) task.Outcome
+
+// Ticket settles a message that was picked up again. Call Settle, Fail or Snooze, once, from any
+// goroutine, and return [task.Pending]; or return another Outcome.
+type Ticket struct {
+	inbox.Ticket
+	parking *parking
+}
+
+// Fail parks the message for its next try or in the dead set, as [Retrier.Fail] does, with all that
+// is known of its earlier tries, and settles it when it is safe there. What the handler changed in
+// its Message's fields has no effect.
+func (t Ticket) Fail(f Failure) {
+	t.Park(func(ctx context.Context, e *envelope.Envelope, done func(error)) { t.parking.park(ctx, e, f, done) })
+}
+
+// Snooze puts the message off, as [Retrier.Snooze] does, and settles it when it is safe there.
+func (t Ticket) Snooze(d time.Duration) {
+	t.Park(func(ctx context.Context, e *envelope.Envelope, done func(error)) { t.parking.snooze(ctx, e, d, done) })
+}
+
+// Run declares the queues, unless Declare has, and calls handle for each message that comes to the
+// instant queue, until stop ends; it returns when all calls have, and is nil for a stop that was
+// asked for. When work ends, calls are cancelled and what is not settled goes back. A handle that
+// ends its goroutine with runtime.Goexit ends the run with an error.
+func (r *Retrier) Run(stop, work context.Context, handle Handle) error {
+	if !r.declared.Load() {
+		err := r.Declare(stop)
+		switch {
+		case stop.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return r.inbox.Run(stop, work, func(ctx context.Context, m *stepwell.Message, t inbox.Ticket) task.Outcome {
+		return handle(ctx, m, Ticket{t, r.parking})
+	})
+}
+
+// Pause stops picking messages up; those that were not started go back to their queue. Failures are
+// still parked.
+func (r *Retrier) Pause() { r.inbox.Pause() }
 
 // Resume ends a pause.
-func (r *Retrier) Resume() { r.setPaused(false) }
-
-func (r *Retrier) setPaused(paused bool) {
-	r.paused.Store(paused)
-	select {
-	case r.changed <- struct{}{}:
-	default: // a signal waits already
-	}
-}
+func (r *Retrier) Resume() { r.inbox.Resume() }
 
 // Status tells what is going on.
 func (r *Retrier) Status() Status {
-	return Status{Paused: r.paused.Load(), InFlight: int(r.inFlight.Load()), Trouble: r.trouble.text(), Suspect: r.turn.whose(), Hopeful: r.trouble.hopeful()}
+	return Status{Status: r.inbox.Status(), Trouble: r.trouble.Text(), Hopeful: r.firsts.hopeful()}
 }
 
-// Forget says that the positions of a partition no longer mean the messages that they meant before: call it when its log was cut, its topic made anew,
-// or an operator rewound it. What fails there from now on bears a number that no process has seen, so that none takes its tries for those it remembers.
+// Forget says that the positions of a partition no longer mean the messages that they meant before:
+// call it when its log was cut, its topic made anew, or an operator rewound it. What fails there
+// from now on bears a number that no process has seen, so that none takes its tries for those it
+// remembers.
 func (r *Retrier) Forget(topic string, partition int32) { r.logs.begin(topic, partition) }
-
-type unlimited struct{}
-
-func (unlimited) Take(<-chan struct{}) bool { return true }
-func (unlimited) Leave()                    {}
 
 type uncounted struct{}
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/retry"
 )
 
@@ -69,12 +70,12 @@ func TestAMessageThatAlwaysFailsWaitsEachDelayAndThenRestsInTheDeadSet(t *testin
 func TestAMessageThatSucceedsOnItsThirdTryLeavesNothingBehind(t *testing.T) {
 	inWorld(t, retry.Linear(5*s, 0, 3), func(w *world) {
 		var c calls
-		r := w.start(func(_ context.Context, m *stepwell.Message, t retry.Ticket) retry.Outcome {
+		r := w.start(func(_ context.Context, m *stepwell.Message, t retry.Ticket) task.Outcome {
 			if c.add(m) < 2 {
 				t.Fail(retry.Failure{Err: errAway})
-				return retry.Pending
+				return task.Pending
 			}
-			return retry.Settled
+			return task.Settled
 		})
 		w.first(record("x"), retry.Failure{Err: errAway})
 		time.Sleep(time.Minute)
@@ -191,14 +192,14 @@ func TestWhatIsKnownOfAMessageStaysWithIt(t *testing.T) {
 		e := &envelope.Envelope{Message: *record("x"), AttemptsTotal: 4, TraceParent: "00-first", TraceState: "a=b", Extra: map[string]any{"tenant": "t"}}
 		e.Message.Replays = 1
 		var c calls
-		r := w.start(func(_ context.Context, m *stepwell.Message, ticket retry.Ticket) retry.Outcome {
+		r := w.start(func(_ context.Context, m *stepwell.Message, ticket retry.Ticket) task.Outcome {
 			c.add(m)
 			if parent, state := ticket.Trace(); parent != "00-first" || state != "a=b" {
 				t.Errorf("trace %s %s", parent, state)
 			}
 			m.ID, m.Attempt, m.Replays, m.Value = "mine", 77, 77, nil // a message is the handler's own
 			ticket.Fail(retry.Failure{Err: errAway, TraceParent: "00-later"})
-			return retry.Pending
+			return task.Pending
 		})
 		w.put(w.retrier.Topology().Instant, e.Encode())
 		time.Sleep(time.Minute)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/retry"
 )
 
@@ -15,9 +16,9 @@ func TestADeadMessageSaysHowOftenItWasTriedAndWhenAndInWhichTraceItFailedFirst(t
 	const retries = envelope.MaxHistory + 2 // so that the first try is none of those that are told
 	inWorld(t, retry.Linear(s, 0, retries), func(w *world) {
 		began := time.Now()
-		r := w.start(func(_ context.Context, _ *stepwell.Message, t retry.Ticket) retry.Outcome {
+		r := w.start(func(_ context.Context, _ *stepwell.Message, t retry.Ticket) task.Outcome {
 			t.Fail(retry.Failure{Err: errAway, TraceParent: "00-later", TraceState: "c=d"})
-			return retry.Pending
+			return task.Pending
 		})
 		w.first(record("x"), retry.Failure{Err: errAway, TraceParent: "00-first", TraceState: "a=b"})
 		time.Sleep(time.Minute)

@@ -1,10 +1,12 @@
 package retry
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -19,22 +21,38 @@ const MaxDelays = 24
 // maxDelay is RabbitMQ's limit for a TTL.
 const maxDelay = math.MaxUint32 * time.Millisecond
 
-// Topology is the queues of a stream. Their names and arguments never change: a changed delay is another queue, and what waits
-// in the old one drains into the same instant queue.
+// Topology is the queues of a stream. Their names and arguments never change: a changed delay is
+// another queue, and what waits in the old one drains into the same instant queue.
 type Topology struct {
-	// Instant is where messages are picked up to be tried again, DeadSet where they rest when no try is left.
+	// Instant is where messages are picked up to be tried again, DeadSet where they rest when no
+	// try is left.
 	Instant, DeadSet string
 
 	prefix string
 	budget Budget
 	width  int
+	jitter float64
+	waits  [][]delay // the queues of each wait of the budget
 }
 
 // MaxWidth is how many queues a delay may have.
 const MaxWidth = 16
 
-// NewTopology names the queues; width is how many a delay has. It refuses delays that cannot be queues.
-func NewTopology(app, stream string, delays []time.Duration, width int) (Topology, error) {
+const (
+	// MaxJitter is how much shorter than its delay a wait may be, as a part of it.
+	MaxJitter = 0.5
+	// leastSpread is how many queues a delay has at least where there is jitter.
+	leastSpread = 4
+)
+
+// NewTopology names the queues; width is how many a delay has. It refuses delays that cannot be
+// queues.
+//
+// With jitter, which is 0 to [MaxJitter], a delay d has n queues, the larger of 4 and width, whose
+// waits are d·(1 - jitter·k/n) for k from 0 to n-1, and a message goes to any of them. (What the
+// broker moves at the end of a wait it moves in the order of the queue, so that waits cannot differ
+// within one.)
+func NewTopology(app, stream string, delays []time.Duration, width int, jitter float64) (Topology, error) {
 	prefix := app + "." + stream
 	t := Topology{
 		Instant: prefix + ".instant",
@@ -42,8 +60,12 @@ func NewTopology(app, stream string, delays []time.Duration, width int) (Topolog
 		prefix:  prefix,
 		budget:  Budget(delays),
 		width:   width,
+		jitter:  jitter,
 	}
 	var problems []error
+	if !(jitter >= 0 && jitter <= MaxJitter) {
+		problems = append(problems, fmt.Errorf("the jitter of stream %s is %v: want 0 … %v", stream, jitter, MaxJitter))
+	}
 	if width < 1 || width > MaxWidth {
 		problems = append(problems, fmt.Errorf("each delay of stream %s would have %d queues: want 1 … %d", stream, width, MaxWidth))
 	}
@@ -53,7 +75,15 @@ func NewTopology(app, stream string, delays []time.Duration, width int) (Topolog
 			break // those that follow are of the same kind
 		}
 	}
-	if n := len(t.distinct()); n > MaxDelays {
+	of := map[int64][]delay{}
+	for _, d := range t.budget {
+		ms := milliseconds(d)
+		if of[ms] == nil {
+			of[ms] = t.queuesOf(ms)
+		}
+		t.waits = append(t.waits, of[ms])
+	}
+	if n := len(of); n > MaxDelays {
 		problems = append(problems, fmt.Errorf("the retries of stream %s have %d different delays: at most %d, each is a queue", stream, n, MaxDelays))
 	}
 	return t, errors.Join(problems...)
@@ -65,70 +95,100 @@ func (t Topology) Specs() []queue.Spec {
 		{Name: t.DeadSet, Kind: queue.DeadSet},
 		{Name: t.Instant, Kind: queue.Instant, Target: t.DeadSet},
 	}
-	for _, ms := range t.distinct() {
-		for n := range t.width {
-			specs = append(specs, queue.Spec{
-				Name: t.delayName(ms, n), Kind: queue.Delay, TTL: time.Duration(ms) * time.Millisecond, Target: t.Instant,
-			})
-		}
+	for _, q := range t.delays() {
+		specs = append(specs, queue.Spec{Name: q.name, Kind: queue.Delay, TTL: time.Duration(q.ms) * time.Millisecond, Target: t.Instant})
 	}
 	return specs
 }
 
-// Delay names the queue where a message waits after the attempt failed; false when that was the last one. Of several queues of a delay, a key has
-// one.
+// Delay names the queue where a message waits after the attempt failed; false when that was the
+// last one. Of several queues of a delay, a key has one, but with jitter none has.
 func (t Topology) Delay(attempt int, m *stepwell.Message) (string, bool) {
-	wait, ok := t.budget.Wait(attempt)
+	if _, ok := t.budget.Wait(attempt); !ok {
+		return "", false
+	}
+	of := t.waits[attempt-1]
+	if t.jitter > 0 {
+		return of[rand.IntN(len(of))].name, true
+	}
 	place := uint32(m.Origin.Offset) //nolint:gosec // any number will do
 	if m.Key != nil {
 		place = crc32.ChecksumIEEE(m.Key)
 	}
-	return t.delayName(milliseconds(wait), int(place%uint32(t.width))), ok //nolint:gosec // at most MaxWidth
+	return of[place%uint32(len(of))].name, true //nolint:gosec // at most MaxWidth
 }
 
 // Shortest names the delay queue with the shortest wait; false when there is none.
 func (t Topology) Shortest() (string, bool) {
-	all := t.distinct()
+	all := t.delays()
 	if len(all) == 0 {
 		return "", false
 	}
-	return t.delayName(all[0], 0), true
+	return all[0].name, true
 }
 
 // Delays names the delay queues, the shortest first.
 func (t Topology) Delays() []string {
 	var names []string
-	for _, ms := range t.distinct() {
-		for n := range t.width {
-			names = append(names, t.delayName(ms, n))
-		}
+	for _, q := range t.delays() {
+		names = append(names, q.name)
 	}
 	return names
 }
 
-// Waits says every wait and the total.
-func (t Topology) Waits() string { return t.budget.String() }
-
-// delayName is that of the n-th queue of a delay. The first one's does not depend on how many there are.
-func (t Topology) delayName(ms int64, n int) string {
-	name := t.prefix + ".delay." + strconv.FormatInt(ms, 10)
-	if n == 0 {
-		return name
+// Waits says every wait, the total, and how many queues that takes.
+func (t Topology) Waits() string {
+	shorter := ""
+	if t.jitter > 0 && len(t.budget) > 0 {
+		shorter = fmt.Sprintf("; each up to %.4g %% shorter", 100*t.jitter)
 	}
-	return name + "." + strconv.Itoa(n+1)
+	return fmt.Sprintf("%s%s; %d queues", t.budget, shorter, len(t.Specs()))
 }
 
-// distinct are the different delays in milliseconds, the shortest first.
-func (t Topology) distinct() []int64 {
-	var all []int64
-	for _, d := range t.budget {
-		ms := milliseconds(d)
-		if len(all) == 0 || all[len(all)-1] != ms {
-			all = append(all, ms)
+// delay is one delay queue.
+type delay struct {
+	ms   int64
+	name string
+}
+
+// delays are all delay queues, the shortest wait first.
+func (t Topology) delays() []delay {
+	var all []delay
+	known := map[string]bool{}
+	for _, of := range t.waits {
+		for _, q := range of {
+			if !known[q.name] {
+				known[q.name] = true
+				all = append(all, q)
+			}
 		}
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	slices.SortStableFunc(all, func(a, b delay) int { return cmp.Compare(a.ms, b.ms) })
+	return all
+}
+
+// rungName is the queue of a wait that handlers may ask for.
+func (t Topology) rungName(rung time.Duration) string {
+	return t.prefix + ".delay." + strconv.FormatInt(milliseconds(rung), 10)
+}
+
+// queuesOf are the queues of a wait. A queue's name says how long it holds a message; the first
+// one's does not depend on how many there are.
+func (t Topology) queuesOf(ms int64) []delay {
+	name := func(ms int64) string { return t.prefix + ".delay." + strconv.FormatInt(ms, 10) }
+	of := []delay{{ms, name(ms)}}
+	if t.jitter > 0 {
+		n := max(leastSpread, t.width)
+		for k := 1; k < n; k++ {
+			less := max(1, int64(math.Ceil(float64(ms)*(1-t.jitter*float64(k)/float64(n)))))
+			of = append(of, delay{less, name(less)})
+		}
+		return of
+	}
+	for n := 1; n < t.width; n++ {
+		of = append(of, delay{ms, name(ms) + "." + strconv.Itoa(n+1)})
+	}
+	return of
 }
 
 // milliseconds rounds up: a message never comes early. A TTL of 0 is left to no broker.

@@ -16,7 +16,8 @@ import (
 	"github.com/stepwell/stepwell/retry"
 )
 
-// grudging makes the broker refuse everything until it is told to relent. What is logged is in the buffer.
+// grudging makes the broker refuse everything until it is told to relent. What is logged is in the
+// buffer.
 func (w *world) grudging() (relents *atomic.Bool, log *bytes.Buffer) {
 	relents, log = &atomic.Bool{}, &bytes.Buffer{}
 	w.cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
@@ -90,35 +91,5 @@ func TestOneFailureOnItsWayBesideARefusedOneIsWorthWaitingFor(t *testing.T) {
 		}
 		w.broker.(*memory.Broker).Block(false)
 		time.Sleep(2 * time.Minute)
-	})
-}
-
-func TestARetryThatCannotBeParkedRestsAndAStopWaitsForNoRest(t *testing.T) {
-	inWorld(t, retry.Linear(s, 0, 2), func(w *world) {
-		relents, log := w.grudging()
-		var c calls
-		r := w.start(c.failing(retry.Failure{Err: errAway}))
-		w.instant(1)
-		time.Sleep(30 * s)
-		synctest.Wait()
-		if got := len(c.attempts()); got != 1 || !strings.Contains(w.retrier.Status().Trouble, "1 messages cannot be parked") || !strings.Contains(log.String(), "stays where it is") {
-			w.t.Errorf("%d calls, status %+v, log %s", got, w.retrier.Status(), log)
-		}
-		began := time.Now()
-		r.end()
-		if took := time.Since(began); took > time.Millisecond {
-			w.t.Errorf("the stop took %v", took)
-		}
-		if n, err := w.broker.Depth(w.t.Context(), w.retrier.Topology().Instant); n != 1 || err != nil {
-			w.t.Errorf("%d messages are back where they were: %v", n, err)
-		}
-		relents.Store(true)
-		next := w.start(c.succeeding)
-		synctest.Wait()
-		next.end()
-		if got := c.attempts(); len(got) != 2 || got[1] != 2 {
-			w.t.Errorf("attempts %v", got)
-		}
-		w.empty()
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell/embedded/memory"
 	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/retry"
 )
 
@@ -234,14 +235,14 @@ func (c *calls) attempts() (all []int) {
 }
 
 func (c *calls) failing(f retry.Failure) retry.Handle {
-	return func(_ context.Context, m *stepwell.Message, t retry.Ticket) retry.Outcome {
+	return func(_ context.Context, m *stepwell.Message, t retry.Ticket) task.Outcome {
 		c.add(m)
 		t.Fail(f)
-		return retry.Pending
+		return task.Pending
 	}
 }
 
-func (c *calls) succeeding(_ context.Context, m *stepwell.Message, _ retry.Ticket) retry.Outcome {
+func (c *calls) succeeding(_ context.Context, m *stepwell.Message, _ retry.Ticket) task.Outcome {
 	c.add(m)
-	return retry.Settled
+	return task.Settled
 }

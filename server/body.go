@@ -33,8 +33,9 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	case err != nil:
 		return nil, mistake("the body could not be read to its end")
 	}
-	// net/http watches the connection while a handler runs, and would cancel a long walk when the deadline for reading passes.
-	// After an error it stays: net/http then reads on, to throw the rest away.
+	// net/http watches the connection while a handler runs, and would cancel a long walk when the
+	// deadline for reading passes. After an error it stays: net/http then reads on, to throw the
+	// rest away.
 	if err := readUntil(w, time.Time{}); err != nil {
 		return nil, err
 	}

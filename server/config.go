@@ -24,18 +24,19 @@ type Config struct {
 	Token string
 	// Insecure opens /v1 without a token also off loopback.
 	Insecure bool
-	// EnvPrefix stands before the names of variables in what the server says.
-	EnvPrefix string
+	// Setting is how users call a setting, by its key, say "server.token". Nil: by that.
+	Setting func(key string) string
 	// BodyLimit is the largest body of a request to /v1 in bytes. Default: 64 KiB.
 	BodyLimit int64
 	// Streams are the actor's streams by stream-id.
 	Streams map[string]Stream
-	// Health looks at what must be well before the actor is ready; its context ends after a few seconds. Nil: nothing must.
+	// Health looks at what must be well before the actor is ready; its context ends after a few
+	// seconds. Nil: nothing must.
 	Health func(context.Context) []Check
 	// Metrics serves /metrics. Nil: 404.
 	Metrics http.Handler
-	// User serves every path that is not the server's own. Nil: 404. Beyond the time for headers it has no time-outs but those
-	// it sets itself, with [http.ResponseController].
+	// User serves every path that is not the server's own. Nil: 404. Beyond the time for headers it
+	// has no time-outs but those it sets itself, with [http.ResponseController].
 	User http.Handler
 	// Logger receives audit lines and what went wrong inside. Nil: [slog.Default].
 	Logger *slog.Logger
@@ -44,7 +45,8 @@ type Config struct {
 	HeaderTimeout time.Duration
 	// ReadTimeout is how long it may take for the body of one that is not for User. Default: 10s.
 	ReadTimeout time.Duration
-	// WriteTimeout is how long an answer may take, from the request's head on; replay and delete have none. Default: 60s.
+	// WriteTimeout is how long an answer may take, from the request's head on; replay and delete
+	// have none. Default: 60s.
 	WriteTimeout time.Duration
 	// IdleTimeout is how long an unused connection stays open. Default: 2m.
 	IdleTimeout time.Duration
@@ -71,12 +73,15 @@ func (c Config) withDefaults() (Config, error) {
 	c.PeekWait = cmp.Or(c.PeekWait, 5*time.Second)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 2*time.Second)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
+	if c.Setting == nil {
+		c.Setting = func(key string) string { return key }
+	}
 	if c.Health == nil {
 		c.Health = func(context.Context) []Check { return nil }
 	}
 	if c.Address != Off {
 		if _, _, err := net.SplitHostPort(c.Address); err != nil {
-			return c, fmt.Errorf("%s: %w", c.variable("ADDRESS"), err)
+			return c, fmt.Errorf("%s: %w", c.Setting("server.address"), err)
 		}
 	}
 	for id, s := range c.Streams {
@@ -86,6 +91,3 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	return c, nil
 }
-
-// variable is the environment variable of a setting of the server.
-func (c Config) variable(name string) string { return c.EnvPrefix + "SERVER_" + name }

@@ -22,7 +22,8 @@ type result struct {
 	Stopped   string `json:"stopped"`
 }
 
-// peeked is a [Page] on the wire. Cut says that more was asked for, and there is more, than one answer shows.
+// peeked is a [Page] on the wire. Cut says that more was asked for, and there is more, than one
+// answer shows.
 type peeked struct {
 	Messages []any `json:"messages"`
 	Depth    int   `json:"depth"`
@@ -83,7 +84,8 @@ func (s *Server) remove(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// act does what a person asked for to the oldest messages, in a call that knows the parameters more besides, and leaves an audit line whatever came of it.
+// act does what a person asked for to the oldest messages, in a call that knows the parameters more
+// besides, and leaves an audit line whatever came of it.
 func (s *Server) act(w http.ResponseWriter, r *http.Request, action, done string, do func(DeadSet, context.Context, params) (Result, error), more ...string) error {
 	p, err := s.params(w, r, more...)
 	if err != nil {
@@ -91,7 +93,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request, action, done string
 	}
 	res, err := do(p.set, r.Context(), p)
 	s.audit(r, action, p, res, err)
-	answer := answerOf(p, done, res)
+	answer := s.answerOf(p, done, res)
 	if err != nil {
 		answer.Stopped = cmp.Or(answer.Stopped, err.Error())
 		if res.Done == 0 {
@@ -112,7 +114,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request, action, done string
 }
 
 // answerOf says what came of a replay or a delete.
-func answerOf(p params, done string, res Result) result {
+func (s *Server) answerOf(p params, done string, res Result) result {
 	answer := result{
 		Message:   fmt.Sprintf("%s %d of %d messages of %s", done, res.Done, p.count, p.stream),
 		Requested: p.count, Done: res.Done, LeftOut: res.LeftOut, TooLarge: res.TooLarge, Stopped: res.Stopped,
@@ -124,12 +126,14 @@ func answerOf(p params, done string, res Result) result {
 		answer.Message += fmt.Sprintf("; %d that killed the process were left out, for which include_crash_loop=true asks", res.LeftOut)
 	}
 	if res.TooLarge > 0 {
-		answer.Message += fmt.Sprintf("; %d stay because they are larger than RABBITMQ_MAX_MESSAGE_SIZE or RabbitMQ's frames allow", res.TooLarge)
+		answer.Message += fmt.Sprintf("; %d stay because they are larger than %s or RabbitMQ's frames allow",
+			res.TooLarge, s.cfg.Setting("rabbitmq.max_message_size"))
 	}
 	return answer
 }
 
-// audit writes who did what to how many. Nothing in it is free text of the request: the stream is a known name by now.
+// audit writes who did what to how many. Nothing in it is free text of the request: the stream is a
+// known name by now.
 func (s *Server) audit(r *http.Request, action string, p params, res Result, err error) {
 	attrs := []slog.Attr{
 		slog.String("action", action), slog.String("by", who(r)), slog.String("address", from(r)),

@@ -139,6 +139,7 @@ func TestErrorsOfADeadSetHaveTheirStatus(t *testing.T) {
 	}{
 		{"another walk", fmt.Errorf("walk: %w", server.ErrBusy), http.StatusConflict, true},
 		{"brokers away", fmt.Errorf("walk: %w", server.ErrUnavailable), http.StatusServiceUnavailable, true},
+		{"refused", fmt.Errorf("raise the setting: %w", server.ErrRefused), http.StatusInternalServerError, false},
 		{"no retries", server.ErrRetryOff, http.StatusNotFound, false},
 		{"took too long", context.DeadlineExceeded, http.StatusServiceUnavailable, true},
 		{"anything else", errors.New("amqp://user:secret@host"), http.StatusInternalServerError, false},
@@ -153,6 +154,9 @@ func TestErrorsOfADeadSetHaveTheirStatus(t *testing.T) {
 			}
 			if strings.Contains(a.text, "secret") {
 				t.Errorf("%s, %s tells what is inside: %s", test.name, method, a.text)
+			}
+			if told := strings.Contains(a.text, "raise the setting"); told != errors.Is(test.err, server.ErrRefused) {
+				t.Errorf("%s, %s: %s", test.name, method, a.text)
 			}
 		}
 	}

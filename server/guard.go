@@ -10,17 +10,18 @@ import (
 	"strings"
 )
 
-// guard decides who may use /v1. It is off for nobody: on loopback it keeps web pages out, elsewhere it wants a token.
+// guard decides who may use /v1. It is off for nobody: on loopback it keeps web pages out,
+// elsewhere it wants a token.
 type guard struct {
 	token    *[sha256.Size]byte // nil: none is set
 	insecure bool
 	loopback func() bool
 	origin   *http.CrossOriginProtection
-	variable func(name string) string // the settings' names
+	setting  func(key string) string
 }
 
 func newGuard(c Config, loopback func() bool) *guard {
-	g := &guard{insecure: c.Insecure, loopback: loopback, origin: http.NewCrossOriginProtection(), variable: c.variable}
+	g := &guard{insecure: c.Insecure, loopback: loopback, origin: http.NewCrossOriginProtection(), setting: c.Setting}
 	if c.Token != "" {
 		sum := sha256.Sum256([]byte(c.Token))
 		g.token = &sum
@@ -31,7 +32,8 @@ func newGuard(c Config, loopback func() bool) *guard {
 // whoKey is the key of a request's context under which guarded leaves who sent it.
 type whoKey struct{}
 
-// who says by what right the request was let in: a "token", a "loopback" address, or the setting "insecure".
+// who says by what right the request was let in: a "token", a "loopback" address, or the setting
+// "insecure".
 func who(r *http.Request) string {
 	by, _ := r.Context().Value(whoKey{}).(string)
 	return by
@@ -53,7 +55,8 @@ func (g *guard) admit(r *http.Request) (by string, err error) {
 	if err := g.local(r); err != nil {
 		return "", err
 	}
-	// A web page of another origin can send a POST without asking first; only its answer is kept from it.
+	// A web page of another origin can send a POST without asking first; only its answer is kept
+	// from it.
 	if err := g.origin.Check(r); err != nil {
 		return "", refused("requests of web pages of another origin are not served")
 	}
@@ -65,11 +68,11 @@ func (g *guard) admit(r *http.Request) (by string, err error) {
 	case g.insecure:
 		return "insecure", nil
 	}
-	return "", refused("this server listens beyond loopback and has no token: set " + g.variable("TOKEN") + " to open /v1 (or " + g.variable("INSECURE") + "=true, for everyone)")
+	return "", refused("this server listens beyond loopback and has no token: set " + g.setting("server.token") + " to open /v1 (or " + g.setting("server.insecure") + "=true, for everyone)")
 }
 
-// local refuses a request that reached the loopback under a foreign name: that is how a web page comes here, through a name of its own
-// that it points to 127.0.0.1.
+// local refuses a request that reached the loopback under a foreign name: that is how a web page
+// comes here, through a name of its own that it points to 127.0.0.1.
 func (g *guard) local(r *http.Request) error {
 	if g.loopback() && !namesLoopback(r.Host) {
 		return refused("the Host header must name the loopback (localhost, 127.0.0.1 or [::1]) on a server that listens there")
@@ -85,16 +88,17 @@ func (g *guard) bearer(r *http.Request) error {
 	case same && strings.EqualFold(scheme, "Bearer"):
 		return nil
 	case scheme == "":
-		return &problem{status: http.StatusUnauthorized, detail: "a token is missing: send Authorization: Bearer with the value of " + g.variable("TOKEN")}
+		return &problem{status: http.StatusUnauthorized, detail: "a token is missing: send Authorization: Bearer with the value of " + g.setting("server.token")}
 	}
-	return &problem{status: http.StatusUnauthorized, detail: "the token is not the one of " + g.variable("TOKEN")}
+	return &problem{status: http.StatusUnauthorized, detail: "the token is not the one of " + g.setting("server.token")}
 }
 
 func refused(why string) error {
 	return &problem{status: http.StatusForbidden, detail: why}
 }
 
-// namesLoopback says whether a Host header, with or without a port, is a name of this machine for itself.
+// namesLoopback says whether a Host header, with or without a port, is a name of this machine for
+// itself.
 func namesLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -34,7 +34,7 @@ func (w *world) onAPI(status int, says string, headers ...string) {
 
 func TestBeyondLoopbackWithoutATokenTheAPIIsClosedAndSaysWhichSettingOpensIt(t *testing.T) {
 	w := start(t, everywhere)
-	w.onAPI(403, "SERVER_TOKEN")
+	w.onAPI(403, "server.token")
 	for _, path := range []string{"/ping", "/livez", "/readyz", "/openapi.json"} {
 		if a := w.do("GET", path, ""); a.status != 200 {
 			t.Errorf("%s: %d", path, a.status)
@@ -48,7 +48,7 @@ func TestBeyondLoopbackWithoutATokenTheAPIIsClosedAndSaysWhichSettingOpensIt(t *
 func TestInsecureOpensTheAPIAndIsLoggedAtStart(t *testing.T) {
 	w := start(t, func(c *server.Config) { everywhere(c); c.Insecure = true })
 	w.onAPI(200, "")
-	if !strings.Contains(w.log.String(), "SERVER_INSECURE") {
+	if !strings.Contains(w.log.String(), "server.insecure") {
 		t.Errorf("log: %s", w.log)
 	}
 }
@@ -62,9 +62,9 @@ func TestTheTokenIsAskedForWhereverItIsSet(t *testing.T) {
 	for name, address := range tests {
 		t.Run(name, func(t *testing.T) {
 			w := start(t, func(c *server.Config) { address(c); c.Token = "swordfish" })
-			w.onAPI(401, "SERVER_TOKEN")
+			w.onAPI(401, "server.token")
 			for _, wrong := range []string{"swordfish", "Bearer", "Bearer ", "Bearer swordfis", "Bearer swordfish2", "Basic swordfish", "Bearer SWORDFISH"} {
-				w.onAPI(401, "SERVER_TOKEN", "Authorization", wrong)
+				w.onAPI(401, "server.token", "Authorization", wrong)
 			}
 			if a := w.do("GET", "/v1/streams", ""); a.header.Get("WWW-Authenticate") == "" {
 				t.Error("401 without WWW-Authenticate")
@@ -117,8 +117,10 @@ func TestAWebPageOfAnotherOriginCanChangeNothing(t *testing.T) {
 	}
 }
 
+func inShop(key string) string { return "SHOP_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_")) }
+
 func TestWhatTheServerSaysNamesTheVariablesAsTheAppCallsThem(t *testing.T) {
-	prefixed := func(c *server.Config) { c.EnvPrefix = "SHOP_" }
+	prefixed := func(c *server.Config) { c.Setting = inShop }
 	closed := start(t, func(c *server.Config) { everywhere(c); prefixed(c) })
 	closed.onAPI(403, "SHOP_SERVER_TOKEN")
 	closed.onAPI(403, "SHOP_SERVER_INSECURE")
@@ -129,7 +131,7 @@ func TestWhatTheServerSaysNamesTheVariablesAsTheAppCallsThem(t *testing.T) {
 	if !strings.Contains(closed.log.String(), "SHOP_SERVER_TOKEN") || !strings.Contains(open.log.String(), "SHOP_SERVER_INSECURE") {
 		t.Errorf("logs: %s %s", closed.log, open.log)
 	}
-	if _, err := server.New(server.Config{Address: "localhost", EnvPrefix: "SHOP_"}); err == nil || !strings.Contains(err.Error(), "SHOP_SERVER_ADDRESS") {
+	if _, err := server.New(server.Config{Address: "localhost", Setting: inShop}); err == nil || !strings.Contains(err.Error(), "SHOP_SERVER_ADDRESS") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -166,10 +166,10 @@ func TestAnAddressThatIsTakenOrNoneIsAnErrorThatNamesTheSetting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "SERVER_ADDRESS") {
+	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "server.address") {
 		t.Errorf("Run on a taken address: %v", err)
 	}
-	if _, err := server.New(server.Config{Address: "localhost"}); err == nil || !strings.Contains(err.Error(), "SERVER_ADDRESS") {
+	if _, err := server.New(server.Config{Address: "localhost"}); err == nil || !strings.Contains(err.Error(), "server.address") {
 		t.Errorf("New without a port: %v", err)
 	}
 }

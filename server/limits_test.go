@@ -14,7 +14,8 @@ import (
 	"github.com/stepwell/stepwell/server"
 )
 
-// dial opens a connection and writes what a client would; the test ends if the server does not answer or cut it in time.
+// dial opens a connection and writes what a client would; the test ends if the server does not
+// answer or cut it in time.
 func (w *world) dial(text string) net.Conn {
 	w.t.Helper()
 	conn, err := net.Dial("tcp", w.server.Addr())

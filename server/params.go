@@ -21,7 +21,8 @@ type params struct {
 	set       DeadSet
 }
 
-// The names under which parameters may be sent; Ziggurat's users say topic-entity. They may also send a channel, if it is empty.
+// The names under which parameters may be sent; Ziggurat's users say topic-entity. They may also
+// send a channel, if it is empty.
 const (
 	countName     = "count"
 	streamName    = "stream"
@@ -37,12 +38,14 @@ func meaning(name string) string {
 	return name
 }
 
-// which are the names that say which messages of which dead set. More that a call knows come behind them.
+// which are the names that say which messages of which dead set. More that a call knows come behind
+// them.
 func which(more ...string) []string {
 	return append([]string{countName, streamName, "topic-entity", "topic_entity", channelName}, more...)
 }
 
-// wholeNumber is deliberately strict: no sign, no leading zero, no exponent. A count that can be read in two ways is not acted on.
+// wholeNumber is deliberately strict: no sign, no leading zero, no exponent. A count that can be
+// read in two ways is not acted on.
 var wholeNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})$`)
 
 // params reads which messages are meant; more are the names that this call knows besides.
@@ -140,8 +143,9 @@ type arguments struct {
 	values map[string]string
 }
 
-// add takes one value. Sent twice, it must be the same. A name that the call does not know is refused: what somebody wished for and
-// did not get, a dry run or a choice, must not become a deletion.
+// add takes one value. Sent twice, it must be the same. A name that the call does not know is
+// refused: what somebody wished for and did not get, a dry run or a choice, must not become a
+// deletion.
 func (a arguments) add(name, value string) error {
 	if !slices.Contains(a.known, name) {
 		return a.unknown(name)

@@ -160,7 +160,8 @@ func TestABodyThatIsNotCalledJSONIs415(t *testing.T) {
 	}
 }
 
-// FuzzParametersNeverActWithoutAGoodCount sends any query and body: the answer is never 500, and what acts was asked for in so many words.
+// FuzzParametersNeverActWithoutAGoodCount sends any query and body: the answer is never 500, and
+// what acts was asked for in so many words.
 func FuzzParametersNeverActWithoutAGoodCount(f *testing.F) {
 	f.Add("count=1&stream=orders", "")
 	f.Add("", `{"count":"10","topic_entity":"orders"}`)

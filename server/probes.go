@@ -27,7 +27,8 @@ func live(w http.ResponseWriter, _ *http.Request) error {
 	return write(w, http.StatusOK, textType, []byte("alive\n"))
 }
 
-// ready says whether the actor can do its work. What is missing is always named; ?verbose names what is well too.
+// ready says whether the actor can do its work. What is missing is always named; ?verbose names
+// what is well too.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), lookTimeout)
 	defer cancel()

@@ -10,7 +10,8 @@ import (
 	"strconv"
 )
 
-// problem is an answer that is an error: RFC 9457, with the text once more as "error" for scripts that look there.
+// problem is an answer that is an error: RFC 9457, with the text once more as "error" for scripts
+// that look there.
 type problem struct {
 	status     int
 	detail     string
@@ -34,7 +35,8 @@ type problemJSON struct {
 	*result
 }
 
-// problemOf says what the client is told about err. What is no fault of the client and not expected is logged, and told only as such.
+// problemOf says what the client is told about err. What is no fault of the client and not expected
+// is logged, and told only as such.
 func (s *Server) problemOf(r *http.Request, err error) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
@@ -52,6 +54,9 @@ func (s *Server) problemOf(r *http.Request, err error) *problem {
 		return &problem{status: http.StatusServiceUnavailable, detail: "the request was cancelled or took too long", retryAfter: 5}
 	}
 	s.cfg.Logger.Error("HTTP request went wrong", "method", r.Method, "path", r.URL.Path, "error", err)
+	if errors.Is(err, ErrRefused) {
+		return &problem{status: http.StatusInternalServerError, detail: err.Error()}
+	}
 	return &problem{status: http.StatusInternalServerError, detail: somethingWrong}
 }
 

@@ -99,8 +99,8 @@ func (s *Server) others(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// readUntil sets the deadline for reading the body; the zero time takes it back. A body that nobody wants is read too, by net/http, and
-// must have an end as well.
+// readUntil sets the deadline for reading the body; the zero time takes it back. A body that nobody
+// wants is read too, by net/http, and must have an end as well.
 func readUntil(w http.ResponseWriter, deadline time.Time) error {
 	if err := http.NewResponseController(w).SetReadDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("set the deadline for reading: %w", err)
@@ -121,8 +121,8 @@ func (s *Server) answerError(err error, c echo.Context) {
 	}
 }
 
-// recovered makes an error of a panic, and keeps its stack in the log. It is our own, since echo's package of middleware brings modules along
-// that nothing here needs.
+// recovered makes an error of a panic, and keeps its stack in the log. It is our own, since echo's
+// package of middleware brings modules along that nothing here needs.
 func (s *Server) recovered(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {

@@ -1,7 +1,9 @@
-// Package server is an actor's HTTP: probes, metrics, dead sets, streams, and the user's own handler.
+// Package server is an actor's HTTP: probes, metrics, dead sets, streams, and the user's own
+// handler.
 //
-// It sees dead sets and streams through interfaces of its own ([DeadSet], [Control]) and knows nothing of queues. Only routes.go knows
-// the web framework; every other file has functions of an [http.ResponseWriter] and a request.
+// It sees dead sets and streams through interfaces of its own ([DeadSet], [Control]) and knows
+// nothing of queues. Only routes.go knows the web framework; every other file has functions of an
+// [http.ResponseWriter] and a request.
 package server
 
 import (
@@ -16,8 +18,9 @@ import (
 
 // Server is an actor's HTTP server.
 //
-// It opens in two steps. [Server.Run] listens; from then on the probes (/ping, /livez, /readyz, /metrics) answer, everything else says
-// 503. [Server.Open] lets the other requests in until the actor stops.
+// It opens in two steps. [Server.Run] listens; from then on the probes (/ping, /livez, /readyz,
+// /metrics) answer, everything else says 503. [Server.Open] lets the other requests in until the
+// actor stops.
 type Server struct {
 	cfg     Config
 	handler http.Handler
@@ -52,7 +55,8 @@ func (s *Server) loopback() bool {
 	return addr != nil && addr.IP.IsLoopback()
 }
 
-// Run listens and serves until ctx ends; then it gives requests under way DrainTimeout, cuts what is left, and returns nil.
+// Run listens and serves until ctx ends; then it gives requests under way DrainTimeout, cuts what
+// is left, and returns nil.
 func (s *Server) Run(ctx context.Context) error {
 	if s.cfg.Address == Off {
 		<-ctx.Done()
@@ -60,11 +64,11 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.Address)
 	if err != nil {
-		return fmt.Errorf("listen on %s %s: %w", s.cfg.variable("ADDRESS"), s.cfg.Address, err)
+		return fmt.Errorf("listen on %s %s: %w", s.cfg.Setting("server.address"), s.cfg.Address, err)
 	}
 	addr, ok := listener.Addr().(*net.TCPAddr)
 	if !ok {
-		return fmt.Errorf("listen on %s %s: not a TCP address", s.cfg.variable("ADDRESS"), s.cfg.Address)
+		return fmt.Errorf("listen on %s %s: not a TCP address", s.cfg.Setting("server.address"), s.cfg.Address)
 	}
 	s.addr.Store(addr)
 	defer s.addr.Store(nil)
@@ -80,8 +84,9 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn),
 	}
-	// No ReadTimeout and no WriteTimeout here: net/http cancels the context of a handler that runs past the first, and the second would
-	// cut long replays and the user's streams. The own routes set deadlines for themselves.
+	// No ReadTimeout and no WriteTimeout here: net/http cancels the context of a handler that runs
+	// past the first, and the second would cut long replays and the user's streams. The own routes
+	// set deadlines for themselves.
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(listener) }()
 	select {
@@ -108,14 +113,15 @@ func (s *Server) announce(addr *net.TCPAddr) {
 	switch {
 	case s.cfg.Insecure:
 		s.cfg.Logger.Warn("/v1 is open: where there is no token, everyone who reaches this address can read, replay and delete dead messages",
-			"address", addr.String(), "opened_by", s.cfg.variable("INSECURE"), "closed_by", s.cfg.variable("TOKEN"))
+			"address", addr.String(), "opened_by", s.cfg.Setting("server.insecure"), "closed_by", s.cfg.Setting("server.token"))
 	case s.cfg.Token == "" && !addr.IP.IsLoopback():
-		s.cfg.Logger.Warn("/v1 is closed, since the address is not loopback and there is no token", "address", addr.String(), "opened_by", s.cfg.variable("TOKEN"))
+		s.cfg.Logger.Warn("/v1 is closed, since the address is not loopback and there is no token", "address", addr.String(), "opened_by", s.cfg.Setting("server.token"))
 	}
 }
 
-// Open lets requests in, those of the user's handler included, until ctx ends. Then new ones get 503 (probes go on), those under way
-// have DrainTimeout before their contexts end too, and Open returns when they are gone; an error says how many did not go.
+// Open lets requests in, those of the user's handler included, until ctx ends. Then new ones get
+// 503 (probes go on), those under way have DrainTimeout before their contexts end too, and Open
+// returns when they are gone; an error says how many did not go.
 func (s *Server) Open(ctx context.Context) error {
 	return s.gate.open(ctx, s.cfg.DrainTimeout)
 }

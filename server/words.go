@@ -6,21 +6,27 @@ import (
 	"time"
 )
 
-// Errors that a [DeadSet] returns, or wraps, for the server to tell them apart. What is none of these is answered with 500 and logged.
+// Errors that a [DeadSet] returns, or wraps, for the server to tell them apart. What is none of
+// these is answered with 500 and logged.
 var (
 	// ErrBusy: another walk of that dead set is under way (409).
 	ErrBusy = errors.New("another replay, delete or peek of this dead set is under way")
 	// ErrUnavailable: the queues cannot be reached, or take nothing now (503).
 	ErrUnavailable = errors.New("the queues are not available")
-	// ErrReplayOff: the stream has a dead set from before its retries were off, and nobody would take what is replayed (409).
-	ErrReplayOff = errors.New("retries are off for this stream: nobody would take what is replayed. Peek and delete work; a replay needs RETRY_ENABLED=true")
+	// ErrReplayOff: the stream has a dead set from before its retries were off, and nobody would
+	// take what is replayed (409).
+	ErrReplayOff = errors.New("retries are off for this stream: nobody would take what is replayed. Peek and delete work")
+	// ErrRefused: nobody can walk that dead set before something is changed, as the error says,
+	// whose text is told (500).
+	ErrRefused = errors.New("walks of this dead set are refused")
 	// ErrRetryOff: the stream has no dead set, since its retries are off (404).
 	ErrRetryOff = errors.New("retries are off for this stream: it has no dead set")
 )
 
 // Page is what a peek found.
 type Page struct {
-	// Messages are the oldest, oldest first, each in the form in which it becomes JSON. They may be fewer than asked for.
+	// Messages are the oldest, oldest first, each in the form in which it becomes JSON. They may be
+	// fewer than asked for.
 	Messages []any
 	// Depth is how many messages there were.
 	Depth int
@@ -28,10 +34,10 @@ type Page struct {
 
 // Result is what a replay or a delete did.
 type Result struct {
-	// Requested is the count that was asked for, Done how many messages it was done to. Left is how many of those that were there at the
-	// start are there still; below 0: nobody knows.
-	// LeftOut is how many of the oldest a replay passed over because they killed the process, TooLarge how many because they are larger than
-	// what may be published.
+	// Requested is the count that was asked for, Done how many messages it was done to. Left is how
+	// many of those that were there at the start are there still; below 0: nobody knows. LeftOut is
+	// how many of the oldest a replay passed over because they killed the process, TooLarge how
+	// many because they are larger than what may be published.
 	Requested, Done, Left, LeftOut, TooLarge int
 	// Stopped says why it stopped half way; empty: it did not.
 	Stopped string
@@ -41,7 +47,8 @@ type Result struct {
 type DeadSet interface {
 	// Peek returns the oldest messages and changes nothing.
 	Peek(ctx context.Context, count int) (Page, error)
-	// Replay gives the oldest messages a new budget of tries, but those that killed the process. The result counts also beside an error.
+	// Replay gives the oldest messages a new budget of tries, but those that killed the process.
+	// The result counts also beside an error.
 	Replay(ctx context.Context, count int) (Result, error)
 	// ReplayAll does so for all.
 	ReplayAll(ctx context.Context, count int) (Result, error)
@@ -72,12 +79,14 @@ type Status struct {
 	Partitions int  `json:"partitions"`
 	// Lag is how many records of its partitions were not settled yet.
 	Lag int64 `json:"lag"`
-	// InFlight is how many messages the stream's window holds, and how many retries were picked up; InFlightBytes are those of the window.
+	// InFlight is how many messages the stream's window holds, and how many retries were picked up;
+	// InFlightBytes are those of the window.
 	InFlight      int `json:"in_flight"`
 	InFlightBytes int `json:"in_flight_bytes"`
 	// Oldest is the record that holds the stream's window; nil: all that was read is settled.
 	Oldest *Oldest `json:"oldest,omitempty"`
-	// Suspects are messages that may have ended the process: they run one at a time. Suspect is the one whose turn it is.
+	// Suspects are messages that may have ended the process: they run one at a time. Suspect is the
+	// one whose turn it is.
 	Suspects int    `json:"suspects,omitempty"`
 	Suspect  string `json:"suspect,omitempty"`
 	// LastProgress is when a record was settled last; zero: none yet.
@@ -86,19 +95,21 @@ type Status struct {
 	Stuck bool `json:"stuck"`
 	// Retry says whether failures go through retry queues.
 	Retry bool `json:"retry"`
-	// Queues are the messages ready in each queue of the stream, by the queue's name; nil where they could not be read.
+	// Queues are the messages ready in each queue of the stream, by the queue's name; nil where
+	// they could not be read.
 	Queues map[string]int `json:"queues,omitempty"`
 	// Error says what is wrong now; empty: nothing.
 	Error string `json:"error,omitempty"`
 }
 
-// Oldest is the first record of a partition that is not settled: nothing behind it can be committed. Of all partitions it is the one that has been
-// the first for the longest.
+// Oldest is the first record of a partition that is not settled: nothing behind it can be
+// committed. Of all partitions it is the one that has been the first for the longest.
 type Oldest struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
-	// Since is when it became the first, as far as that is known. AgeSeconds is how long ago that is by the clock of the actor.
+	// Since is when it became the first, as far as that is known. AgeSeconds is how long ago that
+	// is by the clock of the actor.
 	Since      time.Time `json:"since"`
 	AgeSeconds float64   `json:"age_seconds"`
 	// Behind is how many records behind it in its partition the window holds, settled or not.

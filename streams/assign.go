@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -27,8 +28,9 @@ const (
 	pendingGrace = time.Second
 )
 
-// onAssigned gives each partition a window and a worker. It runs before the client asks where to begin, and with partitions we
-// count as joined only once that is known: what is produced after we say so is read, also by a group that begins at the latest.
+// onAssigned gives each partition a ledger and a roster. It runs before the client asks where to
+// begin, and with partitions we count as joined only once that is known: what is produced after we
+// say so is read, also by a group that begins at the latest.
 func (r *Reader) onAssigned(_ context.Context, client *kgo.Client, assigned map[string][]int32) {
 	r.commits.joined(client)
 	if len(assigned) == 0 {
@@ -40,7 +42,7 @@ func (r *Reader) onAssigned(_ context.Context, client *kgo.Client, assigned map[
 		mine, others := map[string][]int32{}, map[string][]int32{} // of the member, and not
 		for _, tp := range inOrder(assigned) {
 			r.cease([]topicPartition{tp}) // what was not given up before
-			if p := r.assign(tp, nil); p != nil && p.fetcher != nil && !p.fetcher.member {
+			if p := r.assign(tp); p != nil && p.fetcher != nil && !p.fetcher.member {
 				others[tp.topic] = append(others[tp.topic], tp.partition)
 			} else {
 				mine[tp.topic] = append(mine[tp.topic], tp.partition)
@@ -50,44 +52,44 @@ func (r *Reader) onAssigned(_ context.Context, client *kgo.Client, assigned map[
 	})
 }
 
-// assign makes tp ours, anew if it is already. Only within gate.change or gate.poll. A predecessor that is given is what the new worker waits
-// for; else what is remembered of tp is.
-func (r *Reader) assign(tp topicPartition, predecessor *partition) *partition {
+// assign makes tp ours, as the group says. Only within gate.change.
+func (r *Reader) assign(tp topicPartition) *partition {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing {
 		return nil
 	}
-	if old := r.owned[tp]; old != nil && predecessor == nil {
+	if old := r.owned[tp]; old != nil {
 		r.dropLocked(old, ErrLost)
 	}
+	r.given++
 	p := newPartition(r, tp)
-	p.replaced = predecessor
-	if predecessor == nil {
-		p.fetcher = r.fetcherOf(tp)
-		predecessor = r.memory.take(tp).orBefore()
-	} else {
-		p.fetcher = predecessor.fetcher
-	}
-	p.before = predecessor
-	r.owned[tp] = p
-	if predecessor != nil && !predecessor.isDone() {
-		p.blocked = true // one key never runs twice at once
-		r.workers.Go(func() {
-			<-predecessor.done
-			p.unblock()
-		})
-	}
+	p.fetcher, p.given = r.fetcherOf(tp), r.given
+	r.ownLocked(p)
 	return p
 }
 
-// onRevoked lets the running calls end, commits what is settled and gives the partitions up. The group goes on meanwhile; it
-// waits for us at most the rebalance time-out.
+// ownLocked makes p what we have of its partition. Nothing of it is handed out while calls of an
+// assignment before it run: one key never runs twice at once.
+func (r *Reader) ownLocked(p *partition) {
+	r.owned[p.topicPartition] = p
+	if before := r.ending[p.topicPartition]; before != nil && !before.isDone() {
+		p.blocked = true
+		r.workers.Go(func() {
+			<-before.done
+			p.unblock()
+		})
+	}
+}
+
+// onRevoked lets the running calls end, commits what is settled and gives the partitions up. The
+// group goes on meanwhile; it waits for us at most the rebalance time-out.
 //
-// None of them is read from here on: what came while calls end would fill the window, and nobody would run it.
+// None of them is read from here on: what came while calls end would fill the window, and nobody
+// would run it.
 //
-// A group that takes partitions away has joined, and nobody has them yet. But had it put us out before, somebody may have had them since, and be
-// further than we are.
+// A group that takes partitions away has joined, and nobody has them yet. But had it put us out
+// before, somebody may have had them since, and be further than we are.
 func (r *Reader) onRevoked(_ context.Context, client *kgo.Client, revoked map[string][]int32) {
 	if !r.commits.joined(client) {
 		r.status.moved(slog.LevelWarn, "partitions lost", revoked)
@@ -124,8 +126,8 @@ func (r *Reader) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int3
 	r.drop(r.pick(lost), ErrLost)
 }
 
-// drain stops handing out, waits for the calls that run while limit lives, then cancels them with cause, and waits for their
-// tickets.
+// drain stops handing out, waits for the calls that run while limit lives, then cancels them with
+// cause, and waits for their tickets.
 func (r *Reader) drain(limit context.Context, parts []*partition, cause error) {
 	for _, p := range parts {
 		p.stop()
@@ -133,7 +135,7 @@ func (r *Reader) drain(limit context.Context, parts []*partition, cause error) {
 	r.part(parts)
 	if !awaitAll(limit, parts) {
 		for _, p := range parts {
-			p.cancel(cause)
+			p.halt(cause)
 		}
 		grace, cancel := context.WithTimeout(r.life, handlerGrace)
 		defer cancel()
@@ -157,7 +159,8 @@ func awaitAll(ctx context.Context, parts []*partition) bool {
 	return true
 }
 
-// awaitTickets waits for what is pending, but only while there is hope: a publisher without a connection does not confirm.
+// awaitTickets waits for what is pending, but only while there is hope: a publisher without a
+// connection does not confirm.
 func (r *Reader) awaitTickets(ctx context.Context, parts []*partition) {
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
@@ -206,12 +209,12 @@ func (r *Reader) drop(parts []*partition, cause error) {
 	})
 }
 
-// dropAll returns which of the partitions were ours until now, and so what replaced them when their log was cut.
+// dropAll returns which of the partitions were ours until now, also where they were begun anew.
 func (r *Reader) dropAll(parts []*partition, cause error) (dropped []topicPartition) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range parts {
-		if now := r.owned[p.topicPartition]; now != nil && now.stems(p) {
+		if now := r.owned[p.topicPartition]; now != nil && now.given == p.given {
 			r.dropLocked(now, cause)
 			dropped = append(dropped, p.topicPartition)
 		}
@@ -222,9 +225,12 @@ func (r *Reader) dropAll(parts []*partition, cause error) (dropped []topicPartit
 func (r *Reader) dropLocked(p *partition, cause error) {
 	delete(r.owned, p.topicPartition)
 	p.stop()
-	p.cancel(cause)
 	p.release(cause)
-	r.memory.keep(p)
+	r.cfg.Forgotten(p.topic, p.partition)
+	maps.DeleteFunc(r.ending, func(_ topicPartition, q *partition) bool { return q.isDone() })
+	if !p.isDone() {
+		r.ending[p.topicPartition] = p
+	}
 }
 
 // pick returns those of the partitions that are ours.

@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/ledger"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 func TestPartitionsMoveToANewMemberWithoutARepeatWhenHandlersFinish(t *testing.T) {
@@ -21,13 +23,13 @@ func TestPartitionsMoveToANewMemberWithoutARepeatWhenHandlersFinish(t *testing.T
 	for _, protocol := range []string{"classic", "consumer"} {
 		t.Run(protocol, func(t *testing.T) {
 			w := realWorld(t, 4)
-			l := newLedger()
+			l := newAudit()
 			defer l.watch(t, w)()
-			handle := func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+			handle := func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 				l.call(m)
 				time.Sleep(time.Millisecond) // a handler that works
 				l.settle(m)
-				return Settled
+				return task.Settled
 			}
 			cfg := w.config()
 			cfg.GroupProtocol, cfg.HeartbeatInterval = protocol, 500*time.Millisecond
@@ -59,13 +61,13 @@ func TestAGroupMovesToTheOtherProtocolMemberByMemberWithoutARepeat(t *testing.T)
 		t.Run(from+" to "+to, func(t *testing.T) {
 			t.Parallel()
 			w := realWorld(t, 4)
-			l := newLedger()
+			l := newAudit()
 			defer l.watch(t, w)()
-			handle := func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+			handle := func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 				l.call(m)
 				time.Sleep(time.Millisecond) // a handler that works, through all the moves
 				l.settle(m)
-				return Settled
+				return task.Settled
 			}
 			member := func(protocol string) *running {
 				cfg := w.config()
@@ -115,7 +117,7 @@ func TestAGroupMovesToTheOtherProtocolMemberByMemberWithoutARepeat(t *testing.T)
 func TestAMemberThatDiesIsReplacedWithinItsSessionAndNothingIsSkipped(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t, 2)
-	l := newLedger()
+	l := newAudit()
 	defer l.watch(t, w)()
 	var dead atomic.Bool
 	var mu sync.Mutex
@@ -133,14 +135,14 @@ func TestAMemberThatDiesIsReplacedWithinItsSessionAndNothingIsSkipped(t *testing
 		conns = append(conns, c)
 		return c, err
 	}))
-	victim := w.run(mortal, func(ctx context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	victim := w.run(mortal, func(ctx context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		l.call(m)
 		if m.Origin.Offset == 50 {
 			<-ctx.Done()
-			return Abandoned
+			return task.Abandoned
 		}
 		l.settle(m)
-		return Settled
+		return task.Settled
 	})
 	w.produce(0, 100)
 	w.produce(1, 100)
@@ -152,10 +154,10 @@ func TestAMemberThatDiesIsReplacedWithinItsSessionAndNothingIsSkipped(t *testing
 	}
 	mu.Unlock()
 	began := time.Now()
-	heir := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	heir := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		l.call(m)
 		l.settle(m)
-		return Settled
+		return task.Settled
 	})
 	within(t, 15*time.Second, "the heir has done the rest", func() bool { return l.count() == 200 })
 	t.Log("taken over after", time.Since(began))
@@ -178,14 +180,14 @@ func TestARevokeCancelsASlowHandlerWithItsCauseAndTheNextOwnerRunsItsMessage(t *
 	cfg.RevokeTimeout, cfg.HeartbeatInterval = 500*time.Millisecond, 200*time.Millisecond
 	causes := make(chan error, 2)
 	var published atomic.Value
-	first := w.run(cfg, func(ctx context.Context, m *stepwell.Message, tk Ticket) Outcome {
+	first := w.run(cfg, func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
 		if m.Origin.Offset != 1 {
-			return Settled
+			return task.Settled
 		}
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
 		published.Store(tk.Context())
-		return Abandoned
+		return task.Abandoned
 	})
 	eventually(t, "the first is stuck in both", func() bool { c := w.committed(); return c[0] == 1 && c[1] == 1 })
 	j := newJournal()
@@ -202,22 +204,40 @@ func TestARevokeCancelsASlowHandlerWithItsCauseAndTheNextOwnerRunsItsMessage(t *
 	}
 }
 
-// lone is a reader with a partition, without a cluster's help: its callbacks are called by the test.
-func lone(t *testing.T, handle Handle) (*Reader, topicPartition) {
+// lone is a reader with a partition, without a cluster's help: its callbacks are called by the
+// test.
+func lone(t *testing.T, handle Handle) (*Reader, topicPartition) { return loneOf(t, 0, handle) }
+
+// loneOf is lone with room for so many calls at once; 0: the default.
+func loneOf(t *testing.T, concurrency int, handle Handle) (*Reader, topicPartition) {
 	t.Helper()
-	r, err := New(Config{Stream: "orders", Group: "g", Topics: []string{"t"}, Order: OrderPartition}, handle)
+	r, err := New(Config{Stream: "orders", Group: "g", Topics: []string{"t"}, Order: OrderPartition, Concurrency: concurrency}, handle)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var end context.CancelFunc
 	r.life, end = context.WithCancel(context.Background())
+	r.fetchers = []*fetcher{{client: new(kgo.Client), member: true}}
+	working, dismiss := context.WithCancel(r.life)
+	r.workers.Go(func() { r.crew.Run(working) })
 	t.Cleanup(func() {
 		r.drop(r.all(), ErrShutdown)
 		end()
-		r.crew.close()
+		dismiss()
 		r.workers.Wait()
 	})
 	return r, topicPartition{"t", 0}
+}
+
+// fetched hands the reader what its fetcher polled, records or an error.
+func (r *Reader) fetched(tp topicPartition, f *kgo.FetchPartition, err error) polled {
+	f.Partition, f.Err = tp.partition, err
+	return r.distribute(r.fetchers[0], kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: tp.topic, TopicID: [16]byte{1}, Partitions: []kgo.FetchPartition{*f}}}}})
+}
+
+// wasCut tells the reader, as the client does, that a log was cut.
+func (r *Reader) wasCut(tp topicPartition, at int64) {
+	r.fetched(tp, records(0, 0), &kgo.ErrDataLoss{Topic: tp.topic, ResetTo: at})
 }
 
 func records(from, to int64) *kgo.FetchPartition {
@@ -232,12 +252,12 @@ func TestANewWorkerWaitsForTheOldOneOfTheSamePartition(t *testing.T) {
 	t.Parallel()
 	var running, most atomic.Int64
 	inside, release := make(chan struct{}, 10), make(chan struct{})
-	r, tp := lone(t, func(context.Context, *stepwell.Message, Ticket) Outcome {
+	r, tp := lone(t, func(context.Context, *stepwell.Message, task.Ticket) task.Outcome {
 		most.Store(max(most.Load(), running.Add(1)))
 		defer running.Add(-1)
 		inside <- struct{}{}
 		<-release // deaf to its context
-		return Settled
+		return task.Settled
 	})
 	ours := map[string][]int32{tp.topic: {tp.partition}}
 	for range 3 {
@@ -258,22 +278,21 @@ func TestANewWorkerWaitsForTheOldOneOfTheSamePartition(t *testing.T) {
 	}
 }
 
-// The group waits for the whole revocation: were each partition given its own time, many would exceed the rebalance time-out, and the member
-// would be out with nothing committed.
+// The group waits for the whole revocation: were each partition given its own time, many would
+// exceed the rebalance time-out, and the member would be out with nothing committed.
 func TestARevocationOfManyPartitionsTakesNoLongerThanThatOfOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const many = 50
 		var called atomic.Int32
 		release := make(chan struct{})
-		r, tp := lone(t, func(context.Context, *stepwell.Message, Ticket) Outcome {
+		r, tp := loneOf(t, many, func(context.Context, *stepwell.Message, task.Ticket) task.Outcome {
 			if called.Add(1)%2 == 0 {
-				return Pending // never settled
+				return task.Pending // never settled
 			}
 			<-release // deaf to its context
-			return Settled
+			return task.Settled
 		})
-		r.crew = newCrew(many, &r.workers)
 		ours := map[string][]int32{}
 		for p := range int32(many) {
 			ours[tp.topic] = append(ours[tp.topic], p)
@@ -295,78 +314,50 @@ func TestARevocationOfManyPartitionsTakesNoLongerThanThatOfOne(t *testing.T) {
 	})
 }
 
-func TestWhatWasSettledBeyondTheCommitIsNotRunAgainWhenThePartitionComesBack(t *testing.T) {
+func TestAPartitionThatComesBackAfterALossRepeatsWhatWasNotCommittedAndNothingElse(t *testing.T) {
 	t.Parallel()
 	j := newJournal()
 	c := &counter{}
-	r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		j.note(m)
 		if m.Origin.Offset == 2 {
-			return Pending // never settled
+			return task.Pending // never settled
 		}
-		return Settled
+		return task.Settled
 	})
 	r.count = c
 	ours := map[string][]int32{tp.topic: {tp.partition}}
-	round := func(start, end int64, id byte) {
+	var committed ledger.Checkpoint
+	round := func(start, end int64, id byte, commits bool) {
 		r.onAssigned(t.Context(), new(kgo.Client), ours)
-		r.lookup(tp).begin(position{start, 0}, false)
+		r.lookup(tp).restored(start, committed.Metadata)
+		r.lookup(tp).begin(ledger.At(start, 0), false)
 		before := j.count() + int(c.duplicates.Load())
 		r.receive(tp, records(start, end), [16]byte{id})
 		eventually(t, "all is handed out", func() bool { return j.count()+int(c.duplicates.Load()) == before+int(end-start) })
 		eventually(t, "all is flushed", func() bool { r.flushAll(); return r.load.records.Load() == 1 && r.load.span.Load() == end-2 })
-		if at, ok := r.lookup(tp).dirty(0); ok {
-			r.lookup(tp).stored(at)
+		if commits {
+			committed, _ = r.lookup(tp).dirty(ledger.MetadataLimit)
+			r.lookup(tp).stored(committed)
 		}
 		r.onLost(t.Context(), nil, ours)
 	}
-	round(0, 10, 1)
-	round(2, 10, 1)
-	if got := j.of(0); len(got) != 11 || got[10] != 2 || c.duplicates.Load() != 7 {
+	round(0, 8, 1, true)
+	round(2, 10, 1, false) // of a connection that is gone: no commit leaves
+	if got := j.of(0); !slices.Equal(got[8:], []int64{2, 8, 9}) || c.duplicates.Load() != 5 {
 		t.Fatalf("calls %v, %d duplicates", got, c.duplicates.Load())
 	}
-	round(2, 12, 1)
-	if got := j.of(0); len(got) != 14 {
-		t.Fatalf("calls %v", got)
+	round(2, 10, 1, true)
+	if got := j.of(0); !slices.Equal(got[11:], []int64{2, 8, 9}) {
+		t.Fatalf("calls %v, want those again that were not committed", got)
 	}
-	round(1, 10, 1) // an operator went back: all is wanted again
+	round(1, 10, 1, false) // an operator went back: all is wanted again
 	if got := j.of(0); len(got) != 23 {
 		t.Fatalf("calls after a rewind %v", got)
 	}
-	round(2, 10, 2) // another topic of the same name
+	round(2, 10, 2, false) // another topic of the same name
 	if got := j.of(0); len(got) != 31 {
 		t.Fatalf("calls of a new topic %v", got)
-	}
-}
-
-func TestWhatWasSettledIsNotRunAgainThoughThePartitionWentOnceMoreBeforeAnythingWasReadOfIt(t *testing.T) {
-	t.Parallel()
-	for name, commit := range map[string]int64{"no commit": -1, "a commit of the beginning": 0} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			j := newJournal()
-			c := &counter{}
-			r, tp := lone(t, j.settleAll)
-			r.count = c
-			ours := map[string][]int32{tp.topic: {tp.partition}}
-			assigned := func() {
-				r.onAssigned(t.Context(), new(kgo.Client), ours)
-				if commit >= 0 {
-					r.lookup(tp).begin(position{commit, 0}, false)
-				}
-			}
-			for _, reads := range []bool{true, false, false, true} {
-				assigned()
-				if reads {
-					r.receive(tp, records(0, 10), [16]byte{1})
-					eventually(t, "all is settled", func() bool { r.flushAll(); return r.load.records.Load() == 0 })
-				}
-				r.onLost(t.Context(), nil, ours)
-			}
-			if j.count() != 10 || c.duplicates.Load() != 10 {
-				t.Fatalf("%d calls, %d duplicates", j.count(), c.duplicates.Load())
-			}
-		})
 	}
 }
 
@@ -382,10 +373,10 @@ func TestRecordsOfAPartitionThatIsNotOursAreDropped(t *testing.T) {
 
 func TestALostPartitionFreesItsPartOfTheWindowOnceAndItsTicketsChangeNothing(t *testing.T) {
 	t.Parallel()
-	tickets := make(chan Ticket, 10)
-	r, tp := lone(t, func(_ context.Context, _ *stepwell.Message, tk Ticket) Outcome {
+	tickets := make(chan task.Ticket, 10)
+	r, tp := lone(t, func(_ context.Context, _ *stepwell.Message, tk task.Ticket) task.Outcome {
 		tickets <- tk
-		return Pending
+		return task.Pending
 	})
 	ours := map[string][]int32{tp.topic: {tp.partition}}
 	r.onAssigned(t.Context(), new(kgo.Client), ours)

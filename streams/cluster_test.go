@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
@@ -26,16 +27,16 @@ func TestWhyTheClusterLetsNobodyInIsNamedInTheStatus(t *testing.T) {
 		words    []string
 	}{
 		"a wrong password": {testbroker.Plain,
-			kgo.SASL(plain.Auth{User: testbroker.KafkaUser, Pass: "tell-nobody"}.AsMechanism()), []string{"KAFKA_SASL_PASSWORD"}},
+			kgo.SASL(plain.Auth{User: testbroker.KafkaUser, Pass: "tell-nobody"}.AsMechanism()), []string{"kafka.sasl.password"}},
 		"a wrong SCRAM password": {testbroker.Scram,
-			kgo.SASL(scram.Auth{User: testbroker.KafkaUser, Pass: "tell-nobody"}.AsSha512Mechanism()), []string{"KAFKA_SASL_PASSWORD"}},
+			kgo.SASL(scram.Auth{User: testbroker.KafkaUser, Pass: "tell-nobody"}.AsSha512Mechanism()), []string{"kafka.sasl.password"}},
 		"another mechanism": {testbroker.Scram,
-			kgo.SASL(plain.Auth{User: testbroker.KafkaUser, Pass: "tell-nobody"}.AsMechanism()), []string{"KAFKA_SASL_MECHANISM"}},
-		"no login":              {testbroker.Plain, kgo.ClientID("c"), []string{"KAFKA_SASL_MECHANISM"}},
-		"no TLS":                {testbroker.TLS, kgo.ClientID("c"), []string{"KAFKA_TLS_ENABLED"}},
-		"TLS at a port without": {testbroker.Plaintext, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12}), []string{"port without TLS", "KAFKA_TLS_ENABLED"}},
-		"a name of another":     {testbroker.TLS, kgo.DialTLSConfig(trusting(t, k.Certs.CA, "elsewhere.example")), []string{"KAFKA_TLS_SERVER_NAME"}},
-		"an unknown authority":  {testbroker.TLS, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12}), []string{"KAFKA_TLS_CA_FILE"}},
+			kgo.SASL(plain.Auth{User: testbroker.KafkaUser, Pass: "tell-nobody"}.AsMechanism()), []string{"kafka.sasl.mechanism"}},
+		"no login":              {testbroker.Plain, kgo.ClientID("c"), []string{"kafka.sasl.mechanism"}},
+		"no TLS":                {testbroker.TLS, kgo.ClientID("c"), []string{"kafka.tls.enabled"}},
+		"TLS at a port without": {testbroker.Plaintext, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12}), []string{"port without TLS", "kafka.tls.enabled"}},
+		"a name of another":     {testbroker.TLS, kgo.DialTLSConfig(trusting(t, k.Certs.CA, "elsewhere.example")), []string{"kafka.tls.server_name"}},
+		"an unknown authority":  {testbroker.TLS, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12}), []string{"kafka.tls.ca_file"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := (&world{t: t}).run(Config{
@@ -69,14 +70,14 @@ func TestABrokerThatIsKilledIsWaitedForAndNothingIsLost(t *testing.T) {
 	t.Parallel()
 	k := testbroker.StartKafka(t, testbroker.KafkaOptions{})
 	w := newWorld(t, 3, []string{k.Bootstrap})
-	l := newLedger()
+	l := newAudit()
 	var log logbook
 	cfg := w.config()
 	cfg.Logger = log.logger()
-	r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		l.call(m)
 		l.settle(m)
-		return Settled
+		return task.Settled
 	})
 	for p := range int32(3) {
 		w.produce(p, 1000)
@@ -88,7 +89,7 @@ func TestABrokerThatIsKilledIsWaitedForAndNothingIsLost(t *testing.T) {
 	k.Restart(1)
 	log.hasEnds(t)
 	w.goesOn(r, l)
-	if log.count("KAFKA_TLS") > 0 {
+	if log.count("kafka.tls") > 0 {
 		t.Errorf("logged:\n%s", &log.text)
 	}
 }
@@ -97,15 +98,15 @@ func TestABrokerThatHangsIsWaitedForAndNothingIsLost(t *testing.T) {
 	t.Parallel()
 	k := testbroker.StartKafka(t, testbroker.KafkaOptions{})
 	w := newWorld(t, 3, []string{k.Bootstrap})
-	l := newLedger()
+	l := newAudit()
 	cfg := w.config()
 	cfg.SessionTimeout, cfg.HeartbeatInterval = 6*time.Second, time.Second
 	var log logbook
 	cfg.Logger = log.logger()
-	r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		l.call(m)
 		l.settle(m)
-		return Settled
+		return task.Settled
 	})
 	for p := range int32(3) {
 		w.produce(p, 1000)
@@ -119,8 +120,9 @@ func TestABrokerThatHangsIsWaitedForAndNothingIsLost(t *testing.T) {
 	w.goesOn(r, l)
 }
 
-// goesOn produces the second thousand of each partition, and waits until all is handled and the reader well, and ended.
-func (w *world) goesOn(r *running, l *ledger) {
+// goesOn produces the second thousand of each partition, and waits until all is handled and the
+// reader well, and ended.
+func (w *world) goesOn(r *running, l *audit) {
 	t := w.t
 	t.Helper()
 	for p := range int32(3) {

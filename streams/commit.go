@@ -12,11 +12,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stepwell/stepwell/internal/failpoint"
+	"github.com/stepwell/stepwell/internal/ledger"
 )
 
 const (
 	commitInterval = 200 * time.Millisecond
-	// commitTimeout bounds the last commit of a partition. A broker that hangs answers after several request time-outs.
+	// commitTimeout bounds the last commit of a partition. A broker that hangs answers after
+	// several request time-outs.
 	commitTimeout = 15 * time.Second
 	// refusedFor is how long a topic may have another id for the coordinator than for us.
 	refusedFor = 2 * time.Second
@@ -25,7 +27,8 @@ const (
 // errNothing ends a commit all of whose partitions were lost before it was sent.
 var errNothing = errors.New("nothing to commit")
 
-// committer sends commits, one at a time: when a revoke has its turn, no older commit of its partitions is under way.
+// committer sends commits, one at a time: when a revoke has its turn, no older commit of its
+// partitions is under way.
 type committer struct {
 	r       *Reader
 	turn    chan struct{}
@@ -38,10 +41,11 @@ type committer struct {
 }
 
 func newCommitter(r *Reader) *committer {
-	return &committer{r: r, turn: make(chan struct{}, 1), now: make(chan struct{}, 1), room: beyondLimit, refused: map[string]rejection{}}
+	return &committer{r: r, turn: make(chan struct{}, 1), now: make(chan struct{}, 1), room: ledger.MetadataLimit, refused: map[string]rejection{}}
 }
 
-// run commits what is dirty until ctx ends. Never the poll loop: a commit may hang for half a minute.
+// run commits what is dirty until ctx ends. Never the poll loop: a commit may hang for half a
+// minute.
 func (c *committer) run(ctx context.Context) {
 	tick := time.NewTicker(commitInterval)
 	defer tick.Stop()
@@ -64,8 +68,8 @@ func (c *committer) hurry() {
 	}
 }
 
-// commit sends the settled prefix of the partitions, and says whether the broker has all of it. What goes wrong is told in the status: the
-// next commit has it again.
+// commit sends the settled prefix of the partitions, and says whether the broker has all of it.
+// What goes wrong is told in the status: the next commit has it again.
 func (c *committer) commit(ctx context.Context, parts []*partition) (all bool) {
 	select {
 	case c.turn <- struct{}{}:
@@ -99,7 +103,7 @@ type sending struct {
 
 type commitOf struct {
 	p *partition
-	checkpoint
+	ledger.Checkpoint
 }
 
 // collect looks for what is to be committed.
@@ -111,14 +115,14 @@ func (c *committer) collect(parts []*partition) sending {
 			continue
 		}
 		s.of[p.topicPartition] = commitOf{p, check}
-		put(s.offsets, p.topicPartition, check.at)
+		put(s.offsets, p.topicPartition, check.At)
 	}
 	return s
 }
 
 // metadata is what to say of a partition beside its offset, if it is still ours.
 func (s sending) metadata(tp topicPartition) (string, bool) {
-	return s.of[tp].metadata, s.c.r.isOurs(s.of[tp].p)
+	return s.of[tp].Metadata, s.c.r.isOurs(s.of[tp].p)
 }
 
 // stored is told what the broker says of a partition.
@@ -127,21 +131,23 @@ func (s sending) stored(tp topicPartition, err error) {
 	switch {
 	case ok && err == nil:
 		delete(s.c.refused, tp.topic)
-		of.p.stored(of.checkpoint)
+		of.p.stored(of.Checkpoint)
 		delete(s.of, tp)
 	case ok && errors.Is(err, kerr.UnknownTopicID) && s.c.r.isOurs(of.p):
 		s.c.refuse(of.p)
 	}
 }
 
-// rejection is since when the commits of a partition that is ours are refused, the topic having another id.
+// rejection is since when the commits of a partition that is ours are refused, the topic having
+// another id.
 type rejection struct {
 	p     *partition
 	since time.Time
 }
 
-// refuse asks to look for a topic anew that has had another id for a while. The group's member does not notice by itself what other fetchers read
-// well, having found the new topic; a topic that was just made has an unknown id for a moment.
+// refuse asks to look for a topic anew that has had another id for a while. The group's member does
+// not notice by itself what other fetchers read well, having found the new topic; a topic that was
+// just made has an unknown id for a moment.
 func (c *committer) refuse(p *partition) {
 	switch was := c.refused[p.topic]; {
 	case !c.r.isOurs(was.p):
@@ -152,15 +158,16 @@ func (c *committer) refuse(p *partition) {
 	}
 }
 
-func put(offsets map[string]map[int32]kgo.EpochOffset, tp topicPartition, at position) {
+func put(offsets map[string]map[int32]kgo.EpochOffset, tp topicPartition, at ledger.Position) {
 	if offsets[tp.topic] == nil {
 		offsets[tp.topic] = make(map[int32]kgo.EpochOffset)
 	}
-	offsets[tp.topic][tp.partition] = kgo.EpochOffset{Epoch: at.epoch, Offset: at.offset}
+	offsets[tp.topic][tp.partition] = kgo.EpochOffset{Epoch: at.Epoch, Offset: at.Offset}
 }
 
-// sendByClient commits. metadata is asked just before the request leaves, which may be a whole rebalance later than now; what is not ours
-// by then is left out. told is called for each partition that the broker has committed, or refused to.
+// sendByClient commits. metadata is asked just before the request leaves, which may be a whole
+// rebalance later than now; what is not ours by then is left out. told is called for each partition
+// that the broker has committed, or refused to.
 func (c *committer) sendByClient(ctx context.Context, offsets map[string]map[int32]kgo.EpochOffset, metadata func(topicPartition) (string, bool), told func(topicPartition, error)) error {
 	before := func(req *kmsg.OffsetCommitRequest) error {
 		if in := c.in.Load(); in != nil && in.id != req.MemberID {
@@ -183,7 +190,8 @@ func (c *committer) sendByClient(ctx context.Context, offsets map[string]map[int
 	return fmt.Errorf("commit offsets: %w", failed)
 }
 
-// prepare removes what is not to be sent, and writes metadata into what is. Nothing is there where the client has refused all: it says so itself.
+// prepare removes what is not to be sent, and writes metadata into what is. Nothing is there where
+// the client has refused all: it says so itself.
 func prepare(req *kmsg.OffsetCommitRequest, metadata func(topicPartition) (string, bool)) error {
 	if len(req.Topics) == 0 {
 		return nil
@@ -207,8 +215,8 @@ func prepare(req *kmsg.OffsetCommitRequest, metadata func(topicPartition) (strin
 	return nil
 }
 
-// eachCommitted tells of each partition whether it is committed, and returns the first error. Newer brokers answer with the
-// topic's id alone.
+// eachCommitted tells of each partition whether it is committed, and returns the first error. Newer
+// brokers answer with the topic's id alone.
 func eachCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, told func(topicPartition, error)) error {
 	var none [16]byte
 	names := make(map[[16]byte]string, len(req.Topics))
@@ -232,7 +240,8 @@ func eachCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitRespons
 	return failed
 }
 
-// isSuperseded says that the assignment which the commit was for is over, or about to be: it is told to us by a callback.
+// isSuperseded says that the assignment which the commit was for is over, or about to be: it is
+// told to us by a callback.
 func isSuperseded(err error) bool {
 	return errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.IllegalGeneration) ||
 		errors.Is(err, kerr.RebalanceInProgress) || errors.Is(err, kerr.StaleMemberEpoch) || errors.Is(err, kerr.UnknownTopicID)

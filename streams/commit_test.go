@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 // each runs a test on the in-process cluster and on Apache Kafka.
@@ -22,8 +23,9 @@ func each(t *testing.T, partitions int32, test func(*testing.T, *world)) {
 	})
 }
 
-// settleSometime is a handle whose messages are settled at once, by the ticket before it returns, or some time later in any order.
-func (l *ledger) settleSometime(seed uint64) Handle {
+// settleSometime is a handle whose messages are settled at once, by the ticket before it returns,
+// or some time later in any order.
+func (l *audit) settleSometime(seed uint64) Handle {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(seed, 1))
 	draw := func() (int, time.Duration) {
@@ -31,7 +33,7 @@ func (l *ledger) settleSometime(seed uint64) Handle {
 		defer mu.Unlock()
 		return random.IntN(10), time.Duration(random.IntN(150)) * time.Millisecond
 	}
-	return func(_ context.Context, m *stepwell.Message, tk Ticket) Outcome {
+	return func(_ context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
 		l.call(m)
 		switch how, wait := draw(); how {
 		case 0, 1:
@@ -41,14 +43,14 @@ func (l *ledger) settleSometime(seed uint64) Handle {
 					tk.Settle()
 				}
 			})
-			return Pending
+			return task.Pending
 		case 2:
 			l.settle(m)
 			tk.Settle()
-			return Pending
+			return task.Pending
 		}
 		l.settle(m)
-		return Settled
+		return task.Settled
 	}
 }
 
@@ -56,7 +58,7 @@ func TestACommitNeverPassesAMessageThatIsNotSettled(t *testing.T) {
 	t.Parallel()
 	each(t, 3, func(t *testing.T, w *world) {
 		const n = 2000
-		l := newLedger()
+		l := newAudit()
 		defer l.watch(t, w)()
 		r := w.run(w.config(), l.settleSometime(rand.Uint64()))
 		for range 10 {
@@ -127,7 +129,7 @@ func TestInAStormOfRebalancesEveryRecordIsHandledAndCommitsOnlyGrow(t *testing.T
 	t.Parallel()
 	each(t, 6, func(t *testing.T, w *world) {
 		const n = 1500
-		l := newLedger()
+		l := newAudit()
 		defer l.watch(t, w)()
 		seed := rand.Uint64()
 		t.Log("seed", seed)

@@ -12,9 +12,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
-// victim is a reader that can die: then it settles nothing any more, commits nothing, and leaves its group without a word.
+// victim is a reader that can die: then it settles nothing any more, commits nothing, and leaves
+// its group without a word.
 type victim struct {
 	*running
 	dying atomic.Bool
@@ -43,31 +45,33 @@ func nameOf(m *stepwell.Message) string {
 	return fmt.Sprintf("%d:%d", m.Origin.Partition, m.Origin.Offset)
 }
 
-// start runs a reader. What it calls takes the time it is told to, and a killer takes it to its death.
+// start runs a reader. What it calls takes the time it is told to, and a killer takes it to its
+// death.
 func (d *deadly) start(takes time.Duration) *victim {
 	v := &victim{}
 	cfg := d.w.config()
 	cfg.CrashLimit, cfg.HeartbeatInterval, cfg.SessionTimeout = 3, 200*time.Millisecond, 6*time.Second
 	cfg.Probation = 300 * time.Millisecond // they leave the group as they die
-	cfg.Condemn = func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	cfg.RebalanceTimeout = 8 * time.Second // for so long a group waits for one that died while it joined
+	cfg.Condemn = func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.condemned = append(d.condemned, nameOf(m))
-		return Settled
+		return task.Settled
 	}
-	v.running = d.w.run(cfg, func(ctx context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	v.running = d.w.run(cfg, func(ctx context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		kills := m.Origin.Partition == 0 && d.kills[m.Origin.Offset]
 		if kills && !v.dying.Swap(true) {
 			d.deaths <- v
 		}
-		if !sleep(ctx, takes) || kills || v.dying.Load() {
+		if !task.Sleep(ctx, takes) || kills || v.dying.Load() {
 			<-ctx.Done()
-			return Abandoned
+			return task.Abandoned
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.handled[nameOf(m)]++
-		return Settled
+		return task.Settled
 	})
 	return v
 }
@@ -108,6 +112,7 @@ func TestARecordThatKillsTheProcessIsCondemnedAndNoOtherIs(t *testing.T) {
 				d.start(test.takes)
 			}
 			deaths := 0
+			defer func() { t.Logf("%d of %d came to an end, after %d deaths", d.done(), 4*each, deaths) }()
 			within(t, time.Minute, "all is handled but the killer", func() bool {
 				select {
 				case v := <-d.deaths:

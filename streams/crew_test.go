@@ -10,16 +10,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 // An idle worker is to hold nothing: one message keeps all that was fetched with it in memory.
 func TestAnIdleWorkerKeepsNoMessage(t *testing.T) {
-	const messages = stretchSize/2 + 3
+	const messages = slabSize/2 + 3
 	var seen []weak.Pointer[stepwell.Message]
 	r, err := New(Config{Stream: "orders", Group: "g", Topics: []string{"orders.v1"}},
-		func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+		func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 			seen = append(seen, weak.Make(m))
-			return Settled
+			return task.Settled
 		})
 	if err != nil {
 		t.Fatal(err)
@@ -31,12 +32,11 @@ func TestAnIdleWorkerKeepsNoMessage(t *testing.T) {
 		records = append(records, &kgo.Record{Topic: "orders.v1", Partition: 7, Offset: offset, Value: []byte("a value")})
 	}
 	p.append(&kgo.FetchPartition{Records: records}, [16]byte{}, 0)
-	c := r.crew
-	c.offer(p)
+	p.roster.Offer()
 	within(t, 2*time.Second, "the worker has nothing to do", func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return len(c.asleep) == 1 && p.window.Len() == 0
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return r.crew.Asleep() == 1 && p.ledger.Left().Span == 0
 	})
 	runtime.GC()
 	for i, m := range seen {
@@ -47,6 +47,7 @@ func TestAnIdleWorkerKeepsNoMessage(t *testing.T) {
 	if len(seen) != messages {
 		t.Errorf("%d handled, want %d", len(seen), messages)
 	}
-	c.close()
-	r.workers.Wait()
+	over, dismiss := context.WithCancel(t.Context())
+	dismiss()
+	r.crew.Run(over)
 }

@@ -34,13 +34,13 @@ func (s *status) hungUp(err error) string {
 	case s.wasWell:
 		return "kafka hangs up, as a broker does that stops or starts again"
 	case s.tls && errors.As(err, &first) && strings.Contains(err.Error(), "immediately after a dial"): // the client has no other sign
-		return "kafka hangs up where TLS is to begin: is it a port without TLS, see KAFKA_TLS_ENABLED, KAFKA_BROKERS"
+		return "kafka hangs up where TLS is to begin: is it a port without TLS, see " + s.list("kafka.tls.enabled", "kafka.brokers")
 	case s.tls && s.login == "":
-		return "kafka hangs up at once: does it want a login or a certificate, see KAFKA_SASL_MECHANISM, KAFKA_TLS_CERT_FILE"
+		return "kafka hangs up at once: does it want a login or a certificate, see " + s.list("kafka.sasl.mechanism", "kafka.tls.cert_file")
 	case !s.tls && s.login == "":
-		return "kafka hangs up at once: does it want TLS or a login, see KAFKA_TLS_ENABLED, KAFKA_SASL_MECHANISM"
+		return "kafka hangs up at once: does it want TLS or a login, see " + s.list("kafka.tls.enabled", "kafka.sasl.mechanism")
 	case !s.tls:
-		return "kafka hangs up at once: does it want TLS, see KAFKA_TLS_ENABLED"
+		return "kafka hangs up at once: does it want TLS, see " + s.setting("kafka.tls.enabled")
 	}
 	return "kafka hangs up at once"
 }
@@ -51,36 +51,43 @@ func (s *status) credentials() string {
 	defer s.mu.Unlock()
 	switch s.login {
 	case "OAUTHBEARER":
-		return "KAFKA_SASL_OAUTH_TOKEN_FILE or KAFKA_SASL_OAUTH_TOKEN_URL"
+		return s.setting("kafka.sasl.oauth.token_file") + " or " + s.setting("kafka.sasl.oauth.token_url")
 	case "AWS_MSK_IAM":
 		return "the credentials of AWS and their rights"
 	}
-	return "KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD"
+	return s.list("kafka.sasl.username", "kafka.sasl.password")
 }
 
 // noMatch explains why nothing is read.
 func (s *status) noMatch(pattern string) error {
-	return fmt.Errorf("no topic matches %q yet, or this user may not see it: see %s_TOPIC_PATTERN", pattern, s.own())
+	return fmt.Errorf("no topic matches %q yet, or this user may not see it: see %s", pattern, s.own("topic_pattern"))
 }
 
-// own is how the names of the stream's settings begin.
-func (s *status) own() string {
-	return "STREAMS_" + strings.ToUpper(strings.ReplaceAll(s.stream, "-", "_"))
+// own is a setting of the stream.
+func (s *status) own(key string) string { return s.setting("streams." + s.stream + "." + key) }
+
+// list are settings, as a sentence has them.
+func (s *status) list(keys ...string) string {
+	var all []string
+	for _, key := range keys {
+		all = append(all, s.setting(key))
+	}
+	return strings.Join(all, ", ")
 }
 
-// Explain names the setting that an error is about which a client has with all of Kafka, as the status of a reader does.
-func Explain(client *kgo.Client, err error) error {
-	s := &status{}
+// Explain names the setting that an error is about which a client has with all of Kafka, as the
+// status of a reader does; setting is [Config.Setting].
+func Explain(setting func(key string) string, client *kgo.Client, err error) error {
+	s := &status{setting: setting}
 	s.connects(client)
 	return s.explain(topicPartition{}, err)
 }
 
 // explain names the setting that an error is about.
 func (s *status) explain(tp topicPartition, err error) error {
-	own := s.own()
-	topics := own + "_TOPICS"
+	topics := "topics"
 	if s.pattern {
-		topics = own + "_TOPIC_PATTERN"
+		topics = "topic_pattern"
 	}
 	var group *kgo.ErrGroupSession
 	var otherName x509.HostnameError
@@ -90,22 +97,22 @@ func (s *status) explain(tp topicPartition, err error) error {
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%s: %w", s.hungUp(err), err)
 	case errors.As(err, &otherName):
-		return fmt.Errorf("the certificate of kafka is another host's, see KAFKA_TLS_SERVER_NAME, KAFKA_BROKERS: %w", err)
+		return fmt.Errorf("the certificate of kafka is another host's, see %s: %w", s.list("kafka.tls.server_name", "kafka.brokers"), err)
 	case errors.As(err, &noCA), errors.As(err, &notTLS), strings.Contains(err.Error(), "tls alert"),
 		strings.Contains(err.Error(), "tls: "): // a client has no type for the last two; the very last is also what kafka says of our certificate
-		return fmt.Errorf("no TLS with kafka, see KAFKA_TLS_ENABLED, KAFKA_TLS_CA_FILE, KAFKA_TLS_CERT_FILE: %w", err)
+		return fmt.Errorf("no TLS with kafka, see %s: %w", s.list("kafka.tls.enabled", "kafka.tls.ca_file", "kafka.tls.cert_file"), err)
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
 		return fmt.Errorf("kafka refuses the login, see %s: %w", s.credentials(), err)
 	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
-		return fmt.Errorf("kafka wants another kind of login, or none, see KAFKA_SASL_MECHANISM: %w", err)
+		return fmt.Errorf("kafka wants another kind of login, or none, see %s: %w", s.setting("kafka.sasl.mechanism"), err)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return fmt.Errorf("no right to read topic %s, see %s: %w", tp.topic, topics, err)
+		return fmt.Errorf("no right to read topic %s, see %s: %w", tp.topic, s.own(topics), err)
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		return fmt.Errorf("topic %s does not exist, see %s: %w", tp.topic, topics, err)
+		return fmt.Errorf("topic %s does not exist, see %s: %w", tp.topic, s.own(topics), err)
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
-		return fmt.Errorf("no right to the group, see %s_GROUP: %w", own, err)
+		return fmt.Errorf("no right to the group, see %s: %w", s.own("group"), err)
 	case errors.Is(err, kerr.InvalidSessionTimeout):
-		return fmt.Errorf("the broker allows no such session time-out, see KAFKA_SESSION_TIMEOUT: %w", err)
+		return fmt.Errorf("the broker allows no such session time-out, see %s: %w", s.setting("kafka.session_timeout"), err)
 	case errors.As(err, &group):
 		return fmt.Errorf("join the group: %w", group.Err)
 	case tp.topic != "" && tp.partition < 0:

@@ -12,13 +12,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell/internal/failpoint"
+	"github.com/stepwell/stepwell/internal/ledger"
 )
 
-// fetcher is a client that reads a share of our partitions. A client has one fetch under way with each broker, and asks for the next when the
-// last one is handed out; with several, one is on its way while another is worked on.
+// fetcher is a client that reads a share of our partitions. A client has one fetch under way with
+// each broker, and asks for the next when the last one is handed out; with several, one is on its
+// way while another is worked on.
 //
-// The first fetcher is the member of the group, which commits for all of them. The others know nothing of the group: they read what they are
-// told to, and are told to stop. Like the partitions, what they read changes only within gate.change.
+// The first fetcher is the member of the group, which commits for all of them. The others know
+// nothing of the group: they read what they are told to, and are told to stop. Like the partitions,
+// what they read changes only within gate.change.
 type fetcher struct {
 	client  *kgo.Client
 	member  bool
@@ -28,11 +31,13 @@ type fetcher struct {
 
 	mu   sync.Mutex
 	idle map[string]time.Time // topics of which nothing is read, and since when
-	// resting are partitions whose fetches fail: the client would ask for them thousands of times a second.
+	// resting are partitions whose fetches fail: the client would ask for them thousands of times a
+	// second.
 	resting map[topicPartition]bool
 }
 
-// openFetchers makes the clients. The group's member may be given partitions before this returns: what it tells us waits at the gate.
+// openFetchers makes the clients. The group's member may be given partitions before this returns:
+// what it tells us waits at the gate.
 func (r *Reader) openFetchers(life context.Context) (err error) {
 	r.gate.change(func() {
 		for i := range r.cfg.Fetchers {
@@ -102,8 +107,9 @@ func (f *fetcher) read(offsets map[string]map[int32]kgo.Offset) {
 	f.client.AddConsumePartitions(offsets)
 }
 
-// cease drops what is buffered of the partitions as well. The client keeps what it knows of their topic for now: to forget it would
-// wait for a request for metadata that is under way, which takes long when brokers are away.
+// cease drops what is buffered of the partitions as well. The client keeps what it knows of their
+// topic for now: to forget it would wait for a request for metadata that is under way, which takes
+// long when brokers are away.
 func (f *fetcher) cease(parts []topicPartition) {
 	gone := map[string][]int32{}
 	for _, tp := range parts {
@@ -126,6 +132,11 @@ func (f *fetcher) cease(parts []topicPartition) {
 	}
 }
 
+// seek has the client read a partition from there, and drops what is buffered of it.
+func (f *fetcher) seek(tp topicPartition, at ledger.Position) {
+	f.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{tp.topic: {tp.partition: {Epoch: at.Epoch, Offset: at.Offset}}})
+}
+
 // rest lets the client fetch nothing of a partition until [Reader.wake].
 func (f *fetcher) rest(tp topicPartition) {
 	f.client.PauseFetchPartitions(map[string][]int32{tp.topic: {tp.partition}})
@@ -143,7 +154,8 @@ func (f *fetcher) rested() []topicPartition {
 	return all
 }
 
-// wake fetches again what has rested. The group's member leaves alone what is not its to read by now.
+// wake fetches again what has rested. The group's member leaves alone what is not its to read by
+// now.
 func (r *Reader) wake() {
 	for _, f := range r.fetchers {
 		rested := f.rested()
@@ -175,7 +187,8 @@ func (f *fetcher) idleSince(then time.Time) (topics []string) {
 	return topics
 }
 
-// fetcherOf chooses who reads a partition: who reads the fewest of its topic, then the fewest of all. Only with Reader.mu.
+// fetcherOf chooses who reads a partition: who reads the fewest of its topic, then the fewest of
+// all. Only with Reader.mu.
 func (r *Reader) fetcherOf(tp topicPartition) *fetcher {
 	of := make(map[*fetcher]int, len(r.fetchers))
 	all := make(map[*fetcher]int, len(r.fetchers))
@@ -207,9 +220,10 @@ func (r *Reader) divide(mine, others map[string][]int32) {
 	}
 }
 
-// keep leaves partitions to the group's member that were to be read by others: those whose commit names no leader epoch, as one that a tool wrote. Where
-// it lies beyond a log that was cut, the member finds out when it fetches, and begins at the start. A client that does not know the topic yet asks
-// where the log ends, and would begin there. Only within gate.change.
+// keep leaves partitions to the group's member that were to be read by others: those whose commit
+// names no leader epoch, as one that a tool wrote. Where it lies beyond a log that was cut, the
+// member finds out when it fetches, and begins at the start. A client that does not know the topic
+// yet asks where the log ends, and would begin there. Only within gate.change.
 func (r *Reader) keep(parts map[string][]int32) {
 	if len(r.fetchers) < 2 || len(parts) == 0 {
 		return
@@ -226,7 +240,8 @@ func (r *Reader) keep(parts map[string][]int32) {
 	r.client.ResumeFetchPartitions(parts)
 }
 
-// readFrom tells the other fetchers where to begin with what is still ours. Only within gate.change.
+// readFrom tells the other fetchers where to begin with what is still ours. Only within
+// gate.change.
 func (r *Reader) readFrom(offsets map[string]map[int32]kgo.Offset) {
 	for _, f := range r.fetchers {
 		if f.member {

@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/ledger"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 // fetched counts what the clients of a reader are sent.
@@ -110,12 +112,12 @@ func TestFetchersSideBySideFillNoMoreThanTheWindow(t *testing.T) {
 	cfg := w.config()
 	cfg.WindowMessages, cfg.Fetchers = 60, 4
 	var mu sync.Mutex
-	var open []Ticket
-	r := w.run(cfg, func(_ context.Context, _ *stepwell.Message, tk Ticket) Outcome {
+	var open []task.Ticket
+	r := w.run(cfg, func(_ context.Context, _ *stepwell.Message, tk task.Ticket) task.Outcome {
 		mu.Lock()
 		defer mu.Unlock()
 		open = append(open, tk)
-		return Pending
+		return task.Pending
 	})
 	for settled := 0; settled < 2400; {
 		eventually(t, "the window is full, or all is read", func() bool {
@@ -189,9 +191,9 @@ func TestWhatAnotherFetcherSaysOfAPartitionDoesNotCount(t *testing.T) {
 	t.Parallel()
 	j := newJournal()
 	r, tp := lone(t, j.settleAll)
-	reads, member := &fetcher{}, &fetcher{member: true}
-	r.assign(tp, nil).fetcher = reads
-	r.lookup(tp).begin(position{10, 1}, false)
+	reads, member := &fetcher{client: new(kgo.Client)}, r.fetchers[0]
+	r.assign(tp).fetcher = reads
+	r.lookup(tp).begin(ledger.At(10, 1), false)
 	poll := func(from *fetcher, first, end int64, err error) polled {
 		f := records(first, end)
 		f.Err = err
@@ -219,11 +221,11 @@ func TestWhoReadsAPartitionIsWhoReadsTheFewestOfItsTopic(t *testing.T) {
 	r, _ := lone(t, newJournal().settleAll)
 	r.fetchers = []*fetcher{{}, {}, {}}
 	for id, want := range []int{0, 1, 2, 0, 1} {
-		if p := r.assign(topicPartition{"t", int32(id)}, nil); p.fetcher != r.fetchers[want] {
+		if p := r.assign(topicPartition{"t", int32(id)}); p.fetcher != r.fetchers[want] {
 			t.Errorf("partition %d is not read by fetcher %d", id, want)
 		}
 	}
-	if p := r.assign(topicPartition{"other", 0}, nil); p.fetcher != r.fetchers[2] {
+	if p := r.assign(topicPartition{"other", 0}); p.fetcher != r.fetchers[2] {
 		t.Error("another topic begins with who reads the fewest of all")
 	}
 	r.fetchers = nil
@@ -238,7 +240,7 @@ func TestWhatIsRevokedIsReadNoMoreWhileItsCallsEnd(t *testing.T) {
 	release := make(chan struct{})
 	cfg := w.config()
 	cfg.Fetchers = 2
-	r := w.run(cfg, func(ctx context.Context, m *stepwell.Message, tk Ticket) Outcome {
+	r := w.run(cfg, func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
 		if m.Origin.Partition == 1 {
 			<-release
 		}
@@ -254,7 +256,7 @@ func TestWhatIsRevokedIsReadNoMoreWhileItsCallsEnd(t *testing.T) {
 		defer close(revoked)
 		r.onRevoked(t.Context(), new(kgo.Client), map[string][]int32{w.topic: {1}})
 	}()
-	<-other.halted
+	<-other.roster.Halted()
 	w.produce(1, 100)
 	w.produce(0, 100)
 	eventually(t, "the other partition goes on", func() bool { return j.count() == 105 })
@@ -272,21 +274,21 @@ func TestWhatIsRevokedIsReadNoMoreWhileItsCallsEnd(t *testing.T) {
 func TestARevokeThatMeetsACutGivesUpWhatReplacedThePartition(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	r, tp := lone(t, func(context.Context, *stepwell.Message, Ticket) Outcome {
+	r, tp := lone(t, func(context.Context, *stepwell.Message, task.Ticket) task.Outcome {
 		<-release
-		return Settled
+		return task.Settled
 	})
-	p := r.assign(tp, nil)
-	p.begin(position{0, -1}, false)
+	p := r.assign(tp)
+	p.begin(ledger.At(0, -1), false)
 	r.receive(tp, records(0, 5), [16]byte{})
-	eventually(t, "it is at work", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.running == 1 })
+	eventually(t, "it is at work", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.roster.Running() == 1 })
 	revoked := make(chan struct{})
 	go func() {
 		defer close(revoked)
 		r.onRevoked(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {tp.partition}})
 	}()
-	<-p.halted
-	if r.rewound(p, position{2, -1}) == nil {
+	<-p.roster.Halted()
+	if r.wasCut(tp, 2); r.lookup(tp) == p {
 		t.Fatal("nothing replaces it")
 	}
 	close(release)

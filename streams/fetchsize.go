@@ -9,8 +9,9 @@ import (
 const (
 	firstFetch = 1 << 20
 	leastFetch = 64 << 10
-	// mostRecords is about how many records one fetch is to bring at most, however large the window: to unpack 40,000 at once, in two clients, kept both
-	// processors from a thousand handlers that wanted to go on, and cost 25 MiB.
+	// mostRecords is about how many records one fetch is to bring at most, however large the
+	// window: to unpack 40,000 at once, in two clients, kept both processors from a thousand
+	// handlers that wanted to go on, and cost 25 MiB.
 	mostRecords = 10_000
 	// recordOverhead is what a record takes in memory beside its bytes.
 	recordOverhead = 250
@@ -21,11 +22,12 @@ const (
 // firstFetchOf is what each of so many clients asks for before anything is known of the data.
 func firstFetchOf(clients int) int32 { return int32(max(firstFetch/clients, leastFetch)) }
 
-// fetchSize adapts how much is asked for in one fetch to the memory it takes once it is unpacked: the brokers count compressed
-// bytes, and data may be compressed a hundredfold.
+// fetchSize adapts how much is asked for in one fetch to the memory it takes once it is unpacked:
+// the brokers count compressed bytes, and data may be compressed a hundredfold.
 //
-// A client asks for more only when all that it fetched is handed out. So what it fetches from all brokers is also to have no more records than a
-// window, or mostRecords: what does not fit waits a moment, and the next fetch is under way while the rest is worked on. Smaller ones cost more than
+// A client asks for more only when all that it fetched is handed out. So what it fetches from all
+// brokers is also to have no more records than a window, or mostRecords: what does not fit waits a
+// moment, and the next fetch is under way while the rest is worked on. Smaller ones cost more than
 // they save: a fetch takes a millisecond or two whatever its size.
 type fetchSize struct {
 	budget  int // bytes
@@ -46,7 +48,8 @@ type source struct {
 	broker int32
 }
 
-// newFetchSize spends half the window's bytes on what the fetches of all sources may hold, and as many records as it takes, but at most mostRecords, on those of a client.
+// newFetchSize spends half the window's bytes on what the fetches of all sources may hold, and as
+// many records as it takes, but at most mostRecords, on those of a client.
 func newFetchSize(windowBytes, windowMessages int, update func(whole, partition int32)) *fetchSize {
 	return &fetchSize{budget: max(windowBytes/2, firstFetch), records: min(max(windowMessages, 1), mostRecords), update: update, seen: map[source]struct{}{}, brokers: map[int32]struct{}{}}
 }
@@ -79,7 +82,8 @@ func (f *fetchSize) read(from source, m kgo.FetchBatchMetrics) {
 	f.update(whole, max(whole/2, leastFetch))
 }
 
-// fetchBytes is how many compressed bytes unpack to budget, of bytes or of records, judged by what was seen.
+// fetchBytes is how many compressed bytes unpack to budget, of bytes or of records, judged by what
+// was seen.
 func fetchBytes(budget, compressed, unpacked int) int32 {
 	n := float64(budget) * float64(max(compressed, 1)) / float64(max(unpacked, 1))
 	return int32(min(max(n, leastFetch), float64(32<<20)))

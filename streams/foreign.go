@@ -17,23 +17,25 @@ type reserved struct {
 }
 
 // reservedOptions are those that a reader sets itself, or that would break what it promises.
-func reservedOptions() []reserved {
+func reservedOptions(setting func(key string) string) []reserved {
 	const (
 		commits = "the reader commits by itself, and only what is settled"
 		group   = "the reader is told of its partitions by it"
-		setting = "there is a setting"
-		offsets = "the reader says where it begins: START"
-		topics  = "the reader says what it reads: TOPICS, TOPIC_PATTERN"
-		window  = "the reader bounds fetches by its window: WINDOW_BYTES"
-		groups  = "the reader joins one group, as GROUP and KAFKA_GROUP_PROTOCOL say"
+	)
+	var (
+		offsets = "the reader says where it begins: " + setting("start")
+		topics  = "the reader says what it reads: its topics or their pattern"
+		window  = "the reader bounds fetches by its window: " + setting("window_bytes")
+		groups  = "the reader joins one group, as its group and " + setting("kafka.group_protocol") + " say"
+		is      = func(key string) string { return "there is a setting: " + setting(key) }
 	)
 	return []reserved{
 		{"ConsumerGroup", kgo.ConsumerGroup, groups}, {"ShareGroup", kgo.ShareGroup, groups}, {"GroupProtocol", kgo.GroupProtocol, groups},
 		{"Balancers", kgo.Balancers, groups}, {"ServerSideBalancer", kgo.ServerSideBalancer, groups},
 		{"InstanceID", kgo.InstanceID, "a member that stops leaves its group, so that others go on at once"},
-		{"SessionTimeout", kgo.SessionTimeout, setting + ": KAFKA_SESSION_TIMEOUT"},
+		{"SessionTimeout", kgo.SessionTimeout, is("kafka.session_timeout")},
 		{"RebalanceTimeout", kgo.RebalanceTimeout, "what handlers may take in a revoke follows from it"},
-		{"HeartbeatInterval", kgo.HeartbeatInterval, "it follows from KAFKA_SESSION_TIMEOUT"},
+		{"HeartbeatInterval", kgo.HeartbeatInterval, "it follows from " + setting("kafka.session_timeout")},
 		{"BlockRebalanceOnPoll", kgo.BlockRebalanceOnPoll, "it stops heartbeats while handlers run"},
 		{"DisableAutoCommit", kgo.DisableAutoCommit, commits}, {"GreedyAutoCommit", kgo.GreedyAutoCommit, commits},
 		{"AutoCommitMarks", kgo.AutoCommitMarks, commits}, {"AutoCommitInterval", kgo.AutoCommitInterval, commits},
@@ -43,19 +45,20 @@ func reservedOptions() []reserved {
 		{"ConsumeResetOffset", kgo.ConsumeResetOffset, offsets},
 		{"ConsumeTopics", kgo.ConsumeTopics, topics}, {"ConsumePartitions", kgo.ConsumePartitions, topics},
 		{"ConsumeRegex", kgo.ConsumeRegex, topics}, {"ConsumeExcludeTopics", kgo.ConsumeExcludeTopics, topics},
-		{"FetchIsolationLevel", kgo.FetchIsolationLevel, setting + ": KAFKA_ISOLATION"},
+		{"FetchIsolationLevel", kgo.FetchIsolationLevel, is("kafka.isolation")},
 		{"KeepControlRecords", kgo.KeepControlRecords, "the reader keeps them, and shows them to nobody"},
 		{"KeepRetryableFetchErrors", kgo.KeepRetryableFetchErrors, "the reader tells an error that passes from one that stays by it"},
 		{"FetchMaxBytes", kgo.FetchMaxBytes, window}, {"FetchMaxPartitionBytes", kgo.FetchMaxPartitionBytes, window},
 		{"WithPools", kgo.WithPools, "the reader has its own"},
-		{"ClientID", kgo.ClientID, setting + ": KAFKA_CLIENT_ID"},
+		{"ClientID", kgo.ClientID, is("kafka.client_id")},
 		{"TransactionalID", kgo.TransactionalID, "a reader produces nothing"},
 	}
 }
 
-// CheckOptions returns an error that names each option which a reader does not leave to others. What an option sets shows only in a client, so
-// two are made, which connect nowhere, and closed.
-func CheckOptions(opts []kgo.Opt) error {
+// CheckOptions returns an error that names each option which a reader does not leave to others.
+// What an option sets shows only in a client, so two are made, which connect nowhere, and closed.
+// setting is [Config.Setting].
+func CheckOptions(setting func(key string) string, opts []kgo.Opt) error {
 	if len(opts) == 0 {
 		return nil
 	}
@@ -76,7 +79,7 @@ func CheckOptions(opts []kgo.Opt) error {
 	}
 	defer theirs.Close()
 	var errs []error
-	for _, o := range reservedOptions() {
+	for _, o := range reservedOptions(setting) {
 		if !same(plain.OptValues(o.option), theirs.OptValues(o.option)) {
 			errs = append(errs, fmt.Errorf("kgo.%s is not to be set: %s", o.name, o.why))
 		}

@@ -34,7 +34,7 @@ func TestOptionsThatWouldBreakAPromiseAreRefusedAtStart(t *testing.T) {
 		"KeepRetryableFetchErrors": kgo.KeepRetryableFetchErrors(), "FetchMaxBytes": kgo.FetchMaxBytes(1 << 19), "FetchMaxPartitionBytes": kgo.FetchMaxPartitionBytes(1 << 18),
 		"WithPools": kgo.WithPools(&recordPool{}), "ClientID": kgo.ClientID("c"), "TransactionalID": kgo.TransactionalID("t"),
 	}
-	for _, o := range reservedOptions() {
+	for _, o := range reservedOptions(byKey) {
 		if options[o.name] == nil {
 			t.Errorf("%s is not tried", o.name)
 		}

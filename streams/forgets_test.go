@@ -10,7 +10,7 @@ func TestWhereAGroupWithoutCommitsBeginsIsLoggedWithHowManyRecordsThatLeavesOut(
 		cfg, log := w.config(), &logbook{}
 		cfg.Start, cfg.Logger = "latest", log.logger()
 		begins := func(left string) bool {
-			return log.count("level=WARN", "begins where START says", "partitions=2", "records_left_out="+left) == 1
+			return log.count("level=WARN", "begins where the stream is to start", "partitions=2", "records_left_out="+left) == 1
 		}
 		j := newJournal()
 		r := w.run(cfg, j.settleAll)
@@ -25,7 +25,7 @@ func TestWhereAGroupWithoutCommitsBeginsIsLoggedWithHowManyRecordsThatLeavesOut(
 		if err := r.end(); err != nil {
 			t.Fatal(err)
 		}
-		if n := log.count("begins where START says"); n != 1 {
+		if n := log.count("begins where the stream is to start"); n != 1 {
 			t.Errorf("a beginning was logged %d times", n)
 		}
 

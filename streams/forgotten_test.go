@@ -8,6 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/ledger"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 func TestWhoeverRemembersOffsetsIsToldBeforeTheyMeanSomethingElse(t *testing.T) {
@@ -17,23 +19,25 @@ func TestWhoeverRemembersOffsetsIsToldBeforeTheyMeanSomethingElse(t *testing.T) 
 		then func(r *Reader, tp topicPartition)
 		want []int64
 	}{
-		"it goes on where it was":        {func(r *Reader, tp topicPartition) { again(r, tp, 10, 1) }, []int64{10, 11}},
-		"it goes on where it committed":  {func(r *Reader, tp topicPartition) { again(r, tp, 8, 1) }, []int64{10, 11}},
-		"an operator went back":          {func(r *Reader, tp topicPartition) { again(r, tp, 7, 1) }, []int64{told, 7, 8, 9, 10, 11}},
-		"the topic was made anew":        {func(r *Reader, tp topicPartition) { again(r, tp, 10, 2) }, []int64{told, 10, 11}},
-		"the log was cut and grew again": {func(r *Reader, tp topicPartition) { r.receive(tp, records(9, 12), [16]byte{1}) }, []int64{told, 9, 10, 11}},
+		"it goes on where it was": {func(r *Reader, tp topicPartition) { again(r, tp, 10, 1) }, []int64{told, 10, 11}},
+		"an operator went back":   {func(r *Reader, tp topicPartition) { again(r, tp, 7, 1) }, []int64{told, 7, 8, 9, 10, 11}},
+		"the topic was made anew": {func(r *Reader, tp topicPartition) { again(r, tp, 10, 2) }, []int64{told, 10, 11}},
+		"the log was cut and grew again": {func(r *Reader, tp topicPartition) {
+			r.fetched(tp, records(9, 12), nil)
+			r.fetched(tp, records(9, 12), nil) // again: the reader goes back there
+		}, []int64{told, 9, 10, 11}},
 		"the log was cut, as Kafka says": {func(r *Reader, tp topicPartition) {
-			_ = r.trouble(nil, tp, &kgo.ErrDataLoss{Topic: tp.topic, ResetTo: 9})
-			r.receive(tp, records(9, 12), [16]byte{1})
+			r.wasCut(tp, 9)
+			r.fetched(tp, records(9, 12), nil)
 		}, []int64{told, 9, 10, 11}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			events := make(chan int64, 100)
-			r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+			r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 				events <- m.Origin.Offset
-				return Settled
+				return task.Settled
 			})
 			r.cfg.Forgotten = func(topic string, id int32) {
 				if (topicPartition{topic, id}) != tp {
@@ -42,12 +46,11 @@ func TestWhoeverRemembersOffsetsIsToldBeforeTheyMeanSomethingElse(t *testing.T) 
 				events <- told
 			}
 			r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {tp.partition}})
-			r.lookup(tp).begin(position{0, 0}, false)
+			r.lookup(tp).begin(ledger.At(0, 0), false)
 			r.receive(tp, records(0, 10), [16]byte{1})
 			for range 10 {
 				<-events
 			}
-			r.lookup(tp).stored(checkpoint{at: position{8, 0}})
 			test.then(r, tp)
 			var got []int64
 			for len(got) == 0 || got[len(got)-1] != 11 {
@@ -67,6 +70,6 @@ func again(r *Reader, tp topicPartition, start int64, id byte) {
 	ours := map[string][]int32{tp.topic: {tp.partition}}
 	r.onLost(context.Background(), nil, ours)
 	r.onAssigned(context.Background(), new(kgo.Client), ours)
-	r.lookup(tp).begin(position{start, 0}, false)
+	r.lookup(tp).begin(ledger.At(start, 0), false)
 	r.receive(tp, records(start, 12), [16]byte{id})
 }

@@ -5,9 +5,10 @@ import (
 	"sync"
 )
 
-// gate lets either polls or a change of the assignment through, never both. The client drops what it has buffered of a
-// partition before it tells us that the partition is gone, but a poll that began earlier may still come back with it: were the
-// partition assigned anew meanwhile, old records would enter the new window.
+// gate lets either polls or a change of the assignment through, never both. The client drops what
+// it has buffered of a partition before it tells us that the partition is gone, but a poll that
+// began earlier may still come back with it: were the partition assigned anew meanwhile, old
+// records would enter the new window.
 //
 // A change goes first: it cancels the polls, which then return without records.
 type gate struct {
@@ -26,7 +27,8 @@ func newGate() *gate {
 	return g
 }
 
-// poll runs fn when no change waits. The context it gets ends when a change wants to run, or with ctx.
+// poll runs fn when no change waits. The context it gets ends when a change wants to run, or with
+// ctx.
 func (g *gate) poll(ctx context.Context, fn func(context.Context)) {
 	g.mu.Lock()
 	for g.changes > 0 {

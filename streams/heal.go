@@ -17,7 +17,8 @@ const (
 	idleTopic = 30 * time.Second
 )
 
-// healer remembers which topics are to be looked for anew. An ask is kept until its topic's turn: some errors are told once.
+// healer remembers which topics are to be looked for anew. An ask is kept until its topic's turn:
+// some errors are told once.
 type healer struct {
 	asked    chan struct{}
 	interval time.Duration
@@ -63,10 +64,12 @@ func (h *healer) done(topic string, now time.Time) {
 	h.healed[topic] = now
 }
 
-// healTopic makes the clients forget a topic and find it again. It is how a topic that was deleted and made anew is read: a client holds on to
-// the old one for ever. Ours is dropped first, lest old offsets are committed for the new topic; where the topic is still the one that we read,
-// calls may end and are committed before, as in a revoke. The group's member comes last: what it is given of the topic then, all read anew. It
-// reports false when the cluster does not say which topic there is.
+// healTopic makes the clients forget a topic and find it again. It is how a topic that was deleted
+// and made anew is read: a client holds on to the old one for ever. Ours is dropped first, lest old
+// offsets are committed for the new topic; where the topic is still the one that we read, calls may
+// end and are committed before, as in a revoke. The group's member comes last: what it is given of
+// the topic then, all read anew. It reports false when the cluster does not say which topic there
+// is.
 func (r *Reader) healTopic(ctx context.Context, topic string) bool {
 	id, err := r.idOf(ctx, topic)
 	if err != nil {
@@ -106,14 +109,15 @@ func (r *Reader) idOf(ctx context.Context, topic string) (kadm.TopicID, error) {
 	return found[topic].ID, nil
 }
 
-// ofTopic returns our partitions of a topic: those whose records are of the topic with this id, and those of which that is not known.
+// ofTopic returns our partitions of a topic: those whose records are of the topic with this id, and
+// those of which that is not known.
 func (r *Reader) ofTopic(topic string, id kadm.TopicID) (same, others []*partition) {
 	for _, p := range r.all() {
 		if p.topic != topic {
 			continue
 		}
 		p.mu.Lock()
-		is := id != kadm.TopicID{} && p.topicID == id
+		is := id != kadm.TopicID{} && p.ledger.TopicID() == id
 		p.mu.Unlock()
 		if is {
 			same = append(same, p)
@@ -124,8 +128,8 @@ func (r *Reader) ofTopic(topic string, id kadm.TopicID) (same, others []*partiti
 	return same, others
 }
 
-// giveBack gives partitions up as a revoke does: nothing more of them is read, their calls may end, and what is settled is committed, with the
-// word that nobody died.
+// giveBack gives partitions up as a revoke does: nothing more of them is read, their calls may end,
+// and what is settled is committed, with the word that nobody died.
 func (r *Reader) giveBack(parts []*partition) {
 	if len(parts) == 0 {
 		return
@@ -139,8 +143,9 @@ func (r *Reader) giveBack(parts []*partition) {
 	r.handOver(parts, ErrLost)
 }
 
-// purge makes a fetcher that is no member forget topics. The client does so when a request for metadata that is under way is over, which takes long
-// when brokers are away, and a stop does not wait for that: it ends with the client.
+// purge makes a fetcher that is no member forget topics. The client does so when a request for
+// metadata that is under way is over, which takes long when brokers are away, and a stop does not
+// wait for that: it ends with the client.
 func (r *Reader) purge(ctx context.Context, f *fetcher, topics ...string) {
 	purged := make(chan struct{})
 	r.purges.Go(func() {
@@ -153,7 +158,8 @@ func (r *Reader) purge(ctx context.Context, f *fetcher, topics ...string) {
 	}
 }
 
-// forgetIdle makes fetchers forget topics of which they have read nothing for a while: a client asks for one that was deleted again and again.
+// forgetIdle makes fetchers forget topics of which they have read nothing for a while: a client
+// asks for one that was deleted again and again.
 func (r *Reader) forgetIdle(ctx context.Context, now time.Time) {
 	for _, f := range r.fetchers {
 		topics := f.idleSince(now.Add(-idleTopic))

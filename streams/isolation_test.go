@@ -6,7 +6,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// transactions produces to partition 0 in transactions of one producer; each returns when its records are stored, the transaction being open.
+// transactions produces to partition 0 in transactions of one producer; each returns when its
+// records are stored, the transaction being open.
 func (w *world) transactions() (begin func(n int), end func(how kgo.TransactionEndTry)) {
 	w.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(w.seeds...), kgo.TransactionalID(w.group), kgo.DefaultProduceTopic(w.topic), kgo.RecordPartitioner(kgo.ManualPartitioner()))

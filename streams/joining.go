@@ -11,21 +11,24 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// While a classic group joins, the client holds commits back and does not leave. A member that died keeps a group there until its
-// session is over, one whose handlers are slow for up to the rebalance time-out; calls go on meanwhile. So we go round the client then.
+// While a classic group joins, the client holds commits back and does not leave. A member that died
+// keeps a group there until its session is over, one whose handlers are slow for up to the
+// rebalance time-out; calls go on meanwhile. So we go round the client then.
 
 // holdsAfter is how long a commit may wait for the client until it counts as held back.
 const holdsAfter = 100 * time.Millisecond
 
-// membership is who we are in a generation of a classic group. What was ours when the group's assignment was told to us is nobody
-// else's in that generation, and a commit that names it is refused in any other.
+// membership is who we are in a generation of a classic group. What was ours when the group's
+// assignment was told to us is nobody else's in that generation, and a commit that names it is
+// refused in any other.
 type membership struct {
 	id         string
 	generation int32
 }
 
-// joined notes the generation in which the partitions that are ours were given to us, or left to us. It reports false where we are another member
-// than before: the group had put us out, and the client has joined again without a word.
+// joined notes the generation in which the partitions that are ours were given to us, or left to
+// us. It reports false where we are another member than before: the group had put us out, and the
+// client has joined again without a word.
 func (c *committer) joined(client *kgo.Client) (same bool) {
 	if c.r.cfg.GroupProtocol != "classic" {
 		return true
@@ -38,7 +41,8 @@ func (c *committer) joined(client *kgo.Client) (same bool) {
 	return was == nil || was.id == id
 }
 
-// send commits by the client, or past it while it holds commits back. metadata and told are those of sendByClient.
+// send commits by the client, or past it while it holds commits back. metadata and told are those
+// of sendByClient.
 func (c *committer) send(ctx context.Context, offsets map[string]map[int32]kgo.EpochOffset, metadata func(topicPartition) (string, bool), told func(topicPartition, error)) error {
 	in := c.in.Load()
 	if in == nil {
@@ -100,15 +104,16 @@ func (c *committer) sendPast(ctx context.Context, in *membership, offsets map[st
 	return fmt.Errorf("commit offsets: %w", err)
 }
 
-// topicNow is the ID of the topic whose records were read last; zero: none was, or the brokers know no IDs.
+// topicNow is the ID of the topic whose records were read last; zero: none was, or the brokers know
+// no IDs.
 func (p *partition) topicNow() [16]byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.topicID
+	return p.ledger.TopicID()
 }
 
-// leaveGroup leaves by the client; where that takes long, past it and once it has ended. A member that cannot leave is out after its
-// session.
+// leaveGroup leaves by the client; where that takes long, past it and once it has ended. A member
+// that cannot leave is out after its session.
 func (r *Reader) leaveGroup() {
 	limit, cancel := context.WithTimeout(r.life, r.cfg.LeaveTimeout/4)
 	defer cancel()

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 // joins counts the joins that a client has asked for, and those that were answered.
@@ -63,7 +64,8 @@ func (w *world) groupState() (state string, clients map[string]int) {
 
 const waitingForMembers = "PreparingRebalance"
 
-// whileJoining starts a reader and has it wait for a dead member, which holds the join up for ten seconds.
+// whileJoining starts a reader and has it wait for a dead member, which holds the join up for ten
+// seconds.
 func whileJoining(t *testing.T, w *world, j *journal) *running {
 	t.Helper()
 	asked := &joins{}
@@ -135,15 +137,16 @@ func TestAStopDoesNotWaitForTheGroupToWaitForADeadMember(t *testing.T) {
 }
 
 func TestAMemberThatWasExpelledWhileItJoinedDoesNotRewindTheNextOwner(t *testing.T) {
+	t.Parallel()
 	w := fakeWorld(t, 2)
 	w.produce(0, 5)
 	w.produce(1, 5)
 	a, b := newJournal(), newJournal()
 	cfg := w.config()
 	cfg.HeartbeatInterval, cfg.CrashLimit = 200*time.Millisecond, 3
-	ra := w.run(cfg, func(ctx context.Context, m *stepwell.Message, tk Ticket) Outcome {
+	ra := w.run(cfg, func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
 		if m.Origin.Offset >= 5 {
-			return Pending
+			return task.Pending
 		}
 		return a.settleAll(ctx, m, tk)
 	})

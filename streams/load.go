@@ -5,9 +5,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/ledger"
 )
 
-// load counts what is in flight in all partitions of a reader, and lets the poll loop wait for room.
+// load counts what is in flight in all partitions of a reader, and lets the poll loop wait for
+// room.
 type load struct {
 	maxRecords, maxBytes, maxSpan int64
 	turn                          sync.Mutex   // of those that wait for room, one at a time
@@ -30,8 +33,8 @@ func (l *load) add(records, bytes int) {
 	l.span.Add(int64(records))
 }
 
-// lastProgress is when a record was settled last, zero before the first. It keeps the monotonic clock: a wall clock that is set makes no
-// stream look stuck, nor a stuck one look well.
+// lastProgress is when a record was settled last, zero before the first. It keeps the monotonic
+// clock: a wall clock that is set makes no stream look stuck, nor a stuck one look well.
 func (l *load) lastProgress() time.Time {
 	if after := l.progress.Load(); after > 0 {
 		return l.began.Add(time.Duration(after))
@@ -39,12 +42,13 @@ func (l *load) lastProgress() time.Time {
 	return time.Time{}
 }
 
-// remove wakes who waits for room only when there is as much as it wants: settled one by one, each would wake it for nothing.
-func (l *load) remove(f freed) {
-	records := l.records.Add(-int64(f.records))
-	l.bytes.Add(-int64(f.bytes))
-	l.span.Add(-int64(f.span))
-	if f.records > 0 {
+// remove wakes who waits for room only when there is as much as it wants: settled one by one, each
+// would wake it for nothing.
+func (l *load) remove(f ledger.Freed) {
+	records := l.records.Add(-int64(f.Records))
+	l.bytes.Add(-int64(f.Bytes))
+	l.span.Add(-int64(f.Span))
+	if f.Records > 0 {
 		l.progress.Store(max(1, int64(time.Since(l.began))))
 	}
 	if l.waiting.Load() && l.maxRecords-records >= l.wanted() {
@@ -65,8 +69,9 @@ func (l *load) free(averageSize int64) int64 {
 	return min(l.maxRecords-l.records.Load()-promised, l.maxSpan-l.span.Load()-promised, room/max(1, averageSize)+1)
 }
 
-// await promises a place for one record, which is to be given back. It prefers to wait a little for an eighth of the window, since
-// polls for a few records each cost more than the wait. refresh brings the counts up to date. False means that ctx ended.
+// await promises a place for one record, which is to be given back. It prefers to wait a little for
+// an eighth of the window, since polls for a few records each cost more than the wait. refresh
+// brings the counts up to date. False means that ctx ended.
 func (l *load) await(ctx context.Context, averageSize int64, refresh func()) bool {
 	l.turn.Lock()
 	defer l.turn.Unlock()

@@ -3,6 +3,8 @@ package streams
 import (
 	"strings"
 	"testing"
+
+	"github.com/stepwell/stepwell/internal/ledger"
 )
 
 func TestWhoWaitsForRoomIsWokenWhenAnEighthIsFree(t *testing.T) {
@@ -10,7 +12,7 @@ func TestWhoWaitsForRoomIsWokenWhenAnEighthIsFree(t *testing.T) {
 	l.add(80, 80)
 	l.waiting.Store(true)
 	for n := range 80 {
-		l.remove(freed{records: 1, bytes: 1, span: 1})
+		l.remove(ledger.Freed{Records: 1, Bytes: 1, Span: 1})
 		select {
 		case <-l.room:
 			if n < 9 {
@@ -30,7 +32,7 @@ func TestTheLastProgressIsKnownByTheClockThatNobodySets(t *testing.T) {
 		t.Errorf("before the first record: %s", at)
 	}
 	l.add(1, 1)
-	l.remove(freed{records: 1})
+	l.remove(ledger.Freed{Records: 1})
 	if at := l.lastProgress(); at.IsZero() || !strings.Contains(at.String(), " m=") {
 		t.Errorf("without the monotonic clock: %s", at)
 	}
@@ -54,7 +56,7 @@ func TestThereIsRoomForAsManyRecordsAsFitIntoTheBytesThatAreLeft(t *testing.T) {
 			t.Errorf("after %+v there is room for %d", step, got)
 		}
 	}
-	l.remove(freed{bytes: 6000})
+	l.remove(ledger.Freed{Bytes: 6000})
 	if got := l.free(0); got != 995 {
 		t.Errorf("once all bytes are settled there is room for %d", got)
 	}

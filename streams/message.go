@@ -8,12 +8,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/crew"
 	"github.com/stepwell/stepwell/internal/envelope"
 )
 
-// slabSize is how many messages are allocated at once. A handler that keeps one message keeps its neighbours' structs too,
-// though not their values.
-const slabSize = 64
+// slabSize is how many messages are allocated at once. A handler that keeps one message keeps its
+// neighbours' structs too, though not their values.
+const slabSize = crew.StretchSize
 
 // slab makes messages of records. Only the messages themselves leave it.
 type slab struct {
@@ -46,7 +47,8 @@ func (s *slab) id(r *kgo.Record) []byte {
 	return s.last
 }
 
-// increment adds one to a decimal number in place. It reports false, and leaves zeros, where that takes one digit more.
+// increment adds one to a decimal number in place. It reports false, and leaves zeros, where that
+// takes one digit more.
 func increment(digits []byte) bool {
 	for i := len(digits) - 1; i >= 0; i-- {
 		if digits[i] != '9' {
@@ -58,8 +60,8 @@ func increment(digits []byte) bool {
 	return false
 }
 
-// messages makes messages of at most slabSize records and gives these back to the client. What it returns belongs to the handlers; nothing
-// is used again.
+// messages makes messages of at most slabSize records and gives these back to the client. What it
+// returns belongs to the handlers; nothing is used again.
 func (s *slab) messages(records []*kgo.Record) []stepwell.Message {
 	headers := 0
 	var all strings.Builder
@@ -92,10 +94,13 @@ func (s *slab) messages(records []*kgo.Record) []stepwell.Message {
 			for _, h := range r.Headers {
 				flat = append(flat, stepwell.Header{Key: h.Key, Value: h.Value})
 			}
-			m.Headers = flat[start:len(flat):len(flat)] // appending to one message's headers leaves the next one's alone
+			// appending to one message's headers leaves the next one's alone
+			m.Headers = flat[start:len(flat):len(flat)]
 		}
 	}
-	for _, r := range records { // a loop of its own: each is an atomic operation, which would wait until the message is written to memory
+	// a loop of its own: each is an atomic operation, which would wait until the message is written
+	// to memory
+	for _, r := range records {
 		r.Recycle()
 	}
 	return messages

@@ -5,59 +5,36 @@ import (
 	"time"
 )
 
-// Oldest is the record that holds a stream's window: it is not settled, and what is behind it in its partition can neither be committed nor leave
-// the window.
+// Oldest is the record that holds a stream's window: it is not settled, and what is behind it in
+// its partition can neither be committed nor leave the window.
 type Oldest struct {
 	Topic     string
 	Partition int32
 	Offset    int64
-	// Since is when nothing before it was left in its partition, as it was noted: never too early, and at most 200 ms late, but where a commit
-	// hangs: the committer looks between its commits, and [Reader.Status] does.
+	// Since is when nothing before it was left in its partition, as it was noted: never too early,
+	// and at most 200 ms late, but where a commit hangs: the committer looks between its commits,
+	// and [Reader.Status] does.
 	Since time.Time
 	// Behind is how many records behind it in its partition are in the window, settled or not.
 	Behind int
 }
 
-// before says that o holds the window rather than other: it has been the first of its partition for longer.
+// before says that o holds the window rather than other: it has been the first of its partition for
+// longer.
 func (o Oldest) before(other Oldest) bool {
 	return cmp.Or(o.Since.Compare(other.Since), cmp.Compare(o.Topic, other.Topic), cmp.Compare(o.Partition, other.Partition)) < 0
 }
 
-// front knows which record of a partition is the first that is not settled, and since when. It has no clock: it is looked at now and then, and
-// messages cost nothing.
-type front struct {
-	offset int64
-	since  time.Time // zero: there is none
-}
-
-// see notes which one it is now, if there is one, and returns since when it is.
-func (f *front) see(first int64, open bool, now time.Time) time.Time {
-	if !open {
-		*f = front{}
-	} else if f.since.IsZero() || f.offset != first {
-		*f = front{first, now}
-	}
-	return f.since
-}
-
 // oldestOpen is the record that holds the window in this partition, if one does.
 func (p *partition) oldestOpen() (o Oldest, open bool) {
-	if p == nil {
-		return Oldest{}, false
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.flush()
+	p.roster.Flush()
 	return p.look()
 }
 
 // look is oldestOpen for who has the lock, and has flushed.
 func (p *partition) look() (o Oldest, open bool) {
-	if o, open = p.replaced.oldestOpen(); open { // what was read before the log was cut comes first
-		o.Behind += p.window.Len()
-		return o, true
-	}
-	first, open := p.window.First()
-	since := p.front.see(first, open, time.Now())
-	return Oldest{p.topic, p.partition, first, since, p.window.Len() - 1}, open
+	offset, since, behind, open := p.ledger.Oldest(time.Now())
+	return Oldest{p.topic, p.partition, offset, since, behind}, open
 }

@@ -8,33 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
 )
-
-func TestTheTimeOfTheOldestStaysAsLongAsItIsAndBeginsAnewWithTheNext(t *testing.T) {
-	began := time.Now()
-	at := func(second int) time.Time { return began.Add(time.Duration(second) * time.Second) }
-	var f front
-	for _, look := range []struct {
-		what  string
-		at    int
-		first int64
-		open  bool
-		since time.Time
-	}{
-		{"nothing was read", 0, 0, false, time.Time{}},
-		{"offset 0 is", 1, 0, true, at(1)},
-		{"it still is", 5, 0, true, at(1)},
-		{"the next one is", 6, 1, true, at(6)},
-		{"it still is", 7, 1, true, at(6)},
-		{"all is settled", 8, 0, false, time.Time{}},
-		{"another one is, after a while", 20, 9, true, at(20)},
-		{"it still is", 21, 9, true, at(20)},
-	} {
-		if got := f.see(look.first, look.open, at(look.at)); !got.Equal(look.since) {
-			t.Errorf("second %d, %s: since second %v, want %v", look.at, look.what, got.Sub(began), look.since.Sub(began))
-		}
-	}
-}
 
 func TestOfTwoRecordsTheOneThatIsFirstForLongerHoldsTheWindow(t *testing.T) {
 	now := time.Now()
@@ -71,16 +46,16 @@ func TestTheStatusNamesTheRecordThatHoldsTheWindow(t *testing.T) {
 	began := time.Now()
 	release := map[string]chan struct{}{"slow": make(chan struct{}), "slower": make(chan struct{})}
 	j := newJournal()
-	r := w.run(w.byKey(), func(ctx context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	r := w.run(w.byKey(), func(ctx context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		if blocked := release[string(m.Key)]; blocked != nil {
 			select {
 			case <-blocked:
 			case <-ctx.Done():
-				return Abandoned
+				return task.Abandoned
 			}
 		}
 		j.note(m)
-		return Settled
+		return task.Settled
 	})
 	w.produce(0, 20)
 	w.produce(1, 3)
@@ -112,15 +87,15 @@ func TestTheCommitterNotesTheOldestAlsoWhereNobodyAsks(t *testing.T) {
 	w := fakeWorld(t, 1)
 	w.produce(0, 5)
 	release := make(chan struct{})
-	r := w.run(w.config(), func(ctx context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	r := w.run(w.config(), func(ctx context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		if m.Origin.Offset == 2 {
 			select {
 			case <-release:
 			case <-ctx.Done():
-				return Abandoned
+				return task.Abandoned
 			}
 		}
-		return Settled
+		return task.Settled
 	})
 	eventually(t, "what is before it is committed", func() bool { return w.committed()[0] == 2 })
 	asked := time.Now()
@@ -128,41 +103,4 @@ func TestTheCommitterNotesTheOldestAlsoWhereNobodyAsks(t *testing.T) {
 		t.Errorf("known since %v, when somebody asked", since)
 	}
 	close(release)
-}
-
-func TestWhatWasReadBeforeTheLogWasCutHoldsTheWindowFirst(t *testing.T) {
-	tickets := make(chan Ticket, 100)
-	r, tp := lone(t, func(_ context.Context, m *stepwell.Message, ticket Ticket) Outcome {
-		if m.Origin.Offset%10 != 3 {
-			return Settled
-		}
-		tickets <- ticket
-		return Pending
-	})
-	r.workers.Go(r.crew.watch)
-	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
-	r.lookup(tp).begin(position{0, 0}, false)
-	r.receive(tp, records(0, 10), [16]byte{1})
-	<-tickets
-	is := func(offset int64, behind int) func() bool {
-		return func() bool { o := r.Status().Oldest; return o != nil && o.Offset == offset && o.Behind == behind }
-	}
-	within(t, 2*time.Second, "3 holds six", is(3, 6))
-	since := r.Status().Oldest.Since
-	_ = r.trouble(nil, tp, &kgo.ErrDataLoss{Topic: tp.topic, ConsumedTo: 10, ResetTo: 8})
-	r.receive(tp, records(8, 14), [16]byte{1})
-	<-tickets
-	within(t, 2*time.Second, "3 holds these six and one beyond the cut", is(3, 7))
-	if o := r.Status().Oldest; !o.Since.Equal(since) {
-		t.Errorf("since %v, and before the cut since %v", o.Since, since)
-	}
-	r.lookup(tp).replaced.settle(3)
-	within(t, 2*time.Second, "13 is the oldest", is(13, 0))
-	if o := r.Status().Oldest; !o.Since.After(since) {
-		t.Errorf("the one beyond the cut since %v, and the one before it since %v", o.Since, since)
-	}
-	r.lookup(tp).settle(13)
-	if o := r.Status().Oldest; o != nil {
-		t.Errorf("all is settled, and the oldest is %+v", o)
-	}
 }

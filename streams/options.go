@@ -7,9 +7,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// fetchOptions are those of a client that reads. They are chosen for a fast fail-over and bounded memory:
-// a coordinator that dies is found in seconds, one hung broker costs one short time-out after another, new topics and partitions are
-// seen within ten seconds. number tells it from the other clients of the reader.
+// fetchOptions are those of a client that reads. They are chosen for a fast fail-over and bounded
+// memory: a coordinator that dies is found in seconds, one hung broker costs one short time-out
+// after another, new topics and partitions are seen within ten seconds. number tells it from the
+// other clients of the reader.
 func (r *Reader) fetchOptions(life context.Context, number int) []kgo.Opt {
 	c := r.cfg
 	opts := []kgo.Opt{
@@ -28,10 +29,12 @@ func (r *Reader) fetchOptions(life context.Context, number int) []kgo.Opt {
 		kgo.WithPools(&r.records),
 		kgo.FetchMaxBytes(firstFetchOf(c.Fetchers)),
 		kgo.FetchMaxPartitionBytes(firstFetchOf(c.Fetchers)),
-		// No commit: see adjust. An expired one: the earliest record left, never the end, which would skip everything silently.
+		// No commit: see adjust. An expired one: the earliest record left, never the end, which
+		// would skip everything silently.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		// Commits go past the end of a transaction, and past one that was aborted, because its marker is read: see append.
+		// Commits go past the end of a transaction, and past one that was aborted, because its
+		// marker is read: see append.
 		kgo.KeepControlRecords(),
 	)
 	if !c.ReadUncommitted {

@@ -12,8 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Each of these was measured: with the client's own a dead process is replaced after 42 s and not 9, a hung broker costs 20 s and not 11, and a
-// committed offset that expired may skip all that is left.
+// Each of these was measured: with the client's own a dead process is replaced after 42 s and not
+// 9, a hung broker costs 20 s and not 11, and a committed offset that expired may skip all that is
+// left.
 func TestTheClientHasTheOptionsForAQuickRecoveryAndNoLossOfItsOwn(t *testing.T) {
 	t.Parallel()
 	clientOf := func(cfg Config) *kgo.Client {

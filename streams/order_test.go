@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 // keyed are n records of one partition, whose keys are those of keyOf; an empty text is no key.
@@ -31,16 +32,16 @@ func TestASlowKeyDelaysOnlyItselfAlsoWhenHandlersWereFastBefore(t *testing.T) {
 	w := fakeWorld(t, 1)
 	release := make(chan struct{})
 	j := newJournal()
-	handle := func(ctx context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	handle := func(ctx context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		if string(m.Key) == "slow" {
 			select {
 			case <-release:
 			case <-ctx.Done():
-				return Abandoned
+				return task.Abandoned
 			}
 		}
 		j.note(m)
-		return Settled
+		return task.Settled
 	}
 	w.keyed(1000, func(i int) string { return []string{"a", "b", "c"}[i%3] }) // fast ones first
 	w.keyed(400, func(i int) string { return []string{"slow", "a", "b", "", "c"}[i%5] })
@@ -119,7 +120,7 @@ func TestOrderAndConcurrencyAreKeptWhileCallsTurnSlowAndFast(t *testing.T) {
 				}
 				return fmt.Sprint("key-", i*i%40)
 			})
-			w.run(cfg, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+			w.run(cfg, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 				ident := test.ident(m)
 				s.enter(ident, m.Origin.Offset)
 				defer s.leave(ident)
@@ -131,7 +132,7 @@ func TestOrderAndConcurrencyAreKeptWhileCallsTurnSlowAndFast(t *testing.T) {
 				}
 				m.Origin.Offset = -1
 				j.note(m)
-				return Settled
+				return task.Settled
 			})
 			eventually(t, "all is committed", func() bool { return w.committed()[0] == n })
 			if j.count() != n || s.most > test.most || test.most > 1 && s.most < 2 {
@@ -152,7 +153,7 @@ func TestManyKeysWaitAsLongAsTheConcurrencyAllows(t *testing.T) {
 		w.produce(p, 50)
 	}
 	var once sync.Once
-	w.run(cfg, func(ctx context.Context, _ *stepwell.Message, _ Ticket) Outcome {
+	w.run(cfg, func(ctx context.Context, _ *stepwell.Message, _ task.Ticket) task.Outcome {
 		n := running.Add(1)
 		defer running.Add(-1)
 		most.Store(max(most.Load(), n))
@@ -161,9 +162,9 @@ func TestManyKeysWaitAsLongAsTheConcurrencyAllows(t *testing.T) {
 		}
 		select {
 		case <-full:
-			return Settled
+			return task.Settled
 		case <-ctx.Done():
-			return Abandoned
+			return task.Abandoned
 		}
 	})
 	eventually(t, "all is committed", func() bool { c := w.committed(); return c[0]+c[1]+c[2]+c[3] == 200 })

@@ -3,19 +3,21 @@ package streams
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell/internal/ledger"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 // poll reads the share of a fetcher until ctx ends (nil) or the group refuses us for good.
 func (r *Reader) poll(ctx context.Context, f *fetcher) error {
 	failures := 0
-	for r.pause.await(ctx) && r.load.await(ctx, f.average.value(), r.flushAll) {
+	for r.crew.AwaitResume(ctx.Done()) && r.load.await(ctx, f.average.value(), r.flushAll) {
 		var got polled
 		r.gate.poll(ctx, func(ctx context.Context) {
-			if !r.pause.on.Load() {
+			if !r.crew.Paused() {
 				got = r.take(ctx, f)
 			}
 		})
@@ -30,7 +32,7 @@ func (r *Reader) poll(ctx context.Context, f *fetcher) error {
 			r.status.polled()
 		case got.failed: // the client returns some errors at once, again and again
 			failures++
-			if !sleep(ctx, backoff(failures)) {
+			if !task.Sleep(ctx, backoff(failures)) {
 				return nil
 			}
 		}
@@ -38,7 +40,8 @@ func (r *Reader) poll(ctx context.Context, f *fetcher) error {
 	return nil
 }
 
-// take waits for the first record, and takes as many with it as there is room for then: meanwhile another fetcher may have filled it.
+// take waits for the first record, and takes as many with it as there is room for then: meanwhile
+// another fetcher may have filled it.
 func (r *Reader) take(ctx context.Context, f *fetcher) polled {
 	first := f.client.PollRecords(ctx, 1)
 	r.load.taking.Lock()
@@ -62,33 +65,44 @@ func (p *polled) add(q polled) {
 	p.records, p.bytes, p.failed, p.fatal = p.records+q.records, p.bytes+q.bytes, p.failed || q.failed, errors.Join(p.fatal, q.fatal)
 }
 
-// distribute hands what was polled to the partitions' workers. Errors come first: the client appends that of a log that was cut to the records
-// which it read after it, and to rewind behind those would leave them unsettled where nothing looks.
+// distribute hands what was polled to the partitions. Errors come first: the client appends that of
+// a log that was cut to the records which it read after it.
 func (r *Reader) distribute(from *fetcher, fetches kgo.Fetches) (got polled) {
+	cuts := map[*partition]ledger.Position{}
 	eachPartition(fetches, func(t *kgo.FetchTopic, f *kgo.FetchPartition) {
 		if f.Err == nil || interrupted(f.Err) {
 			return
 		}
 		tp := topicPartition{t.Topic, f.Partition}
-		if isCut(f.Err) || !r.isReadBy(tp, from) {
+		if cut := (*kgo.ErrDataLoss)(nil); errors.As(f.Err, &cut) {
 			got.failed = true
-		} else {
-			from.rest(tp) // the others go on
+			r.cut(from, tp, cut, cuts)
+			return
 		}
-		if err := r.trouble(from, tp, f.Err); err != nil {
+		if r.isReadBy(tp, from) {
+			from.rest(tp) // the others go on
+		} else {
+			got.failed = true
+		}
+		if err := r.trouble(tp, f.Err); err != nil {
 			got.fatal = err
 		}
 	})
 	eachPartition(fetches, func(t *kgo.FetchTopic, f *kgo.FetchPartition) {
-		if tp := (topicPartition{t.Topic, f.Partition}); len(f.Records) > 0 && r.isReadBy(tp, from) {
-			if f.Err == nil {
-				r.status.fetched(tp)
-			}
-			records, bytes := r.receive(tp, f, t.TopicID)
-			got.records += records
-			got.bytes += bytes
+		tp := topicPartition{t.Topic, f.Partition}
+		if len(f.Records) == 0 || !r.isReadBy(tp, from) || r.isOfCut(tp, f, cuts) {
+			return
 		}
+		if f.Err == nil {
+			r.status.fetched(tp)
+		}
+		records, bytes := r.receive(tp, f, t.TopicID)
+		got.records += records
+		got.bytes += bytes
 	})
+	for p, at := range cuts {
+		r.beginAnew(p, at)
+	}
 	return got
 }
 
@@ -108,28 +122,23 @@ func interrupted(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// receive gives records to their partition. Those of a partition that is not ours are dropped: the client may hold some for a
-// moment after it lost the partition, and the next owner reads them.
+// receive gives records to their partition. Those of a partition that is not ours are dropped: the
+// client may hold some for a moment after it lost the partition, and the next owner reads them.
 func (r *Reader) receive(tp topicPartition, f *kgo.FetchPartition, topicID [16]byte) (records, bytes int) {
 	p := r.lookup(tp)
 	if p == nil {
 		return 0, 0
 	}
 	first, expected := f.Records[0].Offset, p.position()
-	if expected >= 0 && first < expected {
-		p = r.rewound(p, position{first, -1})
-		if p == nil {
-			return 0, 0
-		}
-	}
-	// A gap alone is no loss: compaction and transactions leave some. What lies before the log's start is.
+	// A gap alone is no loss: compaction and transactions leave some. What lies before the log's
+	// start is.
 	if lost := min(first, f.LogStartOffset) - expected; expected >= 0 && lost > 0 {
 		r.lost(tp, expected, lost)
 	}
 	records, bytes = p.append(f, topicID, r.tenure.fetched)
 	r.load.add(records, bytes)
 	r.tenure.fetched += held(records, bytes)
-	r.crew.offer(p)
+	p.roster.Offer()
 	return len(f.Records), bytes
 }
 
@@ -148,34 +157,14 @@ func (r *Reader) lost(tp topicPartition, from, n int64) {
 		"stream", r.cfg.Stream, "topic", tp.topic, "partition", tp.partition, "from_offset", from, "records", n)
 }
 
-// rewound starts a partition over where its log was cut and grows again: the same offset is another record now. What was
-// handed out before is finished, without effect on commits, before the new records are.
-func (r *Reader) rewound(p *partition, at position) *partition {
-	r.log.Error("the log of a partition was cut: what is read from here replaces records that were read before",
-		"stream", r.cfg.Stream, "topic", p.topic, "partition", p.partition, "read_to", p.position(), "goes_on_at", at.offset)
-	p.finish()
-	fresh := r.assign(p.topicPartition, p)
-	if fresh != nil {
-		fresh.begin(at, true)
-		fresh.forget()
-	}
-	return fresh
-}
-
-// trouble looks at an error of a poll. It returns those that end the reader. A log that was cut is seen by the group's member too when it is given
-// a partition that another fetcher reads; what counts is where that one goes on.
-func (r *Reader) trouble(from *fetcher, tp topicPartition, err error) error {
-	var cut *kgo.ErrDataLoss
+// trouble looks at an error of a poll. It returns those that end the reader.
+func (r *Reader) trouble(tp topicPartition, err error) error {
 	switch {
 	case errors.Is(err, kgo.ErrClientClosed):
 		return err
-	case errors.As(err, &cut):
-		if r.isReadBy(tp, from) {
-			r.cut(tp, cut)
-		}
-		return nil
 	case errors.Is(err, kerr.UnknownTopicID) && tp.topic != "", !kerr.IsRetriable(err) && r.isUnplaced(tp):
-		// A topic that was made anew; a partition whose commit could not be read. The client comes back to neither.
+		// A topic that was made anew; a partition whose commit could not be read. The client comes
+		// back to neither.
 		r.heal.ask(tp.topic)
 	}
 	var huge *kgo.ErrDecompressTooLarge // the client does not ask for it again
@@ -186,39 +175,16 @@ func (r *Reader) trouble(from *fetcher, tp topicPartition, err error) error {
 	return nil
 }
 
-// isCut says that the client goes on elsewhere in the log.
-func isCut(err error) bool {
-	var cut *kgo.ErrDataLoss
-	return errors.As(err, &cut)
-}
-
 // isUnplaced says that a partition is ours, and where it begins is not known.
 func (r *Reader) isUnplaced(tp topicPartition) bool {
 	p := r.lookup(tp)
 	return p != nil && !p.placed.Load()
 }
 
-// cut handles a log that is not what it was when we read it.
-func (r *Reader) cut(tp topicPartition, e *kgo.ErrDataLoss) {
-	p := r.lookup(tp)
-	if p == nil {
-		return
-	}
-	expected := p.position()
-	p.forget()
-	switch {
-	case e.ResetTo > expected && expected >= 0:
-		r.lost(tp, expected, e.ResetTo-expected)
-		p.jump(e.ResetTo)
-	case e.ResetTo < expected:
-		r.rewound(p, position{e.ResetTo, e.ResetToEpoch})
-	}
-}
-
 func (r *Reader) flushAll() {
 	for _, p := range r.all() {
 		p.mu.Lock()
-		p.flush()
+		p.roster.Flush()
 		p.mu.Unlock()
 	}
 }
@@ -232,17 +198,5 @@ func (a *averageSize) add(records, bytes int) {
 	if records > 0 {
 		now := float64(bytes) / float64(records)
 		a.size += (now - a.size) * 0.3
-	}
-}
-
-// sleep reports false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }

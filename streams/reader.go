@@ -1,5 +1,3 @@
-// Package streams reads Kafka: one group consumer per stream, a window and a worker per partition. What is committed is always
-// a settled prefix of a partition that is ours.
 package streams
 
 import (
@@ -15,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/stepwell/stepwell/internal/crew"
 	"github.com/stepwell/stepwell/internal/solo"
 )
 
@@ -27,33 +26,38 @@ type Config struct {
 	// Topics to read, or Pattern: a regular expression that whole topic names must match.
 	Topics  []string
 	Pattern string
-	// Start is where a group without commits begins: earliest (the default), latest, or a time as RFC 3339.
+	// Start is where a group without commits begins: earliest (the default), latest, or a time as
+	// RFC 3339.
 	Start string
 	// MaxAge: records older than this are settled without a call, and counted. 0: off.
 	MaxAge time.Duration
-	// Concurrency is how many messages are handled at once, in all partitions together; Order which of one partition may be. Defaults: 16,
-	// OrderKey.
+	// Concurrency is how many messages are handled at once, in all partitions together; Order which
+	// of one partition may be. Defaults: 16, OrderKey.
 	Concurrency int
 	Order       Order
-	// Seats are taken for calls, so that others who call the same handler can be counted in. Nil: nobody else does.
-	Seats Seats
-	// WindowMessages and WindowBytes bound what is in flight; then polling stops, the group stays. Defaults: 10,000, 64 MiB. One poll
-	// may exceed the bytes, since the size of a record is known only once it is read.
+	// Seats are taken for calls, so that others who call the same handler can be counted in. Nil:
+	// nobody else does.
+	Seats crew.Seats
+	// WindowMessages and WindowBytes bound what is in flight; then polling stops, the group stays.
+	// Defaults: 10,000, 64 MiB. One poll may exceed the bytes, since the size of a record is known
+	// only once it is read.
 	WindowMessages, WindowBytes int
-	// WindowSpan bounds how many records are settled or in flight behind the first unsettled one, in all partitions together. Default: 100
-	// times WindowMessages.
+	// WindowSpan bounds how many records are settled or in flight behind the first unsettled one,
+	// in all partitions together. Default: 100 times WindowMessages.
 	WindowSpan int
-	// Fetchers are the clients that read partitions side by side; each has one fetch under way with each broker. The first is the group's member, so
-	// that there is one for the group whatever this says. One that waits for a first record keeps a place of the window free for it, so there are no more
-	// than an eighth of WindowMessages or WindowSpan. Default: 2.
+	// Fetchers are the clients that read partitions side by side; each has one fetch under way with
+	// each broker. The first is the group's member, so that there is one for the group whatever
+	// this says. One that waits for a first record keeps a place of the window free for it, so
+	// there are no more than an eighth of WindowMessages or WindowSpan. Default: 2.
 	Fetchers int
-	// SessionTimeout, HeartbeatInterval and RebalanceTimeout are those of the group. Defaults: 10 s, 3 s (but at most a third
-	// of the session), 60 s.
+	// SessionTimeout, HeartbeatInterval and RebalanceTimeout are those of the group. Defaults: 10
+	// s, 3 s (but at most a third of the session), 60 s.
 	SessionTimeout, HeartbeatInterval, RebalanceTimeout time.Duration
-	// RevokeTimeout is how long running handlers may take to finish when their partition is revoked. Default: half the
-	// rebalance time-out, and it must be below that.
+	// RevokeTimeout is how long running handlers may take to finish when their partition is
+	// revoked. Default: half the rebalance time-out, and it must be below that.
 	RevokeTimeout time.Duration
-	// LeaveTimeout is how long the last commit and leaving the group may take once the work context of a stop is over, half of it each. Default: 3 s.
+	// LeaveTimeout is how long the last commit and leaving the group may take once the work context
+	// of a stop is over, half of it each. Default: 3 s.
 	LeaveTimeout time.Duration
 	// GroupProtocol is classic (the default: cooperative-sticky) or consumer (KIP-848).
 	GroupProtocol string
@@ -61,39 +65,43 @@ type Config struct {
 	ReadUncommitted bool
 	// Kafka is how to reach the cluster.
 	Kafka []kgo.Opt
-	// Extra returns what a user wants of a client beyond that. It is called for each client, and by [New]. What [CheckOptions] refuses must not be
-	// in it. Nil: nothing.
+	// Extra returns what a user wants of a client beyond that. It is called for each client, and by
+	// [New]. What [CheckOptions] refuses must not be in it. Nil: nothing.
 	Extra func() []kgo.Opt
-	// ConfirmsHealthy says whether it is worth waiting for pending messages when a partition has to be given up. Nil: always.
+	// ConfirmsHealthy says whether it is worth waiting for pending messages when a partition has to
+	// be given up. Nil: always.
 	ConfirmsHealthy func() bool
-	// Forgotten is called before the first record of a partition whose log was cut, whose topic was made anew, or whose group an
-	// operator rewound: the same offset is then another record, or is wanted again. It may be called from any goroutine, more than
-	// once. Nil: nobody needs to know.
+	// Forgotten is called when a partition is given up, and when its log was cut. Until its records
+	// are handed out again its topic may be made anew, or its group rewound by an operator: the
+	// same offset is then another record, or is wanted again. It must not call the Reader. Nil:
+	// nobody needs to know.
 	Forgotten func(topic string, partition int32)
-	// Ended is told, on the goroutine that ran them, how long the calls of a lane took since it was told last: all together, and the last
-	// of them if that was measured alone, else 0. Calls that took less than a millisecond or two are measured together. Nil: nobody is told.
+	// Ended is told, on the goroutine that ran them, how long the calls of a lane took since it was
+	// told last: all together, and the last of them if that was measured alone, else 0. Calls that
+	// took less than a millisecond or two are measured together. Nil: nobody is told.
 	Ended func(lane int, all, last time.Duration)
-	// Held is told, on any goroutine, that the call under way on a lane takes long: those before it have ended, and Ended may be told of them
-	// much later.
+	// Held is told, on any goroutine, that the call under way on a lane takes long: those before it
+	// have ended, and Ended may be told of them much later.
 	Held func(lane int)
-	// CrashLimit is after how many deaths of the process in a row, with the same records under way, those
-	// records are suspected of killing it, and run one by one. 0: never.
+	// CrashLimit is after how many deaths of the process in a row, with the same records under way,
+	// those records are suspected of killing it, and run one by one. 0: never.
 	CrashLimit int
-	// Process tells the process from others; what it commits says so, and the client id of its member,
-	// so that others see that it lives. 0: a number of the reader's own.
+	// Process tells the process from others; what it commits says so, and the client id of its
+	// member, so that others see that it lives. 0: a number of the reader's own.
 	Process uint32
 	// AloneFor is how long a suspect that runs holds up other suspects. Default: 10 minutes.
 	AloneFor time.Duration
-	// Probation is how long a process must have lived, with no suspect running, before it condemns one.
-	// It must be longer than a session of the group. Default: a minute.
+	// Probation is how long a process must have lived, with no suspect running, before it condemns
+	// one. It must be longer than a session of the group. Default: a minute.
 	Probation time.Duration
-	// Condemn is called in place of the [Handle] for a record that killed the process again and again
-	// while no other suspect ran. Nil: it runs all the same.
+	// Condemn is called in place of the [Handle] for a record that killed the process again and
+	// again while no other suspect ran. Nil: it runs all the same.
 	Condemn Handle
-	// Escaped is called, from another goroutine, after a [Handle] that ended its own with runtime.Goexit, for the outcome. Nil: Abandoned.
-	Escaped Handle
 	// Token is held by the suspect that runs. Nil: nobody else has suspects in this process.
 	Token *solo.Token
+	// Setting is how users call a setting, by its key, say "kafka.brokers" or
+	// "streams.orders.group". Nil: by that.
+	Setting func(key string) string
 	// Logger is for what happens while the reader runs. Nil: nothing is logged.
 	Logger *slog.Logger
 	// Telemetry counts what is read and what is settled without a call. Nil: nothing is counted.
@@ -122,19 +130,17 @@ func (uncounted) Duplicate()     {}
 // Reader reads one stream.
 type Reader struct {
 	cfg       Config
-	handle    Handle
 	begin     startAt
 	log       *slog.Logger
 	count     Counter
 	gate      *gate
-	pause     *pause
 	load      *load
 	tenure    tenure // who has load.taking has it
 	status    *status
 	commits   *committer
 	records   recordPool
 	fetchSize *fetchSize
-	crew      *crew
+	crew      *crew.Crew
 	seed      maphash.Seed
 
 	// set by Run
@@ -148,7 +154,8 @@ type Reader struct {
 	workers sync.WaitGroup
 	mu      sync.Mutex
 	owned   map[topicPartition]*partition
-	memory  *memory
+	given   int                           // how many partitions the group has given us
+	ending  map[topicPartition]*partition // given up while calls of them ran
 	closing bool
 	started bool
 }
@@ -167,19 +174,16 @@ func New(cfg Config, handle Handle) (*Reader, error) {
 		return nil, fmt.Errorf("stream %s: %w", cfg.Stream, err)
 	}
 	r := &Reader{
-		cfg: cfg, handle: handle, begin: begin, log: cfg.Logger, count: cfg.Telemetry,
-		gate: newGate(), pause: newPause(), load: newLoad(cfg.WindowMessages, cfg.WindowBytes, cfg.WindowSpan), seed: maphash.MakeSeed(),
-		owned: map[topicPartition]*partition{}, memory: newMemory(), heal: newHealer(),
+		cfg: cfg, begin: begin, log: cfg.Logger, count: cfg.Telemetry,
+		gate: newGate(), load: newLoad(cfg.WindowMessages, cfg.WindowBytes, cfg.WindowSpan), seed: maphash.MakeSeed(),
+		owned: map[topicPartition]*partition{}, ending: map[topicPartition]*partition{}, heal: newHealer(),
 	}
 	r.tenure.step = int64(cfg.WindowBytes / 8)
 	r.status = newStatus(cfg)
 	r.fetchSize = newFetchSize(cfg.WindowBytes, cfg.WindowMessages, r.updateFetches)
 	r.commits = newCommitter(r)
-	r.crew = newCrew(cfg.Concurrency, &r.workers)
-	if cfg.Seats != nil {
-		r.crew.seats = cfg.Seats
-	}
-	if err := CheckOptions(cfg.Extra()); err != nil {
+	r.crew = crew.New(crew.Config{Handle: handle, Size: cfg.Concurrency, Seats: cfg.Seats, Ended: cfg.Ended, Held: cfg.Held})
+	if err := CheckOptions(cfg.Setting, cfg.Extra()); err != nil {
 		return nil, fmt.Errorf("stream %s: kafka options: %w", cfg.Stream, err)
 	}
 	if err := kgo.ValidateOpts(r.options(context.Background())...); err != nil {
@@ -200,6 +204,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.RevokeTimeout = cmp.Or(c.RevokeTimeout, c.RebalanceTimeout/2)
 	c.LeaveTimeout = cmp.Or(c.LeaveTimeout, 3*time.Second)
 	c.GroupProtocol = cmp.Or(c.GroupProtocol, "classic")
+	if c.Setting == nil {
+		c.Setting = func(key string) string { return key }
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -207,12 +214,6 @@ func (c Config) withDefaults() (Config, error) {
 	c.Process = cmp.Or(c.Process, newLife())
 	c.AloneFor = cmp.Or(c.AloneFor, 10*time.Minute)
 	c.Probation = cmp.Or(c.Probation, time.Minute)
-	if c.Ended == nil {
-		c.Ended = func(int, time.Duration, time.Duration) {}
-	}
-	if c.Held == nil {
-		c.Held = func(int) {}
-	}
 	if c.Telemetry == nil {
 		c.Telemetry = uncounted{}
 	}
@@ -247,22 +248,21 @@ func (c Config) withDefaults() (Config, error) {
 // wholeName is the pattern made to match whole names only.
 func (c Config) wholeName() string { return "^(?:" + c.Pattern + ")$" }
 
-// Pause stops the handing out of messages; a call that runs is not disturbed. The reader stays in its group.
+// Pause stops the handing out of messages; a call that runs is not disturbed. The reader stays in
+// its group.
 func (r *Reader) Pause() {
-	r.pause.set(true)
+	r.crew.Pause()
 	for _, p := range r.all() {
 		p.mu.Lock()
-		p.standBack()
+		p.suspects.standBack()
 		p.mu.Unlock()
 	}
 }
 
 // Resume ends a pause.
 func (r *Reader) Resume() {
-	r.pause.set(false)
+	r.crew.Resume()
 	for _, p := range r.all() {
-		for q := p; q != nil; q = q.predecessor() { // what a cut replaced goes on too, and p waits for it
-			r.crew.offer(q)
-		}
+		p.roster.Offer()
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 func TestEveryRecordIsHandledInOrderAndCommittedBeforeTheReaderEnds(t *testing.T) {
@@ -48,9 +49,9 @@ func TestNilAndEmptyKeysAndValuesAndRepeatedHeadersArriveAsTheyWere(t *testing.T
 		&kgo.Record{Key: []byte("k"), Value: []byte("v"), Headers: headers, Timestamp: at},
 	)
 	got := make(chan *stepwell.Message, 3)
-	w.run(w.config(), func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	w.run(w.config(), func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		got <- m
-		return Settled
+		return task.Settled
 	})
 	empty, blank, full := <-got, <-got, <-got
 	if empty.Key != nil || empty.Value != nil || empty.Headers != nil {
@@ -76,15 +77,15 @@ func TestAPendingMessageHoldsTheCommitBackUntilItsTicketIsSettled(t *testing.T) 
 	t.Parallel()
 	w := fakeWorld(t, 1)
 	w.produce(0, 10)
-	tickets := make(chan Ticket, 1)
+	tickets := make(chan task.Ticket, 1)
 	j := newJournal()
-	r := w.run(w.config(), func(_ context.Context, m *stepwell.Message, tk Ticket) Outcome {
+	r := w.run(w.config(), func(_ context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
 		defer j.note(m)
 		if m.Origin.Offset == 4 {
 			tickets <- tk
-			return Pending
+			return task.Pending
 		}
-		return Settled
+		return task.Settled
 	})
 	eventually(t, "the prefix is committed", func() bool { return j.count() == 10 && w.committed()[0] == 4 })
 	if s := r.Status(); s.InFlight != 1 || s.Lag != 6 {
@@ -103,9 +104,9 @@ func TestATicketMaySettleBeforeTheHandleReturns(t *testing.T) {
 	t.Parallel()
 	w := fakeWorld(t, 1)
 	w.produce(0, 100)
-	r := w.run(w.config(), func(_ context.Context, _ *stepwell.Message, tk Ticket) Outcome {
+	r := w.run(w.config(), func(_ context.Context, _ *stepwell.Message, tk task.Ticket) task.Outcome {
 		tk.Settle()
-		return Pending
+		return task.Pending
 	})
 	eventually(t, "all is committed", func() bool { return w.committed()[0] == 100 })
 	if err := r.end(); err != nil {
@@ -118,12 +119,12 @@ func TestAnAbandonedMessageIsNeverCommittedAndRunsAgain(t *testing.T) {
 	w := fakeWorld(t, 1)
 	w.produce(0, 10)
 	reached := make(chan struct{})
-	r := w.run(w.config(), func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	r := w.run(w.config(), func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		if m.Origin.Offset == 3 {
 			close(reached)
-			return Abandoned
+			return task.Abandoned
 		}
-		return Settled
+		return task.Settled
 	})
 	<-reached
 	if err := r.end(); err != nil {
@@ -148,10 +149,10 @@ func TestAFullWindowStopsFetchingButNotTheGroup(t *testing.T) {
 	cfg := w.config()
 	cfg.WindowMessages = 20
 	cfg.SessionTimeout, cfg.HeartbeatInterval = time.Second, 200*time.Millisecond
-	tickets := make(chan Ticket, 200)
-	r := w.run(cfg, func(_ context.Context, _ *stepwell.Message, tk Ticket) Outcome {
+	tickets := make(chan task.Ticket, 200)
+	r := w.run(cfg, func(_ context.Context, _ *stepwell.Message, tk task.Ticket) task.Outcome {
 		tickets <- tk
-		return Pending
+		return task.Pending
 	})
 	eventually(t, "the window is full", func() bool { return len(tickets) == 20 })
 	still := time.After(2500 * time.Millisecond) // more than two sessions
@@ -188,11 +189,11 @@ func TestTheWindowCountsBytesToo(t *testing.T) {
 	j := newJournal()
 	var r *running
 	ready := make(chan struct{})
-	r = w.run(cfg, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	r = w.run(cfg, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		<-ready
 		most = max(most, r.Status().InFlightBytes)
 		j.note(m)
-		return Settled
+		return task.Settled
 	})
 	close(ready)
 	records := func(n int) (all []*kgo.Record) {
@@ -244,11 +245,11 @@ func TestAPausedReaderStops(t *testing.T) {
 	var r *running
 	ready := make(chan struct{})
 	j := newJournal()
-	r = w.run(w.config(), func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	r = w.run(w.config(), func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		<-ready
 		j.note(m)
 		r.Pause()
-		return Settled
+		return task.Settled
 	})
 	close(ready)
 	eventually(t, "one call", func() bool { return j.count() == 1 })
@@ -265,19 +266,19 @@ func TestAStopWaitsForTheRunningHandlerAndForWhatIsPending(t *testing.T) {
 	w := fakeWorld(t, 1)
 	w.produce(0, 10)
 	inside, release := make(chan struct{}), make(chan struct{})
-	tickets := make(chan Ticket, 1)
-	r := w.run(w.config(), func(_ context.Context, m *stepwell.Message, tk Ticket) Outcome {
+	tickets := make(chan task.Ticket, 1)
+	r := w.run(w.config(), func(_ context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
 		if m.Origin.Offset == 0 {
 			tickets <- tk
-			return Pending
+			return task.Pending
 		}
 		close(inside)
 		<-release
-		return Settled
+		return task.Settled
 	})
 	<-inside
 	r.stop()
-	eventually(t, "the stop is under way", func() bool { return r.all()[0].stopped.Load() })
+	eventually(t, "the stop is under way", func() bool { return r.all()[0].roster.IsHalted() })
 	close(release)
 	select {
 	case <-r.done:
@@ -299,14 +300,14 @@ func TestTheEndOfWorkCancelsHandlersWithItsCauseAndEndsSoon(t *testing.T) {
 	w.produce(0, 10)
 	budget := errors.New("the budget is used up")
 	inside, cause := make(chan struct{}), make(chan error, 1)
-	r := w.run(w.config(), func(ctx context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	r := w.run(w.config(), func(ctx context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		if m.Origin.Offset < 2 {
-			return Settled
+			return task.Settled
 		}
 		close(inside)
 		<-ctx.Done()
 		cause <- context.Cause(ctx)
-		return Abandoned
+		return task.Abandoned
 	})
 	<-inside
 	began := time.Now()

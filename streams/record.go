@@ -11,13 +11,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
+
+	"github.com/stepwell/stepwell/internal/task"
 )
 
-// recordFetch is how much a client that wants one record asks for; a broker sends a larger batch whole.
+// recordFetch is how much a client that wants one record asks for; a broker sends a larger batch
+// whole.
 const recordFetch = 64 << 10
 
-// ReadRecord reads the record at one position, with a client of its own that is closed when it returns; kafka are the options that lead to the
-// cluster. found is false, without an error, where Kafka has no such record: it was deleted or compacted away, or its topic was. ctx bounds the wait
+// ReadRecord reads the record at one position, with a client of its own that is closed when it
+// returns; kafka are the options that lead to the cluster. found is false, without an error, where
+// Kafka has no such record: it was deleted or compacted away, or its topic was. ctx bounds the wait
 // for a cluster that cannot be reached.
 func ReadRecord(ctx context.Context, kafka []kgo.Opt, at stepwell.Origin) (m stepwell.Message, found bool, err error) {
 	client, err := kgo.NewClient(append(slices.Clone(kafka), kgo.WithContext(ctx), // a dial would wait longer otherwise
@@ -49,14 +53,15 @@ func ReadRecord(ctx context.Context, kafka []kgo.Opt, at stepwell.Origin) (m ste
 		if gone(err) {
 			return m, false, nil
 		}
-		again := err == nil || kerr.IsRetriable(err) && sleep(ctx, backoff(1)) // some errors come at once, again and again
+		again := err == nil || kerr.IsRetriable(err) && task.Sleep(ctx, backoff(1)) // some errors come at once, again and again
 		if !again || ctx.Err() != nil {
 			return m, false, fmt.Errorf("read %s/%d at %d: %w", at.Topic, at.Partition, at.Offset, errors.Join(err, ctx.Err()))
 		}
 	}
 }
 
-// inLog says whether the offset lies in the log. A read at its end would wait for what is produced next.
+// inLog says whether the offset lies in the log. A read at its end would wait for what is produced
+// next.
 func inLog(ctx context.Context, admin *kadm.Client, at stepwell.Origin) (bool, error) {
 	start, ok, err := listed(ctx, admin.ListStartOffsets, at)
 	if err != nil || !ok || at.Offset < start {
@@ -68,7 +73,8 @@ func inLog(ctx context.Context, admin *kadm.Client, at stepwell.Origin) (bool, e
 
 type lister func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error)
 
-// listed is what the lister says of the position's partition; false where there is no such partition.
+// listed is what the lister says of the position's partition; false where there is no such
+// partition.
 func listed(ctx context.Context, list lister, at stepwell.Origin) (int64, bool, error) {
 	all, err := list(ctx, at.Topic)
 	if err == nil {

@@ -6,8 +6,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// recordPool lends the client memory for records, since ours are copied into messages and then of no use. Keys and values are not
-// lent: they belong to the messages. Records that are never handed out are left to the garbage collector.
+// recordPool lends the client memory for records, since ours are copied into messages and then of
+// no use. Keys and values are not lent: they belong to the messages. Records that are never handed
+// out are left to the garbage collector.
 type recordPool struct{ free sync.Pool }
 
 var _ kgo.PoolRecords = (*recordPool)(nil)

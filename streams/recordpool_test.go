@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 func TestAMessageThatIsKeptStaysAsItIsWhileMoreAreRead(t *testing.T) {
@@ -22,11 +23,11 @@ func TestAMessageThatIsKeptStaysAsItIsWhileMoreAreRead(t *testing.T) {
 		defer mu.Unlock()
 		return len(kept)
 	}
-	w.run(w.config(), func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	w.run(w.config(), func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		mu.Lock()
 		defer mu.Unlock()
 		kept = append(kept, m)
-		return Settled
+		return task.Settled
 	})
 	for round := range rounds { // one after the other, so that the client reads each into memory of an earlier one
 		var records []*kgo.Record

@@ -10,9 +10,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
-// refuseFetches makes the fake broker refuse fetches of a partition until the channel is closed. asked counts them.
+// refuseFetches makes the fake broker refuse fetches of a partition until the channel is closed.
+// asked counts them.
 func (w *world) refuseFetches(of int32, why *kerr.Error, allowed <-chan struct{}, asked *atomic.Int64) {
 	w.fake.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		w.fake.KeepControl()
@@ -37,7 +39,8 @@ func (w *world) refuseFetches(of int32, why *kerr.Error, allowed <-chan struct{}
 	})
 }
 
-// hung is a handle whose calls of partition 0 last until release is closed, and which counts those that are cancelled.
+// hung is a handle whose calls of partition 0 last until release is closed, and which counts those
+// that are cancelled.
 type hung struct {
 	*journal
 	release    chan struct{}
@@ -46,14 +49,14 @@ type hung struct {
 
 func newHung() *hung { return &hung{journal: newJournal(), release: make(chan struct{})} }
 
-func (h *hung) handle(ctx context.Context, m *stepwell.Message, tk Ticket) Outcome {
+func (h *hung) handle(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
 	if m.Origin.Partition == 0 {
 		h.begun.Add(1)
 		select {
 		case <-h.release:
 		case <-ctx.Done():
 			h.cut.Add(1)
-			return Abandoned
+			return task.Abandoned
 		}
 	}
 	return h.settleAll(ctx, m, tk)
@@ -123,7 +126,7 @@ func TestATopicThatIsLookedForAgainThoughItIsTheSameLosesNoCallAndRepeatsNone(t 
 		eventually(t, "one call runs and the other partition is done", func() bool { return h.begun.Load() == 1 && w.committed()[1] == 3 })
 		p := r.lookup(topicPartition{w.topic, 0})
 		r.heal.ask(w.topic)
-		<-p.halted
+		<-p.roster.Halted()
 		close(h.release)
 		eventually(t, "all is committed", func() bool { return w.committed()[0] == 3 })
 		if r.lookup(topicPartition{w.topic, 0}) == p {
@@ -145,9 +148,9 @@ func TestATopicThatIsLookedForAgainAndAgainCondemnsNoSlowMessage(t *testing.T) {
 	var condemned atomic.Int64
 	cfg := w.config()
 	cfg.CrashLimit, cfg.RevokeTimeout = 1, 50*time.Millisecond
-	cfg.Condemn = func(context.Context, *stepwell.Message, Ticket) Outcome {
+	cfg.Condemn = func(context.Context, *stepwell.Message, task.Ticket) task.Outcome {
 		condemned.Add(1)
-		return Settled
+		return task.Settled
 	}
 	var all []*running
 	for range 2 {
@@ -212,7 +215,7 @@ func TestAPartitionWhoseCommitCannotBeReadIsTakenUpWhenItCan(t *testing.T) {
 	}
 	reader.heal.interval = time.Second
 	r := w.start(reader)
-	r.says("STREAMS_ORDERS_TOPICS", "TOPIC_AUTHORIZATION_FAILED")
+	r.says("streams.orders.topics", "TOPIC_AUTHORIZATION_FAILED")
 	close(allowed)
 	eventually(t, "both records", func() bool { return j.count() == 2 })
 	eventually(t, "all is well", func() bool { return r.Status().Err == "" })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/seats"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 // places watches that no two calls have the same lane at once.
@@ -21,7 +22,7 @@ type places struct {
 	size  int
 }
 
-func (s *places) enter(ticket Ticket) (leave func()) {
+func (s *places) enter(ticket task.Ticket) (leave func()) {
 	lane := ticket.Lane()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +55,7 @@ func newResting(t testing.TB, size int, pause time.Duration) *resting {
 	}
 }
 
-func (r *resting) handle(ctx context.Context, m *stepwell.Message, t Ticket) Outcome {
+func (r *resting) handle(ctx context.Context, m *stepwell.Message, t task.Ticket) task.Outcome {
 	key := string(m.Key)
 	r.stage.enter(key, m.Origin.Offset)
 	defer r.stage.leave(key)
@@ -67,14 +68,14 @@ func (r *resting) handle(ctx context.Context, m *stepwell.Message, t Ticket) Out
 		if !strings.HasPrefix(key, "bad") || r.healed.Load() {
 			r.calls.note(m)
 			leave()
-			return Settled
+			return task.Settled
 		}
 		leave()
 		r.rests.Add(1)
 		ok := t.Rest(ctx, r.pause, m)
 		r.rests.Add(-1)
 		if !ok {
-			return Abandoned
+			return task.Abandoned
 		}
 	}
 }

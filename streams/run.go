@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/task"
 )
 
-// Run reads until stop ends. Then it fetches no more, waits for the calls that run and for what is pending while work lives, commits,
-// leaves the group and returns nil. When work ends, running calls are cancelled with its cause, and what is settled by then is
-// still committed; that takes a few seconds at most. An error means that the group refuses us for good, or that a handler did
-// not return though it was cancelled. A reader runs once.
+// Run reads until stop ends. Then it fetches no more, waits for the calls that run and for what is
+// pending while work lives, commits, leaves the group and returns nil. When work ends, running
+// calls are cancelled with its cause, and what is settled by then is still committed; that takes a
+// few seconds at most. An error means that the group refuses us for good, that a handler ended its
+// goroutine, or that one did not return though it was cancelled. A reader runs once.
 func (r *Reader) Run(stop, work context.Context) error {
 	r.mu.Lock()
 	if r.started {
@@ -37,6 +40,8 @@ func (r *Reader) Run(stop, work context.Context) error {
 	})()
 	committing, stopCommitting := context.WithCancel(life)
 	defer stopCommitting()
+	working, dismiss := context.WithCancel(life)
+	defer dismiss()
 
 	var reader, rest sync.WaitGroup
 	for _, f := range r.fetchers {
@@ -44,8 +49,12 @@ func (r *Reader) Run(stop, work context.Context) error {
 	}
 	rest.Go(func() { r.commits.run(committing) })
 	rest.Go(func() { r.supervise(reading) })
-	r.workers.Go(r.crew.watch)
-	<-reading.Done()
+	r.workers.Go(func() { r.crew.Run(working) })
+	select {
+	case <-reading.Done():
+	case <-r.crew.Failed():
+		stopReading(nil)
+	}
 	reader.Wait()
 	r.gate.end()
 	cause := context.Cause(reading)
@@ -54,7 +63,7 @@ func (r *Reader) Run(stop, work context.Context) error {
 	stopCommitting()
 	r.commitLast(work)
 	rest.Wait()
-	err = errors.Join(err, r.leave(work))
+	err = errors.Join(r.crew.Err(), err, r.leave(work, dismiss))
 	if fatal := new(fatalError); errors.As(cause, &fatal) {
 		err = errors.Join(fatal, err)
 	}
@@ -75,22 +84,22 @@ func (r *Reader) wind(work context.Context) error {
 	return nil
 }
 
-// commitLast commits what is settled by now. Where the group does not take it, since it is just being told what was assigned, it is asked
-// again for a moment.
+// commitLast commits what is settled by now. Where the group does not take it, since it is just
+// being told what was assigned, it is asked again for a moment.
 func (r *Reader) commitLast(work context.Context) {
 	limit, cancel := lastingAfter(r.life, work, r.cfg.LeaveTimeout/2)
 	defer cancel()
-	for began := time.Now(); !r.commits.commit(limit, r.all()) && time.Since(began) < r.cfg.LeaveTimeout/2 && sleep(limit, holdsAfter); {
+	for began := time.Now(); !r.commits.commit(limit, r.all()) && time.Since(began) < r.cfg.LeaveTimeout/2 && task.Sleep(limit, holdsAfter); {
 	}
 }
 
-// leave gives everything up and leaves the group.
-func (r *Reader) leave(work context.Context) error {
+// leave gives everything up, leaves the group and dismisses the crew.
+func (r *Reader) leave(work context.Context, dismiss func()) error {
 	r.gate.change(func() { r.dropAll(r.all(), shutdownCause(work)) }) // what the clients read counts no more, and they end
 	r.leaveGroup()
 	r.closeFetchers()
 	r.purges.Wait()
-	r.crew.close()
+	dismiss()
 	for _, p := range r.left() {
 		if !p.isDone() {
 			return nil // told by wind; it cannot be waited for
@@ -100,12 +109,12 @@ func (r *Reader) leave(work context.Context) error {
 	return nil
 }
 
-// left returns the partitions that were given up.
+// left returns the partitions that were given up while calls of them ran.
 func (r *Reader) left() []*partition {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var parts []*partition
-	for _, p := range r.memory.gone {
+	for _, p := range r.ending {
 		parts = append(parts, p)
 	}
 	return parts
@@ -114,7 +123,7 @@ func (r *Reader) left() []*partition {
 // cancelAll ends the context of every handler.
 func (r *Reader) cancelAll(cause error) {
 	for _, p := range append(r.all(), r.left()...) {
-		p.cancel(cause)
+		p.halt(cause)
 	}
 }
 
@@ -126,7 +135,8 @@ func shutdownCause(work context.Context) error {
 	return ErrShutdown
 }
 
-// lastingAfter returns a context that ends when work has been over for so long, but not before it has had that time.
+// lastingAfter returns a context that ends when work has been over for so long, but not before it
+// has had that time.
 func lastingAfter(life, work context.Context, rest time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(life)
 	stop := context.AfterFunc(work, func() {

@@ -14,9 +14,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/stepwell/stepwell/internal/ledger"
 )
 
-// startAt is where a group without commits begins. The zero time and latest false: at the earliest record.
+// startAt is where a group without commits begins. The zero time and latest false: at the earliest
+// record.
 type startAt struct {
 	latest bool
 	after  time.Time
@@ -41,16 +44,17 @@ func (s startAt) earliest() bool { return !s.latest && s.after.IsZero() }
 // startTimeout bounds the questions that are asked before the first fetch.
 const startTimeout = 20 * time.Second
 
-// adjust is asked where to begin with newly assigned partitions, after their commits were read. A negative offset means that
-// there is none.
+// adjust is asked where to begin with newly assigned partitions, after their commits were read. A
+// negative offset means that there is none.
 //
-// A group that begins at the end, or at a time, is given commits there for all partitions of the topic before the first record is
-// read: else a restart before the first commit would begin at a later end, and skip what came between. A partition
-// without a commit in a topic that has others is new, and begins at its start.
+// A group that begins at the end, or at a time, is given commits there for all partitions of the
+// topic before the first record is read: else a restart before the first commit would begin at a
+// later end, and skip what came between. A partition without a commit in a topic that has others is
+// new, and begins at its start.
 func (r *Reader) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	var first map[topicPartition]position
+	var first map[topicPartition]ledger.Position
 	if missing := withoutCommit(offsets); len(missing) > 0 && !r.begin.earliest() {
 		var err error
 		if first, err = r.firstStart(ctx, slices.Collect(maps.Keys(missing))); err != nil {
@@ -61,20 +65,20 @@ func (r *Reader) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Of
 	for topic, parts := range offsets {
 		for id, o := range parts {
 			tp := topicPartition{topic, id}
-			at := position{o.EpochOffset().Offset, o.EpochOffset().Epoch}
-			if at.offset >= 0 && at.epoch < 0 {
+			at := ledger.At(o.EpochOffset().Offset, o.EpochOffset().Epoch)
+			if at.Offset >= 0 && at.Epoch < 0 {
 				unsure[topic] = append(unsure[topic], id)
 			}
-			if f, ok := first[tp]; ok && at.offset < 0 {
+			if f, ok := first[tp]; ok && at.Offset < 0 {
 				at = f
-				parts[id] = kgo.NewOffset().At(at.offset)
+				parts[id] = kgo.NewOffset().At(at.Offset)
 			}
 			p := r.lookup(tp)
 			if p == nil {
 				continue
 			}
 			p.placed.Store(true)
-			if at.offset >= 0 {
+			if at.Offset >= 0 {
 				_, fresh := first[tp]
 				p.begin(at, fresh)
 			}
@@ -126,8 +130,9 @@ func (r *Reader) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFe
 	return nil
 }
 
-// firstStart returns where partitions without commits begin, if not at their start, once that is committed.
-func (r *Reader) firstStart(ctx context.Context, missing []string) (map[topicPartition]position, error) {
+// firstStart returns where partitions without commits begin, if not at their start, once that is
+// committed.
+func (r *Reader) firstStart(ctx context.Context, missing []string) (map[topicPartition]ledger.Position, error) {
 	admin := kadm.NewClient(r.client)
 	commits, err := r.commitsOfGroup(ctx, admin)
 	if err != nil {
@@ -137,7 +142,7 @@ func (r *Reader) firstStart(ctx context.Context, missing []string) (map[topicPar
 	if err != nil {
 		return nil, err
 	}
-	first := make(map[topicPartition]position)
+	first := make(map[topicPartition]ledger.Position)
 	if len(topics) > 0 {
 		if err := r.commitStart(ctx, admin, topics, first); err != nil {
 			return nil, err
@@ -145,7 +150,7 @@ func (r *Reader) firstStart(ctx context.Context, missing []string) (map[topicPar
 	}
 	for topic, parts := range commits { // of another member, since we asked
 		for id, o := range parts {
-			first[topicPartition{topic, id}] = position{o.At, o.LeaderEpoch}
+			first[topicPartition{topic, id}] = ledger.At(o.At, o.LeaderEpoch)
 		}
 	}
 	return first, nil
@@ -162,8 +167,8 @@ func (r *Reader) commitsOfGroup(ctx context.Context, admin *kadm.Client) (kadm.O
 	return commits, nil
 }
 
-// freshTopics are those that the group has never read. With a pattern a topic that turns up while the group has commits of
-// others is a new one, which begins at its start.
+// freshTopics are those that the group has never read. With a pattern a topic that turns up while
+// the group has commits of others is a new one, which begins at its start.
 func (r *Reader) freshTopics(ctx context.Context, admin *kadm.Client, commits kadm.OffsetResponses, missing []string) ([]string, error) {
 	var topics []string
 	if r.cfg.Pattern == "" {
@@ -190,9 +195,10 @@ func (r *Reader) freshTopics(ctx context.Context, admin *kadm.Client, commits ka
 	return topics, nil
 }
 
-// commitStart finds the start of all partitions of the topics and commits it where there is no commit yet. Another member may do the
-// same; it may even overwrite ours with a later end, which is why partition.begin has ours committed again.
-func (r *Reader) commitStart(ctx context.Context, admin *kadm.Client, topics []string, first map[topicPartition]position) error {
+// commitStart finds the start of all partitions of the topics and commits it where there is no
+// commit yet. Another member may do the same; it may even overwrite ours with a later end, which is
+// why partition.begin has ours committed again.
+func (r *Reader) commitStart(ctx context.Context, admin *kadm.Client, topics []string, first map[topicPartition]ledger.Position) error {
 	list := admin.ListEndOffsets
 	if !r.begin.latest {
 		list = func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
@@ -213,9 +219,9 @@ func (r *Reader) commitStart(ctx context.Context, admin *kadm.Client, topics []s
 	offsets := make(map[string]map[int32]kgo.EpochOffset)
 	missing := 0
 	listed.Each(func(o kadm.ListedOffset) {
-		tp, at := topicPartition{o.Topic, o.Partition}, position{o.Offset, -1}
+		tp, at := topicPartition{o.Topic, o.Partition}, ledger.At(o.Offset, -1)
 		if c, ok := commits.Lookup(o.Topic, o.Partition); ok {
-			first[tp] = position{c.At, c.LeaderEpoch}
+			first[tp] = ledger.At(c.At, c.LeaderEpoch)
 			return
 		}
 		first[tp] = at
@@ -243,8 +249,8 @@ func (r *Reader) commitStart(ctx context.Context, admin *kadm.Client, topics []s
 	return nil
 }
 
-// tellStart logs how many records a group without commits leaves out. The brokers forget the commits of a group that has had no members for a week: it
-// begins as a new one does.
+// tellStart logs how many records a group without commits leaves out. The brokers forget the
+// commits of a group that has had no members for a week: it begins as a new one does.
 func (r *Reader) tellStart(ctx context.Context, admin *kadm.Client, at map[string]map[int32]kgo.EpochOffset) {
 	firsts, _ := admin.ListStartOffsets(ctx, slices.Collect(maps.Keys(at))...) // what cannot be had is not counted
 	for topic, parts := range at {
@@ -257,7 +263,7 @@ func (r *Reader) tellStart(ctx context.Context, admin *kadm.Client, at map[strin
 		if left > 0 {
 			level = slog.LevelWarn
 		}
-		r.log.Log(ctx, level, "the group has no commits and begins where START says: what came before is not read",
+		r.log.Log(ctx, level, "the group has no commits and begins where the stream is to start: what came before is not read",
 			"stream", r.cfg.Stream, "topic", topic, "start", r.cfg.Start, "partitions", len(parts), "records_left_out", left)
 	}
 }

@@ -8,17 +8,21 @@ import (
 // Status is how a reader is doing.
 type Status struct {
 	Paused bool
-	// Joined says that the reader is a member of its group and knows where its partitions begin. It may have none all the same.
+	// Joined says that the reader is a member of its group and knows where its partitions begin. It
+	// may have none all the same.
 	Joined     bool
 	Partitions int
-	// InFlight and InFlightBytes count what was read and is not settled; Span also what is settled behind the first of these.
+	// InFlight and InFlightBytes count what was read and is not settled; Span also what is settled
+	// behind the first of these.
 	InFlight, InFlightBytes, Span int64
-	// Lag is how many records lie behind the settled ones in the partitions of this reader, as far as it has seen.
+	// Lag is how many records lie behind the settled ones in the partitions of this reader, as far
+	// as it has seen.
 	Lag int64
-	// Oldest is, of the first unsettled records of all partitions, the one that has been first for the longest. Nil: all that was read is settled.
+	// Oldest is, of the first unsettled records of all partitions, the one that has been first for
+	// the longest. Nil: all that was read is settled.
 	Oldest *Oldest
-	// Suspects is how many records wait aside or run as suspects; Suspect is the one that runs, or is tried
-	// before it runs again, as topic/partition@offset; empty: none is.
+	// Suspects is how many records wait aside or run as suspects; Suspect is the one that runs, or
+	// is tried before it runs again, as topic/partition@offset; empty: none is.
 	Suspects int
 	Suspect  string
 	// LastProgress is when a message was settled last, zero before the first.
@@ -31,14 +35,14 @@ type Status struct {
 func (r *Reader) Status() Status {
 	r.flushAll()
 	s := Status{
-		Paused:       r.pause.on.Load(),
+		Paused:       r.crew.Paused(),
 		LastProgress: r.load.lastProgress(),
 		InFlight:     r.load.records.Load(), InFlightBytes: r.load.bytes.Load(), Span: r.load.span.Load(),
 	}
 	for _, p := range r.all() {
 		s.Partitions++
 		s.Lag += p.lag()
-		n, name := p.suspects()
+		n, name := p.suspects.count()
 		s.Suspects += n
 		s.Suspect = cmp.Or(s.Suspect, name)
 		if o, open := p.oldestOpen(); open && (s.Oldest == nil || o.before(*s.Oldest)) {

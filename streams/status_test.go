@@ -34,7 +34,7 @@ func TestAnUnreachableBrokerIsNamedInTheStatusAndTheReaderStopsAllTheSame(t *tes
 	r := (&world{t: t}).run(Config{
 		Stream: "orders", Group: "g", Topics: []string{"t"}, Kafka: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")},
 	}, newJournal().settleAll)
-	r.says("KAFKA_BROKERS", "refused")
+	r.says("kafka.brokers", "refused")
 	if r.Status().Joined {
 		t.Error("joined")
 	}
@@ -52,7 +52,7 @@ func TestAMissingTopicIsNamedInTheStatusUntilItIsThere(t *testing.T) {
 		missing := w.topic + "-missing"
 		cfg.Topics = []string{missing}
 		r := w.run(cfg, j.settleAll)
-		r.says("STREAMS_LATE_ORDERS_TOPICS", missing)
+		r.says("streams.late-orders.topics", missing)
 		w.create(missing, 1)
 		t.Cleanup(func() { _, _ = w.admin.DeleteTopics(t.Context(), missing) })
 		w.send(&kgo.Record{Topic: missing})
@@ -72,7 +72,7 @@ func TestASessionTimeoutThatTheBrokerRefusesEndsTheReader(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Fatalf("it goes on: %+v", r.Status())
 		}
-		if r.err == nil || !strings.Contains(r.err.Error(), "KAFKA_SESSION_TIMEOUT") {
+		if r.err == nil || !strings.Contains(r.err.Error(), "kafka.session_timeout") {
 			t.Fatal(r.err)
 		}
 	})
@@ -96,20 +96,21 @@ func TestAGroupThatIsForbiddenIsNamedInTheStatusAndJoinedOnceItIsAllowed(t *test
 	})
 	j := newJournal()
 	r := w.run(w.config(), j.settleAll)
-	r.says("STREAMS_ORDERS_GROUP")
+	r.says("streams.orders.group")
 	close(allowed)
 	eventually(t, "the record", func() bool { return j.count() == 1 })
 	eventually(t, "all is well", func() bool { s := r.Status(); return s.Err == "" && s.Joined })
 }
 
-// A broker that refuses fetches does so at once: without a rest the reader would ask thousands of times a second.
+// A broker that refuses fetches does so at once: without a rest the reader would ask thousands of
+// times a second.
 func TestFetchesThatFailAgainAndAgainAreNamedOnceTriedSeldomAndGoOnOnceTheyCan(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		err  *kerr.Error
 		says string
 	}{
-		{kerr.TopicAuthorizationFailed, "STREAMS_ORDERS_TOPICS"},
+		{kerr.TopicAuthorizationFailed, "streams.orders.topics"},
 		{kerr.UnknownServerError, "partition 0"},
 	} {
 		t.Run(c.err.Message, func(t *testing.T) {
@@ -247,7 +248,8 @@ func TestAStopDoesNotWaitForAFetcherThatIsToForgetATopic(t *testing.T) {
 	close(release) // only now
 }
 
-// hangCommit makes the fake broker answer the first commit when release is closed; stuck is closed when it has come.
+// hangCommit makes the fake broker answer the first commit when release is closed; stuck is closed
+// when it has come.
 func (w *world) hangCommit() (stuck, release chan struct{}) {
 	stuck, release = make(chan struct{}), make(chan struct{})
 	var once sync.Once

@@ -13,11 +13,13 @@ import (
 const (
 	lookInterval = 2 * time.Second
 	lookTimeout  = 5 * time.Second
-	// idleAfter is how long nothing may have been read, nor asked and answered well, until the cluster is asked how it is.
+	// idleAfter is how long nothing may have been read, nor asked and answered well, until the
+	// cluster is asked how it is.
 	idleAfter = 10 * time.Second
 )
 
-// supervise looks after what polling does not tell: it is silent about a wrong password, an unreachable broker, a missing topic.
+// supervise looks after what polling does not tell: it is silent about a wrong password, an
+// unreachable broker, a missing topic.
 func (r *Reader) supervise(ctx context.Context) {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
@@ -66,7 +68,7 @@ func (r *Reader) reach(ctx context.Context) (map[string]error, error) {
 		if e := r.status.explain(topicPartition{}, err); e.Error() != err.Error() {
 			return nil, e
 		}
-		return nil, fmt.Errorf("kafka cannot be reached, see KAFKA_BROKERS: %w", err)
+		return nil, fmt.Errorf("kafka cannot be reached, see %s: %w", r.cfg.Setting("kafka.brokers"), err)
 	}
 	admin := kadm.NewClient(r.client)
 	if r.cfg.Pattern != "" {

@@ -14,16 +14,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/ledger"
 	"github.com/stepwell/stepwell/internal/solo"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 // suspected makes suspects of the first n records of partition 0, as deaths of other processes do.
-func (w *world) suspected(n int64, change func(*lifeMark)) {
+func (w *world) suspected(n int64, change func(*ledger.Mark)) {
 	w.t.Helper()
-	mark := noMark()
-	mark.life, mark.handed, mark.deaths, mark.suspect = 99, n, 2, n
+	mark := ledger.NoMark()
+	mark.Owner, mark.HandedOut, mark.Deaths, mark.SuspectsEnd = 99, n, 2, n
 	change(&mark)
-	w.commitWith(0, 0, writeTold(0, told{epoch: -1, mark: &mark}, func(func(span) bool) {}, beyondLimit))
+	w.commitWith(0, 0, ledger.WriteMetadata(0, ledger.Metadata{Epoch: -1, Mark: &mark}, func(func(ledger.Span) bool) {}, ledger.MetadataLimit))
 }
 
 // guarded is the configuration of a reader whose process has this token.
@@ -31,22 +33,22 @@ func (w *world) guarded(token *solo.Token) Config {
 	cfg := w.byKey()
 	cfg.CrashLimit, cfg.HeartbeatInterval, cfg.SessionTimeout = 3, 200*time.Millisecond, 6*time.Second
 	cfg.Token, cfg.Probation = token, 100*time.Millisecond
-	cfg.Condemn = func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	cfg.Condemn = func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		w.t.Errorf("%d is condemned", m.Origin.Offset)
-		return Settled
+		return task.Settled
 	}
 	return cfg
 }
 
 // hang is a handle whose calls for the first n records do not end before the test does.
 func hang(t *testing.T, j *journal, n int64) Handle {
-	return func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	return func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		j.note(m)
 		if m.Origin.Offset < n {
 			<-t.Context().Done()
-			return Abandoned
+			return task.Abandoned
 		}
-		return Settled
+		return task.Settled
 	}
 }
 
@@ -56,7 +58,7 @@ func TestASuspectThatHangsHoldsUpNobodyWhoIsNotSuspected(t *testing.T) {
 	w.produce(0, 100)
 	w.produce(1, 100)
 	other.produce(0, 100)
-	w.suspected(1, func(*lifeMark) {})
+	w.suspected(1, func(*ledger.Mark) {})
 	var token solo.Token
 	mine, others := newJournal(), newJournal()
 	r := w.run(w.guarded(&token), hang(t, mine, 1))
@@ -72,8 +74,8 @@ func TestSuspectsTakeTurnsAndOneThatHangsGivesWayInTime(t *testing.T) {
 	other := newWorld(t, 1, w.seeds)
 	w.produce(0, 3)
 	other.produce(0, 3)
-	w.suspected(3, func(*lifeMark) {})
-	other.suspected(3, func(*lifeMark) {})
+	w.suspected(3, func(*ledger.Mark) {})
+	other.suspected(3, func(*ledger.Mark) {})
 	var token solo.Token
 	mine, others := newJournal(), newJournal()
 	cfg := w.guarded(&token)
@@ -95,14 +97,14 @@ func TestASuspectThatExpiresOrIsKnownOrRestsLeavesTheTurnToOthers(t *testing.T) 
 			return newJournal().settleAll
 		},
 		"rests": func(*Config) Handle {
-			return func(ctx context.Context, m *stepwell.Message, tk Ticket) Outcome {
+			return func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
 				for tk.Rest(ctx, 10*time.Millisecond, m) {
 				}
-				return Abandoned
+				return task.Abandoned
 			}
 		},
 		"fails": func(*Config) Handle {
-			return func(context.Context, *stepwell.Message, Ticket) Outcome { return Pending }
+			return func(context.Context, *stepwell.Message, task.Ticket) task.Outcome { return task.Pending }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,8 +112,8 @@ func TestASuspectThatExpiresOrIsKnownOrRestsLeavesTheTurnToOthers(t *testing.T) 
 			other := newWorld(t, 1, w.seeds)
 			w.produce(0, 1)
 			other.produce(0, 3)
-			w.suspected(1, func(*lifeMark) {})
-			other.suspected(3, func(*lifeMark) {})
+			w.suspected(1, func(*ledger.Mark) {})
+			other.suspected(3, func(*ledger.Mark) {})
 			var token solo.Token
 			cfg := w.guarded(&token)
 			r := w.run(cfg, change(&cfg))
@@ -127,16 +129,16 @@ func TestASuspectThatExpiresOrIsKnownOrRestsLeavesTheTurnToOthers(t *testing.T) 
 func TestCallsThatRestHoldUpNoOtherWhileDeathsAreCounted(t *testing.T) {
 	w := fakeWorld(t, 1)
 	w.produce(0, 20)
-	w.suspected(20, func(*lifeMark) {})
+	w.suspected(20, func(*ledger.Mark) {})
 	j := newJournal()
-	r := w.run(w.guarded(&solo.Token{}), func(ctx context.Context, m *stepwell.Message, tk Ticket) Outcome {
+	r := w.run(w.guarded(&solo.Token{}), func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
 		j.note(m)
 		for m.Origin.Offset < 20 && tk.Rest(ctx, 50*time.Millisecond, m) {
 		}
 		if m.Origin.Offset < 20 {
-			return Abandoned
+			return task.Abandoned
 		}
-		return Settled
+		return task.Settled
 	})
 	eventually(t, "twenty rest", func() bool { return j.count() == 20 })
 	for i := range 40 {
@@ -150,27 +152,27 @@ func TestFailuresWhoseCallsAreOverAreNoSuspects(t *testing.T) {
 	const n = 500
 	w := fakeWorld(t, 1)
 	w.produce(0, n)
-	w.suspected(n, func(m *lifeMark) { m.deaths = 1 })
+	w.suspected(n, func(m *ledger.Mark) { m.Deaths = 1 })
 	j := newJournal()
-	r := w.run(w.guarded(&solo.Token{}), func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	r := w.run(w.guarded(&solo.Token{}), func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		j.note(m)
-		return Pending // RabbitMQ is away
+		return task.Pending // RabbitMQ is away
 	})
-	var said lifeMark
+	var said ledger.Mark
 	eventually(t, "the commit says that all calls are over", func() bool {
-		said = markOf(readTold(0, w.metadata(0)))
-		return j.count() == n && said.open >= n
+		said = ledger.ReadMetadata(0, w.metadata(0)).MarkOrNone()
+		return j.count() == n && said.Ended >= n
 	})
 	r.kill(nil)
 	suspects := 0
-	g := takeOver(said, 0, rules{limit: 3, life: 1})
+	g := ledger.NewGuard(said, 0, ledger.Rules{Limit: 3, Owner: 1})
 	for o := range int64(n) {
-		if g.suspects(o) {
+		if g.Suspects(o) {
 			suspects++
 		}
 	}
-	if g.now.deaths != 3 || suspects > 0 {
-		t.Errorf("%d of %d are suspects after %d deaths, and all their calls were over", suspects, n, g.now.deaths)
+	if g.Now().Deaths != 3 || suspects > 0 {
+		t.Errorf("%d of %d are suspects after %d deaths, and all their calls were over", suspects, n, g.Now().Deaths)
 	}
 }
 
@@ -179,8 +181,8 @@ func TestAReaderThatCountsDeathsNoMoreLeavesTheTurnToOthers(t *testing.T) {
 	other := newWorld(t, 1, w.seeds)
 	w.produce(0, 5)
 	other.produce(0, 3)
-	w.suspected(5, func(*lifeMark) {})
-	other.suspected(3, func(*lifeMark) {})
+	w.suspected(5, func(*ledger.Mark) {})
+	other.suspected(3, func(*ledger.Mark) {})
 	var token solo.Token
 	held := &solo.Turn{Ready: func() {}}
 	token.Request(held) // until it waits for its turn
@@ -199,7 +201,7 @@ func TestAReaderThatCountsDeathsNoMoreLeavesTheTurnToOthers(t *testing.T) {
 func TestNoSuspectRunsBeforeTheBrokerKnowsThatTheLastOneCameToItsEnd(t *testing.T) {
 	w := fakeWorld(t, 1)
 	w.produce(0, 2)
-	w.suspected(2, func(*lifeMark) {})
+	w.suspected(2, func(*ledger.Mark) {})
 	var mu sync.Mutex
 	var held []chan struct{}
 	ended := false
@@ -218,12 +220,12 @@ func TestNoSuspectRunsBeforeTheBrokerKnowsThatTheLastOneCameToItsEnd(t *testing.
 		return nil, nil, false
 	})
 	j := newJournal()
-	w.run(w.guarded(&solo.Token{}), func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	w.run(w.guarded(&solo.Token{}), func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		mu.Lock()
 		defer mu.Unlock()
 		j.note(m)
 		ended = true
-		return Settled
+		return task.Settled
 	})
 	eventually(t, "the commit after the first is held", func() bool { mu.Lock(); defer mu.Unlock(); return len(held) == 1 })
 	if got := j.count(); got != 1 {
@@ -238,9 +240,9 @@ func TestDeathsOfMembersThatLiveAreHeldAgainstNoRecord(t *testing.T) {
 	w.produce(0, 1)
 	sleeper := w.guarded(&solo.Token{})
 	sleeper.Process = 7
-	w.suspected(1, func(m *lifeMark) {
-		m.deaths, m.accused, m.died = 3, 0, []uint32{7, 7, 7, 7, 7}
-		m.life = 0
+	w.suspected(1, func(m *ledger.Mark) {
+		m.Deaths, m.Accused, m.Died = 3, 0, []uint32{7, 7, 7, 7, 7}
+		m.Owner = 0
 	})
 	one := w.guarded(&solo.Token{})
 	one.Process = 8
@@ -252,12 +254,13 @@ func TestDeathsOfMembersThatLiveAreHeldAgainstNoRecord(t *testing.T) {
 }
 
 func TestATrialThatCannotSeeWhoLivesLeavesTheTurnToOthers(t *testing.T) {
+	t.Parallel()
 	w := fakeWorld(t, 1)
 	other := newWorld(t, 1, w.seeds)
 	w.produce(0, 2)
 	other.produce(0, 3)
-	w.suspected(2, func(m *lifeMark) { m.deaths, m.accused, m.died, m.life = 3, 1, []uint32{4, 5, 6, 7}, 0 })
-	other.suspected(3, func(*lifeMark) {})
+	w.suspected(2, func(m *ledger.Mark) { m.Deaths, m.Accused, m.Died, m.Owner = 3, 1, []uint32{4, 5, 6, 7}, 0 })
+	other.suspected(3, func(*ledger.Mark) {})
 	var asked atomic.Int32
 	for _, key := range []int16{int16(kmsg.DescribeGroups), int16(kmsg.ConsumerGroupDescribe)} {
 		w.fake.ControlKey(key, func(r kmsg.Request) (kmsg.Response, error, bool) {
@@ -281,15 +284,15 @@ func TestATrialThatCannotSeeWhoLivesLeavesTheTurnToOthers(t *testing.T) {
 func TestARecordIsCondemnedWhereTheDeadAreNoMembers(t *testing.T) {
 	w := fakeWorld(t, 1)
 	w.produce(0, 2)
-	w.suspected(2, func(m *lifeMark) { m.deaths, m.accused, m.died, m.life = 3, 1, []uint32{4, 5, 6, 7}, 0 })
+	w.suspected(2, func(m *ledger.Mark) { m.Deaths, m.Accused, m.Died, m.Owner = 3, 1, []uint32{4, 5, 6, 7}, 0 })
 	var mu sync.Mutex
 	var condemned []int64
 	cfg := w.guarded(&solo.Token{})
-	cfg.Condemn = func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	cfg.Condemn = func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		mu.Lock()
 		defer mu.Unlock()
 		condemned = append(condemned, m.Origin.Offset)
-		return Settled
+		return task.Settled
 	}
 	j := newJournal()
 	w.run(cfg, j.settleAll)
@@ -310,15 +313,15 @@ func TestAMemberThatIsExpelledAgainAndAgainWhileItsSlowHandlersRunCondemnsNobody
 			cfg.Probation = 8 * time.Second
 			cfg.CrashLimit = 1
 			ready := make(chan *running, 1)
-			ready <- w.run(cfg, func(ctx context.Context, m *stepwell.Message, _ Ticket) Outcome {
+			ready <- w.run(cfg, func(ctx context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 				r := <-ready
 				ready <- r
 				select {
 				case calls <- r:
 					<-ctx.Done()
-					return Abandoned
+					return task.Abandoned
 				case <-ctx.Done():
-					return Abandoned
+					return task.Abandoned
 				}
 			})
 		}

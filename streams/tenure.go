@@ -5,12 +5,15 @@ import (
 	"math"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell/internal/crew"
 )
 
-// A record's key and value are slices of all that one fetch brought, and its message is one of a slab. What is handled in turn lets go
-// of that soon. What waits while others pass, for its key or for its partition, would keep as many fetches alive as it has records.
-// So when more is kept alive than what is in flight, what has waited for long is given memory of its own: each record once at most,
-// and none where all are handled in turn, however slowly.
+// A record's key and value are slices of all that one fetch brought, and its message is one of a
+// slab. What is handled in turn lets go of that soon. What waits while others pass, for its key or
+// for its partition, would keep as many fetches alive as it has records. So when more is kept alive
+// than what is in flight, what has waited for long is given memory of its own: each record once at
+// most, and none where all are handled in turn, however slowly.
 
 // tenure knows how much was fetched, in bytes.
 type tenure struct {
@@ -26,7 +29,8 @@ type chunk struct {
 	at      int64
 }
 
-// messageOverhead is what a record takes beside its bytes until it is settled, in its client and as a message.
+// messageOverhead is what a record takes beside its bytes until it is settled, in its client and as
+// a message.
 const messageOverhead = 2 * recordOverhead
 
 func held(records, bytes int) int64 { return int64(records)*messageOverhead + int64(bytes) }
@@ -66,7 +70,7 @@ func (p *partition) waitsSince(owned int64) int64 {
 	for _, f := range p.queue {
 		note(f.at)
 	}
-	p.schedule.Each(func(t *task) { note(t.at) })
+	p.roster.Each(func(e *crew.Entry) { note(e.Fetched) })
 	return oldest
 }
 
@@ -85,9 +89,9 @@ func (p *partition) own(from, to int64) {
 			}
 		}
 	}
-	p.schedule.Each(func(t *task) {
-		if t.at >= from && t.at < to {
-			t.m = t.m.Clone()
+	p.roster.Each(func(e *crew.Entry) {
+		if e.Fetched >= from && e.Fetched < to {
+			e.Message = e.Message.Clone()
 		}
 	})
 }

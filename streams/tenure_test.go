@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 // liveHeap is what lives, in bytes. Tests that ask are not parallel.
@@ -27,7 +28,8 @@ const (
 	large       = 10_000
 )
 
-// produceLarge writes one small record to partition 0 and 90 large ones with keys of their own, to the others in turn if there are any.
+// produceLarge writes one small record to partition 0 and 90 large ones with keys of their own, to
+// the others in turn if there are any.
 func (w *world) produceLarge(round int, partitions int32) {
 	w.t.Helper()
 	records := []*kgo.Record{{Key: []byte("blocked"), Value: make([]byte, 100)}}
@@ -41,7 +43,8 @@ func (w *world) produceLarge(round int, partitions int32) {
 	w.send(records...)
 }
 
-// plain makes the world's client produce without compression: what a fetch brings of all partitions is then one piece of memory.
+// plain makes the world's client produce without compression: what a fetch brings of all partitions
+// is then one piece of memory.
 func (w *world) plain() {
 	w.t.Helper()
 	var err error
@@ -52,15 +55,16 @@ func (w *world) plain() {
 	w.t.Cleanup(w.client.Close)
 }
 
-// blockSmall is a handle that settles what is large and counts it; what is small waits until the end.
+// blockSmall is a handle that settles what is large and counts it; what is small waits until the
+// end.
 func blockSmall(settled *atomic.Int64, end <-chan struct{}) Handle {
-	return func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	return func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		if len(m.Value) < large {
 			<-end
-			return Settled
+			return task.Settled
 		}
 		settled.Add(1)
-		return Settled
+		return task.Settled
 	}
 }
 

@@ -1,70 +1,74 @@
 package streams
 
-import "time"
+import (
+	"time"
+
+	"github.com/stepwell/stepwell/internal/ledger"
+)
 
 // try looks, after the probation, whether the deaths that are held against a record were deaths,
 // and whether it is the record that kills. Until then no suspect runs in this process.
-func (p *partition) try(offset int64) {
+func (c *suspects) try(offset int64) {
 	condemned, err := false, error(nil)
-	if p.lasts(p.r.cfg.Probation) {
-		condemned, err = p.judge(offset)
+	if c.lasts(c.p.r.cfg.Probation) {
+		condemned, err = c.judge(offset)
 	}
 	if err != nil {
-		p.logger(offset).Warn("a suspected record waits until it can be seen which members live: it is tried again", "error", err)
+		c.p.logger(offset).Warn("a suspected record waits until it can be seen which members live: it is tried again", "error", err)
 	}
-	p.mu.Lock()
-	p.crash.trial, p.crash.tried = false, err == nil
-	p.crash.limit.Reset(p.r.cfg.AloneFor)
+	c.p.mu.Lock()
+	c.trial, c.tried = false, err == nil
+	c.limit.Reset(c.p.r.cfg.AloneFor)
 	if condemned || err != nil {
-		p.giveTokenBack()
+		c.giveTokenBack()
 	}
-	p.mu.Unlock()
-	p.r.crew.offer(p)
+	c.p.mu.Unlock()
+	c.p.roster.Offer()
 }
 
 // lasts reports false when the partition is halted before so long.
-func (p *partition) lasts(d time.Duration) bool {
+func (c *suspects) lasts(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
-	case <-p.halted:
+	case <-c.p.roster.Halted():
 		return false
 	}
 }
 
 // judge says whether the record is condemned. An error says that it cannot be seen who lives.
-func (p *partition) judge(offset int64) (condemned bool, err error) {
-	living, err := p.r.Living(p.handling)
+func (c *suspects) judge(offset int64) (condemned bool, err error) {
+	living, err := c.p.r.Living(c.p.handling)
 	if err != nil {
 		return false, err
 	}
-	row, log := p.r.condemnedInARow(), p.logger(offset)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	g := &p.crash.guard
+	row, log := c.p.r.condemnedInARow(), c.p.logger(offset)
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	g := &c.p.ledger.Guard
 	switch {
-	case !g.review(func(life uint32) bool { return living[life] }):
-		log.Warn("the process died while a suspected record ran: it runs once more, and no other suspect beside it", "deaths", len(g.now.died))
+	case !g.Review(func(life uint32) bool { return living[life] }):
+		log.Warn("the process died while a suspected record ran: it runs once more, and no other suspect beside it", "deaths", len(g.Now().Died))
 		return false, nil
-	case row >= rowLimit:
-		log.Error("the process dies whichever record runs: it is not the records, and no more of them are condemned until one comes to its end", "deaths", len(g.now.died))
-		g.acquit(offset)
+	case row >= ledger.MostCondemned:
+		log.Error("the process dies whichever record runs: it is not the records, and no more of them are condemned until one comes to its end", "deaths", len(g.Now().Died))
+		g.Acquit(offset)
 		return false, nil
 	}
-	g.now.row++
-	p.crash.guilty.Store(offset) // with the row: a commit in between would count the record twice
-	log.Error("a record killed the process each time it ran: it is not called again", "deaths", len(g.now.died))
+	c.p.ledger.Condemn(offset)
+	c.guilty.Store(offset) // with the row: a commit in between would count the record twice
+	log.Error("a record killed the process each time it ran: it is not called again", "deaths", len(g.Now().Died))
 	return true, nil
 }
 
-// condemnedInARow is how many records of the stream's partitions here were condemned since a suspect
-// of theirs came to its end.
+// condemnedInARow is how many records of the stream's partitions here were condemned since a
+// suspect of theirs came to its end.
 func (r *Reader) condemnedInARow() (n int) {
 	for _, p := range r.all() {
 		p.mu.Lock()
-		n += p.crash.guard.now.row
+		n += p.ledger.Guard.Now().Condemned
 		p.mu.Unlock()
 	}
 	return n

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// troubleLasts is how long an error of a poll counts that is not met again: that a fetch went well and brought nothing, a client does not say.
+	// troubleLasts is how long an error of a poll counts that is not met again: that a fetch went
+	// well and brought nothing, a client does not say.
 	troubleLasts = 15 * time.Second
 	// sayAgain is how long another error about the same thing is not logged.
 	sayAgain = 10 * time.Second
@@ -60,6 +61,7 @@ type status struct {
 	log     *slog.Logger
 	stream  string
 	pattern bool
+	setting func(key string) string
 
 	mu       sync.Mutex
 	tls      bool   // is spoken with the brokers
@@ -72,7 +74,8 @@ type status struct {
 
 func newStatus(cfg Config) *status {
 	return &status{
-		log: cfg.Logger.With("stream", cfg.Stream), stream: cfg.Stream, pattern: cfg.Pattern != "", troubles: map[matter]trouble{},
+		log: cfg.Logger.With("stream", cfg.Stream), stream: cfg.Stream, pattern: cfg.Pattern != "", setting: cfg.Setting,
+		troubles: map[matter]trouble{},
 	}
 }
 
@@ -143,7 +146,8 @@ func (s *status) fetched(tp topicPartition) {
 	})
 }
 
-// reached notes the result of a look at the cluster: why it cannot be used at all, or which topics cannot be read.
+// reached notes the result of a look at the cluster: why it cannot be used at all, or which topics
+// cannot be read.
 func (s *status) reached(err error, topics map[string]error) {
 	if err == nil {
 		s.mu.Lock()
@@ -165,7 +169,8 @@ func (s *status) reached(err error, topics map[string]error) {
 	}
 }
 
-// wantsLook says whether the cluster is to be asked how it is: it was not seen to be well for a while, or something was missing.
+// wantsLook says whether the cluster is to be asked how it is: it was not seen to be well for a
+// while, or something was missing.
 func (s *status) wantsLook() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,7 +266,8 @@ func (m matter) attrs() (attrs []any) {
 	return attrs
 }
 
-// maxTold is how many troubles the status tells: an error of a whole cluster is one for each partition.
+// maxTold is how many troubles the status tells: an error of a whole cluster is one for each
+// partition.
 const maxTold = 5
 
 // read returns whether we are a member and all that is wrong.

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 // logbook is a log that can be read while it is written.
@@ -65,6 +66,8 @@ func (l *logbook) hasEnds(t *testing.T) {
 	})
 }
 
+func byKey(key string) string { return key }
+
 func TestATroubleIsLoggedWhenItBeginsAndWhenItEndsAndNotMeanwhile(t *testing.T) {
 	t.Parallel()
 	tp, other := topicPartition{"orders", 1}, topicPartition{"parcels", 1}
@@ -103,7 +106,7 @@ func TestATroubleIsLoggedWhenItBeginsAndWhenItEndsAndNotMeanwhile(t *testing.T) 
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var log logbook
-				s := newStatus(Config{Stream: "orders", Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{
+				s := newStatus(Config{Stream: "orders", Setting: byKey, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{
 					ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 						if a.Key == slog.TimeKey {
 							return slog.Attr{}
@@ -145,7 +148,7 @@ func TestATroubleIsLoggedWhenItBeginsAndWhenItEndsAndNotMeanwhile(t *testing.T) 
 func TestABatchThatTheClientGivesUpIsToldOfUntilThePartitionIsGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, tp := newStatus(Config{Stream: "orders", Logger: slog.New(slog.DiscardHandler)}), topicPartition{"orders", 1}
+		s, tp := newStatus(Config{Stream: "orders", Setting: byKey, Logger: slog.New(slog.DiscardHandler)}), topicPartition{"orders", 1}
 		s.unread(tp, errors.New("too large"), true)
 		time.Sleep(time.Hour)
 		if _, text := s.read(); text != "too large" {
@@ -160,7 +163,7 @@ func TestABatchThatTheClientGivesUpIsToldOfUntilThePartitionIsGone(t *testing.T)
 
 func TestTheStatusOfAWholeClusterThatFailsIsShort(t *testing.T) {
 	t.Parallel()
-	s := newStatus(Config{Stream: "orders", Logger: slog.New(slog.DiscardHandler)})
+	s := newStatus(Config{Stream: "orders", Setting: byKey, Logger: slog.New(slog.DiscardHandler)})
 	for id := range int32(1000) {
 		s.unread(topicPartition{"orders", id}, s.explain(topicPartition{"orders", id}, errors.New("broken")), false)
 	}
@@ -171,8 +174,8 @@ func TestTheStatusOfAWholeClusterThatFailsIsShort(t *testing.T) {
 
 func TestABrokerThatWasWellAndHangsUpIsNotAskedForTLS(t *testing.T) {
 	t.Parallel()
-	s := newStatus(Config{Stream: "orders", Logger: slog.New(slog.DiscardHandler)})
-	if text := s.explain(topicPartition{}, io.EOF).Error(); !strings.Contains(text, "KAFKA_TLS_ENABLED, KAFKA_SASL_MECHANISM") {
+	s := newStatus(Config{Stream: "orders", Setting: byKey, Logger: slog.New(slog.DiscardHandler)})
+	if text := s.explain(topicPartition{}, io.EOF).Error(); !strings.Contains(text, "kafka.tls.enabled, kafka.sasl.mechanism") {
 		t.Errorf("at first: %s", text)
 	}
 	s.reached(nil, nil)
@@ -189,7 +192,7 @@ func TestAMissingTopicBesideOneThatIsReadIsToldOfUntilItIsThere(t *testing.T) {
 	cfg := w.config()
 	cfg.Topics, cfg.Logger = append(cfg.Topics, missing), log.logger()
 	r := w.run(cfg, j.settleAll)
-	r.says("STREAMS_ORDERS_TOPICS", missing)
+	r.says("streams.orders.topics", missing)
 	for range 10 {
 		w.produce(0, 1)
 		n := j.count()
@@ -215,7 +218,7 @@ func TestAPatternThatMatchesNothingIsToldOfUntilSomethingDoes(t *testing.T) {
 		cfg, j := w.config(), newJournal()
 		cfg.Topics, cfg.Pattern = nil, w.topic+"-later.*"
 		r := w.run(cfg, j.settleAll)
-		r.says("no topic matches", cfg.Pattern, "STREAMS_ORDERS_TOPIC_PATTERN")
+		r.says("no topic matches", cfg.Pattern, "streams.orders.topic_pattern")
 		later := w.topic + "-later"
 		w.create(later, 1)
 		t.Cleanup(func() { _, _ = w.admin.DeleteTopics(context.Background(), later) })
@@ -235,7 +238,7 @@ func TestPartitionsThatComeAndGoAreLogged(t *testing.T) {
 	eventually(t, "it has all", func() bool {
 		return log.count("level=INFO", `msg="partitions assigned"`, "stream=orders", "partitions="+w.topic+":0-3") == 1 && log.count("joined the consumer group") == 1
 	})
-	w.run(w.config(), func(context.Context, *stepwell.Message, Ticket) Outcome { return Settled })
+	w.run(w.config(), func(context.Context, *stepwell.Message, task.Ticket) task.Outcome { return task.Settled })
 	eventually(t, "half of them go", func() bool { return log.count("level=INFO", `msg="partitions revoked"`, "partitions="+w.topic) == 1 })
 	r.onLost(t.Context(), nil, map[string][]int32{w.topic: {0, 1, 2, 3}})
 	if log.count("level=WARN", `msg="partitions lost"`) != 1 {

@@ -8,7 +8,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/ledger"
 	"github.com/stepwell/stepwell/internal/solo"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 func TestAPausedStreamDoesNotKeepTheTurnOfSuspectsFromOthers(t *testing.T) {
@@ -18,12 +20,12 @@ func TestAPausedStreamDoesNotKeepTheTurnOfSuspectsFromOthers(t *testing.T) {
 			other := newWorld(t, 1, w.seeds)
 			w.produce(0, 1)
 			other.produce(0, 3)
-			w.suspected(1, func(m *lifeMark) {
+			w.suspected(1, func(m *ledger.Mark) {
 				if accused {
-					m.deaths, m.accused, m.died, m.life = 3, 0, []uint32{7}, 0
+					m.Deaths, m.Accused, m.Died, m.Owner = 3, 0, []uint32{7}, 0
 				}
 			})
-			other.suspected(3, func(*lifeMark) {})
+			other.suspected(3, func(*ledger.Mark) {})
 			var token solo.Token
 			holder := &solo.Turn{Ready: func() {}}
 			if !accused {
@@ -35,7 +37,7 @@ func TestAPausedStreamDoesNotKeepTheTurnOfSuspectsFromOthers(t *testing.T) {
 			eventually(t, "it has a suspect", func() bool {
 				for _, p := range r.all() {
 					p.mu.Lock()
-					n, trial := len(p.crash.aside), p.crash.trial
+					n, trial := len(p.suspects.aside), p.suspects.trial
 					p.mu.Unlock()
 					return n == 1 && trial == accused
 				}
@@ -52,28 +54,27 @@ func TestAPausedStreamDoesNotKeepTheTurnOfSuspectsFromOthers(t *testing.T) {
 
 func TestACutLogLeavesNoSuspectBehind(t *testing.T) {
 	got := make(chan int64, 100)
-	r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		got <- m.Origin.Offset
-		return Settled
+		return task.Settled
 	})
 	var token solo.Token
 	holder := &solo.Turn{Ready: func() {}}
 	token.Request(holder)
 	r.cfg.CrashLimit, r.cfg.Order, r.cfg.Token, r.cfg.Process = 3, OrderNone, &token, 5
-	r.workers.Go(r.crew.watch)
 	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 	p := r.lookup(tp)
-	p.begin(position{0, 0}, false)
+	p.begin(ledger.At(0, 0), false)
 	p.mu.Lock()
-	m := noMark()
-	m.life, m.handed, m.deaths, m.suspect = 99, 10, 2, 10
-	p.crash.guard = takeOver(m, 0, r.rules())
-	p.crash.guard.stored(p.crash.guard.mark(0, 0, 0, 0, 0, false))
+	m := ledger.NoMark()
+	m.Owner, m.HandedOut, m.Deaths, m.SuspectsEnd = 99, 10, 2, 10
+	p.ledger.Guard = ledger.NewGuard(m, 0, r.rules())
+	p.ledger.Guard.Stored(p.ledger.Guard.Mark(0, 0, 0, 0, 0, false))
 	p.mu.Unlock()
-	r.receive(tp, records(0, 10), [16]byte{1})
+	r.fetched(tp, records(0, 10), nil)
 	old := r.lookup(tp)
-	within(t, 2*time.Second, "suspects wait", func() bool { old.mu.Lock(); defer old.mu.Unlock(); return len(old.crash.aside) == 10 })
-	r.receive(tp, records(5, 8), [16]byte{1}) // the log was cut
+	within(t, 2*time.Second, "suspects wait", func() bool { old.mu.Lock(); defer old.mu.Unlock(); return len(old.suspects.aside) == 10 })
+	r.wasCut(tp, 5)
 	fresh := r.lookup(tp)
 	fresh.mustBe(t, old.done, "what the cut replaced never comes to its end")
 	token.Release(holder)
@@ -83,12 +84,13 @@ func TestACutLogLeavesNoSuspectBehind(t *testing.T) {
 }
 
 func TestAStreamWhoseWorkersAreAllBusyDoesNotKeepTheTurnOfSuspectsForGood(t *testing.T) {
+	t.Parallel()
 	w := fakeWorld(t, 2)
 	other := newWorld(t, 1, w.seeds)
 	w.produce(0, 1)
 	other.produce(0, 3)
-	w.suspected(1, func(*lifeMark) {})
-	other.suspected(3, func(*lifeMark) {})
+	w.suspected(1, func(*ledger.Mark) {})
+	other.suspected(3, func(*ledger.Mark) {})
 	var token solo.Token
 	holder := &solo.Turn{Ready: func() {}}
 	token.Request(holder)
@@ -96,15 +98,15 @@ func TestAStreamWhoseWorkersAreAllBusyDoesNotKeepTheTurnOfSuspectsForGood(t *tes
 	cfg.AloneFor = 2 * time.Second
 	cfg.Concurrency = 1
 	mine := newJournal()
-	r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+	r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		mine.note(m)
 		<-t.Context().Done()
-		return Abandoned
+		return task.Abandoned
 	})
 	eventually(t, "it has a suspect", func() bool {
 		for _, p := range r.all() {
 			p.mu.Lock()
-			n := len(p.crash.aside)
+			n := len(p.suspects.aside)
 			p.mu.Unlock()
 			if n == 1 {
 				return true
@@ -124,13 +126,13 @@ func TestAStreamWhoseWorkersAreAllBusyDoesNotKeepTheTurnOfSuspectsForGood(t *tes
 func TestARecordThatIsCondemnedAgainWhileTheDeadSetIsAwayIsStillOneInARow(t *testing.T) {
 	w := fakeWorld(t, 1)
 	w.produce(0, 1)
-	w.suspected(1, func(m *lifeMark) { m.deaths, m.accused, m.died, m.life = 3, 0, []uint32{4, 5, 6, 7}, 0 })
-	for range rowLimit + 1 {
+	w.suspected(1, func(m *ledger.Mark) { m.Deaths, m.Accused, m.Died, m.Owner = 3, 0, []uint32{4, 5, 6, 7}, 0 })
+	for range ledger.MostCondemned + 1 {
 		condemned := make(chan struct{}, 1)
 		cfg := w.guarded(&solo.Token{})
-		cfg.Condemn = func(context.Context, *stepwell.Message, Ticket) Outcome {
+		cfg.Condemn = func(context.Context, *stepwell.Message, task.Ticket) task.Outcome {
 			condemned <- struct{}{}
-			return Pending // the dead set cannot be reached
+			return task.Pending // the dead set cannot be reached
 		}
 		called := newJournal()
 		r := w.run(cfg, called.settleAll)
@@ -139,7 +141,7 @@ func TestARecordThatIsCondemnedAgainWhileTheDeadSetIsAwayIsStillOneInARow(t *tes
 			t.Fatal("what kills the process was called again")
 		}
 		eventually(t, "the broker knows that its call is over", func() bool {
-			return markOf(readTold(w.committed()[0], w.metadata(0))).open > 0
+			return ledger.ReadMetadata(w.committed()[0], w.metadata(0)).MarkOrNone().Ended > 0
 		})
 		r.kill(nil)
 		_ = r.end()

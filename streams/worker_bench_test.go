@@ -8,19 +8,24 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/crew"
+	"github.com/stepwell/stepwell/internal/ledger"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
-// BenchmarkWorkerLoop is what a record costs between the client and the handler: window, message, settling.
+// BenchmarkWorkerLoop is what a record costs between the client and the handler: window, message,
+// settling.
 func BenchmarkWorkerLoop(b *testing.B) {
 	const batch = 1000
-	r, err := New(Config{Stream: "orders", Group: "g", Topics: []string{"orders.v1"}},
-		func(context.Context, *stepwell.Message, Ticket) Outcome { return Settled })
+	handle := func(context.Context, *stepwell.Message, task.Ticket) task.Outcome { return task.Settled }
+	r, err := New(Config{Stream: "orders", Group: "g", Topics: []string{"orders.v1"}}, handle)
 	if err != nil {
 		b.Fatal(err)
 	}
 	r.life = b.Context()
+	r.crew = crew.New(crew.Config{Handle: handle}) // without places: nobody helps
 	p := newPartition(r, topicPartition{"orders.v1", 7})
-	w := newWorker(newCrew(0, &r.workers))
+	w := r.crew.NewHelper()
 	records := make([]*kgo.Record, batch)
 	value := make([]byte, 100)
 	for i := range records {
@@ -36,12 +41,12 @@ func BenchmarkWorkerLoop(b *testing.B) {
 		}
 		n, bytes := p.append(f, [16]byte{}, 0)
 		r.load.add(n, bytes)
-		for p.hasMore() {
-			w.serve(p)
+		for p.roster.More() {
+			w.Serve(p.roster)
 		}
 	}
 	b.ReportMetric(batch, "records/op")
-	if c, _ := p.dirty(beyondLimit); c.at.offset != offset {
-		b.Fatalf("settled to %d of %d", c.at.offset, offset)
+	if c, _ := p.dirty(ledger.MetadataLimit); c.At.Offset != offset {
+		b.Fatalf("settled to %d of %d", c.At.Offset, offset)
 	}
 }

@@ -18,12 +18,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a cluster with a topic and a group of the test's own, and a client that produces and looks.
+// world is a cluster with a topic and a group of the test's own, and a client that produces and
+// looks.
 type world struct {
 	t            testing.TB
 	topic, group string
@@ -139,7 +141,7 @@ func (w *world) commits() (map[int32]int64, error) {
 		if err == nil {
 			err = all.Error()
 		}
-		if kerr.IsRetriable(err) && sleep(ctx, 50*time.Millisecond) {
+		if kerr.IsRetriable(err) && task.Sleep(ctx, 50*time.Millisecond) {
 			continue
 		}
 		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
@@ -153,7 +155,8 @@ func (w *world) commits() (map[int32]int64, error) {
 	}
 }
 
-// config is that of a reader of this world, which handles the messages of a partition in their order.
+// config is that of a reader of this world, which handles the messages of a partition in their
+// order.
 func (w *world) config() Config {
 	return Config{
 		Order:  OrderPartition,
@@ -247,9 +250,9 @@ func (j *journal) of(partition int32) []int64 {
 }
 
 // settleAll is a handle that notes and settles.
-func (j *journal) settleAll(_ context.Context, m *stepwell.Message, _ Ticket) Outcome {
+func (j *journal) settleAll(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 	j.note(m)
-	return Settled
+	return task.Settled
 }
 
 // eventually waits for what must become true.
@@ -280,7 +283,8 @@ func (c *counter) Lost(n int64)     { c.lost.Add(n) }
 func (c *counter) Expired(n int64)  { c.expired.Add(n) }
 func (c *counter) Duplicate()       { c.duplicates.Add(1) }
 
-// refuseMetadataOver makes the fake broker refuse longer metadata, as brokers with a lower offset.metadata.max.bytes do.
+// refuseMetadataOver makes the fake broker refuse longer metadata, as brokers with a lower
+// offset.metadata.max.bytes do.
 func (w *world) refuseMetadataOver(limit int, refused *atomic.Int32) {
 	w.fake.ControlKey(int16(kmsg.OffsetCommit), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		w.fake.KeepControl()

@@ -1,5 +1,5 @@
-// Command child is the actor that the chaos tests kill: what it does with a record depends on the record alone, and each call is in
-// the ledger before its handler returns.
+// Command child is the actor that the chaos tests kill: what it does with a record depends on the
+// record alone, and each call is in the ledger before its handler returns.
 package main
 
 import (
@@ -106,7 +106,8 @@ func is(kind string, m *stepwell.Message) bool {
 	return bytes.HasSuffix(m.Value, fmt.Appendf(nil, kind, m.Attempt))
 }
 
-// entry is the beginning of a call. Key and value are numbers, the value with some weight behind it.
+// entry is the beginning of a call. Key and value are numbers, the value with some weight behind
+// it.
 func entry(m *stepwell.Message) (ledger.Entry, error) {
 	number, _, _ := bytes.Cut(m.Value, []byte(" "))
 	sequence, err := strconv.Atoi(string(number))
@@ -117,7 +118,8 @@ func entry(m *stepwell.Message) (ledger.Entry, error) {
 	}, errors.Join(err, keyErr)
 }
 
-// work is what the record demands: of 40 records ten fail twice, one fails until it is replayed, one is dead until then and one is
+// work is what the record demands: of 40 records ten fail twice, and one of these asks for a wait
+// that goes through two queues, one fails until it is replayed, one is dead until then and one is
 // skipped; one that succeeds and one that fails twice are slow.
 func work(ctx context.Context, e ledger.Entry, h habits) error {
 	pause := time.Millisecond
@@ -135,7 +137,13 @@ func work(ctx context.Context, e ledger.Entry, h habits) error {
 		}
 		return nil
 	}
+	return verdict(e)
+}
+
+func verdict(e ledger.Entry) error {
 	switch n := e.Sequence % 40; {
+	case n == 7 && e.Attempt == 1:
+		return stepwell.RetryAfter(errFlaky, 1500*time.Millisecond)
 	case n%4 == 3 && e.Attempt <= 2:
 		return errFlaky
 	case n == 10 && e.Replays == 0:
@@ -164,8 +172,8 @@ func kind(verdict error) ledger.Kind {
 	}
 }
 
-// brokers are those that the environment names, but Kafka is reached through a proxy, whatever address it gives itself, and connections to
-// RabbitMQ tell whose they are.
+// brokers are those that the environment names, but Kafka is reached through a proxy, whatever
+// address it gives itself, and connections to RabbitMQ tell whose they are.
 type brokers struct {
 	through string
 	rabbit  *rabbit.Broker

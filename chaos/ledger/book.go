@@ -46,10 +46,12 @@ func NewBook(rules Rules) *Book {
 // Produced notes a record that Kafka has confirmed.
 func (b *Book) Produced(p Position, r Record) { b.produced[p] = r }
 
-// Remove notes that an operator, or Kafka's retention, took a record away, or may have: it was counted just before.
+// Remove notes that an operator, or Kafka's retention, took a record away, or may have: it was
+// counted just before.
 func (b *Book) Remove(p Position) { b.removed[p] = true }
 
-// Doom notes a record that nothing can help: it must rest in the dead set in the end, with this reason, whatever its calls said.
+// Doom notes a record that nothing can help: it must rest in the dead set in the end, with this
+// reason, whatever its calls said.
 func (b *Book) Doom(p Position, reason string) { b.doomed[p] = reason }
 
 // Settled says whether a call of the record has ended with a verdict.
@@ -58,7 +60,8 @@ func (b *Book) Settled(p Position) bool {
 	return h != nil && h.settled
 }
 
-// Note takes the next entry of the ledger, in its order, and complains about calls that should not be.
+// Note takes the next entry of the ledger, in its order, and complains about calls that should not
+// be.
 func (b *Book) Note(e Entry) {
 	h := b.records[e.Position]
 	if h == nil {
@@ -122,9 +125,10 @@ func (b *Book) complain(format string, args ...any) {
 	}
 }
 
-// Committed takes the commit of a partition, next, and the one that was seen before it, from; none is 0 or less. It complains when a
-// commit goes back, also where that only has work done again, and when it is past a record that no call has settled. Ask it with commits
-// that were read before the ledger was: then what they are about is in the book.
+// Committed takes the commit of a partition, next, and the one that was seen before it, from; none
+// is 0 or less. It complains when a commit goes back, also where that only has work done again, and
+// when it is past a record that no call has settled. Ask it with commits that were read before the
+// ledger was: then what they are about is in the book.
 func (b *Book) Committed(partition int32, from, next int64) {
 	if max(next, 0) < from {
 		b.complain("partition %d: the commit went back from %d to %d", partition, from, next)
@@ -138,7 +142,8 @@ func (b *Book) Committed(partition int32, from, next int64) {
 	}
 }
 
-// Done says how many of the produced records are done, and how many have a reason to rest in the dead set.
+// Done says how many of the produced records are done, and how many have a reason to rest in the
+// dead set.
 func (b *Book) Done() (done, dead int) {
 	for p := range b.produced {
 		h := b.records[p]
@@ -162,8 +167,8 @@ func (h *history) restsDead(tries int) bool {
 	return h.mayBeDead(last, tries)
 }
 
-// Over says whether nothing is left to do: all records are done, have a reason to rest in the dead set, or were removed. Of doomed
-// ones it cannot tell.
+// Over says whether nothing is left to do: all records are done, have a reason to rest in the dead
+// set, or were removed. Of doomed ones it cannot tell.
 func (b *Book) Over() bool {
 	for p := range b.produced {
 		if h := b.records[p]; !b.removed[p] && b.doomed[p] == "" && (h == nil || !h.done && !h.restsDead(b.rules.Tries)) {

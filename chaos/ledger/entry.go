@@ -1,7 +1,9 @@
-// Package ledger writes down what an actor did in a way that outlives its death, and judges whether anything was lost.
+// Package ledger writes down what an actor did in a way that outlives its death, and judges whether
+// anything was lost.
 //
-// The writer is the actor's handler, in a process that is killed; the judge is a test in another process. The two share a file
-// to which each entry is appended by one write: what was written before a SIGKILL is there after it.
+// The writer is the actor's handler, in a process that is killed; the judge is a test in another
+// process. The two share a file to which each entry is appended by one write: what was written
+// before a SIGKILL is there after it.
 package ledger
 
 import (

@@ -16,7 +16,8 @@ type End struct {
 	Queues map[string][]Position
 	// Reasons are those of the messages in the dead set.
 	Reasons map[Position]string
-	// Held is how many more messages an operator's delete may have taken, of which it is not known which they were.
+	// Held is how many more messages an operator's delete may have taken, of which it is not known
+	// which they were.
 	Held int
 	// Committed is where a next actor would go on in each partition.
 	Committed map[int32]int64
@@ -30,7 +31,8 @@ type Report struct {
 	Wrong []string
 }
 
-// Judge counts what is lost and says what else is wrong, or is as it should be. entries are the whole ledger, in order.
+// Judge counts what is lost and says what else is wrong, or is as it should be. entries are the
+// whole ledger, in order.
 func (b *Book) Judge(end End, entries []Entry) Report {
 	r := Report{Records: len(b.produced), Calls: b.Calls, Repeats: b.Repeats, Cancelled: b.Cancelled, Removed: len(b.removed)}
 	resting := b.resting(end, &r)
@@ -62,7 +64,8 @@ func (b *Book) Judge(end End, entries []Entry) Report {
 	return r
 }
 
-// resting is what is in a queue. A message that nobody produced, or that is dead without a reason, does not belong there.
+// resting is what is in a queue. A message that nobody produced, or that is dead without a reason,
+// does not belong there.
 func (b *Book) resting(end End, r *Report) map[Position]bool {
 	resting := map[Position]bool{}
 	for _, name := range slices.Sorted(maps.Keys(end.Queues)) {
@@ -84,7 +87,8 @@ func (b *Book) resting(end End, r *Report) map[Position]bool {
 	return resting
 }
 
-// doomedOnly complains about doomed records that do not rest in the dead set with their reason, and about others that have such a reason.
+// doomedOnly complains about doomed records that do not rest in the dead set with their reason, and
+// about others that have such a reason.
 func (b *Book) doomedOnly(reasons map[Position]string) {
 	for p, want := range b.doomed {
 		if got := reasons[p]; got != want {
@@ -116,8 +120,8 @@ func (b *Book) authentic(entries []Entry) {
 	}
 }
 
-// inOrder complains where the first try of a record ever began before that of its key's record before it had ended. Tries that are
-// made again after a crash are not first ones.
+// inOrder complains where the first try of a record ever began before that of its key's record
+// before it had ended. Tries that are made again after a crash are not first ones.
 func (b *Book) inOrder(entries []Entry) {
 	type lane struct {
 		partition int32

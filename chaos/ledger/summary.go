@@ -5,22 +5,26 @@ import (
 	"time"
 )
 
-// Summary is a run in numbers, as it is kept in a file of results: one of these in JSON on each line.
+// Summary is a run in numbers, as it is kept in a file of results: one of these in JSON on each
+// line.
 type Summary struct {
 	Scenario, RabbitMQ string
-	// Records were produced, and handled in so many Calls. Lost is what nobody can account for, Removed what an operator took or may have.
+	// Records were produced, and handled in so many Calls. Lost is what nobody can account for,
+	// Removed what an operator took or may have.
 	Records, Calls, Lost, Removed int
-	// Repeats are tries that were made again, Copies messages in a queue that were done, or there twice; Resting are those that ended in
-	// the dead set.
+	// Repeats are tries that were made again, Copies messages in a queue that were done, or there
+	// twice; Resting are those that ended in the dead set.
 	Repeats, Copies, Resting int
 	// Kills is how many actors ended with SIGKILL.
 	Kills int
 	// Wrong is how much else was not as it should be.
 	Wrong int
-	// Fault is how long the faults took, Recovery how long afterwards a first try and a retry had both succeeded.
+	// Fault is how long the faults took, Recovery how long afterwards a first try and a retry had
+	// both succeeded.
 	Fault, Recovery time.Duration
 }
 
+// String has what a person reads first, and what is wrong.
 func (s Summary) String() string {
 	return fmt.Sprintf("%s on RabbitMQ %s: %d records, %d calls, %d lost, %d removed by an operator, %d tries repeated, %d copies in queues, "+
 		"%d rest in the dead set, %d actors killed, %d wrong; faults took %s, all worked again after %s",

@@ -33,7 +33,8 @@ func (p *Proxy) carry(t *pair, way Way) {
 	}
 }
 
-// pass looks at the methods in data and returns what of it may pass, and the trap that one of them shut.
+// pass looks at the methods in data and returns what of it may pass, and the trap that one of them
+// shut.
 func (p *Proxy) pass(data []byte, way Way, f *frames) ([]byte, *trap) {
 	for at := 0; at < len(data); {
 		began := at

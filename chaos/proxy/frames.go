@@ -24,8 +24,8 @@ const (
 	methodType = 1
 )
 
-// next reads from data up to the end of the next frame, or of data. It returns how many bytes that were and, where a method frame
-// begins in them, its method and where: that may be before data.
+// next reads from data up to the end of the next frame, or of data. It returns how many bytes that
+// were and, where a method frame begins in them, its method and where: that may be before data.
 func (f *frames) next(data []byte) (n int, method Method, found bool) {
 	if f.greeting > 0 {
 		n = min(f.greeting, len(data))

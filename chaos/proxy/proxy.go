@@ -1,5 +1,5 @@
-// Package proxy is a TCP proxy that misbehaves on command: it cuts, resets, swallows, delays and trickles, and can do so exactly at
-// a given method of AMQP.
+// Package proxy is a TCP proxy that misbehaves on command: it cuts, resets, swallows, delays and
+// trickles, and can do so exactly at a given method of AMQP.
 package proxy
 
 import (
@@ -21,11 +21,13 @@ const (
 
 // Weather is what happens to all that passes. The zero value is good weather.
 type Weather struct {
-	// Hole swallows that direction: what is sent waits until the weather changes, as TCP would send it again.
+	// Hole swallows that direction: what is sent waits until the weather changes, as TCP would send
+	// it again.
 	Hole Way
 	// Latency delays each piece of data, in either direction.
 	Latency time.Duration
-	// Rate is how many bytes a second pass, in either direction and on each connection; 0: any number.
+	// Rate is how many bytes a second pass, in either direction and on each connection; 0: any
+	// number.
 	Rate int
 }
 
@@ -126,8 +128,8 @@ func (t *pair) end(prepare func(*net.TCPConn)) {
 	}
 }
 
-// CutAt resets the connection that carries the n-th method of this kind from now on, before the method passes or just after it. The
-// channel is closed when that has happened.
+// CutAt resets the connection that carries the n-th method of this kind from now on, before the
+// method passes or just after it. The channel is closed when that has happened.
 func (p *Proxy) CutAt(way Way, m Method, n int, after bool) <-chan struct{} {
 	t := &trap{way: way, method: m, left: n, after: after, shut: make(chan struct{})}
 	p.mu.Lock()

@@ -72,7 +72,8 @@ func (r *refusal) again() bool {
 	return r.status == http.StatusConflict || r.status == http.StatusServiceUnavailable
 }
 
-// do sends a request and decodes the answer into v; with --json it prints the answer instead, and reports that by printed.
+// do sends a request and decodes the answer into v; with --json it prints the answer instead, and
+// reports that by printed.
 func (a *actor) do(ctx context.Context, method, path string, query url.Values, v any) (printed bool, err error) {
 	body, err := a.send(ctx, method, path, query)
 	if a.json && json.Valid(body) {
@@ -84,7 +85,8 @@ func (a *actor) do(ctx context.Context, method, path string, query url.Values, v
 	return false, read(body, v)
 }
 
-// get asks for something and decodes the answer into v; with --json it prints an answer that says no.
+// get asks for something and decodes the answer into v; with --json it prints an answer that says
+// no.
 func (a *actor) get(ctx context.Context, path string, query url.Values, v any) error {
 	body, err := a.send(ctx, http.MethodGet, path, query)
 	if err != nil && a.json && json.Valid(body) {
@@ -104,8 +106,8 @@ func (a *actor) line(object []byte) error {
 	return nil
 }
 
-// send returns what the actor answered, also beside the error of an answer that says no. There is no limit to how long the actor may take: a
-// replay can be long, and Ctrl-C ends it.
+// send returns what the actor answered, also beside the error of an answer that says no. There is
+// no limit to how long the actor may take: a replay can be long, and Ctrl-C ends it.
 func (a *actor) send(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
 	u := a.base.JoinPath(path)
 	u.RawQuery = query.Encode()

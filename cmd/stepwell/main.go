@@ -9,8 +9,9 @@
 //
 // A delete asks before it deletes; where nobody can be asked it wants --yes.
 //
-// It exits with 0; 1 when the actor refused or could not be reached, or the person did not say yes; 2 for a mistake in the command; 3 when the actor cannot do it now, or
-// stopped half way, so that trying again may help.
+// It exits with 0; 1 when the actor refused or could not be reached, or the person did not say yes;
+// 2 for a mistake in the command; 3 when the actor cannot do it now, or stopped half way, so that
+// trying again may help.
 package main
 
 import (
@@ -63,10 +64,12 @@ func main() {
 	os.Exit(code)
 }
 
-// helpShown is what the parser panics with after it printed the help or the version, instead of ending the process.
+// helpShown is what the parser panics with after it printed the help or the version, instead of
+// ending the process.
 type helpShown struct{}
 
-// asker puts a question to a person. A nil error means yes; errNo, that the answer is another; errUnasked, that there is none.
+// asker puts a question to a person. A nil error means yes; errNo, that the answer is another;
+// errUnasked, that there is none.
 type asker func(question string) error
 
 // atTerminal asks who sits at the terminal; nil where in is none.

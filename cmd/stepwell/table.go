@@ -24,7 +24,8 @@ func (a *actor) table(head []string, rows [][]string) error {
 	return w.Flush()
 }
 
-// printable is text on one line without what a terminal would obey: errors of handlers may repeat what strangers sent.
+// printable is text on one line without what a terminal would obey: errors of handlers may repeat
+// what strangers sent.
 func printable(text string) string {
 	const most = 300
 	return short(strings.Map(func(r rune) rune {

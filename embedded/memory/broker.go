@@ -1,5 +1,6 @@
-// Package memory keeps queues in memory with the semantics of the RabbitMQ ones: delays, dead sets, leases, returns in place. Nothing
-// survives the process. It waits with timers and channels only, so that a test may run it on a false clock.
+// Package memory keeps queues in memory with the semantics of the RabbitMQ ones: delays, dead sets,
+// leases, returns in place. Nothing survives the process. It waits with timers and channels only,
+// so that a test may run it on a false clock.
 package memory
 
 import (
@@ -161,7 +162,8 @@ func missing(name string) error {
 	return fmt.Errorf("%w: %s: %w", queue.ErrUnavailable, name, queue.ErrMissing)
 }
 
-// SetUp false cuts all sessions and leases, and refuses new ones until SetUp true: an outage, for tests.
+// SetUp false cuts all sessions and leases, and refuses new ones until SetUp true: an outage, for
+// tests.
 func (b *Broker) SetUp(up bool) {
 	b.change(func() {
 		b.down = !up

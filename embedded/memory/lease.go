@@ -62,7 +62,8 @@ func (l *lease) end() {
 	l.list.lease = nil
 }
 
-// window is a session that hands out as much as it may hold, and more with each ack. The broker's lock guards it.
+// window is a session that hands out as much as it may hold, and more with each ack. The broker's
+// lock guards it.
 type window struct {
 	lease      *lease
 	s          *session

@@ -53,7 +53,8 @@ func (l *list) arm() {
 	l.timer.Reset(wait)
 }
 
-// expire moves what is due to the target, in order. Where that is missing, it waits until it is declared.
+// expire moves what is due to the target, in order. Where that is missing, it waits until it is
+// declared.
 func (l *list) expire() {
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()

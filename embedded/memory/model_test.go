@@ -13,7 +13,8 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// model is a dead set as it should be: what it has in order, and how many of the first a window holds, some acked.
+// model is a dead set as it should be: what it has in order, and how many of the first a window
+// holds, some acked.
 type model struct {
 	b     *memory.Broker
 	p     queue.Publisher

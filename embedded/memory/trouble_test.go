@@ -11,7 +11,8 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// inBubble runs the test on a false clock with a broker that has a stream's queues; a delay is a minute.
+// inBubble runs the test on a false clock with a broker that has a stream's queues; a delay is a
+// minute.
 func inBubble(t *testing.T, test func(t *testing.T, b *memory.Broker)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New()

@@ -1,5 +1,5 @@
-// Command orders is a whole actor that needs nothing but Go: it runs on embedded Kafka and queues and makes its own sample
-// orders, some of which fail once and some always.
+// Command orders is a whole actor that needs nothing but Go: it runs on embedded Kafka and queues
+// and makes its own sample orders, some of which fail once and some always.
 package main
 
 import (
@@ -25,7 +25,8 @@ type Order struct {
 	Cents int    `json:"cents"`
 }
 
-// charge stands for a call of a flaky payment service: most cards work, some at the second try, some never.
+// charge stands for a call of a flaky payment service: most cards work, some at the second try,
+// some never.
 func charge(_ context.Context, o Order, m *stepwell.Message) error {
 	switch {
 	case o.Card == "stolen":

@@ -1,5 +1,5 @@
-// Command service is an actor whose handlers need a connection pool: a struct holds it, and its methods are the handlers. A program links the driver of its
-// database with an import of its own.
+// Command service is an actor whose handlers need a connection pool: a struct holds it, and its
+// methods are the handlers. A program links the driver of its database with an import of its own.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command shipping is the smallest actor: one stream, one handler, everything else from the environment.
+// Command shipping is the smallest actor: one stream, one handler, everything else from the
+// environment.
 package main
 
 import (

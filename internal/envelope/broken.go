@@ -47,7 +47,8 @@ func FailureOf(m queue.Message) Failure {
 	return Failure{Reason: clean(e.Failure.Reason, maxShort), Error: clean(text, maxError), At: e.DiedAt}
 }
 
-// Unreadable is m as it is sent around once more when its version is too new, and since when that is so.
+// Unreadable is m as it is sent around once more when its version is too new, and since when that
+// is so.
 func Unreadable(m queue.Message, now time.Time) (queue.Message, time.Time) {
 	since, ok := timeOf(m.Headers[hWaits])
 	if !ok || since.After(now) {

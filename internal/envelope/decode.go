@@ -14,8 +14,8 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// Decode reads what Encode wrote, also when another program wrote it or changed text to bytes or back.
-// Its errors are [ErrVersion] and [ErrUndecodable]; the latter names the header.
+// Decode reads what Encode wrote, also when another program wrote it or changed text to bytes or
+// back. Its errors are [ErrVersion] and [ErrUndecodable]; the latter names the header.
 func Decode(q queue.Message) (*Envelope, error) {
 	r := &reader{headers: q.Headers}
 	e := &Envelope{Message: stepwell.Message{ID: q.ID}}
@@ -54,8 +54,8 @@ func (e *Envelope) recall() {
 	}
 }
 
-// reader reads typed headers and remembers the first that is not what it should be. A header that is
-// missing or nil is zero.
+// reader reads typed headers and remembers the first that is not what it should be. A header that
+// is missing or nil is zero.
 type reader struct {
 	headers map[string]any
 	err     error

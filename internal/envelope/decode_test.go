@@ -196,11 +196,13 @@ func TestABrokenMessageIsBuriedAsItIsWithItsReason(t *testing.T) {
 	if sizeOf(b.Headers) > MaxHeaders {
 		t.Errorf("%d bytes of headers", sizeOf(b.Headers))
 	}
-	for range 2 { // also when it is buried again
-		if f := FailureOf(b); f.Reason != "undecodable" || f.Error != "header x" || !f.At.Equal(at) {
-			t.Errorf("failure %+v", f)
-		}
-		b = Broken(b, Failure{Reason: "undecodable", Error: "header x", At: at})
+	if f := FailureOf(b); f.Reason != "undecodable" || f.Error != "header x" || !f.At.Equal(at) {
+		t.Errorf("failure %+v", f)
+	}
+	waits, _ := Unreadable(b, at)
+	b = Broken(waits, Failure{Reason: "in two words", Error: "again", At: at.Add(time.Second)})
+	if f := FailureOf(b); f.Reason != "in two words" || f.Error != "again" || !f.At.Equal(at.Add(time.Second)) || b.Headers[hWaits] != nil {
+		t.Errorf("buried again: %+v of %v", f, b.Headers)
 	}
 }
 

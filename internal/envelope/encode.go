@@ -12,11 +12,11 @@ import (
 )
 
 // Encode lays the envelope out. Its headers are at most [MaxHeaders]: where they would be more, the
-// record's own key and headers move into the body if they and the error alone are too many; then the
-// history is cut, then the stack, then the error, then Extra.
+// record's own key and headers move into the body if they and the error alone are too many; then
+// the history is cut, then the stack, then the error, then Extra.
 func (e *Envelope) Encode() queue.Message {
 	m := &e.Message
-	const most = 8 // headers, but for Extra
+	const most = 9 // headers, but for Extra
 	h := make(map[string]any, most)
 	head := e.appendHead(make([]byte, 0, 320))
 	addOwn(h, m)
@@ -39,6 +39,9 @@ func (e *Envelope) Encode() queue.Message {
 		head, body = append(appendName(head, wEncoding), encodingGzip...), deflate(body)
 	}
 	h[hHead] = string(head)
+	if e.Wait.Remaining > 0 {
+		h[hWait] = e.Wait.text()
+	}
 	e.addFailure(h, problem)
 	extra := extras(e.Extra)
 	maps.Copy(h, extra)
@@ -107,8 +110,8 @@ func (e *Envelope) earlier() []Try {
 	return history
 }
 
-// shrink cuts what explains the failure until the headers fit: the oldest tries, then the stack, then
-// the error.
+// shrink cuts what explains the failure until the headers fit: the oldest tries, then the stack,
+// then the error.
 func (e *Envelope) shrink(h map[string]any) {
 	for sizeOf(h) > MaxHeaders {
 		history, _ := h[hHistory].(string)

@@ -2,23 +2,24 @@
 // it so far.
 //
 // The body is the record's value, untouched. One header, x-stepwell, says in a line of text what is
-// short: see head.go. What is foreign or of any length has a header of its own, where there is any:
+// short: see head.go. What is foreign or of any length has a header of its own, if there is any:
 //
 //	sw-key         the record's key, in bytes
-//	sw-headers     the record's headers: a list of name, value, name, value …, values in bytes or nil
+//	sw-headers     its headers: a list of name, value, name, value …, values in bytes or nil
 //	sw-error       what the handler said, one line
 //	sw-stack       where it panicked
 //	sw-history     the failures before the last, a line each: attempt, time, what the handler said
 //	sw-tracestate  the W3C trace state of the first try
+//	sw-wait        how long it still waits beyond its queue, and how long in all: wait.go
 //	sw-buried      of what nobody could read: reason, time, and why
 //	sw-waits-since of what is of a newer version: since when it is sent around
 //
 // Each header costs the broker and both clients, and so each that is not there is worth more than a
-// short one. What one says already is left out by the others: no replays means none; no tries, those
-// since the last replay; no first, failed; and the history has the failures before the last.
+// short one. What one says already is left out by the others: no replays means none; no tries,
+// those since the last replay; no first, failed; and the history has the failures before the last.
 //
-// The version is "major" or "major.minor". Minor versions add words and headers, which older readers
-// keep; the major version changes only for what a reader of the older one could not read.
+// The version is "major" or "major.minor". Minor versions add words and headers, which older
+// readers keep; the major version changes only for what a reader of the older one could not read.
 package envelope
 
 import (
@@ -32,23 +33,25 @@ import (
 var (
 	// ErrUndecodable: this is no envelope, or a broken one. The error around it names the header.
 	ErrUndecodable = errors.New("not a readable envelope")
-	// ErrVersion: the envelope's major version is newer than this program's. Another program of a rolling upgrade can read it.
+	// ErrVersion: the envelope's major version is newer than this program's. Another program of a
+	// rolling upgrade can read it.
 	ErrVersion = errors.New("envelope of a newer version")
 )
 
 // Envelope is a message in a queue.
 type Envelope struct {
-	// Message is the record. Its Attempt is the attempt that comes next, or in the dead set the last one that was made.
+	// Message is the record. Its Attempt is the attempt that comes next, or in the dead set the
+	// last one that was made.
 	Message stepwell.Message
 	// Failure is the last failure; zero when there was none since the last replay.
 	Failure Failure
 	// History has the last failures, oldest first, at most [MaxHistory].
 	History []Try
-	// AttemptsTotal counts the tries over all replays. Of is how many tries the message has until the
-	// next replay, as of the last failure: it is for people. 0: not known.
+	// AttemptsTotal counts the tries over all replays. Of is how many tries the message has until
+	// the next replay, as of the last failure: it is for people. 0: not known.
 	AttemptsTotal, Of int
-	// Log tells records apart that have the same position: another number where the log was cut, the
-	// topic made anew, or the group set back. 0 before all that.
+	// Log tells records apart that have the same position: another number where the log was cut,
+	// the topic made anew, or the group set back. 0 before all that.
 	Log uint32
 	// DiedAt is when the message came to the dead set; zero elsewhere.
 	DiedAt time.Time
@@ -56,11 +59,15 @@ type Envelope struct {
 	TraceParent, TraceState string
 	// Compressed says that the body travels compressed.
 	Compressed bool
-	// Pointer says that the record itself is not here, only where it is: it was too large. Size is its value's length.
+	// Pointer says that the record itself is not here, only where it is: it was too large. Size is
+	// its value's length.
 	Pointer bool
 	Size    int64
-	// Extra has headers that this version does not know. They are kept, but for values that are not flat and, largest first,
-	// for what does not fit.
+	// Wait is what is left of a wait beyond the queue that the message goes to. Encode writes it,
+	// Decode does not read it: see [WaitOf].
+	Wait Wait
+	// Extra has headers that this version does not know. They are kept, but for values that are not
+	// flat and, largest first, for what does not fit.
 	Extra map[string]any
 	// words are those of the head that this version does not know, kept as they are.
 	words []string
@@ -68,9 +75,11 @@ type Envelope struct {
 
 // Failure says how a try failed.
 type Failure struct {
-	// Reason is one of stepwell's Reason constants, empty for an ordinary failure that is tried again.
+	// Reason is one of stepwell's Reason constants, empty for an ordinary failure that is tried
+	// again.
 	Reason string
-	// Error is cut to 1 KiB of clean text when it is encoded, ErrorType is the Go type of the error.
+	// Error is cut to 1 KiB of clean text when it is encoded, ErrorType is the Go type of the
+	// error.
 	Error, ErrorType string
 	// Stack is where the handler panicked; empty otherwise.
 	Stack string
@@ -107,12 +116,14 @@ func (e *Envelope) Replay() {
 	e.Message.Replays++
 	e.Failure = Failure{}
 	e.DiedAt = time.Time{}
+	e.Wait = Wait{}
 }
 
 // Limits of an envelope.
 const (
-	// MaxHeaders is the largest size of all headers together, in bytes as AMQP encodes them. They must fit one frame of
-	// 128 KiB, and grow in the broker: each queue that a message passes adds to x-death.
+	// MaxHeaders is the largest size of all headers together, in bytes as AMQP encodes them. They
+	// must fit one frame of 128 KiB, and grow in the broker: each queue that a message passes adds
+	// to x-death.
 	MaxHeaders = 64 << 10
 	// MaxHistory is how many failures the history keeps.
 	MaxHistory = 10
@@ -142,12 +153,13 @@ const (
 	hTraceState = "sw-tracestate"
 	hBuried     = "sw-buried"
 	hWaits      = "sw-waits-since"
+	hWait       = "sw-wait"
 )
 
 // isKnown says whether this version reads the header.
 func isKnown(name string) bool {
 	switch name {
-	case hHead, hKey, hHeaders, hError, hStack, hHistory, hTraceState, hBuried, hWaits:
+	case hHead, hKey, hHeaders, hError, hStack, hHistory, hTraceState, hBuried, hWaits, hWait:
 		return true
 	}
 	return false

@@ -11,11 +11,13 @@ import (
 
 // The head is a line that a person can read in RabbitMQ's own page:
 //
-//	v2 try=2/4 at=orders.v1:7:42 stream=orders time=2026-11-22T16:00:00.123Z failed=2026-11-22T16:00:01.5Z type=*errors.errorString
+//	v2 try=2/4 at=orders.v1:7:42 stream=orders time=2026-11-22T16:00:00.123Z \
+//	   failed=2026-11-22T16:00:01.5Z type=*errors.errorString
 //
 // It is the version, and words name=value in any order, each after one space. In a value every byte
-// that is no visible ASCII, and "%", is written as %XX. Times are RFC 3339; those that it cannot say
-// are milliseconds since 1970, as Kafka has them. A reader keeps the words that it does not know.
+// that is no visible ASCII, and "%", is written as %XX. Times are RFC 3339; those that it cannot
+// say are milliseconds since 1970, as Kafka has them. A reader keeps the words that it does not
+// know.
 const (
 	wTry      = "try"      // the attempt that comes next, or of a dead message the last one; and of how many
 	wAt       = "at"       // topic:partition:offset of the record
@@ -24,6 +26,7 @@ const (
 	wChannel  = "channel"  //
 	wReplays  = "replays"  // how often it was replayed
 	wTries    = "tries"    // over all replays
+	wSnoozes  = "snoozes"  // how often it was put off
 	wTime     = "time"     // of the record
 	wFirst    = "first"    // when it failed for the first time
 	wFailed   = "failed"   // and for the last time
@@ -58,6 +61,9 @@ func (e *Envelope) appendHead(b []byte) []byte {
 	}
 	if m.Replays != 0 {
 		b = appendNumber(b, wReplays, int64(m.Replays))
+	}
+	if m.Snoozes != 0 {
+		b = appendNumber(b, wSnoozes, int64(m.Snoozes))
 	}
 	if e.AttemptsTotal != e.made() {
 		b = appendNumber(b, wTries, int64(e.AttemptsTotal))
@@ -184,11 +190,14 @@ func (e *Envelope) readWord(b *body, name, value string) (known bool, err error)
 		*at, err = instant(value)
 		return true, err
 	}
-	m := &e.Message
+	if n := e.number(name); n != nil {
+		*n, err = count(value, 0)
+		return true, err
+	}
 	switch name {
 	case wTry:
 		made, of, more := strings.Cut(value, "/")
-		if m.Attempt, err = count(made, 1); more && err == nil {
+		if e.Message.Attempt, err = count(made, 1); more && err == nil {
 			e.Of, err = count(of, 0)
 		}
 	case wAt:
@@ -197,10 +206,6 @@ func (e *Envelope) readWord(b *body, name, value string) (known bool, err error)
 		var n uint64
 		n, err = strconv.ParseUint(value, 16, 32)
 		e.Log = uint32(n)
-	case wReplays:
-		m.Replays, err = count(value, 0)
-	case wTries:
-		e.AttemptsTotal, err = count(value, 0)
 	case wValue:
 		b.isNil, err = isWord(value, valueNil)
 	case wLayout:
@@ -231,6 +236,19 @@ func (e *Envelope) text(name string) *string {
 		return &e.Failure.ErrorType
 	case wTrace:
 		return &e.TraceParent
+	}
+	return nil
+}
+
+// number is where a word that is a count belongs; nil: the word is none.
+func (e *Envelope) number(name string) *int {
+	switch name {
+	case wReplays:
+		return &e.Message.Replays
+	case wSnoozes:
+		return &e.Message.Snoozes
+	case wTries:
+		return &e.AttemptsTotal
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 
 const maxID = 200
 
-// ID is the identity of a record, topic:partition:offset. Where that is longer than 200 bytes, the topic is replaced by the
-// first half of its SHA-256 in hex.
+// ID is the identity of a record, topic:partition:offset. Where that is longer than 200 bytes, the
+// topic is replaced by the first half of its SHA-256 in hex.
 func ID(topic string, partition int32, offset int64) string {
 	return string(AppendID(make([]byte, 0, len(topic)+32), topic, partition, offset))
 }

@@ -164,6 +164,22 @@ func TestAHistoryThatHasTheLastFailureTooIsReadAsItIs(t *testing.T) {
 	}
 }
 
+func TestAHistoryThatIsFullHasRoomForTheLastFailure(t *testing.T) {
+	at := time.Unix(100, 0)
+	var tries []Try
+	for i := range MaxHistory {
+		tries = append(tries, Try{i + 1, at.Add(time.Duration(i-MaxHistory) * time.Second), "no"})
+	}
+	e := hand()
+	e.Failure = Failure{Error: "the last", At: at}
+	q := e.Encode()
+	q.Headers[hHistory] = lines(tries)
+	back, err := Decode(q)
+	if err != nil || len(back.History) != MaxHistory || !back.History[0].same(tries[1]) || back.History[MaxHistory-1].Error != "the last" {
+		t.Errorf("%+v, %v", back, err)
+	}
+}
+
 func TestNilAndEmptyKeysValuesAndHeadersStayApart(t *testing.T) {
 	kinds := [][]byte{nil, {}}
 	for _, key := range kinds {

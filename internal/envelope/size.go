@@ -21,7 +21,8 @@ func sizeOf(headers map[string]any) int {
 
 func fieldSize(name string, v any) int { return 1 + len(name) + queue.ValueSize(v) }
 
-// isFlat says whether a value is of a kind that headers of ours have: no table, and no number that was not widened.
+// isFlat says whether a value is of a kind that headers of ours have: no table, and no number that
+// was not widened.
 func isFlat(v any) bool {
 	switch v := v.(type) {
 	case nil, bool, int64, float64, time.Time, string, []byte:
@@ -32,8 +33,8 @@ func isFlat(v any) bool {
 	return false
 }
 
-// without returns the headers but those named, and those that the broker adds: these must not be published again, since it would
-// count on from them or take them for a cycle.
+// without returns the headers but those named, and those that the broker adds: these must not be
+// published again, since it would count on from them or take them for a cycle.
 func without(headers map[string]any, named func(string) bool) map[string]any {
 	var kept map[string]any
 	for name, v := range headers {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// clean makes one line of valid UTF-8 without control characters of s, cut at a rune to at most max bytes: error texts come from
-// anywhere and end up in logs, headers and terminals.
+// clean makes one line of valid UTF-8 without control characters of s, cut at a rune to at most max
+// bytes: error texts come from anywhere and end up in logs, headers and terminals.
 func clean(s string, max int) string { return cleanKeeping(s, max, "") }
 
 // cleanLines is clean for text of several lines.

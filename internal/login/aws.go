@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/sasl"
@@ -26,21 +25,26 @@ const (
 	maxAnswer = 1 << 20
 )
 
-// AWS is AWS_MSK_IAM with the credentials that a program finds where it runs, in the order of AWS's own libraries: keys in variables, a role for a
-// web identity (EKS), the endpoint of a container (ECS, EKS Pod Identity), that of an instance (EC2). getenv looks a variable up. Files of profiles
+// AWS is AWS_MSK_IAM with the credentials that a program finds where it runs, in the order of AWS's
+// own libraries: keys in variables, a role for a web identity (EKS), the endpoint of a container
+// (ECS, EKS Pod Identity), that of an instance (EC2). getenv looks a variable up. Files of profiles
 // are not read.
 func AWS(getenv func(string) string) sasl.Mechanism {
-	w := &wallet{getenv: getenv, client: http.Client{Timeout: timeout}}
+	w := &wallet{
+		getenv: getenv, turn: make(turn, 1),
+		far: http.Client{Timeout: timeout}, near: http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}},
+	}
 	return aws.ManagedStreamingIAM(w.auth)
 }
 
 // wallet keeps credentials until they are about to expire.
 type wallet struct {
 	getenv func(string) string
-	client http.Client
+	far    http.Client // goes through a proxy where variables name one
+	near   http.Client // to what is on this machine: a proxy would answer for its own, and would see the credentials
 
-	mu   sync.Mutex
-	keys keys
+	turn turn
+	keys keys // of who has the turn
 }
 
 // keys are credentials as most endpoints give them. Without Expiration they last.
@@ -52,8 +56,10 @@ type keys struct {
 }
 
 func (w *wallet) auth(ctx context.Context) (aws.Auth, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if err := w.turn.take(ctx); err != nil {
+		return aws.Auth{}, fmt.Errorf("credentials of AWS: %w", err)
+	}
+	defer w.turn.end()
 	if w.keys.AccessKeyID == "" || !w.keys.Expiration.IsZero() && time.Until(w.keys.Expiration) < renewal {
 		fresh, err := w.find(ctx)
 		switch {
@@ -102,7 +108,7 @@ func (w *wallet) ofWebIdentity(ctx context.Context) (keys, error) {
 		"Action": {"AssumeRoleWithWebIdentity"}, "Version": {"2011-06-15"}, "RoleArn": {w.getenv("AWS_ROLE_ARN")},
 		"RoleSessionName": {cmp.Or(w.getenv("AWS_ROLE_SESSION_NAME"), "stepwell")}, "WebIdentityToken": {strings.TrimSpace(string(token))},
 	}
-	body, err := w.ask(ctx, http.MethodPost, cmp.Or(w.getenv("AWS_ENDPOINT_URL_STS"), endpoint), form.Encode(),
+	body, err := ask(ctx, &w.far, http.MethodPost, cmp.Or(w.getenv("AWS_ENDPOINT_URL_STS"), endpoint), form.Encode(),
 		"Content-Type", "application/x-www-form-urlencoded")
 	if err != nil {
 		return keys{}, err
@@ -132,13 +138,13 @@ func (w *wallet) ofContainer(ctx context.Context) (keys, error) {
 
 func (w *wallet) ofInstance(ctx context.Context) (keys, error) {
 	at := cmp.Or(w.getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"), "http://169.254.169.254") + "/latest/"
-	token, err := w.ask(ctx, http.MethodPut, at+"api/token", "", "X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "300")
+	token, err := ask(ctx, &w.near, http.MethodPut, at+"api/token", "", "X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "300")
 	if err != nil {
 		return keys{}, err
 	}
 	const named = "X-Aws-Ec2-Metadata-Token"
 	roles := at + "meta-data/iam/security-credentials/"
-	role, err := w.ask(ctx, http.MethodGet, roles, "", named, string(token))
+	role, err := ask(ctx, &w.near, http.MethodGet, roles, "", named, string(token))
 	if err != nil {
 		return keys{}, err
 	}
@@ -147,7 +153,7 @@ func (w *wallet) ofInstance(ctx context.Context) (keys, error) {
 }
 
 func (w *wallet) askJSON(ctx context.Context, at, name, value string) (k keys, err error) {
-	body, err := w.ask(ctx, http.MethodGet, at, "", name, value)
+	body, err := ask(ctx, &w.near, http.MethodGet, at, "", name, value)
 	if err == nil {
 		err = json.Unmarshal(body, &k)
 	}
@@ -155,7 +161,7 @@ func (w *wallet) askJSON(ctx context.Context, at, name, value string) (k keys, e
 }
 
 // ask sends a request with one header, if it has a value.
-func (w *wallet) ask(ctx context.Context, method, at, body, name, value string) ([]byte, error) {
+func ask(ctx context.Context, client *http.Client, method, at, body, name, value string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, at, strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -163,7 +169,7 @@ func (w *wallet) ask(ctx context.Context, method, at, body, name, value string) 
 	if value != "" {
 		req.Header.Set(name, value)
 	}
-	resp, err := w.client.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}

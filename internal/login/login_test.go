@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,7 +109,8 @@ func lookup(env map[string]string) func(string) string {
 	return func(name string) string { return env[name] }
 }
 
-// place is where a program runs: endpoints that give credentials. Those of the n-th question are called key-n.
+// place is where a program runs: endpoints that give credentials. Those of the n-th question are
+// called key-n.
 func place(t *testing.T, lasts time.Duration) (at string, asked *atomic.Int64) {
 	t.Helper()
 	asked = &atomic.Int64{}
@@ -219,5 +221,86 @@ func TestCredentialsOfAWSAreAskedForAnewBeforeTheyExpireAndUsedAsLongAsTheyLast(
 	cancel()
 	if _, _, err := m.Authenticate(ctx, "h:1"); err == nil {
 		t.Error("nothing was found, and no error")
+	}
+}
+
+func TestALoginThatWaitsForTheCredentialsOfAnotherEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	asked, free := make(chan struct{}, 2), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		select {
+		case <-free:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(s.Close)
+	t.Cleanup(func() { close(free) })
+	for name, m := range map[string]sasl.Mechanism{
+		"a role":  AWS(lookup(map[string]string{"AWS_EC2_METADATA_SERVICE_ENDPOINT": s.URL})),
+		"a token": OAuth{URL: s.URL, ClientID: "me", ClientSecret: "a-secret"}.Mechanism(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			ended := make(chan error, 2)
+			login := func(ctx context.Context) {
+				_, _, err := m.Authenticate(ctx, "h:1")
+				ended <- err
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go login(ctx)
+			<-asked
+			soon, cancelSoon := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancelSoon()
+			go login(soon)
+			select {
+			case err := <-ended:
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("it ends with %v", err)
+				}
+			case <-time.After(5 * time.Second):
+				t.Error("it waits for the other's answer")
+			}
+			cancel()
+			if err := <-ended; t.Failed() || !errors.Is(err, context.Canceled) {
+				t.Errorf("the other ends with %v", err)
+			}
+		})
+	}
+}
+
+// It changes what all share, so it is not parallel.
+func TestCredentialsOfTheMachineAreNeverAskedForThroughAProxy(t *testing.T) {
+	at, _ := place(t, time.Hour)
+	var proxied atomic.Int64
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		proxied.Add(1)
+		http.Error(w, "no", http.StatusBadGateway)
+	}))
+	t.Cleanup(proxy.Close)
+	to, err := url.Parse(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		t.Fatal("it is none")
+	}
+	before := shared.Proxy
+	t.Cleanup(func() { shared.Proxy = before })
+	shared.Proxy = http.ProxyURL(to)
+	token := write(t, filepath.Join(t.TempDir(), "token"), "jwt")
+	for name, test := range map[string]struct {
+		env  map[string]string
+		want int64
+	}{
+		"instance":     {map[string]string{"AWS_EC2_METADATA_SERVICE_ENDPOINT": at}, 0},
+		"container":    {map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": at + "/container", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "pod"}, 0},
+		"web identity": {map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": token, "AWS_ROLE_ARN": "arn:role", "AWS_ENDPOINT_URL_STS": at + "/sts"}, 1}, // is not on the machine
+	} {
+		proxied.Store(0)
+		if _, err := first(t, AWS(lookup(test.env))); (err != nil) != (test.want > 0) || proxied.Load() != test.want {
+			t.Errorf("%s: %d questions go through the proxy, not %d; %v", name, proxied.Load(), test.want, err)
+		}
 	}
 }

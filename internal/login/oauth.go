@@ -1,4 +1,5 @@
-// Package login has the ways to log in to Kafka whose credentials do not last: tokens of OAuth, and roles of AWS.
+// Package login has the ways to log in to Kafka whose credentials do not last: tokens of OAuth, and
+// roles of AWS.
 package login
 
 import (
@@ -8,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -29,11 +29,12 @@ type OAuth struct {
 	Extensions                  map[string]string
 }
 
-// Mechanism is OAUTHBEARER. A file is read for each login; a token of the URL is used until ten seconds before it expires.
+// Mechanism is OAUTHBEARER. A file is read for each login; a token of the URL is used until ten
+// seconds before it expires.
 func (o OAuth) Mechanism() sasl.Mechanism {
 	token := o.read
 	if o.File == "" {
-		token = (&endpoint{config: clientcredentials.Config{
+		token = (&endpoint{turn: make(turn, 1), config: clientcredentials.Config{
 			ClientID: o.ClientID, ClientSecret: o.ClientSecret, TokenURL: o.URL, Scopes: o.Scopes,
 		}}).token
 	}
@@ -43,7 +44,8 @@ func (o OAuth) Mechanism() sasl.Mechanism {
 	})}
 }
 
-// bearer says of a token that kafka refuses that it does: the client's own error speaks of unexpected data.
+// bearer says of a token that kafka refuses that it does: the client's own error speaks of
+// unexpected data.
 type bearer struct{ sasl.Mechanism }
 
 func (b bearer) Authenticate(ctx context.Context, host string) (sasl.Session, []byte, error) {
@@ -53,7 +55,8 @@ func (b bearer) Authenticate(ctx context.Context, host string) (sasl.Session, []
 
 type bearing struct{ sasl.Session }
 
-// Challenge is called with what kafka answers to the token: nothing when it takes it, else why not (RFC 7628, 3.2.2).
+// Challenge is called with what kafka answers to the token: nothing when it takes it, else why not
+// (RFC 7628, 3.2.2).
 func (b bearing) Challenge(answer []byte) (bool, []byte, error) {
 	if len(answer) > 0 {
 		const most = 200
@@ -78,13 +81,15 @@ func (o OAuth) read(context.Context) (string, error) {
 type endpoint struct {
 	config clientcredentials.Config
 
-	mu   sync.Mutex
-	last *oauth2.Token
+	turn turn
+	last *oauth2.Token // of who has the turn
 }
 
 func (e *endpoint) token(ctx context.Context) (string, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.turn.take(ctx); err != nil {
+		return "", fmt.Errorf("token for kafka: %w", err)
+	}
+	defer e.turn.end()
 	if e.last.Valid() {
 		return e.last.AccessToken, nil
 	}
@@ -104,3 +109,17 @@ func refused(err error) error {
 	}
 	return fmt.Errorf("token for kafka: %w", err)
 }
+
+// turn is a lock whose wait ends with a context: who has it may wait for an answer.
+type turn chan struct{}
+
+func (t turn) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for another login: %w", ctx.Err())
+	}
+}
+
+func (t turn) end() { <-t }

@@ -1,8 +1,9 @@
-// Command mutate is what `make mutate` starts: it changes one place of a package after another and runs the package's tests, which should
-// fail. What they let through is printed: a test is missing there, or the change changes nothing.
+// Command mutate is what `make mutate` starts: it changes one place of a package after another and
+// runs the package's tests, which should fail. What they let through is printed: a test is missing
+// there, or the change changes nothing.
 //
-// Only tests that need no broker and are quick run (-short). What it found it keeps beside the user's other caches, by the text of the file,
-// so that a run that was ended goes on where it was.
+// Only tests that need no broker and are quick run (-short). What it found it keeps beside the
+// user's other caches, by the text of the file, so that a run that was ended goes on where it was.
 package main
 
 import (

@@ -26,8 +26,9 @@ func swaps() map[string]string {
 	}
 }
 
-// mutants are all changes of a file: conditions negated, operators and truth swapped, calls, assignments, sends and deferred calls left
-// out, errors not returned. Those that do not compile show when they are built.
+// mutants are all changes of a file: conditions negated, operators and truth swapped, calls,
+// assignments, sends and deferred calls left out, errors not returned. Those that do not compile
+// show when they are built.
 func mutants(file string, source []byte) ([]mutant, error) {
 	set := token.NewFileSet()
 	tree, err := parser.ParseFile(set, file, source, parser.SkipObjectResolution)

@@ -1,6 +1,8 @@
-// Package queue has the words that the retry queues, the dead set and their brokers (RabbitMQ, or memory) share.
+// Package queue has the words that the retry queues, the dead set and their brokers (RabbitMQ, or
+// memory) share.
 //
-// The contract of [Broker] is written down once more as a suite of tests, package queuetest, which every broker passes.
+// The contract of [Broker] is written down once more as a suite of tests, package queuetest, which
+// every broker passes.
 package queue
 
 import (
@@ -13,7 +15,8 @@ import (
 type Message struct {
 	// ID is the AMQP message-id, at most 255 bytes.
 	ID string
-	// Headers have flat values only: nil, bool, int64, string, []byte, time.Time, and []any of these.
+	// Headers have flat values only: nil, bool, int64, string, []byte, time.Time, and []any of
+	// these.
 	Headers map[string]any
 	Body    []byte
 }
@@ -37,7 +40,8 @@ type Spec struct {
 	Kind Kind
 	// TTL is how long a message waits in a Delay queue.
 	TTL time.Duration
-	// Target is the queue that the broker moves messages to: for Delay the instant queue, for Instant the dead set.
+	// Target is the queue that the broker moves messages to: for Delay the instant queue, for
+	// Instant the dead set.
 	Target string
 }
 
@@ -45,7 +49,8 @@ type Spec struct {
 type Delivery struct {
 	Message
 	Queue string
-	// From is the delay queue that the broker moved the message from; empty: it was published to Queue.
+	// From is the delay queue that the broker moved the message from; empty: it was published to
+	// Queue.
 	From string
 	// Redelivered says that the broker handed it out before.
 	Redelivered bool
@@ -59,19 +64,22 @@ type Delivery struct {
 
 // Session is the life of one consumer on one connection.
 type Session interface {
-	// Ack removes the message; Release gives it back to its queue. Both are dropped when the session is over.
+	// Ack removes the message; Release gives it back to its queue. Both are dropped when the
+	// session is over.
 	Ack(tag uint64)
 	Release(tag uint64)
-	// Flush returns when the broker has taken what was acked before, or with an error when the session or ctx ended. A window's acks are taken
-	// when it is closed.
+	// Flush returns when the broker has taken what was acked before, or with an error when the
+	// session or ctx ended. A window's acks are taken when it is closed.
 	Flush(ctx context.Context) error
 }
 
-// Ack removes the message from its queue: call it only when the message is settled. It does not wait, and is dropped
-// when the delivery's session is over, since the broker then hands the message out again. Call Ack or Release once.
+// Ack removes the message from its queue: call it only when the message is settled. It does not
+// wait, and is dropped when the delivery's session is over, since the broker then hands the message
+// out again. Call Ack or Release once.
 func (d Delivery) Ack() { d.Session.Ack(d.Tag) }
 
-// Flush waits until the broker has taken the ack: acks go out a little later, many at once, and are lost with the process until then.
+// Flush waits until the broker has taken the ack: acks go out a little later, many at once, and are
+// lost with the process until then.
 func (d Delivery) Flush(ctx context.Context) error { return d.Session.Flush(ctx) }
 
 // Release gives the message back to its queue.
@@ -83,7 +91,8 @@ var (
 	ErrTooLarge = errors.New("message is larger than the broker takes")
 	// ErrLeased: another walk holds the queue's lease.
 	ErrLeased = errors.New("another walk is under way")
-	// ErrUnavailable: the broker cannot be reached, or takes nothing (alarm), or a queue is not there now.
+	// ErrUnavailable: the broker cannot be reached, or takes nothing (alarm), or a queue is not
+	// there now.
 	ErrUnavailable = errors.New("queues are not available")
 	// ErrMissing: there is no such queue. Depth returns it.
 	ErrMissing = errors.New("there is no such queue")
@@ -91,59 +100,66 @@ var (
 	ErrClosed = errors.New("queues are closed")
 )
 
-// Broker keeps queues. Its methods may be called from any goroutine, also before Run, and wait for a connection where they need one.
+// Broker keeps queues. Its methods may be called from any goroutine, also before Run, and wait for
+// a connection where they need one.
 type Broker interface {
-	// Run owns all connections and goroutines of the broker until ctx ends. It connects again for ever, and returns
-	// early only for what cannot heal by itself (a broker that is too old).
+	// Run owns all connections and goroutines of the broker until ctx ends. It connects again for
+	// ever, and returns early only for what cannot heal by itself (a broker that is too old).
 	Run(ctx context.Context) error
 
-	// Declare makes the queues that are missing, targets before those that point to them, and remembers them: a queue that
-	// vanishes is declared again and reported to the log. It returns when all are there and safe to use, or with an error
-	// that names the queue whose arguments differ.
+	// Declare makes the queues that are missing, targets before those that point to them, and
+	// remembers them: a queue that vanishes is declared again and reported to the log. It returns
+	// when all are there and safe to use, or with an error that names the queue whose arguments
+	// differ.
 	Declare(ctx context.Context, specs []Spec) error
 
-	// Publisher returns a pipelined publisher; callers that must not wait for one another take one each.
-	// name is for the log.
+	// Publisher returns a pipelined publisher; callers that must not wait for one another take one
+	// each. name is for the log.
 	Publisher(name string) Publisher
 
-	// Consume hands out the queue's messages until stop ends, through all reconnects; then it hands out nothing more, waits
-	// until all it handed out is acked or released, or work ends, and gives the rest back.
+	// Consume hands out the queue's messages until stop ends, through all reconnects; then it hands
+	// out nothing more, waits until all it handed out is acked or released, or work ends, and gives
+	// the rest back.
 	Consume(stop, work context.Context, c Consumption) error
 
-	// Lease takes the right to walk the queue, on a connection of its own; ErrLeased when it is taken.
+	// Lease takes the right to walk the queue, on a connection of its own; ErrLeased when it is
+	// taken.
 	Lease(ctx context.Context, queue string) (Lease, error)
 
 	// Depth returns how many messages are ready in the queue.
 	Depth(ctx context.Context, queue string) (int, error)
 
-	// ReturnLimit is how many returns of a message the queue bears before it drops it, as far as that is
-	// certain: less where nobody could compare the queue's arguments with ours.
+	// ReturnLimit is how many returns of a message the queue bears before it drops it, as far as
+	// that is certain: less where nobody could compare the queue's arguments with ours.
 	ReturnLimit(queue string) int64
 
 	// Status tells whether the broker can be used now.
 	Status() Status
 }
 
-// Publisher sends messages with many confirms in flight. What it holds is bounded by its callers, who wait for done.
+// Publisher sends messages with many confirms in flight. What it holds is bounded by its callers,
+// who wait for done.
 type Publisher interface {
-	// Publish takes m over and returns at once. It calls done exactly once, from another goroutine, never holding a lock: nil
-	// when the broker confirmed m in exactly that queue. Nacks, returns, lost connections and alarms are no errors: m is
-	// published again. An error means that m is not known to be stored and will not be tried again: ErrTooLarge, or ctx
-	// ended while m was unsent or its session broke, or ErrClosed.
+	// Publish takes m over and returns at once. It calls done exactly once, from another goroutine,
+	// never holding a lock: nil when the broker confirmed m in exactly that queue. Nacks, returns,
+	// lost connections and alarms are no errors: m is published again. An error means that m is not
+	// known to be stored and will not be tried again: ErrTooLarge, or ctx ended while m was unsent
+	// or its session broke, or ErrClosed.
 	Publish(ctx context.Context, queue string, m Message, done func(error))
 }
 
 // Consumption says what to consume and how.
 type Consumption struct {
 	Queue string
-	// Prefetch is asked when a consumer starts and now and then later; a consumer is opened anew when the answer has
-	// changed by more than a factor of two.
+	// Prefetch is asked when a consumer starts and now and then later; a consumer is opened anew
+	// when the answer has changed by more than a factor of two.
 	Prefetch func() int
-	// Handle takes a delivery over. It may block until ctx ends, which it does with the delivery's session or with stop;
-	// it reports whether it took the delivery.
+	// Handle takes a delivery over. It may block until ctx ends, which it does with the delivery's
+	// session or with stop; it reports whether it took the delivery.
 	Handle func(ctx context.Context, d Delivery) bool
-	// Paused, when not nil, is asked whether to hold the consumer back: prefetched messages are given back and none are
-	// handed out while it says true. Changed is signalled when the answer may have changed.
+	// Paused, when not nil, is asked whether to hold the consumer back: prefetched messages are
+	// given back and none are handed out while it says true. Changed is signalled when the answer
+	// may have changed.
 	Paused  func() bool
 	Changed <-chan struct{}
 }
@@ -153,11 +169,11 @@ const WindowSize = 2000
 
 // Lease is the right to walk a queue. It ends with Release, or with its connection.
 type Lease interface {
-	// Window opens a window of at most max messages (1 or more) of the queue and about maxBytes of bodies and headers held at a time
-	// (but one message always). One window at a time.
+	// Window opens a window of at most max messages (1 or more) of the queue and about maxBytes of
+	// bodies and headers held at a time (but one message always). One window at a time.
 	Window(ctx context.Context, max, maxBytes int) (Window, error)
-	// Narrow opens a window that holds no more than few at a time (1 or more). The others do not come back to the queue when it is closed; what it
-	// gives back itself may come behind them.
+	// Narrow opens a window that holds no more than few at a time (1 or more). The others do not
+	// come back to the queue when it is closed; what it gives back itself may come behind them.
 	Narrow(ctx context.Context, max, few, maxBytes int) (Window, error)
 	// Release gives the lease back.
 	Release()
@@ -165,15 +181,17 @@ type Lease interface {
 
 // Window holds the oldest part of a queue, and moves on as its head is acked.
 type Window interface {
-	// Deliveries hands out the messages, oldest first, none that came after the window was opened. No more than WindowSize are
-	// held at a time: acks make room for the next. It is closed when as many were handed out as were asked for or were there,
-	// when the next one does not fit into the bytes, and when the broker ended the window, which Close tells.
+	// Deliveries hands out the messages, oldest first, none that came after the window was opened.
+	// No more than WindowSize are held at a time: acks make room for the next. It is closed when as
+	// many were handed out as were asked for or were there, when the next one does not fit into the
+	// bytes, and when the broker ended the window, which Close tells.
 	Deliveries() <-chan Delivery
 	// Depth is how many messages were in the queue when the window was opened.
 	Depth() int
-	// Close sends the acks, gives back what was not acked, in order, and waits until the queue shows what it must. It returns the depth then, and
-	// an error when that is not the depth at the start less the acks plus what arrived. Where nobody could look, the depth is that of the start
-	// less the acks that the broker is known to have taken.
+	// Close sends the acks, gives back what was not acked, in order, and waits until the queue
+	// shows what it must. It returns the depth then, and an error when that is not the depth at the
+	// start less the acks plus what arrived. Where nobody could look, the depth is that of the
+	// start less the acks that the broker is known to have taken.
 	Close(ctx context.Context) (depth int, err error)
 }
 

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// perValue is what a header's value takes beside its bytes: AMQP needs one byte for the type and up to eight for a length or a number. It is a
-// little more than the truth, so that what is measured here fits for a broker that measures otherwise.
+// perValue is what a header's value takes beside its bytes: AMQP needs one byte for the type and up
+// to eight for a length or a number. It is a little more than the truth, so that what is measured
+// here fits for a broker that measures otherwise.
 const perValue = 10
 
 // Size is about how many bytes the message takes.

@@ -17,8 +17,9 @@ const (
 	told                     // the broker was told
 )
 
-// acks gathers the acks and releases of one channel and says how to tell the broker with few frames. Tags begin at one
-// and have no gaps. It knows nothing of the channel: another goroutine asks for the plan and sends it.
+// acks gathers the acks and releases of one channel and says how to tell the broker with few
+// frames. Tags begin at one and have no gaps. It knows nothing of the channel: another goroutine
+// asks for the plan and sends it.
 type acks struct {
 	wake  chan struct{} // readable when there is something to tell
 	quiet chan struct{} // readable when nothing is handed out any longer
@@ -121,7 +122,8 @@ func (a *acks) outstanding() int {
 	return a.open
 }
 
-// urgent says whether to tell the broker now: so many are settled and in no plan yet, or somebody asked for it.
+// urgent says whether to tell the broker now: so many are settled and in no plan yet, or somebody
+// asked for it.
 func (a *acks) urgent(batch int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -135,7 +137,8 @@ type word struct {
 	requeue  bool // give back instead of ack
 }
 
-// plan returns what to tell the broker, in order: what is settled without a gap goes in one ack, the rest one by one.
+// plan returns what to tell the broker, in order: what is settled without a gap goes in one ack,
+// the rest one by one.
 func (a *acks) plan() []word {
 	a.mu.Lock()
 	defer a.mu.Unlock()

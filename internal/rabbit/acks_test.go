@@ -2,9 +2,11 @@ package rabbit
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -111,6 +113,11 @@ func TestWhoWaitsForAFlushIsToldOfTheEndOfTheSession(t *testing.T) {
 		synctest.Wait()
 		if len(ended) != 0 || !a.urgent(1000) {
 			t.Error("nobody waits for the broker")
+		}
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := a.Flush(soon); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a flush that nobody answered in time: %v", err)
 		}
 		a.die()
 		if err := <-ended; err == nil {

@@ -13,7 +13,8 @@ const (
 	defaultReturnLimit = 20
 )
 
-// Arguments are layout 1 of the topology and never change: a queue that exists with others is refused.
+// Arguments are layout 1 of the topology and never change: a queue that exists with others is
+// refused.
 func Arguments(spec queue.Spec) (map[string]any, error) {
 	args := map[string]any{"x-queue-type": "quorum", "x-delivery-limit": int64(returnLimit)}
 	switch spec.Kind {
@@ -36,8 +37,8 @@ func Arguments(spec queue.Spec) (map[string]any, error) {
 	return args, nil
 }
 
-// ReturnLimit is how many returns of a message the queue bears for certain; see queue.Broker. Of a queue whose arguments were not compared it is
-// what RabbitMQ gives to those that say nothing.
+// ReturnLimit is how many returns of a message the queue bears for certain; see queue.Broker. Of a
+// queue whose arguments were not compared it is what RabbitMQ gives to those that say nothing.
 func (b *Broker) ReturnLimit(name string) int64 {
 	if b.topology.isCompared(name) {
 		return returnLimit

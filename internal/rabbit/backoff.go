@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// backoff yields waits that double from least to most, each spread over its upper half so that many clients do not
-// come back at the same moment.
+// backoff yields waits that double from least to most, each spread over its upper half so that many
+// clients do not come back at the same moment.
 type backoff struct {
 	least, most time.Duration
 	tries       int

@@ -1,8 +1,9 @@
 // Package rabbit keeps queues in RabbitMQ 3.10 or newer.
 //
-// It publishes on one connection and consumes on another, so that an alarm, which stops publishers, does not hold up acks.
-// A connection is never mended: each is a session with channels and delivery tags of its own, and what belongs to an old
-// session cannot reach a new one. The library's own recovery is never used: it would let an old ack settle another message.
+// It publishes on one connection and consumes on another, so that an alarm, which stops publishers,
+// does not hold up acks. A connection is never mended: each is a session with channels and delivery
+// tags of its own, and what belongs to an old session cannot reach a new one. The library's own
+// recovery is never used: it would let an old ack settle another message.
 package rabbit
 
 import (
@@ -48,8 +49,9 @@ func New(config Config) *Broker {
 	return b
 }
 
-// Run owns all connections and goroutines until ctx ends; then it returns nil. It connects for ever, and returns an error
-// only for a broker that is too old and for URLs that are none. Run it once.
+// Run owns all connections and goroutines until ctx ends; then it returns nil. It connects for
+// ever, and returns an error only for a broker that is too old and for URLs that are none. Run it
+// once.
 func (b *Broker) Run(ctx context.Context) error {
 	targets, err := b.config.targets()
 	if err != nil {

@@ -16,11 +16,13 @@ const (
 	writeBehind = 64 << 10
 )
 
-// coalescer is what the AMQP library reads from and writes to. The library writes each message by itself; here those that come while a write is
-// under way go out together in the next one, so that neither side handles a packet for each. A write that was taken has not been
-// sent: only a confirm says that.
+// coalescer is what the AMQP library reads from and writes to. The library writes each message by
+// itself; here those that come while a write is under way go out together in the next one, so that
+// neither side handles a packet for each. A write that was taken has not been sent: only a confirm
+// says that.
 //
-// It has no deadlines to set, which is meant: the library would wake a goroutine for each frame to set them, and wire keeps its own.
+// It has no deadlines to set, which is meant: the library would wake a goroutine for each frame to
+// set them, and wire keeps its own.
 type coalescer struct {
 	conn net.Conn // wire, or TLS on it
 	wire *wire
@@ -92,7 +94,8 @@ func (c *coalescer) run() {
 	}
 }
 
-// take waits for something to write and exchanges it for the memory of what was written; nothing when there will be no more.
+// take waits for something to write and exchanges it for the memory of what was written; nothing
+// when there will be no more.
 func (c *coalescer) take(written []byte) []byte {
 	if cap(written) > 2*writeBehind { // of one long frame
 		written = nil
@@ -126,8 +129,8 @@ func (c *coalescer) fail(err error) {
 	c.change.Broadcast()
 }
 
-// Close writes what waits, as long as that takes no longer than a farewell, and closes the connection. The library calls it right after its last
-// frame.
+// Close writes what waits, as long as that takes no longer than a farewell, and closes the
+// connection. The library calls it right after its last frame.
 func (c *coalescer) Close() error {
 	c.mu.Lock()
 	c.closed = true

@@ -13,8 +13,9 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// consumer consumes a queue on one channel, until the channel ends. The goroutine of Consume opens the consumer on the
-// broker and hands deliveries out; the keeper's sends acks and looks after pause, prefetch and loss.
+// consumer consumes a queue on one channel, until the channel ends. The goroutine of Consume opens
+// the consumer on the broker and hands deliveries out; the keeper's sends acks and looks after
+// pause, prefetch and loss.
 type consumer struct {
 	b       *Broker
 	c       queue.Consumption
@@ -80,8 +81,8 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 	return nil
 }
 
-// awaitGone waits a moment for a queue that is perhaps being deleted. The broker tells consumers first; who looks in between finds the
-// queue, and then declares a new one without knowing it.
+// awaitGone waits a moment for a queue that is perhaps being deleted. The broker tells consumers
+// first; who looks in between finds the queue, and then declares a new one without knowing it.
 func (b *Broker) awaitGone(stop context.Context, s *session, name string) {
 	const looks, pause = 10, 50 * time.Millisecond
 	for range looks {
@@ -130,7 +131,8 @@ func (k *consumer) finish(err error) error {
 	return err
 }
 
-// run opens the consumer, and again after each pause and change of the prefetch, until stop or the channel ends.
+// run opens the consumer, and again after each pause and change of the prefetch, until stop or the
+// channel ends.
 func (k *consumer) run(stop context.Context) error {
 	for stop.Err() == nil && k.ctx.Err() == nil {
 		if k.paused() {
@@ -181,8 +183,8 @@ func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err
 	return deliveries, tag, err
 }
 
-// handOut hands out deliveries until stop, pause, a new prefetch or the end of the channel. Before it returns, nothing
-// more can come from this consumer.
+// handOut hands out deliveries until stop, pause, a new prefetch or the end of the channel. Before
+// it returns, nothing more can come from this consumer.
 func (k *consumer) handOut(stop context.Context, deliveries <-chan amqp.Delivery, tag string) error {
 	ctx, cancel := context.WithCancel(stop)
 	defer cancel()

@@ -161,9 +161,9 @@ const (
 	cancelOk = 31
 )
 
-// A queue that is deleted and declared again may not tell its consumers: they would wait for ever for what comes to the new one.
+// A queue that is deleted and declared again may not tell its consumers: they would wait for ever
+// for what comes to the new one.
 func TestAConsumerThatWasNotToldOfTheEndOfItsQueueComesBack(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)
 		var stolen atomic.Int32
@@ -185,9 +185,9 @@ func TestAConsumerThatWasNotToldOfTheEndOfItsQueueComesBack(t *testing.T) {
 	})
 }
 
-// What a consumer held whose end the broker does not answer stays with it until its connection ends.
+// What a consumer held whose end the broker does not answer stays with it until its connection
+// ends.
 func TestAConsumerWhoseEndIsNotAnsweredLeavesNothingBehind(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)
 		var stolen atomic.Int32
@@ -218,7 +218,6 @@ func TestAConsumerWhoseEndIsNotAnsweredLeavesNothingBehind(t *testing.T) {
 
 // A channel has one place for an answer: of two who ask at once, one may take the other's.
 func TestPausesAndFlushesAtOnceNeverTakeEachOthersAnswers(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)
 		b, _ := run(t, Config{URLs: []string{url}})
@@ -256,10 +255,10 @@ func TestPausesAndFlushesAtOnceNeverTakeEachOthersAnswers(t *testing.T) {
 	})
 }
 
-// RabbitMQ adds to a message's headers when its delay is over, and sends them in one frame however large it is: beyond what was agreed on, our
-// side ends the connection. What we publish ourselves stays below that.
+// RabbitMQ adds to a message's headers when its delay is over, and sends them in one frame however
+// large it is: beyond what was agreed on, our side ends the connection. What we publish ourselves
+// stays below that.
 func TestHeadersThatBarelyFitComeThroughADelayAndForeignOnesThatDoNotStayAndAreNamed(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)
 		b, _ := run(t, Config{URLs: []string{url}, BackoffMin: time.Millisecond, BackoffMax: 20 * time.Millisecond})

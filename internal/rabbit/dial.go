@@ -23,12 +23,13 @@ type target struct {
 	addr   string
 	config amqp.Config
 	tls    *tls.Config // nil: plain
+	called func(key string) string
 }
 
 // targets reads the URLs. Its errors never repeat a URL, which holds a password.
 func (c *Config) targets() ([]target, error) {
 	if len(c.URLs) == 0 {
-		return nil, errors.New("no RabbitMQ to connect to: RABBITMQ_URL is empty")
+		return nil, fmt.Errorf("no RabbitMQ to connect to: %s is empty", c.Setting("rabbitmq.url"))
 	}
 	var all []target
 	for i, text := range c.URLs {
@@ -38,11 +39,11 @@ func (c *Config) targets() ([]target, error) {
 			if errors.As(err, &parse) {
 				err = parse.Err
 			}
-			return nil, fmt.Errorf("URL %d of RABBITMQ_URL is not amqp://user:password@host:port/vhost: %w", i+1, err)
+			return nil, fmt.Errorf("URL %d of %s is not amqp://user:password@host:port/vhost: %w", i+1, c.Setting("rabbitmq.url"), err)
 		}
 		if c.TLS != nil && uri.Scheme != "amqps" {
-			return nil, fmt.Errorf("URL %d of RABBITMQ_URL is amqp://, which sends everything in the clear, though RABBITMQ_TLS is set: "+
-				"write amqps://", i+1)
+			return nil, fmt.Errorf("URL %d of %s is amqp://, which sends everything in the clear, though %s is set: "+
+				"write amqps://", i+1, c.Setting("rabbitmq.url"), c.Setting("rabbitmq.tls"))
 		}
 		all = append(all, c.target(uri))
 	}
@@ -59,7 +60,7 @@ func (c *Config) target(uri amqp.URI) target {
 	if c.VHost != "" {
 		uri.Vhost = c.VHost
 	}
-	t := target{uri: uri, addr: net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port))}
+	t := target{uri: uri, addr: net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)), called: c.Setting}
 	t.config = amqp.Config{Vhost: uri.Vhost, Heartbeat: c.Heartbeat, Locale: "en_US", FrameSize: 128 << 10}
 	if uri.Scheme == "amqps" {
 		t.tls = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -139,18 +140,19 @@ func (t *target) explain(err error) error {
 	var secure *tlsError
 	var record tls.RecordHeaderError
 	var refused *amqp.Error
+	url := t.called("rabbitmq.url")
 	switch {
 	case errors.As(err, &record):
-		return fmt.Errorf("%s does not speak TLS: RABBITMQ_URL says amqps://: %w", t.addr, err)
+		return fmt.Errorf("%s does not speak TLS: %s says amqps://: %w", t.addr, url, err)
 	case errors.As(err, &secure), errors.As(err, &refused) && strings.Contains(refused.Reason, "tls: "):
-		return fmt.Errorf("TLS with %s (RABBITMQ_TLS_CA_FILE, RABBITMQ_TLS_CERT_FILE): %w", t.addr, err)
+		return fmt.Errorf("TLS with %s (%s, %s): %w", t.addr, t.called("rabbitmq.tls.ca_file"), t.called("rabbitmq.tls.cert_file"), err)
 	case errors.As(err, &refused) && refused.Code == amqp.AccessRefused && !strings.Contains(refused.Reason, "vhost"):
-		return fmt.Errorf("%s refuses user %q: is the user and password in RABBITMQ_URL right? %w", t.addr, t.uri.Username, err)
+		return fmt.Errorf("%s refuses user %q: is the user and password in %s right? %w", t.addr, t.uri.Username, url, err)
 	case errors.As(err, &refused) && (refused.Code == amqp.NotAllowed || refused.Code == amqp.AccessRefused):
-		return fmt.Errorf("%s refuses vhost %q to user %q (RABBITMQ_URL, RABBITMQ_VHOST): %w", t.addr, t.uri.Vhost, t.uri.Username, err)
+		return fmt.Errorf("%s refuses vhost %q to user %q (%s, %s): %w", t.addr, t.uri.Vhost, t.uri.Username, url, t.called("rabbitmq.vhost"), err)
 	case errors.As(err, &refused):
-		return fmt.Errorf("%s ended the AMQP handshake (RABBITMQ_URL: is it an AMQP port, and is TLS, amqps://, expected there?): %w", t.addr, err)
+		return fmt.Errorf("%s ended the AMQP handshake (%s: is it an AMQP port, and is TLS, amqps://, expected there?): %w", t.addr, url, err)
 	default:
-		return fmt.Errorf("cannot reach %s (RABBITMQ_URL): %w", t.addr, err)
+		return fmt.Errorf("cannot reach %s (%s): %w", t.addr, url, err)
 	}
 }

@@ -17,7 +17,8 @@ const (
 	prefetchEvery = 5 * time.Second
 )
 
-// keep looks after the channel until ctx ends: it sends acks, and ends the consumer's life when the broker does.
+// keep looks after the channel until ctx ends: it sends acks, and ends the consumer's life when the
+// broker does.
 func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over all events of a consumer
 	pause := time.NewTicker(pauseInterval)
 	defer pause.Stop()
@@ -121,7 +122,8 @@ func tell(ch acker, words []word) error {
 	return nil
 }
 
-// lookAtPause ends the handing out when there is a pause, and lets it begin again when there is none.
+// lookAtPause ends the handing out when there is a pause, and lets it begin again when there is
+// none.
 func (k *consumer) lookAtPause() {
 	if !k.paused() {
 		signal(k.resumed)
@@ -134,8 +136,9 @@ func (k *consumer) lookAtPause() {
 	}
 }
 
-// lookForLoss looks whether the broker still knows the consumer, when nothing came for a while though it could have. A queue
-// that is deleted and declared again at once may not tell its consumers.
+// lookForLoss looks whether the broker still knows the consumer, when nothing came for a while
+// though it could have. A queue that is deleted and declared again at once may not tell its
+// consumers.
 func (k *consumer) lookForLoss(prefetch int) {
 	came := k.came.Load()
 	idle := came == k.seen && !k.busy.Load() && !k.paused() && k.acks.outstanding() < prefetch
@@ -158,7 +161,8 @@ func (k *consumer) lookForLoss(prefetch int) {
 	}
 }
 
-// grow asks for a new consumer as soon as more than twice as much may be fetched ahead, as after the first calls of a fast handler.
+// grow asks for a new consumer as soon as more than twice as much may be fetched ahead, as after
+// the first calls of a fast handler.
 func (k *consumer) grow() {
 	want := k.wantedPrefetch()
 	k.mu.Lock()
@@ -168,7 +172,8 @@ func (k *consumer) grow() {
 	}
 }
 
-// lookAfter asks for a new consumer when the prefetch is off by more than a factor of two, and else looks for loss.
+// lookAfter asks for a new consumer when the prefetch is off by more than a factor of two, and else
+// looks for loss.
 func (k *consumer) lookAfter() {
 	want := k.wantedPrefetch()
 	k.mu.Lock()

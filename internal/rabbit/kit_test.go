@@ -18,8 +18,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// onEach runs the test on every RabbitMQ there is, at the same time.
+// onEach runs the test on every RabbitMQ there is, at the same time, and beside other tests: it
+// calls t.Parallel.
 func onEach(t *testing.T, test func(t *testing.T, url string)) {
+	t.Helper()
+	t.Parallel()
 	inTurn(t, func(t *testing.T, url string) {
 		t.Parallel()
 		test(t, url)
@@ -33,10 +36,16 @@ func inTurn(t *testing.T, test func(t *testing.T, url string)) {
 	}
 }
 
-// onOwn runs the test on nodes of its own, the oldest and the newest.
+// onOwn runs the test on nodes of its own, the oldest and the newest, at the same time, and beside
+// other tests.
 func onOwn(t *testing.T, o testbroker.RabbitOptions, test func(t *testing.T, node *testbroker.Rabbit)) {
+	t.Helper()
+	t.Parallel()
 	for _, version := range []string{"oldest", "newest"} {
-		t.Run(version, func(t *testing.T) { test(t, testbroker.StartRabbitMQ(t, version, o)) })
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			test(t, testbroker.StartRabbitMQ(t, version, o))
+		})
 	}
 }
 
@@ -153,7 +162,8 @@ func (c *tally) told() int {
 	return c.ok + len(c.errs)
 }
 
-// wait returns when all were told, and fails the test when that takes too long or any was told an error.
+// wait returns when all were told, and fails the test when that takes too long or any was told an
+// error.
 func (c *tally) wait(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {

@@ -14,7 +14,8 @@ import (
 
 // lane sends the messages of one publisher and tells what became of them. One goroutine owns it.
 //
-// A message is in one place: pending (to be sent, in order), held (to be sent later), or flight (sent, no confirm yet).
+// A message is in one place: pending (to be sent, in order), held (to be sent later), or flight
+// (sent, no confirm yet).
 type lane struct {
 	p       *publisher
 	part    string
@@ -158,8 +159,8 @@ func (l *lane) openChannel(s *session) {
 	l.open = &opened{
 		session: s,
 		ch:      ch,
-		// The library skips a listener that is full for five seconds, and a return that is lost is a message that is lost:
-		// there is room for every message in flight.
+		// The library skips a listener that is full for five seconds, and a return that is lost is
+		// a message that is lost: there is room for every message in flight.
 		returns: ch.NotifyReturn(make(chan amqp.Return, l.p.b.config.PublishWindow+1)),
 		closed:  ch.NotifyClose(make(chan *amqp.Error, 1)),
 	}
@@ -196,8 +197,9 @@ func (l *lane) send(now time.Time) (more bool, err error) {
 
 // renew gives up the channel once nothing is in flight on it, and reports whether it did.
 //
-// RabbitMQ 3.10 tells a channel when a queue is full, and forgets to tell it when the limit is lifted by a policy: what is published
-// to the queue on that channel is refused for ever, though it has room.
+// RabbitMQ 3.10 tells a channel when a queue is full, and forgets to tell it when the limit is
+// lifted by a policy: what is published to the queue on that channel is refused for ever, though it
+// has room.
 func (l *lane) renew(now time.Time) bool {
 	if l.stale = now.Sub(l.renewed) > renewEvery; !l.stale || len(l.flight) > 0 {
 		return false
@@ -224,8 +226,8 @@ func (l *lane) sendOne(o *outgoing) error {
 	return fmt.Errorf("%w: %w", errCannotSend, err)
 }
 
-// sweep looks at everything that waits: contexts that ended, messages that are due, confirms that came out of order, and
-// one that does not come.
+// sweep looks at everything that waits: contexts that ended, messages that are due, confirms that
+// came out of order, and one that does not come.
 func (l *lane) sweep(now time.Time) {
 	l.pending = slices.DeleteFunc(l.pending, ended)
 	l.held = slices.DeleteFunc(l.held, ended)
@@ -267,7 +269,8 @@ func (l *lane) checkTime(now time.Time) {
 		return
 	}
 	_ = s.closeChannel(l.open.ch)
-	l.end(fmt.Errorf("%w (RABBITMQ_CONFIRM_TIMEOUT %s)", errConfirmLate, l.p.b.config.ConfirmTimeout))
+	c := &l.p.b.config
+	l.end(fmt.Errorf("%w (%s %s)", errConfirmLate, c.Setting("rabbitmq.confirm_timeout"), c.ConfirmTimeout))
 }
 
 // closeCause says why a channel is gone.

@@ -11,8 +11,8 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// end gives up the channel. What was in flight without a confirm is unknown, and is published again in a next session:
-// twice stored at worst, never lost.
+// end gives up the channel. What was in flight without a confirm is unknown, and is published again
+// in a next session: twice stored at worst, never lost.
 func (l *lane) end(cause error) {
 	o := l.open
 	if !o.ch.IsClosed() {
@@ -54,8 +54,8 @@ func (l *lane) known(o *outgoing) bool {
 	return true
 }
 
-// closeReason returns what the broker said when it closed the channel. The channel is closed, or about to be: the library
-// marks it before it tells why.
+// closeReason returns what the broker said when it closed the channel. The channel is closed, or
+// about to be: the library marks it before it tells why.
 func closeReason(o *opened) error {
 	select {
 	case err := <-o.closed:
@@ -67,7 +67,8 @@ func closeReason(o *opened) error {
 	return nil
 }
 
-// refusedAsTooLarge tells whether the broker closed this channel, not the connection, over the one message in flight.
+// refusedAsTooLarge tells whether the broker closed this channel, not the connection, over the one
+// message in flight.
 func refusedAsTooLarge(o *opened, cause error) bool {
 	return o.session.alive() && code(cause) == amqp.PreconditionFailed && !errors.Is(cause, errConfirmLate)
 }

@@ -37,8 +37,9 @@ func isDone(o *outgoing) bool {
 
 // judge tells what a confirm means. The returns that came before it are noted already.
 //
-// It asks the message's own confirmation: the library's ordered stream of confirms (NotifyPublish) calls a refused message
-// confirmed when a later "all up to here" arrives before the ones ahead of it.
+// It asks the message's own confirmation: the library's ordered stream of confirms (NotifyPublish)
+// calls a refused message confirmed when a later "all up to here" arrives before the ones ahead of
+// it.
 func (l *lane) judge(o *outgoing) {
 	switch {
 	case o.returned:
@@ -85,8 +86,8 @@ func (l *lane) drainReturns() {
 	}
 }
 
-// note marks what came back. A return does not say which publish it answers, so all that look alike are marked: at worst
-// one is published twice.
+// note marks what came back. A return does not say which publish it answers, so all that look alike
+// are marked: at worst one is published twice.
 func (l *lane) note(r amqp.Return, ok bool) {
 	if !ok {
 		l.open.returns = nil

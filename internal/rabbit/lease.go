@@ -15,7 +15,8 @@ import (
 // errAway ends the wait for a broker that has been away for longer than anybody waits.
 var errAway = errors.New("away for longer than a walk waits")
 
-// lease is held by an exclusive queue on a connection of its own, so that the broker frees it when the process dies.
+// lease is held by an exclusive queue on a connection of its own, so that the broker frees it when
+// the process dies.
 type lease struct {
 	b       *Broker
 	queue   string
@@ -63,6 +64,7 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 		l.Release()
 		return nil, err
 	}
+	b.topology.compareDeadSet(s, name)
 	return l, nil
 }
 
@@ -119,8 +121,9 @@ func (l *lease) lock() error {
 
 func (l *lease) lockName() string { return l.queue + ".lease" }
 
-// Release gives the lease back by closing its connection. It deletes the exclusive queue before: the broker does so only some
-// moments after the connection is gone, and who walks again at once would find the lease taken.
+// Release gives the lease back by closing its connection. It deletes the exclusive queue before:
+// the broker does so only some moments after the connection is gone, and who walks again at once
+// would find the lease taken.
 func (l *lease) Release() {
 	if l.locked != nil && l.session.alive() {
 		_ = l.session.call("free lease of "+l.queue, func() error {
@@ -132,7 +135,8 @@ func (l *lease) Release() {
 	<-l.ended
 }
 
-// settled waits until no consumer holds messages of the queue, so that its depth is all it has, and returns the depth.
+// settled waits until no consumer holds messages of the queue, so that its depth is all it has, and
+// returns the depth.
 func (l *lease) settled(ctx context.Context) (int, error) {
 	limit := time.Now().Add(l.b.config.LeaseWait)
 	for {

@@ -9,10 +9,12 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// maxHeaders keeps properties and headers well within one frame of 128 KiB, where the broker still adds to them.
+// maxHeaders keeps properties and headers well within one frame of 128 KiB, where the broker still
+// adds to them.
 const maxHeaders = 120 << 10
 
-// encode makes what is sent, or an error when the broker, or the library, would end the session over it.
+// encode makes what is sent, or an error when the broker, or the library, would end the session
+// over it.
 func encode(m queue.Message, limit int) (amqp.Publishing, error) {
 	headers := sendable(m.Headers)
 	size := 0
@@ -38,7 +40,8 @@ func encode(m queue.Message, limit int) (amqp.Publishing, error) {
 	}, nil
 }
 
-// sendable are the headers without those of the broker, and with whole numbers that the library does not cut to 32 bits: mostly the same map.
+// sendable are the headers without those of the broker, and with whole numbers that the library
+// does not cut to 32 bits: mostly the same map.
 func sendable(headers map[string]any) amqp.Table {
 	good := true
 	for name, value := range headers {
@@ -60,8 +63,8 @@ func sendable(headers map[string]any) amqp.Table {
 	return kept
 }
 
-// decode makes what is handed out, of the delivery's own headers. Those of the broker stay behind but for the count of returns, and whole
-// numbers become int64.
+// decode makes what is handed out, of the delivery's own headers. Those of the broker stay behind
+// but for the count of returns, and whole numbers become int64.
 func decode(d *amqp.Delivery, from string, session queue.Session) queue.Delivery {
 	out := queue.Delivery{
 		Message:     queue.Message{ID: d.MessageId, Body: d.Body, Headers: d.Headers},

@@ -94,7 +94,7 @@ func TestKilledNodeHasAllThatWasConfirmedAndEverythingGoesOn(t *testing.T) {
 		}
 		eventually(t, 10*time.Second, "the outage in the status", func() bool {
 			s := b.Status()
-			return !s.Up && strings.Contains(s.Detail, "RABBITMQ_URL")
+			return !s.Up && strings.Contains(s.Detail, "rabbitmq.url")
 		})
 		node.Start()
 		c.wait(t, time.Minute)
@@ -140,7 +140,7 @@ func TestLateConfirmEndsTheSession(t *testing.T) {
 			p.Publish(t.Context(), n.instant, numbered(10+i), c.done)
 		}
 		eventually(t, 20*time.Second, "the session to end", func() bool {
-			return strings.Contains(b.Status().Detail, "RABBITMQ_CONFIRM_TIMEOUT") || !b.Status().Up
+			return strings.Contains(b.Status().Detail, "rabbitmq.confirm_timeout") || !b.Status().Up
 		})
 		proxy.pass()
 		c.wait(t, 30*time.Second)
@@ -178,21 +178,23 @@ func TestStopEndsEverythingWhileTheBrokerHangs(t *testing.T) {
 }
 
 func TestErrorsNameTheSettingAndNoPassword(t *testing.T) {
+	t.Parallel()
 	for _, node := range testbroker.RabbitMQs(t) {
 		host := strings.TrimSuffix(strings.SplitN(node.URL, "@", 2)[1], "/")
 		for what, c := range map[string]struct {
 			config Config
 			says   []string
 		}{
-			"wrong password":  {Config{URLs: []string{"amqp://guest:hunter2@" + host}}, []string{"refuses user \"guest\"", "RABBITMQ_URL"}},
+			"wrong password":  {Config{URLs: []string{"amqp://guest:hunter2@" + host}}, []string{"refuses user \"guest\"", "rabbitmq.url"}},
 			"own password":    {Config{URLs: []string{"amqp://guest:guest@" + host}, Password: "hunter2"}, []string{"refuses user \"guest\""}},
-			"unknown vhost":   {Config{URLs: []string{"amqp://guest:guest@" + host + "/none"}}, []string{"vhost \"none\"", "RABBITMQ_VHOST"}},
-			"nobody there":    {Config{URLs: []string{"amqp://guest:hunter2@127.0.0.1:1"}}, []string{"127.0.0.1:1", "RABBITMQ_URL", "refused"}},
+			"unknown vhost":   {Config{URLs: []string{"amqp://guest:guest@" + host + "/none"}}, []string{"vhost \"none\"", "rabbitmq.vhost"}},
+			"nobody there":    {Config{URLs: []string{"amqp://guest:hunter2@127.0.0.1:1"}}, []string{"127.0.0.1:1", "rabbitmq.url", "refused"}},
 			"no TLS there":    {Config{URLs: []string{"amqps://guest:hunter2@" + host}}, []string{"TLS", "amqps"}},
 			"all of several":  {Config{URLs: []string{"amqp://u:hunter2@127.0.0.1:1", "amqp://u:hunter2@127.0.0.1:2"}}, []string{"127.0.0.1:1", "127.0.0.1:2"}},
 			"name of no host": {Config{URLs: []string{"amqp://u:hunter2@nowhere.invalid"}}, []string{"nowhere.invalid"}},
 		} {
 			t.Run(node.Version+" "+what, func(t *testing.T) {
+				t.Parallel()
 				b, _ := run(t, c.config)
 				says := func() bool {
 					for _, part := range c.says {
@@ -216,7 +218,7 @@ func TestErrorsNameTheSettingAndNoPassword(t *testing.T) {
 func TestURLThatIsNoneEndsRunWithoutItsPassword(t *testing.T) {
 	for _, url := range []string{"http://u:hunter2@h", "amqp://u:hunter2@h:port/", "amqp://u:hunter2 @h", "amqp://u:hun%ter2@h", ""} {
 		err := New(Config{URLs: []string{url}}).Run(t.Context())
-		if err == nil || strings.Contains(err.Error(), "ter2") || !strings.Contains(err.Error(), "RABBITMQ_URL") {
+		if err == nil || strings.Contains(err.Error(), "ter2") || !strings.Contains(err.Error(), "rabbitmq.url") {
 			t.Errorf("%q: %v", url, err)
 		}
 	}
@@ -242,8 +244,9 @@ func TestIdleConnectionIsKept(t *testing.T) {
 }
 
 func TestAWalkWaitsForABrokerThatWentAwayJustNowAndNotForOneThatIsKnownToBeAway(t *testing.T) {
-	const wait = 500 * time.Millisecond
+	const wait = time.Second
 	b, _ := run(t, Config{URLs: []string{"amqp://u:p@127.0.0.1:1/"}, LeaseWait: wait})
+	eventually(t, 10*time.Second, "it is away", func() bool { return b.publish.away() > 0 })
 	began := time.Now()
 	if _, err := b.Lease(t.Context(), "q"); !errors.Is(err, queue.ErrUnavailable) || errors.Is(err, errAway) || time.Since(began) < wait {
 		t.Errorf("at first: %v after %v", err, time.Since(began))

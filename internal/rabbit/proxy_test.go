@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// proxy stands between a broker and us. It knows nothing of what it carries, but where some methods of the broker's are to disappear.
+// proxy stands between a broker and us. It knows nothing of what it carries, but where some methods
+// of the broker's are to disappear.
 type proxy struct {
 	url    string
 	to     string

@@ -37,7 +37,8 @@ type outgoing struct {
 	due      time.Time
 }
 
-// alone tells whether nothing else may be in flight with the message, since it may be what ends the sessions.
+// alone tells whether nothing else may be in flight with the message, since it may be what ends the
+// sessions.
 func (o *outgoing) alone() bool { return o.breaks >= 2 }
 
 // Publisher returns a publisher with a channel of its own; see queue.Broker.

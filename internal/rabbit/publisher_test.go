@@ -76,9 +76,9 @@ func TestReturnedMessageIsNeverCountedAsStored(t *testing.T) {
 	})
 }
 
-// The library hands returns over on the goroutine that reads the connection, waits five seconds where there is no room, and forgets the return.
+// The library hands returns over on the goroutine that reads the connection, waits five seconds
+// where there is no room, and forgets the return.
 func TestAFloodOfReturnsThatNobodyReadsHoldsUpNobodyAndHidesNoLoss(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)
 		proxy := newProxy(t, url)
@@ -305,5 +305,38 @@ func TestEveryPublishIsToldExactlyOnceThroughCutsAndStop(t *testing.T) {
 			}
 			return true
 		})
+	})
+}
+
+func TestWhatWasReturnedIsNeverCountedAsStoredHoweverItsLaneLearnsOfTheConfirm(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}})
+		declare(t, b, n.specs())
+		for name, learn := range map[string]func(*lane){
+			"by a confirm out of order": (*lane).settleOutOfOrder,
+			"when its channel ends":     func(l *lane) { l.end(errCannotSend) },
+			"when all ends":             (*lane).abandon,
+		} {
+			l := newLane(&publisher{b: b, name: "test"})
+			session, _ := b.publish.current()
+			l.openChannel(session)
+			missing := n.instant + ".missing"
+			stored := false
+			for _, to := range []string{n.instant, missing} { // what is returned is confirmed at once, the other when it is on disk
+				msg, err := encode(queue.Message{ID: to}, 1<<20)
+				if err != nil {
+					t.Fatal(err)
+				}
+				told := func(err error) { stored = stored || to == missing && err == nil }
+				if err := l.sendOne(&outgoing{ctx: t.Context(), queue: to, msg: msg, done: told}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			<-l.flight[1].confirm.Done()
+			if learn(l); stored {
+				t.Errorf("%s: counted as stored", name)
+			}
+		}
 	})
 }

@@ -50,8 +50,9 @@ func (r release) check() error {
 	return nil
 }
 
-// caveat says what is known to go wrong with the release that an operator has to mend; empty: nothing is. 3.10.8 and 4.0.5 were seen to stick,
-// 4.3.6 to come back with the queue empty. Releases between these two were not tried and are not blamed.
+// caveat says what is known to go wrong with the release that an operator has to mend; empty:
+// nothing is. 3.10.8 and 4.0.5 were seen to stick, 4.3.6 to come back with the queue empty.
+// Releases between these two were not tried and are not blamed.
 func (r release) caveat() string {
 	if !r.before(4, 1) {
 		return ""

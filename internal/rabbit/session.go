@@ -24,8 +24,9 @@ const (
 // errSessionOver is the cause of a session that we ended ourselves.
 var errSessionOver = errors.New("connection closed")
 
-// session is one AMQP connection from its handshake to its end. It is never mended: after it comes another session,
-// with new channels and new delivery tags, so that nothing of an old one can reach a new one.
+// session is one AMQP connection from its handshake to its end. It is never mended: after it comes
+// another session, with new channels and new delivery tags, so that nothing of an old one can reach
+// a new one.
 type session struct {
 	conn    *amqp.Connection
 	bytes   *coalescer
@@ -34,8 +35,9 @@ type session struct {
 	// ctx ends with the connection; its cause says why.
 	ctx context.Context
 	end context.CancelCauseFunc
-	// unblockedAt is when the last alarm ended, nil before that. It is a whole time, not its nanoseconds: those would be compared by the
-	// wall clock, and one that was set back would forgive a late confirm for as long.
+	// unblockedAt is when the last alarm ended, nil before that. It is a whole time, not its
+	// nanoseconds: those would be compared by the wall clock, and one that was set back would
+	// forgive a late confirm for as long.
 	unblockedAt atomic.Pointer[time.Time]
 	watcher     sync.WaitGroup
 }
@@ -111,12 +113,14 @@ func (s *session) watch(closed <-chan *amqp.Error, blocked <-chan amqp.Blocking)
 
 func (s *session) alive() bool { return s.ctx.Err() == nil }
 
-// lostOver says that the error is that of a lost connection, which may be known from it before the session knows.
+// lostOver says that the error is that of a lost connection, which may be known from it before the
+// session knows.
 func (s *session) lostOver(err error) bool {
 	return !s.alive() || s.conn.IsClosed() || isCut(err) && !errors.Is(err, amqp.ErrClosed) // which may be the end of a channel alone
 }
 
-// written waits until what was sent has left the process, so that the mark which follows stands where its name says. Without marks it does nothing.
+// written waits until what was sent has left the process, so that the mark which follows stands
+// where its name says. Without marks it does nothing.
 func (s *session) written() {
 	if failpoint.On {
 		s.bytes.drain()
@@ -144,8 +148,9 @@ func (s *session) close() {
 	s.watcher.Wait()
 }
 
-// call runs f, which waits for an answer of the broker, and cuts the connection when none comes. An alarm is no reason to
-// cut: the answer comes when it ends, and a broker that dies meanwhile is noticed by its silence.
+// call runs f, which waits for an answer of the broker, and cuts the connection when none comes. An
+// alarm is no reason to cut: the answer comes when it ends, and a broker that dies meanwhile is
+// noticed by its silence.
 func (s *session) call(what string, f func() error) error {
 	timer := time.AfterFunc(callLimit, func() {
 		if !s.blocked() {
@@ -191,7 +196,8 @@ func (s *session) inspect(queue string) (state amqp.Queue, err error) {
 	return state, s.closeChannel(ch)
 }
 
-// declare makes the queue, or compares its arguments where it is there, on a channel of its own since a refusal closes it.
+// declare makes the queue, or compares its arguments where it is there, on a channel of its own
+// since a refusal closes it.
 func (s *session) declare(queue string, args amqp.Table) error {
 	ch, err := s.channel()
 	if err != nil {

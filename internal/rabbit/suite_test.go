@@ -9,9 +9,11 @@ import (
 )
 
 func TestQueuesInRabbitMQKeepThePromisesOfQueues(t *testing.T) {
+	t.Parallel()
 	const most = 64 << 10
 	for _, node := range testbroker.RabbitMQs(t) {
 		t.Run(node.Version, func(t *testing.T) {
+			t.Parallel()
 			queuetest.Run(t, func(t *testing.T, test func(*testing.T, queuetest.Place)) {
 				t.Parallel()
 				test(t, queuetest.Place{

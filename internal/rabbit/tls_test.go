@@ -11,7 +11,8 @@ import (
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
-// trusting is a TLS configuration for the certificates' authority, with the client's own when it has one.
+// trusting is a TLS configuration for the certificates' authority, with the client's own when it
+// has one.
 func trusting(t *testing.T, c testbroker.Certs, own bool) *tls.Config {
 	t.Helper()
 	pem, err := os.ReadFile(c.CA)
@@ -31,15 +32,16 @@ func trusting(t *testing.T, c testbroker.Certs, own bool) *tls.Config {
 }
 
 func TestTLSConnectsOnlyToWhomItTrustsAndWhoTrustsIt(t *testing.T) {
+	t.Parallel()
 	node := testbroker.StartRabbitMQ(t, "newest", testbroker.RabbitOptions{ClientCerts: true})
 	for what, c := range map[string]struct {
 		tls  *tls.Config
 		says string
 	}{
 		"both trust":       {trusting(t, node.Certs, true), "RabbitMQ"},
-		"unknown server":   {nil, "RABBITMQ_TLS_CA_FILE"},
-		"no certificate":   {trusting(t, node.Certs, false), "RABBITMQ_TLS"},
-		"other authority":  {trusting(t, testbroker.NewCerts(t), true), "RABBITMQ_TLS_CA_FILE"},
+		"unknown server":   {nil, "rabbitmq.tls.ca_file"},
+		"no certificate":   {trusting(t, node.Certs, false), "rabbitmq.tls"},
+		"other authority":  {trusting(t, testbroker.NewCerts(t), true), "rabbitmq.tls.ca_file"},
 		"plain, not amqps": {nil, "amqps://"},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// settleTime is how long a queue is left alone after it was created: a node that is killed forgets a quorum queue younger
-// than about a second with all that was confirmed in it.
+// settleTime is how long a queue is left alone after it was created: a node that is killed forgets
+// a quorum queue younger than about a second with all that was confirmed in it.
 const settleTime = 2 * time.Second
 
 // topology knows the queues that were declared, and declares again what vanished.
@@ -72,10 +72,12 @@ func (b *Broker) Declare(ctx context.Context, specs []queue.Spec) error {
 	}
 }
 
-// cutPause is how long a declaration waits whose connection was cut, which is known a moment before the session has ended.
+// cutPause is how long a declaration waits whose connection was cut, which is known a moment before
+// the session has ended.
 const cutPause = 50 * time.Millisecond
 
-// isCut says that the error is about the connection, not about what was asked: the client's own errors, and those of the network.
+// isCut says that the error is about the connection, not about what was asked: the client's own
+// errors, and those of the network.
 func isCut(err error) bool {
 	var e *amqp.Error
 	if errors.As(err, &e) {
@@ -120,8 +122,9 @@ func (t *topology) ensure(ctx context.Context, s *session, specs []queue.Spec) (
 	return created, nil
 }
 
-// declare makes the queue unless it is there, and compares its arguments. With DeclareOnlyCheck it looks first and makes none, but one that is
-// deleted in between; without the right to configure the queue that look is all.
+// declare makes the queue unless it is there, and compares its arguments. With DeclareOnlyCheck it
+// looks first and makes none, but one that is deleted in between; without the right to configure
+// the queue that look is all.
 func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 	args, err := Arguments(spec)
 	if err != nil {
@@ -131,7 +134,7 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 	missing := code(err) == amqp.NotFound
 	switch {
 	case missing && t.b.config.DeclareOnlyCheck:
-		return false, fmt.Errorf("queue %s is missing, and RABBITMQ_DECLARE=check forbids to create it: %w", spec.Name, err)
+		return false, fmt.Errorf("queue %s is missing, and %s=check forbids to create it: %w", spec.Name, t.b.config.Setting("rabbitmq.declare"), err)
 	case err != nil && !missing:
 		return false, err
 	}
@@ -151,7 +154,7 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 		return false, nil
 	case code(err) == amqp.AccessRefused:
 		return false, fmt.Errorf("the RabbitMQ user may not declare queue %s: grant it, or create the queues and set "+
-			"RABBITMQ_DECLARE=check: %w", spec.Name, err)
+			"%s=check: %w", spec.Name, t.b.config.Setting("rabbitmq.declare"), err)
 	case err != nil:
 		return false, err
 	}
@@ -171,6 +174,28 @@ func (t *topology) compare(name string, equal bool) {
 	t.compared[name] = equal
 }
 
+// compareDeadSet compares the arguments of a queue that was not declared here, as that of a stream
+// whose retries are off. A missing one it does not make, but one that is deleted in between; and
+// where it may not ask, nothing is known.
+func (t *topology) compareDeadSet(s *session, name string) {
+	t.mu.Lock()
+	_, asked := t.compared[name]
+	t.mu.Unlock()
+	if asked {
+		return
+	}
+	if _, err := s.inspect(name); err != nil {
+		return
+	}
+	args, err := Arguments(queue.Spec{Name: name, Kind: queue.DeadSet})
+	if err == nil {
+		err = s.declare(name, args)
+	}
+	if err == nil || code(err) > 0 {
+		t.compare(name, err == nil)
+	}
+}
+
 func (t *topology) isCompared(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -187,7 +212,8 @@ func (t *topology) uncompared(specs []queue.Spec) (names []string) {
 	return names
 }
 
-// lacked says whether the queue is missing, or was and came back by a declaration whose answer was lost: it is as young as one that was answered.
+// lacked says whether the queue is missing, or was and came back by a declaration whose answer was
+// lost: it is as young as one that was answered.
 func (t *topology) lacked(name string, missing bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,7 +223,8 @@ func (t *topology) lacked(name string, missing bool) bool {
 	return t.lacks[name]
 }
 
-// creations returns how often the queue was created here. A consumer of an earlier one may never be told that it is gone.
+// creations returns how often the queue was created here. A consumer of an earlier one may never be
+// told that it is gone.
 func (t *topology) creations(name string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -58,7 +58,7 @@ func TestCheckingCreatesNothing(t *testing.T) {
 		n := newNames(t, url)
 		b, _ := run(t, Config{URLs: []string{url}, DeclareOnlyCheck: true})
 		err := b.Declare(t.Context(), n.specs())
-		if err == nil || !strings.Contains(err.Error(), "RABBITMQ_DECLARE") || !strings.Contains(err.Error(), n.dead) {
+		if err == nil || !strings.Contains(err.Error(), "rabbitmq.declare") || !strings.Contains(err.Error(), n.dead) {
 			t.Errorf("Declare: %v", err)
 		}
 		if _, err := b.Depth(t.Context(), n.dead); code(err) != amqp.NotFound {
@@ -73,8 +73,9 @@ func TestCheckingCreatesNothing(t *testing.T) {
 	})
 }
 
-// With the queues' own arguments only: a delivery limit of 20, which 4.x has by default, drops what was looked at 21 times, and a delay queue
-// without a strategy loses what is due when its node dies.
+// With the queues' own arguments only: a delivery limit of 20, which 4.x has by default, drops what
+// was looked at 21 times, and a delay queue without a strategy loses what is due when its node
+// dies.
 func TestCheckingRefusesAQueueWithOtherArgumentsAndNamesQueueAndArgument(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)
@@ -152,10 +153,9 @@ func TestWithoutTheRightToConfigureCheckingSaysAtEachStartThatArgumentsAreNotCom
 	})
 }
 
-// Each argument is there for a trap: at-least-once is nothing without reject-publish, no delivery limit is 20 on 4.x and none on 3.10, and a
-// changed one is another layout, which brokers refuse.
+// Each argument is there for a trap: at-least-once is nothing without reject-publish, no delivery
+// limit is 20 on 4.x and none on 3.10, and a changed one is another layout, which brokers refuse.
 func TestQueuesHaveTheArgumentsOfTheirLayoutAndNoOthers(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)
 		moved := func(to string, more amqp.Table) amqp.Table {
@@ -186,7 +186,6 @@ func TestQueuesHaveTheArgumentsOfTheirLayoutAndNoOthers(t *testing.T) {
 }
 
 func TestAQueueIsDeclaredAfterTheOneItPointsTo(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)
 		b, _ := run(t, Config{URLs: []string{url}, BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond})
@@ -270,7 +269,6 @@ func TestQueueThatVanishedIsDeclaredAgainAndReported(t *testing.T) {
 }
 
 func TestAQueueWhoseDeclarationWasNotAnsweredCountsAsDeclaredAgain(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)
 		var log text
@@ -297,7 +295,6 @@ func TestAQueueWhoseDeclarationWasNotAnsweredCountsAsDeclaredAgain(t *testing.T)
 }
 
 func TestAQueueMadeAnewIsNotPublishedToUntilAKillCannotUndoIt(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)
 		b, _ := run(t, Config{URLs: []string{url}})

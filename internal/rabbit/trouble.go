@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// trouble is what is wrong now, by the part that it hinders. It is logged when it changes, not each time it is met.
+// trouble is what is wrong now, by the part that it hinders. It is logged when it changes, not each
+// time it is met.
 type trouble struct {
 	log *slog.Logger
 

@@ -38,7 +38,8 @@ func newHeldAcks(seed maphash.Seed) *heldAcks {
 	return &heldAcks{acks: newAcks(), seed: seed, held: map[uint64]hold{}, left: map[uint64]int{}, gone: map[uint64]int{}}
 }
 
-// hold notes that the message came, and says whether it is to be handed out: not if it would be too much.
+// hold notes that the message came, and says whether it is to be handed out: not if it would be too
+// much.
 func (a *heldAcks) hold(d *queue.Delivery, maxBytes int) bool {
 	h := hold{d.Size(), a.pass(d)}
 	a.mu.Lock()
@@ -83,7 +84,8 @@ func (a *heldAcks) note(tag uint64) {
 	a.count++
 }
 
-// Release leaves the message to the end of the window: given back earlier it would change the order.
+// Release leaves the message to the end of the window: given back earlier it would change the
+// order.
 func (a *heldAcks) Release(uint64) {}
 
 func (a *heldAcks) acked() int {
@@ -115,8 +117,9 @@ func fingerprint(seed maphash.Seed, m *queue.Message) uint64 {
 // ackRounds is how often acks are sent again that the broker did not take.
 const ackRounds = 10
 
-// verify waits until the queue has what was not acked. More may have arrived meanwhile; or acks are lost, with the broker's leader or with
-// the channel, whose end drops those that the broker has not passed on to the queue yet. Then the messages say which, and they are acked again.
+// verify waits until the queue has what was not acked. More may have arrived meanwhile; or acks are
+// lost, with the broker's leader or with the channel, whose end drops those that the broker has not
+// passed on to the queue yet. Then the messages say which, and they are acked again.
 func (w *window) verify(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, closeLimit)
 	defer cancel()
@@ -155,8 +158,9 @@ func (w *window) atLeast(ctx context.Context, want int) (int, error) {
 	}
 }
 
-// ackAgain acks the messages at the head of the queue that were acked before, and says how many. One that left and arrived again is not among
-// them: it is handed out for the first time, or was seen to arrive, or is not the same any more, as what failed again since is not. The head is
+// ackAgain acks the messages at the head of the queue that were acked before, and says how many.
+// One that left and arrived again is not among them: it is handed out for the first time, or was
+// seen to arrive, or is not the same any more, as what failed again since is not. The head is
 // enough: the broker had no more than a prefetch of messages out.
 func (w *window) ackAgain(ctx context.Context, depth int) (lost int, err error) {
 	again := newWindow(w.l, depth, math.MaxInt, w.acks.seed)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -297,5 +299,29 @@ func TestAMessageThatDiffersInItsBodyAloneIsNotTakenForOneThatWasAcked(t *testin
 			t.Errorf("left: %d messages, the first is %q", len(w.all), w.all[0].Body)
 		}
 		closeWindow(t, w.Window, 1)
+	})
+}
+
+func TestAWalkOfADeadSetThatWasNotDeclaredHereLooksHowManyReturnsItBears(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		_, n := walkOf(t, url, 1)
+		plain := newNames(t, url)
+		raw(t, url, func(ch *amqp.Channel) error {
+			_, err := ch.QueueDeclare(plain.dead, true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
+			return err
+		})
+		for _, check := range []bool{false, true} {
+			b, stop := run(t, Config{URLs: []string{url}, DeclareOnlyCheck: check}) // as without retries: nothing is declared
+			for name, want := range map[string]int64{n.dead: returnLimit, plain.dead: defaultReturnLimit, plain.instant: defaultReturnLimit} {
+				leaseOf(t, b, name).Release()
+				if got := b.ReturnLimit(name); got != want {
+					t.Errorf("%s is taken to bear %d returns, not %d", name, got, want)
+				}
+			}
+			if _, err := b.Depth(t.Context(), plain.instant); !errors.Is(err, queue.ErrMissing) {
+				t.Errorf("a walk made the queue: %v", err)
+			}
+			stop()
+		}
 	})
 }

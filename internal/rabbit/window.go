@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// windowPrefetch never changes: what a walk returns is handed out before what is fresh, so a walk with a smaller
-	// prefetch than an earlier one would see another part of the queue. Only one that is narrow has a smaller one: it removes what it sees.
+	// windowPrefetch never changes: what a walk returns is handed out before what is fresh, so a
+	// walk with a smaller prefetch than an earlier one would see another part of the queue. Only
+	// one that is narrow has a smaller one: it removes what it sees.
 	windowPrefetch = queue.WindowSize
 	// windowIdle is how long nothing arrives before a window asks whether there is more.
 	windowIdle = 250 * time.Millisecond
@@ -116,8 +117,8 @@ func (w *window) finish(lost error) {
 
 var errWindowLost = errors.New("the broker ended the walk's consumer")
 
-// read hands out the oldest messages, so many and held bytes as fit. The rest it lets go as it comes: that stays unacked and goes back with the
-// channel.
+// read hands out the oldest messages, so many and held bytes as fit. The rest it lets go as it
+// comes: that stays unacked and goes back with the channel.
 func (w *window) read(ctx context.Context, deliveries <-chan amqp.Delivery, left int) {
 	idle := time.NewTicker(windowIdle)
 	defer idle.Stop()
@@ -201,8 +202,9 @@ func (w *window) Deliveries() <-chan queue.Delivery { return w.deliveries }
 // Depth returns how many messages were in the queue when the window was opened.
 func (w *window) Depth() int { return w.depth }
 
-// Close sends the acks and gives back the rest by closing the channel. It never cancels the consumer first: that would
-// change the order. Acks have no confirm, so it waits until the queue shows what it must.
+// Close sends the acks and gives back the rest by closing the channel. It never cancels the
+// consumer first: that would change the order. Acks have no confirm, so it waits until the queue
+// shows what it must.
 func (w *window) Close(ctx context.Context) (int, error) {
 	defer func() {
 		w.l.mu.Lock()
@@ -223,7 +225,8 @@ func (w *window) Close(ctx context.Context) (int, error) {
 	return w.verify(ctx)
 }
 
-// mostLeft is how many messages there may still be: the broker hands out no more than the prefetch beyond the acks it has taken.
+// mostLeft is how many messages there may still be: the broker hands out no more than the prefetch
+// beyond the acks it has taken.
 func (w *window) mostLeft() int {
 	taken := min(int(w.last)-w.prefetch, w.acks.acked()) //nolint:gosec // tags count deliveries
 	return w.depth - max(0, taken)

@@ -8,13 +8,15 @@ import (
 	"time"
 )
 
-// wire is the network connection below AMQP. It is ours so that it can be cut whatever the AMQP library waits for, and it
-// keeps its own deadlines: the library's heartbeat goroutine sets them too late while a write is held up by an alarm.
+// wire is the network connection below AMQP. It is ours so that it can be cut whatever the AMQP
+// library waits for, and it keeps its own deadlines: the library's heartbeat goroutine sets them
+// too late while a write is held up by an alarm.
 type wire struct {
 	net.Conn
 	// quiet is the longest time, in nanoseconds, without a byte from, or taken by, the other side.
 	quiet atomic.Int64
-	// blocked is set while the broker said that it takes no publishes: writes then wait as long as it takes.
+	// blocked is set while the broker said that it takes no publishes: writes then wait as long as
+	// it takes.
 	blocked atomic.Bool
 	// armed is when the read deadline was set; only the reader uses it.
 	armed time.Time

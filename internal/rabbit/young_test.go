@@ -8,7 +8,8 @@ import (
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
-// A single node that is killed forgets a quorum queue younger than about a second, with all that was confirmed in it.
+// A single node that is killed forgets a quorum queue younger than about a second, with all that
+// was confirmed in it.
 func TestWhatIsConfirmedInNewQueuesOutlivesAKillThatComesAtOnce(t *testing.T) {
 	onOwn(t, testbroker.RabbitOptions{}, func(t *testing.T, node *testbroker.Rabbit) {
 		first, n := newNames(t, ""), newNames(t, "")
@@ -38,7 +39,8 @@ func TestWhatIsConfirmedInAQueueMadeAnewOutlivesAKillThatComesAtOnce(t *testing.
 	})
 }
 
-// holds waits until the queue has what it should: one that the broker forgot is declared again, and stays empty.
+// holds waits until the queue has what it should: one that the broker forgot is declared again, and
+// stays empty.
 func holds(t *testing.T, b *Broker, name string, want int) {
 	t.Helper()
 	eventually(t, 30*time.Second, fmt.Sprintf("%s to have the %d messages that were confirmed", name, want), func() bool {

@@ -1,4 +1,5 @@
-// Package seats says who of a stream may call its handler now: first tries and retries share a number of seats.
+// Package seats says who of a stream may call its handler now: first tries and retries share a
+// number of seats.
 package seats
 
 import (
@@ -6,9 +7,10 @@ import (
 	"sync"
 )
 
-// Seats are how many calls of one stream may run at once. While first tries wait, retries get a seat only if they have less than half of
-// all, and then before first tries do; where no first try waits, retries may have all. A single seat goes to and fro. Within a side, who
-// came first is first.
+// Seats are how many calls of one stream may run at once. While first tries wait, retries get a
+// seat only if they have less than half of all, and then before first tries do; where no first try
+// waits, retries may have all. A single seat goes to and fro. Within a side, who came first is
+// first.
 type Seats struct {
 	mu           sync.Mutex
 	size, free   int
@@ -69,8 +71,8 @@ func (d *Side) Leave() {
 	s.grant()
 }
 
-// Yield gives a seat back and takes one, after those who wait now where it is their turn. It reports false, and there is none any more, when
-// over is closed first.
+// Yield gives a seat back and takes one, after those who wait now where it is their turn. It
+// reports false, and there is none any more, when over is closed first.
 func (d *Side) Yield(over <-chan struct{}) bool {
 	s := d.all
 	s.mu.Lock()

@@ -6,9 +6,10 @@ import (
 	"unicode"
 )
 
-// Nearest returns the first of the known names that is the fewest slips away from name; "" where none is near. A slip is a letter
-// too many, too few, another one, or two that changed places: one in three letters, two in seven, three in eleven and more. Capitals,
-// blanks, dashes and underscores do not count.
+// Nearest returns the first of the known names that is the fewest slips away from name; "" where
+// none is near. A slip is a letter too many, too few, another one, or two that changed places: one
+// in three letters, two in seven, three in eleven and more. Capitals, blanks, dashes and
+// underscores do not count.
 func Nearest(name string, known []string) string {
 	name = plain(name)
 	best, most := "", min(3, (len(name)+1)/4)
@@ -31,7 +32,8 @@ func plain(name string) string {
 	}, name)
 }
 
-// slips is the distance of Damerau and Levenshtein in bytes, where no two letters that changed places are changed again.
+// slips is the distance of Damerau and Levenshtein in bytes, where no two letters that changed
+// places are changed again.
 func slips(a, b string) int {
 	d := make([][]int, len(a)+1)
 	for i := range d {

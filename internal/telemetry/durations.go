@@ -21,26 +21,27 @@ const (
 	buckets = 18 // one more than boundaries
 )
 
-// durations is the histogram of handler calls of one stream, by verdict; failed has those that failed. It stands for OpenTelemetry's where we export the metrics ourselves:
-// that one looks up attributes for each value, which takes longer than all else that a call costs. Callers that run side by side
-// pass different lanes and share no memory.
+// durations is the histogram of handler calls of one stream, by verdict; failed has those that
+// failed. It stands for OpenTelemetry's where we export the metrics ourselves: that one looks up
+// attributes for each value, which takes longer than all else that a call costs. Callers that run
+// side by side pass different lanes and share no memory.
 type durations struct {
 	began  time.Time
 	bounds [buckets - 1]time.Duration
 	lanes  [lanes]struct {
-		verdicts [stepwell.Skipped]struct {
+		verdicts [stepwell.Kinds]struct {
 			counts [buckets]atomic.Uint64
 			sum    atomic.Int64 // nanoseconds
 		}
-		_ [32]byte // the end of a cache line
+		_ [64]byte // no cache line in common with the next
 	}
-	attributes [stepwell.Skipped]attribute.Set
+	attributes [stepwell.Kinds]attribute.Set
 	stream     attribute.Set
 	failed     *failed
 }
 
-func newDurations(attributes [stepwell.Skipped + 1]attribute.Set, stream attribute.Set, f *failed) *durations {
-	d := &durations{began: time.Now(), attributes: [stepwell.Skipped]attribute.Set(attributes[stepwell.Done:]), stream: stream, failed: f}
+func newDurations(attributes [stepwell.Kinds]attribute.Set, stream attribute.Set, f *failed) *durations {
+	d := &durations{began: time.Now(), attributes: attributes, stream: stream, failed: f}
 	for i, seconds := range boundaries() {
 		d.bounds[i] = time.Duration(seconds * float64(time.Second))
 	}
@@ -50,7 +51,7 @@ func newDurations(attributes [stepwell.Skipped + 1]attribute.Set, stream attribu
 // record notes n calls that took so long each.
 func (d *durations) record(lane, n int, took time.Duration, verdict stepwell.Kind) {
 	bucket := d.bucket(took)
-	at := &d.lanes[uint(lane)%lanes].verdicts[verdict-stepwell.Done]
+	at := &d.lanes[uint(lane)%lanes].verdicts[verdict]
 	at.counts[bucket].Add(uint64(n))
 	at.sum.Add(int64(n) * int64(took))
 }
@@ -62,10 +63,13 @@ func (d *durations) bucket(took time.Duration) (bucket int) {
 	return bucket
 }
 
-// points are one for each verdict that is no failure, and one for each failed verdict and type of error that there was. A call that ends just now may be in the counts and not yet in the sum.
+// points are one for each verdict that is no failure, and one for each failed verdict and type of
+// error that there was. A call that ends just now may be in the counts and not yet in the sum.
 func (d *durations) points() (all []metricdata.HistogramDataPoint[float64]) {
-	for _, verdict := range []stepwell.Kind{stepwell.Done, stepwell.Skipped} {
-		v := verdict - stepwell.Done
+	for v := stepwell.Done; v < stepwell.Kinds; v++ {
+		if failure(v) {
+			continue
+		}
 		p := metricdata.HistogramDataPoint[float64]{
 			Attributes: d.attributes[v], StartTime: d.began, Time: time.Now(),
 			Bounds: boundaries(), BucketCounts: make([]uint64, buckets),
@@ -90,7 +94,7 @@ func (d *durations) points() (all []metricdata.HistogramDataPoint[float64]) {
 func (d *durations) skipped() metricdata.DataPoint[int64] {
 	p := metricdata.DataPoint[int64]{Attributes: d.stream, StartTime: d.began, Time: time.Now()}
 	for i := range d.lanes {
-		counts := &d.lanes[i].verdicts[stepwell.Skipped-stepwell.Done].counts
+		counts := &d.lanes[i].verdicts[stepwell.Skipped].counts
 		for b := range counts {
 			p.Value += int64(counts[b].Load())
 		}

@@ -17,12 +17,14 @@ import (
 	"github.com/stepwell/stepwell/internal/telemetry"
 )
 
-// calls of handlers, some of them just at a bucket's boundary. Each duration is a sum of powers of two, so that no sum is rounded.
+// calls of handlers, some of them just at a bucket's boundary. Each duration is a sum of powers of
+// two, so that no sum is rounded.
 func calls() map[stepwell.Kind][]time.Duration {
 	return map[stepwell.Kind][]time.Duration{
 		stepwell.Done:    {0, 10 * time.Microsecond, 10*time.Microsecond + 1, 250 * time.Millisecond, 500 * time.Millisecond},
 		stepwell.Retry:   {time.Second, 300 * time.Second, 301 * time.Second},
 		stepwell.Skipped: {5 * time.Millisecond},
+		stepwell.Snoozed: {250 * time.Millisecond},
 	}
 }
 
@@ -44,7 +46,7 @@ func TestDurationsAreShownAsOpenTelemetryWouldShowThem(t *testing.T) {
 		}
 	}
 	got, want := process(t, ours.Handler()), process(t, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	if got != want || strings.Count(want, "_count") != 6 {
+	if got != want || strings.Count(want, "_count") != 8 {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

@@ -13,14 +13,15 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// maxTypes is how many types of errors a stream's histogram tells apart, for each verdict; what comes later is _OTHER.
+// maxTypes is how many types of errors a stream's histogram tells apart, for each verdict; what
+// comes later is _OTHER.
 const maxTypes = 32
 
 // failed are the calls of one stream that failed, by verdict and type of error.
 type failed struct {
 	base  []attribute.KeyValue
 	mu    sync.Mutex
-	kinds [stepwell.Skipped + 1]map[string]*failedKind
+	kinds [stepwell.Kinds]map[string]*failedKind
 }
 
 // failedKind is those of one verdict and type.
@@ -29,6 +30,11 @@ type failedKind struct {
 	record     []metric.RecordOption
 	counts     [buckets]uint64
 	sum        time.Duration
+}
+
+// failure says whether calls with this verdict are told apart by the type of their error.
+func failure(verdict stepwell.Kind) bool {
+	return verdict == stepwell.Retry || verdict == stepwell.Dead
 }
 
 // of is for calls with this verdict and type of error.

@@ -40,7 +40,8 @@ type gauges struct {
 	up, lag, partitionLag, inflight, messages, bytes, suspects, stuck, queues, deadSet metric.Int64ObservableGauge
 }
 
-// Observe asks look at each collection. What is 0 or 1 has no unit: Prometheus would call it a ratio.
+// Observe asks look at each collection. What is 0 or 1 has no unit: Prometheus would call it a
+// ratio.
 func (t *Telemetry) Observe(look func() Snapshot) error {
 	if t == nil {
 		return nil

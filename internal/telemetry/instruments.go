@@ -25,11 +25,13 @@ type instruments struct {
 	expired   metric.Int64Counter
 	dropped   metric.Int64Counter
 	skipped   metric.Int64Counter
+	fallback  metric.Int64Counter
 	replayed  metric.Int64Counter
 	deleted   metric.Int64Counter
 }
 
-// boundaries of handler durations in seconds: from what a function in memory takes to what a slow service does.
+// boundaries of handler durations in seconds: from what a function in memory takes to what a slow
+// service does.
 func boundaries() []float64 {
 	return []float64{0.00001, 0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300}
 }
@@ -58,8 +60,9 @@ func newInstruments(m metric.Meter) (i instruments, err error) {
 		{&i.died, "stepwell.dead_set.died", "Messages that came to the dead set."},
 		{&i.duplicate, "stepwell.duplicates", "Messages that were settled already and removed without a call."},
 		{&i.lost, "stepwell.records.lost", "Records that Kafka deleted before they were read."},
-		{&i.expired, "stepwell.records.expired", "Records skipped because they were older than MAX_AGE."},
-		{&i.dropped, "stepwell.messages.dropped", "Failed messages dropped because ON_FAILURE says so."},
+		{&i.expired, "stepwell.records.expired", "Records skipped because they were older than their stream takes."},
+		{&i.dropped, "stepwell.messages.dropped", "Failed messages dropped because their stream has no retries and drops them."},
+		{&i.fallback, "stepwell.messages.fallback", "Messages that were taken over before they came to the dead set."},
 		{&i.skipped, skippedName, skippedWhat},
 		{&i.replayed, "stepwell.dead_set.replayed", "Messages replayed from the dead set."},
 		{&i.deleted, "stepwell.dead_set.deleted", "Messages deleted from the dead set."},

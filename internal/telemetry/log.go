@@ -7,12 +7,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// LogHandler adds trace_id and span_id to the records that are logged within a span. They are in no group, so that a search finds them.
+// LogHandler adds trace_id and span_id to the records that are logged within a span. They are in no
+// group, so that a search finds them.
 func LogHandler(next slog.Handler) slog.Handler { return logHandler{Handler: next} }
 
 type logHandler struct {
 	slog.Handler
-	// outside is the handler without its groups, and inside what leads from there to Handler. Without a group there is nothing of either.
+	// outside is the handler without its groups, and inside what leads from there to Handler.
+	// Without a group there is nothing of either.
 	outside slog.Handler
 	inside  []func(slog.Handler) slog.Handler
 }

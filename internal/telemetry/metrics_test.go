@@ -87,6 +87,33 @@ func TestCountersAreZeroBeforeTheirFirstEvent(t *testing.T) {
 	}
 }
 
+func TestCallsOfEveryKindAreCountedUnderTheNameOfTheirVerdict(t *testing.T) {
+	own, given := newTelemetry(t, telemetry.Options{}), sdkmetric.NewManualReader()
+	theirs := newTelemetry(t, telemetry.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(given))})
+	for _, in := range []*telemetry.Telemetry{own, theirs} {
+		s := in.Stream("orders")
+		for k := stepwell.Done; k < stepwell.Kinds; k++ {
+			s.HandledMany(t.Context(), 0, int(k), time.Millisecond, k)
+		}
+	}
+	text := scrape(own)
+	for k := stepwell.Done; k < stepwell.Kinds; k++ {
+		if want := fmt.Sprintf("stepwell_verdict=\"%v\"} %d\n", k, k); !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	var got metricdata.ResourceMetrics
+	if err := given.Collect(t.Context(), &got); err != nil {
+		t.Fatal(err)
+	}
+	shown := fmt.Sprintf("%+v", got)
+	for k := stepwell.Done; k < stepwell.Kinds; k++ {
+		if !strings.Contains(shown, k.String()) {
+			t.Errorf("no %v for the user's provider", k)
+		}
+	}
+}
+
 func TestFailuresAreToldApartByAFewTypesOfErrors(t *testing.T) {
 	for name, o := range map[string]telemetry.Options{
 		"own": {}, "given": {MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))},
@@ -137,8 +164,8 @@ func TestAProviderOfTheUsersGetsTheSameMetricsAndThePageSaysSo(t *testing.T) {
 			t.Errorf("%s is not on our own page", name)
 		}
 	}
-	if len(names) != 22 {
-		t.Errorf("%d metrics, want 22: %v", len(names), names)
+	if len(names) != 23 {
+		t.Errorf("%d metrics, want 23: %v", len(names), names)
 	}
 	w := httptest.NewRecorder()
 	theirs.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))

@@ -21,8 +21,9 @@ type TraceContext struct{ Parent, State string }
 // Tracing tells whether anybody takes spans.
 func (s *Stream) Tracing() bool { return s != nil && s.tracer != nil }
 
-// Process begins the span of a handler call and returns what ends it. The span is linked to the record's creation context, and to the first
-// try's where there was one: a trace of its own for each try, so that none lasts for hours.
+// Process begins the span of a handler call and returns what ends it. The span is linked to the
+// record's creation context, and to the first try's where there was one: a trace of its own for
+// each try, so that none lasts for hours.
 func (s *Stream) Process(ctx context.Context, m *stepwell.Message, first TraceContext) (context.Context, func(Ended)) {
 	if !s.Tracing() {
 		return ctx, func(Ended) {}
@@ -70,7 +71,8 @@ func errorType(of string) attribute.KeyValue {
 	return semconv.ErrorTypeKey.String(of)
 }
 
-// Publish begins the parking of a failed message, a child of the try that failed, and returns what ends it.
+// Publish begins the parking of a failed message, a child of the try that failed, and returns what
+// ends it.
 func (s *Stream) Publish(id, traceParent, traceState string) func(error) {
 	if s == nil {
 		return func(error) {}

@@ -18,7 +18,7 @@ type Stream struct {
 	i         instruments
 	tracer    trace.Tracer
 	durations *durations // nil where the user's provider takes the metrics
-	verdicts  [stepwell.Skipped + 1][]metric.RecordOption
+	verdicts  [stepwell.Kinds][]metric.RecordOption
 	add       []metric.AddOption
 	// poll and send are the operations of Kafka and RabbitMQ; refused is a send that failed.
 	poll, send []metric.AddOption
@@ -35,8 +35,8 @@ func (t *Telemetry) Stream(id string) *Stream {
 	s := &Stream{id: id, i: t.instruments, tracer: t.tracer}
 	stream := attribute.String("stepwell.stream", id)
 	base := []attribute.KeyValue{stream, semconv.MessagingSystemKafka, semconv.MessagingOperationName("process")}
-	var sets [stepwell.Skipped + 1]attribute.Set
-	for k := stepwell.Done; k <= stepwell.Skipped; k++ {
+	var sets [stepwell.Kinds]attribute.Set
+	for k := stepwell.Done; k < stepwell.Kinds; k++ {
 		sets[k] = attribute.NewSet(append(base, attribute.String("stepwell.verdict", k.String()))...)
 		s.verdicts[k] = []metric.RecordOption{metric.WithAttributeSet(sets[k])}
 	}
@@ -61,7 +61,7 @@ func (t *Telemetry) Stream(id string) *Stream {
 // begin makes all counters 0: what appears with its first event has no increase for Prometheus.
 func (s *Stream) begin() {
 	ctx := context.Background()
-	for _, c := range []metric.Int64Counter{s.i.retries, s.i.duplicate, s.i.lost, s.i.expired, s.i.dropped, s.i.replayed, s.i.deleted} {
+	for _, c := range []metric.Int64Counter{s.i.retries, s.i.duplicate, s.i.lost, s.i.expired, s.i.dropped, s.i.fallback, s.i.replayed, s.i.deleted} {
 		c.Add(ctx, 0, s.add...)
 	}
 	if s.durations == nil {
@@ -81,7 +81,8 @@ func (s *Stream) because(reason string) metric.MeasurementOption {
 	return metric.WithAttributes(attribute.String("stepwell.stream", s.id), attribute.String("stepwell.reason", reason))
 }
 
-// Handled counts a call of the handler with its duration and verdict. Calls that run at the same time are cheapest with different lanes.
+// Handled counts a call of the handler with its duration and verdict. Calls that run at the same
+// time are cheapest with different lanes.
 func (s *Stream) Handled(ctx context.Context, lane int, d time.Duration, verdict stepwell.Kind) {
 	s.HandledMany(ctx, lane, 1, d, verdict)
 }
@@ -91,7 +92,7 @@ func (s *Stream) HandledMany(ctx context.Context, lane, n int, d time.Duration, 
 	if s == nil {
 		return
 	}
-	if verdict == stepwell.Retry || verdict == stepwell.Dead {
+	if failure(verdict) {
 		for range n {
 			s.Failed(ctx, d, verdict, "")
 		}
@@ -132,6 +133,11 @@ func (s *Stream) Died(reason string) {
 	}
 	s.i.died.Add(context.Background(), 1, s.because(reason))
 	s.i.sent.Add(context.Background(), 1, s.send...)
+}
+
+// TakenOver counts a message that was taken over before it came to the dead set.
+func (s *Stream) TakenOver() {
+	s.count(1, func(i *instruments) metric.Int64Counter { return i.fallback })
 }
 
 // Duplicate counts a message that was settled already.

@@ -1,7 +1,8 @@
-// Package telemetry has the actor's metrics and spans. Its methods work on nil, which measures nothing.
+// Package telemetry has the actor's metrics and spans. Its methods work on nil, which measures
+// nothing.
 //
-// Names follow OpenTelemetry's semantic conventions for messaging where those have one. Labels are bounded: streams, verdicts, reasons
-// and queues, never keys, offsets or ids.
+// Names follow OpenTelemetry's semantic conventions for messaging where those have one. Labels are
+// bounded: streams, verdicts, reasons and queues, never keys, offsets or ids.
 package telemetry
 
 import (

@@ -49,6 +49,7 @@ func StartKafka(t testing.TB, o KafkaOptions) *Cluster {
 	if !local.HaveKafka() {
 		notRun(t, "no Kafka to start: run `make brokers`")
 	}
+	o.Brief = true
 	k, err := local.StartKafka(t.Context(), t.TempDir(), o)
 	check(t, err)
 	t.Cleanup(func() { check(t, k.Close()) })

@@ -13,6 +13,7 @@ import (
 )
 
 func TestEveryListenerOfASecureKafkaLetsInOnlyWhoMayComeIn(t *testing.T) {
+	t.Parallel()
 	k := StartKafka(t, KafkaOptions{Secure: true})
 	roots, own := trust(t, k.Certs)
 	trusting := kgo.DialTLSConfig(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12})
@@ -48,6 +49,7 @@ func TestEveryListenerOfASecureKafkaLetsInOnlyWhoMayComeIn(t *testing.T) {
 }
 
 func TestKafkaOfThreeNodesGoesOnWithoutOne(t *testing.T) {
+	t.Parallel()
 	k := StartKafka(t, KafkaOptions{Nodes: 3})
 	write := func() {
 		client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(k.Bootstrap, ",")...), kgo.AllowAutoTopicCreation())

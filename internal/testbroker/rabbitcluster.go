@@ -6,8 +6,8 @@ import (
 	"github.com/stepwell/stepwell/internal/testbroker/local"
 )
 
-// StartRabbitCluster starts so many nodes, of the "oldest" or the "newest" RabbitMQ there is, as one cluster, and ends them with the
-// test.
+// StartRabbitCluster starts so many nodes, of the "oldest" or the "newest" RabbitMQ there is, as
+// one cluster, and ends them with the test.
 func StartRabbitCluster(t testing.TB, version string, nodes int, o RabbitOptions) []*Rabbit {
 	t.Helper()
 	members, err := local.StartRabbitCluster(t.Context(), findRabbit(t, version), t.TempDir(), nodes, o)
@@ -20,7 +20,8 @@ func StartRabbitCluster(t testing.TB, version string, nodes int, o RabbitOptions
 	return all
 }
 
-// StartTogether starts nodes after Kill or Stop, all at once: when the whole cluster was down, one waits for the others.
+// StartTogether starts nodes after Kill or Stop, all at once: when the whole cluster was down, one
+// waits for the others.
 func StartTogether(nodes ...*Rabbit) {
 	if len(nodes) == 0 {
 		return

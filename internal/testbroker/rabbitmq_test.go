@@ -13,8 +13,10 @@ import (
 )
 
 func TestRabbitMQKeepsItsMessagesThroughAKill(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"oldest", "newest"} {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			r := StartRabbitMQ(t, version, RabbitOptions{Conf: []string{"default_vhost = /"}})
 			store(t, r.URL, "kept")
 			// A quorum queue that is younger than about a second does not outlive
@@ -36,6 +38,7 @@ func TestRabbitMQKeepsItsMessagesThroughAKill(t *testing.T) {
 }
 
 func TestRabbitMQWithClientCertificatesRefusesWhoHasNone(t *testing.T) {
+	t.Parallel()
 	r := StartRabbitMQ(t, "newest", RabbitOptions{ClientCerts: true})
 	roots, own := trust(t, r.Certs)
 	dial := func(certs ...tls.Certificate) error {
@@ -54,6 +57,7 @@ func TestRabbitMQWithClientCertificatesRefusesWhoHasNone(t *testing.T) {
 }
 
 func TestFrozenRabbitMQAnswersOnlyOnceItIsThawed(t *testing.T) {
+	t.Parallel()
 	r := StartRabbitMQ(t, "newest", RabbitOptions{})
 	conn, err := amqp.Dial(r.URL)
 	check(t, err)

@@ -13,7 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// MakeTopic creates a topic with as many replicas as the brokers make by default, and waits until it can be written to.
+// MakeTopic creates a topic with as many replicas as the brokers make by default, and waits until
+// it can be written to.
 func MakeTopic(ctx context.Context, client *kgo.Client, topic string, partitions int32, configs map[string]*string) error {
 	made, err := kadm.NewClient(client).CreateTopic(ctx, partitions, -1, configs, topic)
 	if err == nil {
@@ -25,9 +26,10 @@ func MakeTopic(ctx context.Context, client *kgo.Client, topic string, partitions
 	return AwaitTopic(ctx, client, topic, partitions)
 }
 
-// RemakeTopic deletes a topic and makes it anew, and waits until the new log of each partition answers. A broker knows the new topic a moment before
-// it has changed its logs: until then the old log takes what is written, and a record that the broker acknowledges goes with it. It is told by its end, so
-// all partitions that are written to afterwards must have had records.
+// RemakeTopic deletes a topic and makes it anew, and waits until the new log of each partition
+// answers. A broker knows the new topic a moment before it has changed its logs: until then the old
+// log takes what is written, and a record that the broker acknowledges goes with it. It is told by
+// its end, so all partitions that are written to afterwards must have had records.
 func RemakeTopic(ctx context.Context, client *kgo.Client, topic string, partitions int32) error {
 	admin := kadm.NewClient(client)
 	if _, err := admin.DeleteTopic(ctx, topic); err != nil {
@@ -59,8 +61,8 @@ func areNew(ctx context.Context, admin *kadm.Client, topic string, partitions in
 	return nil
 }
 
-// AwaitTopic waits until a broker knows the topic and who leads its partitions. That comes a moment after it was created, and a producer that is
-// told too often that there is no such topic gives up.
+// AwaitTopic waits until a broker knows the topic and who leads its partitions. That comes a moment
+// after it was created, and a producer that is told too often that there is no such topic gives up.
 func AwaitTopic(ctx context.Context, client *kgo.Client, topic string, partitions int32) error {
 	return poll(ctx, "topic "+topic, func() error {
 		known, err := describe(ctx, client, topic)

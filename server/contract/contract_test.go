@@ -1,5 +1,6 @@
-// Package contract holds the server against its description: the description is valid OpenAPI, and what the server really answers is what it says.
-// It is a package of its own so that the server's other tests need no OpenAPI library.
+// Package contract holds the server against its description: the description is valid OpenAPI, and
+// what the server really answers is what it says. It is a package of its own so that the server's
+// other tests need no OpenAPI library.
 package contract_test
 
 import (

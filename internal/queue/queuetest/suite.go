@@ -1,5 +1,5 @@
-// Package queuetest says with tests what queue.Broker promises. Every broker passes them: the one in memory on a false clock, RabbitMQ on
-// each version there is.
+// Package queuetest says with tests what queue.Broker promises. Every broker passes them: the one
+// in memory on a false clock, RabbitMQ on each version there is.
 package queuetest
 
 import (
@@ -11,13 +11,15 @@ import (
 // Place is where a test works: a broker that does not run yet.
 type Place struct {
 	Broker queue.Broker
-	// MaxMessageSize is what Broker takes, in bytes; at most 1 MiB, so that a test can go beyond it.
+	// MaxMessageSize is what Broker takes, in bytes; at most 1 MiB, so that a test can go beyond
+	// it.
 	MaxMessageSize int
 	// Delete removes a queue when a test is over; nil: nothing outlives the broker.
 	Delete func(name string)
 }
 
-// Run runs all tests. in prepares a place for each, maybe in a bubble of testing/synctest or in parallel, and calls test there.
+// Run runs all tests. in prepares a place for each, maybe in a bubble of testing/synctest or in
+// parallel, and calls test there.
 func Run(t *testing.T, in func(t *testing.T, test func(t *testing.T, p Place))) {
 	groups := []map[string]func(*testing.T, *world){declaring(), publishing(), consuming(), walking(), ending()}
 	for _, group := range groups {

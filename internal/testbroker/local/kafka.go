@@ -21,6 +21,9 @@ type KafkaOptions struct {
 	Properties []string // more lines for every node's properties
 	// Secure adds listeners with SASL and TLS beside the plain one: see Addr.
 	Secure bool
+	// Brief is a cluster that lives for a test: its code is compiled in a hurry, which takes two
+	// thirds of the time.
+	Brief bool
 }
 
 // Kafka is a cluster of our own; its nodes are brokers and controllers alike
@@ -30,6 +33,7 @@ type Kafka struct {
 
 	dir    string
 	secure bool
+	brief  bool
 	ports  []*Ports
 	nodes  []*process
 }
@@ -46,7 +50,7 @@ func StartKafka(ctx context.Context, dir string, o KafkaOptions) (*Kafka, error)
 	if !HaveKafka() {
 		return nil, ErrMissing
 	}
-	k := &Kafka{dir: dir, secure: o.Secure}
+	k := &Kafka{dir: dir, secure: o.Secure, brief: o.Brief}
 	if err := k.start(ctx, o); err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
@@ -165,7 +169,11 @@ func (k *Kafka) format(ctx context.Context, n int, extra []string) error {
 }
 
 func (k *Kafka) launch(n int) error {
-	cmd := k.java(context.Background(), "-Xms128m", "-Xmx512m", "kafka.Kafka", strconv.Itoa(n)+".properties")
+	args := []string{"-Xms128m", "-Xmx512m", "kafka.Kafka", strconv.Itoa(n) + ".properties"}
+	if k.brief {
+		args = append([]string{"-XX:TieredStopAtLevel=1"}, args...)
+	}
+	cmd := k.java(context.Background(), args...)
 	node, err := startProcess(cmd, filepath.Join(k.dir, strconv.Itoa(n)+".log"))
 	if err != nil {
 		return err

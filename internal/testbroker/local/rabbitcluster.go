@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// StartRabbitCluster makes so many nodes in the empty folder dir, all members of one cluster, and waits until they listen. The first
-// one keeps the names of all: close it last.
+// StartRabbitCluster makes so many nodes in the empty folder dir, all members of one cluster, and
+// waits until they listen. The first one keeps the names of all: close it last.
 func StartRabbitCluster(ctx context.Context, dist RabbitDist, dir string, nodes int, o RabbitOptions) ([]*Rabbit, error) {
 	var all []*Rabbit
 	for n := range nodes {
@@ -30,7 +30,8 @@ func StartRabbitCluster(ctx context.Context, dist RabbitDist, dir string, nodes 
 	return all, nil
 }
 
-// StartRabbits starts nodes that were stopped or killed, all at once: the members of a cluster may wait for one another.
+// StartRabbits starts nodes that were stopped or killed, all at once: the members of a cluster may
+// wait for one another.
 func StartRabbits(ctx context.Context, nodes []*Rabbit) error {
 	errs := make([]error, len(nodes))
 	var starting sync.WaitGroup

@@ -154,7 +154,8 @@ func (r *Rabbit) setUp(o RabbitOptions) error {
 	}
 	files := map[string]string{
 		"rabbitmq.conf": strings.Join(conf, "\n") + "\n",
-		// How long an expired message waits that met no queue. The broker's own three minutes are long in a test.
+		// How long an expired message waits that met no queue. The broker's own three minutes are
+		// long in a test.
 		"advanced.config": "[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 5000}]}].\n",
 		"plugins":         "[" + strings.Join(o.Plugins, ",") + "].\n",
 		".erlang.cookie":  "tests",

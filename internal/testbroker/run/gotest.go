@@ -45,7 +45,7 @@ func goTest(cmd *exec.Cmd, r *report) error {
 	err = r.read(out)
 	waited := cmd.Wait()
 	var exit *exec.ExitError
-	if errors.As(waited, &exit) && exit.Exited() && r.failed > 0 {
+	if errors.As(waited, &exit) && exit.Exited() && r.anyFailed() {
 		waited = nil // counted
 	}
 	return errors.Join(err, waited)

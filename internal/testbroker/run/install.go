@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"github.com/stepwell/stepwell/internal/testbroker/local"
 )
@@ -14,12 +15,16 @@ import (
 // there may be an older broker, or a container.
 func installMissing(ctx context.Context) (rabbit, kafka error) {
 	rabbitPackages, kafkaPackages := local.MissingPackages()
+	var unpacking sync.WaitGroup // beside what Kafka needs; only apt-get runs alone
 	if os.Getenv("RABBITMQ_URL") == "" {
-		rabbit = installRabbit(ctx, rabbitPackages, false)
+		if rabbit = install(ctx, rabbitPackages, false); rabbit == nil {
+			unpacking.Go(func() { rabbit = fetchRabbit(ctx) })
+		}
 	}
 	if os.Getenv("KAFKA_BROKERS") == "" {
 		kafka = installKafka(ctx, kafkaPackages, false)
 	}
+	unpacking.Wait()
 	return rabbit, kafka
 }
 
@@ -45,6 +50,10 @@ func installRabbit(ctx context.Context, packages []string, sudo bool) error {
 	if err := install(ctx, packages, sudo); err != nil {
 		return err
 	}
+	return fetchRabbit(ctx)
+}
+
+func fetchRabbit(ctx context.Context) error {
 	if !local.CanFetchRabbit() {
 		return errNewest
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -27,7 +28,7 @@ func main() {
 	install := flag.Bool("install", false, "only install the brokers, with sudo if need be")
 	flag.BoolVar(&o.quick, "quick", false, "run only what needs no broker, without the race detector")
 	flag.DurationVar(&o.timeout, "timeout", 30*time.Minute, "a package whose tests take longer hangs: it fails, and says where")
-	flag.DurationVar(&o.budget, "budget", 20*time.Minute, "warn, and name the slowest packages, when all tests take longer")
+	flag.DurationVar(&o.budget, "budget", 12*time.Minute, "warn, and name the slowest packages, when all tests take longer")
 	flag.Parse()
 	o.args = flag.Args()
 
@@ -52,10 +53,19 @@ func test(ctx context.Context, o options) (err error) {
 		return fmt.Errorf("make a folder for the run: %w", err)
 	}
 	defer func() { err = errors.Join(err, removeAll(temp)) }()
-	if o.quick {
-		return runTests(ctx, o, temp, &brokers{})
+	dirs, err := o.modules()
+	if err != nil {
+		return err
 	}
+	if o.quick {
+		return runTests(ctx, o, dirs, temp, &brokers{}, nil)
+	}
+	// Brokers are downloaded, unpacked and started while vet compiles: one waits, the other works.
+	var vetted error
+	var vetting sync.WaitGroup
+	vetting.Go(func() { vetted = vet(ctx, o, dirs, temp) })
 	b, err := startBrokers(ctx, temp)
+	vetting.Wait()
 	if err != nil {
 		return fmt.Errorf("start the brokers: %w", err)
 	}
@@ -63,63 +73,75 @@ func test(ctx context.Context, o options) (err error) {
 	for _, line := range append(b.tested, prefixed("NOT RUN: ", b.notRun)...) {
 		say("%s", line)
 	}
-	return runTests(ctx, o, temp, b)
+	return runTests(ctx, o, dirs, temp, b, vetted)
 }
 
-// runTests vets and tests every module and prints the closing lines.
-func runTests(ctx context.Context, o options, temp string, b *brokers) error {
-	began := time.Now()
-	dirs := []string{"."}
-	if len(o.args) == 0 {
-		var err error
-		if dirs, err = modules("."); err != nil {
-			return err
+// modules are the folders whose modules are tested.
+func (o options) modules() ([]string, error) {
+	if len(o.args) > 0 {
+		return []string{"."}, nil
+	}
+	return modules(".")
+}
+
+func (o options) packages() []string {
+	if len(o.args) > 0 {
+		return o.args
+	}
+	return []string{"./..."}
+}
+
+// vet checks all modules. With -race it compiles what the tests need as well, which would else be
+// compiled twice.
+func vet(ctx context.Context, o options, dirs []string, temp string) error {
+	var broken []error
+	for _, dir := range dirs {
+		cmd := goCommand(ctx, dir, temp, nil, append([]string{"vet", "-race"}, o.packages()...)...)
+		cmd.Stdout = os.Stdout
+		if err := cmd.Run(); err != nil {
+			broken = append(broken, fmt.Errorf("in %s: go vet: %w", dir, err))
 		}
 	}
+	return errors.Join(broken...)
+}
+
+// runTests tests every module, side by side, and prints the closing lines. What vet found does not
+// keep the tests from running.
+func runTests(ctx context.Context, o options, dirs []string, temp string, b *brokers, vetted error) error {
+	began := time.Now()
 	testTemp := filepath.Join(temp, "tmp")
 	if err := os.Mkdir(testTemp, 0o700); err != nil {
 		return fmt.Errorf("make a folder for the tests: %w", err)
 	}
 	r := newReport(os.Stdout)
-	var broken []error
-	for _, dir := range dirs {
-		err := module(ctx, o, dir, testTemp, b, r)
-		if ctx.Err() != nil { // what else went wrong follows from that
-			broken = []error{context.Cause(ctx)}
-			break
-		}
-		if err != nil {
-			broken = append(broken, fmt.Errorf("in %s: %w", dir, err))
-		}
+	broken := make([]error, len(dirs))
+	var all sync.WaitGroup
+	for i, dir := range dirs {
+		all.Go(func() {
+			if err := goTest(goCommand(ctx, dir, testTemp, b.env(), o.testArgs()...), r); err != nil {
+				broken[i] = fmt.Errorf("in %s: %w", dir, err)
+			}
+		})
 	}
+	all.Wait()
 	took := time.Since(began)
-	return closing(o, b, r, took, errors.Join(broken...))
+	err := errors.Join(append(broken, vetted)...)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx) // what else went wrong follows from that
+	}
+	return closing(o, b, r, took, err)
 }
 
-// module vets and tests one module; what vet finds does not keep the tests from running.
-func module(ctx context.Context, o options, dir, temp string, b *brokers, r *report) error {
-	packages := o.args
-	if len(packages) == 0 {
-		packages = []string{"./..."}
-	}
-	atOnce := "2" // packages
+// testArgs are those of go: how many packages run at once, and tests of a package. Most of what
+// takes long waits for a broker, so more tests run than there are cores.
+func (o options) testArgs() []string {
+	args := []string{"test", "-json"}
 	if o.quick {
-		atOnce = "6" // most of their tests wait
-	}
-	args := []string{"test", "-json", "-p", atOnce}
-	var vetted error
-	if o.quick {
-		args = append(args, "-short", "-parallel", "16")
+		args = append(args, "-short", "-p", "6", "-parallel", "16")
 	} else {
-		args = append(args, "-race", "-timeout", o.timeout.String())
-		vet := goCommand(ctx, dir, temp, nil, append([]string{"vet"}, packages...)...)
-		vet.Stdout = os.Stdout
-		if err := vet.Run(); err != nil {
-			vetted = fmt.Errorf("go vet: %w", err)
-		}
+		args = append(args, "-race", "-p", "2", "-parallel", "4", "-timeout", o.timeout.String(), "-vet=off") // vet was there
 	}
-	tested := goTest(goCommand(ctx, dir, temp, b.env(), append(args, packages...)...), r)
-	return errors.Join(vetted, tested)
+	return append(args, o.packages()...)
 }
 
 // closing prints what was tested and what not, and says how it ended. The

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stepwell/stepwell/internal/testbroker"
@@ -32,10 +33,12 @@ type timed struct {
 type report struct {
 	out io.Writer
 
+	mu sync.Mutex // guards what follows while modules are tested side by side
+
 	passed, failed, skipped int
 
 	notRun  map[string]int    // reason: tests
-	slow    []timed           // tests without subtests
+	slow    []timed           // tests
 	packs   []timed           // packages
 	outputs map[testID]string // of what still runs; a package's own has no name
 	running map[testID]bool   // tests that began and did not end
@@ -52,12 +55,7 @@ func (r *report) read(in io.Reader) error {
 	for {
 		line, err := lines.ReadString('\n')
 		if line != "" {
-			var e event
-			if json.Unmarshal([]byte(line), &e) == nil {
-				r.take(e)
-			} else {
-				r.printf("%s", line)
-			}
+			r.line(line)
 		}
 		if err == io.EOF {
 			return nil
@@ -65,6 +63,17 @@ func (r *report) read(in io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("read what go test says: %w", err)
 		}
+	}
+}
+
+func (r *report) line(line string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var e event
+	if json.Unmarshal([]byte(line), &e) == nil {
+		r.take(e)
+	} else {
+		r.printf("%s", line)
 	}
 }
 
@@ -85,6 +94,12 @@ func (r *report) take(e event) {
 		}
 		delete(r.outputs, id)
 	}
+}
+
+func (r *report) anyFailed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed > 0
 }
 
 func (r *report) endTest(e event) {
@@ -167,17 +182,24 @@ func (r *report) missing() int {
 	return sum
 }
 
-// slowest prints the count tests that took the most time, subtests within them left out.
+// slowest prints the count tests that took the most time. One that has subtests is left out: it
+// waits for them.
 func (r *report) slowest(count int) {
-	top := slices.DeleteFunc(slices.Clone(r.slow), func(t timed) bool { return strings.Contains(t.name, "/") || t.seconds < 1 })
+	parents := map[testID]bool{}
+	for _, t := range r.slow {
+		if end := strings.LastIndex(t.name, "/"); end >= 0 {
+			parents[testID{t.pkg, t.name[:end]}] = true
+		}
+	}
+	top := slices.DeleteFunc(slices.Clone(r.slow), func(t timed) bool { return parents[t.testID] || t.seconds < 1 })
 	slices.SortFunc(top, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
 	for _, t := range top[:min(count, len(top))] {
 		r.printf("slow  %6.1fs  %s %s\n", t.seconds, t.pkg, t.name)
 	}
 }
 
-// overBudget warns of tests that took longer than they should, and names the packages that took the most time. A busy machine is no
-// failure.
+// overBudget warns of tests that took longer than they should, and names the packages that took the
+// most time. A busy machine is no failure.
 func (r *report) overBudget(took, budget time.Duration) {
 	const most = 5
 	if took <= budget {

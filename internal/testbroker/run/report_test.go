@@ -99,3 +99,20 @@ func TestAPackageThatIsOverItsTimeFails(t *testing.T) {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }
+
+func TestTheSlowestTestsAreThoseThatWorkNotThoseThatWaitForTheirSubtests(t *testing.T) {
+	const events = `{"Action":"pass","Package":"p","Test":"A/x/y","Elapsed":7}
+{"Action":"pass","Package":"p","Test":"A/x","Elapsed":8}
+{"Action":"pass","Package":"p","Test":"A","Elapsed":9}
+{"Action":"pass","Package":"p","Test":"B","Elapsed":2}
+{"Action":"pass","Package":"p","Test":"C","Elapsed":0.5}
+`
+	var out bytes.Buffer
+	r := newReport(&out)
+	if err := r.read(strings.NewReader(events)); err != nil {
+		t.Fatal(err)
+	}
+	if r.slowest(5); out.String() != "slow     7.0s  p A/x/y\nslow     2.0s  p B\n" {
+		t.Errorf("slow are\n%s", &out)
+	}
+}

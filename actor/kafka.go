@@ -1,0 +1,136 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/internal/solo"
+	"github.com/stepwell/stepwell/internal/telemetry"
+	"github.com/stepwell/stepwell/server"
+	"github.com/stepwell/stepwell/streams"
+)
+
+// kafka is a stream's source in Kafka.
+type kafka struct {
+	app     *config.Config
+	extra   func() []kgo.Opt // options for clients, from the app
+	log     *slog.Logger     // the reader names the stream itself
+	token   *solo.Token      // of the process, for suspects
+	process uint32
+	reader  atomic.Pointer[streams.Reader] // nil until the brokers are known
+}
+
+func (a *Actor) newKafka(id string) (*kafka, error) {
+	k := &kafka{app: a.cfg, log: a.log, token: &a.token, process: a.process, extra: func() []kgo.Opt {
+		if a.app.Kafka == nil {
+			return nil
+		}
+		return a.app.Kafka(id)
+	}}
+	if err := streams.CheckOptions(a.cfg.Variable, k.extra()); err != nil {
+		return nil, fmt.Errorf("App.Kafka of stream %s: %w", id, err)
+	}
+	return k, nil
+}
+
+// open makes the reader, which hands what it reads to a line; opts lead to the cluster.
+func (k *kafka) open(opts []kgo.Opt, l *line) error {
+	cfg := l.cfg
+	order, err := streams.ParseOrder(cfg.Order)
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", l.id, err)
+	}
+	r, err := streams.New(streams.Config{
+		Stream: l.id, Group: cfg.Group, ClientID: k.app.Kafka.ClientID,
+		Topics: cfg.Topics, Pattern: cfg.TopicPattern, Start: cfg.Start, MaxAge: cfg.MaxAge,
+		Concurrency: cfg.Concurrency, Seats: l.seats.First(), Order: order,
+		WindowMessages: cfg.WindowMessages, WindowBytes: cfg.WindowBytes, WindowSpan: cfg.WindowSpan, Fetchers: cfg.Fetchers,
+		LeaveTimeout: leaving(k.app), SessionTimeout: k.app.Kafka.SessionTimeout, GroupProtocol: k.app.Kafka.GroupProtocol,
+		ReadUncommitted: k.app.Kafka.Isolation == "read_uncommitted",
+		Kafka:           opts, Extra: k.extra, ConfirmsHealthy: l.confirmsHealthy, Forgotten: l.retries.Forget,
+		Setting: k.app.Variable, Logger: k.log, Telemetry: l.telemetry,
+		Ended: l.dispatch.calls.Ended, Held: l.dispatch.calls.Held, CrashLimit: *cfg.CrashLimit, Condemn: l.condemn,
+		Token: k.token, Process: k.process, AloneFor: aloneFor(cfg), Probation: cfg.CrashProbation,
+	}, l.dispatch.first)
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", l.id, err)
+	}
+	k.reader.Store(r)
+	return nil
+}
+
+// living says which processes live, as far as the stream's group shows.
+func (k *kafka) living(ctx context.Context) (map[uint32]bool, error) {
+	r := k.reader.Load()
+	if r == nil {
+		return nil, errors.New("the stream does not read yet")
+	}
+	return r.Living(ctx)
+}
+
+// Run reads until stop ends.
+func (k *kafka) Run(stop, work context.Context) error { return k.reader.Load().Run(stop, work) }
+
+// Pause holds the reader back.
+func (k *kafka) Pause() {
+	if r := k.reader.Load(); r != nil {
+		r.Pause()
+	}
+}
+
+// Resume ends a pause.
+func (k *kafka) Resume() {
+	if r := k.reader.Load(); r != nil {
+		r.Resume()
+	}
+}
+
+// Status is the reader's.
+func (k *kafka) Status() (s sourceStatus) {
+	s.Waits = "has not joined its consumer group yet"
+	r := k.reader.Load()
+	if r == nil {
+		return s
+	}
+	of := r.Status()
+	s.Status = server.Status{
+		Joined: of.Joined, Partitions: of.Partitions, Lag: of.Lag,
+		InFlight: int(of.InFlight), InFlightBytes: int(of.InFlightBytes),
+		LastProgress: of.LastProgress, Error: of.Err, Suspects: of.Suspects, Suspect: of.Suspect,
+	}
+	if of.Joined {
+		s.Waits = ""
+	}
+	s.Says = fmt.Sprintf("%d partitions, lag %d", of.Partitions, of.Lag)
+	s.Behind = behind(of)
+	if o := of.Oldest; o != nil {
+		s.Oldest = &server.Oldest{
+			Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, Behind: o.Behind,
+			Since: o.Since, AgeSeconds: time.Since(o.Since).Round(time.Millisecond).Seconds(),
+		}
+		s.First = fmt.Sprintf("%s/%d offset %d", o.Topic, o.Partition, o.Offset)
+	}
+	return s
+}
+
+// behind says that there are records that were not read. The end of a transaction takes an offset
+// that no record has: where nobody produces any more, each partition may show a lag of one for
+// ever.
+func behind(s streams.Status) bool { return s.Lag > int64(s.Partitions) }
+
+// lags are those of each partition.
+func (k *kafka) lags() (all []telemetry.PartitionLag) {
+	if r := k.reader.Load(); r != nil {
+		for _, p := range r.Lags() {
+			all = append(all, telemetry.PartitionLag(p))
+		}
+	}
+	return all
+}

@@ -1,0 +1,197 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/deadset"
+	"github.com/stepwell/stepwell/internal/call"
+	"github.com/stepwell/stepwell/internal/inbox"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/seats"
+	"github.com/stepwell/stepwell/internal/task"
+	"github.com/stepwell/stepwell/internal/telemetry"
+	"github.com/stepwell/stepwell/retry"
+)
+
+// line is a handler with its queues: what is called, what becomes of its verdicts, where failures
+// are parked and come back from, and where the dead rest. It knows nothing of where messages come
+// from first. A stream has one line, and one source that hands messages to its dispatch.
+//
+// What is to come moves in here. A channel of a stream is a line of its own, without a source. To
+// hand a message over is to publish it to the instant queue of another line, and to settle the
+// ticket on the confirm, as a first failure is parked; a job that is enqueued is such a publish,
+// too. A queue of RabbitMQ that is read from is a second inbox of the line, with the seats of first
+// tries and lanes of its own: what acks each message needs no source. What is asked before a
+// message dies is asked in dispatch, before it is parked. A stream whose source is taken away goes
+// on with its line until that is empty.
+type line struct {
+	id        string
+	cfg       config.Stream
+	log       *slog.Logger
+	telemetry *telemetry.Stream
+	dispatch  *dispatch
+	seats     *seats.Seats // that all calls of the handler share
+	retries   retries
+	broker    queue.Broker // nil where no RabbitMQ is configured
+	deadSet   *deadset.Set // nil likewise
+	// for what killed the process; nil: there is no place for it, and it runs again
+	condemn task.Handle
+}
+
+// retries are the queues of a line: those of a Retrier, or what is left of them where retries are
+// off.
+type retries interface {
+	on() bool
+	// Declare returns when there is a place for failures.
+	Declare(ctx context.Context) error
+	// work works the instant queue off, until stop ends.
+	work(stop, work context.Context) error
+	// Close is called when nothing fails any more.
+	Close()
+	Pause()
+	Resume()
+	Status() retry.Status
+	// Forget says that the positions of a partition mean other messages from here on.
+	Forget(topic string, partition int32)
+	Topology() retry.Topology
+	// names are the queues whose depths are shown.
+	names() []string
+	// Gone says whether a queue that is missing need not be there.
+	Gone(name string) bool
+}
+
+// lineConfig is what a line needs beside the actor.
+type lineConfig struct {
+	id      string
+	stream  Stream
+	source  records                                        // of what is too large for the queues
+	living  func(context.Context) (map[uint32]bool, error) // which processes live
+	logger  *slog.Logger
+	metrics *telemetry.Stream
+}
+
+func (a *Actor) newLine(c lineConfig) (*line, error) {
+	cfg := a.cfg.Stream(c.id)
+	failures := newFailureLog(c.logger, a.cfg.Log, cfg, a.kept)
+	l := &line{id: c.id, cfg: cfg, log: c.logger, telemetry: c.metrics, seats: seats.New(cfg.Concurrency), broker: a.queues}
+	l.dispatch = &dispatch{
+		calls: call.New(call.Config{
+			Handler: stepwell.Chain(stepwell.Chain(c.stream.Handler, c.stream.Use...), a.app.Use...), Timeout: cfg.HandlerTimeout,
+			// the source's, then those of retries
+			Lanes: 2 * cfg.Concurrency, Telemetry: c.metrics, Tried: failures.tried,
+		}),
+		telemetry: c.metrics, failures: failures, copies: cfg.HandlerCopy,
+		inPlace: inPlace{drop: cfg.OnFailure == "drop", pause: cfg.Retry.Delay, longest: max(cfg.Retry.Delay, 30*time.Second)},
+	}
+	var err error
+	if l.dispatch.fallback, err = newFallback(c.stream, cfg, a.cfg.RabbitMQ.ConsumerTimeout); err != nil {
+		return nil, fmt.Errorf("stream %s: %w", c.id, err)
+	}
+	if *cfg.Retry.Enabled {
+		if err := a.openRetries(l, c); err != nil {
+			return nil, err
+		}
+	} else {
+		l.retries = a.newLeft(l)
+		if l.dispatch.inPlace.drop {
+			l.condemn = l.dispatch.dropCondemned
+		}
+	}
+	if l.broker != nil {
+		topology := l.retries.Topology()
+		l.deadSet = deadset.New(deadset.Config{
+			App: a.cfg.App.Name, Stream: c.id, Queue: topology.DeadSet, Instant: topology.Instant,
+			Broker: a.queues, Source: c.source, WalkBytes: a.cfg.DeadSet.WalkBytes, Setting: a.cfg.Variable, Logger: c.logger,
+		})
+	}
+	return l, nil
+}
+
+// openRetries makes the queues of a line whose failures go through RabbitMQ.
+func (a *Actor) openRetries(l *line, c lineConfig) error {
+	cfg := l.cfg
+	r, err := retry.New(retry.Config{
+		App: a.cfg.App.Name, Stream: c.id,
+		Delays: budgetOf(cfg.Retry), DelayQueues: cfg.Retry.DelayQueues, Jitter: cfg.Retry.Jitter,
+		Broker: a.queues, Source: c.source,
+		Workers: cfg.Concurrency, FirstLane: cfg.Concurrency, Ended: l.dispatch.calls.Ended,
+		Seats: l.seats.Retry(), Prefetch: cfg.Retry.Prefetch,
+		Suspects: inbox.Suspects{
+			Limit: *cfg.CrashLimit, Token: &a.token, Process: a.process, Living: c.living,
+			AloneFor: aloneFor(cfg), Probation: cfg.CrashProbation,
+		},
+		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: a.cfg.RabbitMQ.ConsumerTimeout,
+		Died: l.dispatch.failures.died, Telemetry: c.metrics, Logger: c.logger,
+	})
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", c.id, err)
+	}
+	if l.dispatch.fallback != nil {
+		l.dispatch.fallback.last = r.Last
+	}
+	l.dispatch.retrier, l.retries, l.condemn = r, queued{r, l.dispatch.again, c.logger}, l.dispatch.parkCondemned
+	return nil
+}
+
+// aloneFor is how long a suspect may hold the token: no call that heeds its context takes as long.
+func aloneFor(cfg config.Stream) time.Duration { return 2 * cfg.HandlerTimeout }
+
+// declare makes the queues. What is in the way may be removed by an operator at any time, so it
+// tries for ever, and says what it waits for; it reports false when stop ended.
+func (l *line) declare(stop context.Context, waits func(what string)) bool {
+	const pause = 5 * time.Second
+	for said := ""; ; {
+		err := l.retries.Declare(stop)
+		if err == nil {
+			return true
+		}
+		if stop.Err() != nil {
+			return false
+		}
+		waits("its queues: " + err.Error())
+		if err.Error() != said {
+			said = err.Error()
+			l.log.Error("the stream waits until its queues can be declared", "error", err)
+		}
+		if !task.Sleep(stop, pause) {
+			return false
+		}
+	}
+}
+
+// confirmsHealthy tells whether it is worth while to wait for what is being parked.
+func (l *line) confirmsHealthy() bool {
+	if !l.retries.on() {
+		return true
+	}
+	status := l.broker.Status()
+	return status.Up && !status.Blocked && l.retries.Status().Hopeful
+}
+
+// queued are the retries of a line that has them.
+type queued struct {
+	*retry.Retrier
+	handle retry.Handle
+	log    *slog.Logger
+}
+
+func (queued) on() bool { return true }
+
+func (q queued) work(stop, work context.Context) error {
+	q.log.Info("failed messages are tried again", "waits", q.Topology().Waits())
+	return q.Run(stop, work, q.handle)
+}
+
+func (q queued) names() []string {
+	var names []string
+	for _, spec := range q.Topology().Specs() {
+		names = append(names, spec.Name)
+	}
+	return slices.Concat(names, q.Rungs(), q.Former())
+}

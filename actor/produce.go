@@ -1,0 +1,120 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell/internal/telemetry"
+)
+
+// Produce writes records to Kafka and waits until it has them: nil means that each is stored in all
+// in-sync replicas of its partition, so that a handler may return nil after it. An error means that
+// one of them may not be stored, or may; a handler that returns it is called again, and writes all
+// of them again.
+//
+// Writing goes on until ctx ends, whatever is wrong with the cluster; what can never succeed, as a
+// topic that is not there or a record that is too large, is an error at once. Within one call a
+// record is not stored twice (the producer is idempotent). Records without a header
+// traceparent get that of ctx, where there are spans. It may be called from any goroutine, from the
+// start function on and until the stop function has returned.
+func (e *Env) Produce(ctx context.Context, records ...*kgo.Record) error {
+	if e.producer == nil {
+		return errors.New("produce: an Env that no actor made")
+	}
+	return e.producer.produce(ctx, records)
+}
+
+// errProducerClosed is for who produces when the actor has stopped.
+var errProducerClosed = errors.New("produce: the actor has stopped")
+
+// producer writes what the user's functions produce. It has one client, which is made for the first
+// record.
+type producer struct {
+	brokers Brokers
+	options func() []kgo.Opt // of the client, beside what leads to the cluster
+	measure *telemetry.Producer
+
+	mu     sync.Mutex
+	client *kgo.Client
+	closed bool
+}
+
+func (a *Actor) newProducer() *producer {
+	return &producer{brokers: a.brokers, measure: a.telemetry.Producer(), options: func() []kgo.Opt {
+		opts := []kgo.Opt{
+			kgo.ClientID(a.cfg.Kafka.ClientID),
+			kgo.ProducerLinger(0), // somebody waits for each record
+			kgo.UnknownTopicRetries(1),
+			kgo.DisableClientMetrics(),
+		}
+		if a.app.Kafka != nil {
+			opts = append(opts, a.app.Kafka("")...)
+		}
+		return append(opts, kgo.RequiredAcks(kgo.AllISRAcks())) // last: nil means stored, whatever stands before
+	}}
+}
+
+func (p *producer) produce(ctx context.Context, records []*kgo.Record) error {
+	kafka, err := p.brokers.Kafka(ctx)
+	if err != nil {
+		return fmt.Errorf("produce: %w", err)
+	}
+	client, err := p.open(kafka)
+	if err != nil {
+		return err
+	}
+	carry, end := p.measure.Send(ctx, len(records))
+	for _, r := range records {
+		addTrace(r, carry)
+	}
+	if err = client.ProduceSync(ctx, records...).FirstErr(); err != nil {
+		err = fmt.Errorf("produce: %w", err)
+	}
+	end(err)
+	return err
+}
+
+// open returns the client.
+func (p *producer) open(kafka []kgo.Opt) (*kgo.Client, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errProducerClosed
+	}
+	if p.client == nil {
+		client, err := kgo.NewClient(slices.Concat(kafka, p.options())...)
+		if err != nil {
+			return nil, fmt.Errorf("produce: %w", err)
+		}
+		p.client = client
+	}
+	return p.client, nil
+}
+
+// run closes the client when ctx ends. Who produces then is told so.
+func (p *producer) run(ctx context.Context) error {
+	<-ctx.Done()
+	p.mu.Lock()
+	client := p.client
+	p.closed = true
+	p.mu.Unlock()
+	if client != nil {
+		client.Close()
+	}
+	return nil
+}
+
+// addTrace leads from a record to the trace in which it was written, unless it says itself.
+func addTrace(r *kgo.Record, carry map[string]string) {
+	if slices.ContainsFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == "traceparent" }) {
+		return
+	}
+	for name, value := range carry {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
+}

@@ -1,0 +1,120 @@
+package call
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/telemetry"
+)
+
+// Answer is what came of a call that did not end with Done.
+type Answer struct {
+	Kind stepwell.Kind
+	// Reason is that of a verdict that has one.
+	Reason string
+	// After is the wait that the handler asked for; 0: none.
+	After   time.Duration
+	Failure *Failure
+	// Err is what the handler returned, for the user's own functions alone; nil where it panicked.
+	Err error
+	// Trace is that of the call.
+	Trace telemetry.TraceContext
+}
+
+// Failed says that the call was a try that failed.
+func (a *Answer) Failed() bool { return a.Kind == stepwell.Retry || a.Kind == stepwell.Dead }
+
+// Failure is what an error of a handler says, as plain values. It is made where panics are caught,
+// and is all that anybody sees of the error later: its methods are the user's, and may do anything.
+type Failure struct {
+	// Text is that of what the handler returned, the errors around a verdict included; Type the Go
+	// type of the error that package fmt or a verdict may have wrapped.
+	Text, Type string
+	// Stack is that of a panic.
+	Stack string
+}
+
+// Error is the text.
+func (f *Failure) Error() string { return f.Text }
+
+// ErrorType is the type.
+func (f *Failure) ErrorType() string { return f.Type }
+
+const (
+	// maxText is how much of an error's text is kept, in bytes: the dead set shows less.
+	maxText = 4 << 10
+	// maxType is how much of its type.
+	maxType = 100
+)
+
+// judge says what an error means.
+func judge(err error) *Answer {
+	v := stepwell.VerdictOf(err)
+	return &Answer{
+		Kind: v.Kind, Reason: cut(v.Reason, maxText), After: v.After, Err: err,
+		Failure: &Failure{Text: cut(fmt.Sprint(err), maxText), Type: cut(errorType(err), maxType)},
+	}
+}
+
+// ended is the answer as a span shows it.
+func (a *Answer) ended() (e telemetry.Ended) {
+	switch {
+	case a == nil:
+	case a.Kind == stepwell.Skipped:
+		e.Skipped = a.Reason
+	case a.Kind == stepwell.Snoozed:
+	default:
+		e = telemetry.Ended{Failed: true, Error: a.Failure.Text, ErrorType: a.Failure.Type}
+	}
+	return e
+}
+
+// ErrGoexit is the failure of a function that ended its goroutine, as the Fatal of a test does.
+var ErrGoexit = errors.New("the function called runtime.Goexit")
+
+// thrown is the answer of a handler that did not return. One that panicked failed like others, and
+// its stack is kept; a verdict that was thrown and not returned counts as any other panic. Where
+// there is no panic the handler ended its goroutine, and with it the actor: see the error of Run.
+func thrown(value any) *Answer {
+	if value == nil {
+		return &Answer{Kind: stepwell.Retry, Failure: &Failure{Text: ErrGoexit.Error(), Type: errorType(ErrGoexit)}}
+	}
+	text := cut(fmt.Sprintf("panic: %v", value), maxText)
+	return &Answer{Kind: stepwell.Retry, Failure: &Failure{Text: text, Type: "panic", Stack: string(debug.Stack())}}
+}
+
+// cut keeps no more of the memory than what it returns.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.Clone(s[:most])
+}
+
+// errorType is what an error calls its type, else its Go type.
+func errorType(err error) string {
+	for {
+		if says, ok := err.(interface{ ErrorType() string }); ok {
+			if of := says.ErrorType(); of != "" {
+				return of
+			}
+		}
+		of := fmt.Sprintf("%T", err)
+		if !strings.HasPrefix(of, "*fmt.") && of != "*stepwell.verdictError" {
+			return of
+		}
+		inner := errors.Unwrap(err)
+		switch {
+		case inner != nil:
+			err = inner
+		case strings.HasPrefix(of, "*fmt."):
+			return of
+		default:
+			return "stepwell.DeadLetter" // of nothing
+		}
+	}
+}

@@ -1,0 +1,326 @@
+package crew
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/seats"
+	"github.com/stepwell/stepwell/internal/task"
+)
+
+func TestFastCallsRunInAStretchThatIsSettledInOneStep(t *testing.T) {
+	var order []int64
+	handle := func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+		order = append(order, m.Origin.Offset)
+		return task.Settled
+	}
+	inCrew(t, Config{Handle: handle, Size: 4}, func(_ *Crew, s *source) {
+		s.put(make([]uint64, StretchSize)...)
+		synctest.Wait()
+		if s.steps != 1 || !slices.Equal(s.sees(&s.settled), upTo(StretchSize)) || !slices.Equal(order, upTo(StretchSize)) {
+			t.Errorf("settled %v in %d steps, called %v", s.settled, s.steps, order)
+		}
+	})
+}
+
+func TestAFeedThatAsksKnowsWhatAStretchHasDoneSoFarAndNoMore(t *testing.T) {
+	var s *source
+	var seen []int64
+	handle := func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+		if m.Origin.Offset == 10 {
+			s.note(func() { s.roster.Flush(); seen = slices.Clone(s.settled) })
+		}
+		return task.Settled
+	}
+	inCrew(t, Config{Handle: handle, Size: 1}, func(_ *Crew, feed *source) {
+		s = feed
+		s.put(make([]uint64, 20)...)
+		synctest.Wait()
+		if !slices.Equal(seen, upTo(10)) || !slices.Equal(s.sees(&s.settled), upTo(20)) {
+			t.Errorf("during call 10 %v were settled, in the end %v", seen, s.settled)
+		}
+	})
+}
+
+func TestWhatIsPendingInAStretchIsNeverSettledByIt(t *testing.T) {
+	handle := func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+		if m.Origin.Offset%7 == 3 {
+			return task.Pending
+		}
+		return task.Settled
+	}
+	inCrew(t, Config{Handle: handle, Size: 2}, func(_ *Crew, s *source) {
+		s.put(make([]uint64, 30)...)
+		synctest.Wait()
+		if !slices.Equal(s.sees(&s.pending), []int64{3, 10, 17, 24}) || len(s.sees(&s.settled)) != 26 {
+			t.Errorf("pending %v, settled %v", s.pending, s.settled)
+		}
+	})
+}
+
+func TestASlowSingleStretchDoesNotHoldTheQueueBack(t *testing.T) {
+	var release chan struct{}
+	handle := func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+		if m.Origin.Offset == 0 {
+			<-release
+		}
+		return task.Settled
+	}
+	for name, put := range map[string]func(s *source){
+		"what was there before":  func(s *source) { s.put(make([]uint64, 10)...) },
+		"what comes during call": func(s *source) { s.put(0); synctest.Wait(); s.put(make([]uint64, 9)...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCrew(t, Config{Handle: handle, Size: 2}, func(_ *Crew, s *source) {
+				release = make(chan struct{})  // in the bubble
+				time.Sleep(10 * watchInterval) // the watch sleeps
+				put(s)
+				time.Sleep(10 * watchInterval)
+				if got := s.sees(&s.settled); !slices.Equal(got, upTo(10)[1:]) {
+					t.Errorf("settled %v while the first call runs", got)
+				}
+				close(release)
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+func TestAPauseLetsWhatRunsEndAndBeginsNothing(t *testing.T) {
+	var begun atomic.Int64
+	handle := func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
+		begun.Add(1)
+		return slowly(time.Second, settle)(ctx, m, tk)
+	}
+	inCrew(t, Config{Handle: handle, Size: 2}, func(c *Crew, s *source) {
+		s.put(make([]uint64, 10)...)
+		time.Sleep(500 * time.Millisecond)
+		c.Pause()
+		before := begun.Load()
+		time.Sleep(time.Hour)
+		if begun.Load() != before || len(s.sees(&s.settled)) != int(before) {
+			t.Errorf("%d began, %d in the pause; settled %v", before, begun.Load()-before, s.settled)
+		}
+		c.Resume()
+		s.roster.Offer()
+		time.Sleep(time.Minute)
+		if !slices.Equal(s.sees(&s.settled), upTo(10)) {
+			t.Errorf("settled %v", s.settled)
+		}
+	})
+}
+
+func TestAfterACallWithoutAVerdictItsFeedHandsOutNothingMoreAndOthersGoOn(t *testing.T) {
+	for name, slow := range map[string]time.Duration{"in a stretch": 0, "by itself": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			handle := func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+				if m.Origin.Offset == 5 {
+					return 0 // forgotten
+				}
+				return task.Settled
+			}
+			inCrew(t, Config{Handle: slowly(slow, handle), Size: 1}, func(c *Crew, s *source) {
+				other := newSource(c, nil)
+				s.put(slices.Repeat([]uint64{1}, 10)...)
+				time.Sleep(time.Minute)
+				other.put(1, 1, 1)
+				time.Sleep(time.Minute)
+				if !slices.Equal(s.sees(&s.settled), upTo(5)) || !slices.Equal(s.sees(&s.abandoned), []int64{5}) || !slices.Equal(other.sees(&other.settled), upTo(3)) {
+					t.Errorf("settled %v, abandoned %v; of the other feed %v", s.settled, s.abandoned, other.settled)
+				}
+				other.roster.Halt()
+			})
+		})
+	}
+}
+
+func TestAHandlerThatEndsItsGoroutineTellsWhichAndOthersComeToTheirEnd(t *testing.T) {
+	handle := func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
+		if m.Origin.Offset == 5 {
+			runtime.Goexit()
+		}
+		return slowly(time.Minute, settle)(ctx, m, tk)
+	}
+	shared := seats.New(2)
+	inCrew(t, Config{Handle: handle, Size: 2, Seats: shared.First()}, func(c *Crew, s *source) {
+		other := newSource(c, nil)
+		other.put(0)
+		synctest.Wait()
+		s.next = 5
+		s.put(1, 1)
+		<-c.Failed()
+		if err := c.Err(); !errors.Is(err, errDeserted) || !slices.Equal(s.sees(&s.deserted), []int64{5}) {
+			t.Errorf("%v, %v", err, s.deserted)
+		}
+		s.roster.Offer()
+		time.Sleep(time.Hour)
+		if len(s.sees(&s.settled)) > 0 || len(s.sees(&s.deserted)) != 1 || !slices.Equal(other.sees(&other.settled), []int64{0}) || shared.Taken() != 0 {
+			t.Errorf("settled %v; of the other feed %v; %d seats are taken", s.settled, other.settled, shared.Taken())
+		}
+		other.roster.Halt()
+	})
+}
+
+// asider keeps one message aside until it is let go.
+type asider struct {
+	*source
+	which int64
+	kept  []Entry
+	freed bool
+}
+
+func (a *asider) Free() bool { return false }
+
+func (a *asider) SetAside(e Entry) bool {
+	if e.Offset == a.which && !a.freed {
+		a.kept = append(a.kept, e)
+		return true
+	}
+	return false
+}
+
+func (a *asider) NextAside() (Entry, bool) {
+	if !a.freed || len(a.kept) == 0 {
+		return Entry{}, false
+	}
+	e := a.kept[0]
+	a.kept = nil
+	return e, true
+}
+
+func TestASuspectThatIsSetAsideHoldsUpItsKeyAlone(t *testing.T) {
+	inCrew(t, Config{Handle: slowly(time.Second, settle), Size: 3}, func(c *Crew, _ *source) {
+		a := &asider{which: 2}
+		a.source = newSource(c, a)
+		a.roster = c.NewRoster(a.source, a)
+		a.put(1, 2, 1, 2, 1, 2) // 2 is of key 1, and so is 4
+		time.Sleep(time.Minute)
+		if got := a.sees(&a.settled); !slices.Equal(got, []int64{0, 1, 3, 5}) {
+			t.Errorf("settled %v while it is aside", got)
+		}
+		a.note(func() { a.freed = true })
+		a.roster.Offer()
+		time.Sleep(time.Minute)
+		if got := a.ordered(); !slices.Equal(got[4:], []int64{2, 4}) {
+			t.Errorf("then settled %v", got[4:])
+		}
+		a.roster.Halt()
+	})
+}
+
+// Whatever calls do, each message is handled once, a key in its order, on no more lanes than there
+// are.
+func TestWhateverCallsDoEachMessageIsHandledOnceAndAKeyInItsOrder(t *testing.T) {
+	for seed := range uint64(40) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		ways := rand.New(rand.NewPCG(seed, 2)) // of the handler, under mu
+		size, keys, n := 1+rnd.IntN(5), 1+rnd.IntN(20), 300
+		var mu sync.Mutex
+		lanes, last := map[int]bool{}, map[uint64]int64{}
+		var order []uint64
+		enter := func(lane int) {
+			mu.Lock()
+			defer mu.Unlock()
+			if lanes[lane] || lane < 0 || lane >= size {
+				t.Errorf("seed %d: lane %d of %d is taken", seed, lane, size)
+			}
+			lanes[lane] = true
+		}
+		leave := func(lane int) {
+			mu.Lock()
+			defer mu.Unlock()
+			lanes[lane] = false
+		}
+		handle := func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
+			mu.Lock()
+			if key := order[m.Origin.Offset]; key != 0 {
+				if m.Origin.Offset <= last[key] {
+					t.Errorf("seed %d: %d of a key after %d", seed, m.Origin.Offset, last[key])
+				}
+				last[key] = m.Origin.Offset
+			}
+			way := ways.IntN(40)
+			mu.Unlock()
+			enter(tk.Lane())
+			switch {
+			case way == 0:
+				time.Sleep(20 * time.Millisecond)
+			case way < 4:
+				leave(tk.Lane())
+				if !tk.Rest(ctx, 5*time.Millisecond, m.Clone()) {
+					return task.Abandoned
+				}
+				enter(tk.Lane())
+			case way == 4:
+				time.AfterFunc(time.Millisecond, tk.Settle)
+				leave(tk.Lane())
+				return task.Pending
+			}
+			leave(tk.Lane())
+			return task.Settled
+		}
+		shared := seats.New(size)
+		inCrew(t, Config{Handle: handle, Size: size, Seats: shared.First()}, func(c *Crew, s *source) {
+			for len(order) < n {
+				var some []uint64
+				for range 1 + rnd.IntN(100) {
+					some = append(some, uint64(rnd.IntN(keys+1)))
+				}
+				mu.Lock()
+				order = append(order, some...)
+				for _, key := range some {
+					if _, ok := last[key]; !ok {
+						last[key] = -1
+					}
+				}
+				paused := rnd.IntN(3) == 0
+				mu.Unlock()
+				s.put(some...)
+				if paused {
+					c.Pause()
+					time.Sleep(time.Millisecond)
+					c.Resume()
+					s.roster.Offer()
+				}
+			}
+			time.Sleep(time.Hour)
+			if got := s.sees(&s.settled); !slices.Equal(got, upTo(int64(len(order)))) {
+				t.Errorf("seed %d: %d of %d are settled, each once: %v", seed, len(got), len(order), slices.Equal(slices.Compact(got), got))
+			}
+			if shared.Taken() != 0 || s.resting != 0 || s.roster.Running() != 0 {
+				t.Errorf("seed %d: %d seats are taken, %d rest, %d run", seed, shared.Taken(), s.resting, s.roster.Running())
+			}
+		})
+	}
+}
+
+func TestCallsInAStretchAllocateNothing(t *testing.T) {
+	c := New(Config{Handle: settle})
+	s := newSource(c, nil)
+	h := c.NewHelper()
+	m := &stepwell.Message{}
+	s.settled = make([]int64, 0, 1<<16)
+	round := func() {
+		s.settled = s.settled[:0]
+		for o := range int64(StretchSize) {
+			s.roster.Add(Entry{Message: m, Offset: o, Key: uint64(o%7) + 1})
+		}
+		h.Serve(s.roster)
+		if len(s.settled) != StretchSize {
+			t.Fatalf("%d are settled", len(s.settled))
+		}
+	}
+	round()
+	if n := testing.AllocsPerRun(100, round); n > 1 { // the list of the test's own Done
+		t.Errorf("%v allocations for %d calls", n, StretchSize)
+	}
+}

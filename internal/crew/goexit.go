@@ -1,0 +1,40 @@
+package crew
+
+import "time"
+
+// A handler may end its goroutine with runtime.Goexit (as the Fatal of a test does), which nothing
+// can stop. Like a panic that nobody recovers it is to end the process, but in order: the message
+// stays unsettled, its feed says that this counts a death, and [Crew.Failed] tells the owner.
+
+// checkEnd is deferred by the worker's goroutine. A panic passes.
+func (w *worker) checkEnd() {
+	if w.ended {
+		return
+	}
+	if p := recover(); p != nil {
+		panic(p)
+	}
+	w.desert(w.roster)
+	w.stand()
+}
+
+// desert leaves a roster without an outcome of the call that was cut off.
+func (w *worker) desert(r *Roster) {
+	e, done := r.cut(w)
+	took := time.Since(w.began)
+	err := r.deserted(e.Offset)
+	if w.lone.Message != nil {
+		r.quit()
+	} else {
+		r.endStretch(&w.stretch, done, took)
+	}
+	w.told(took, 0)
+	w.crew.fail(err)
+}
+
+func (r *Roster) deserted(offset int64) error {
+	r.feed.Lock()
+	defer r.feed.Unlock()
+	r.Halt()
+	return r.feed.Deserted(offset)
+}

@@ -1,0 +1,148 @@
+package crew
+
+import (
+	"time"
+
+	"github.com/stepwell/stepwell/internal/task"
+)
+
+// handOut gives a worker one message, or a stretch of n, or neither; more says that there may be
+// more for others. Fast handlers get stretches: handing over costs more than they do.
+func (r *Roster) handOut(w *worker) (e Entry, n int, more bool) {
+	r.feed.Lock()
+	defer r.feed.Unlock()
+	for !r.stopped.Load() && !r.crew.Paused() && !r.schedule.Stretched() {
+		var ok bool
+		if e, ok = r.suspects.NextAside(); ok {
+			r.running++
+			return e, 0, r.More()
+		}
+		if r.schedule.Fresh() == 0 && !r.feed.Take() {
+			break
+		}
+		if r.pace.slow || !r.suspects.Free() {
+			if e, ok = r.schedule.Next(); ok && !r.suspects.SetAside(e) {
+				r.running++
+				return e, 0, r.More()
+			}
+		} else if n = r.schedule.Stretch(w.stretch.entries[:]); n > 0 {
+			r.running++
+			r.begin(w, n)
+			return Entry{}, n, false
+		}
+	}
+	r.feed.Idle()
+	return Entry{}, 0, false
+}
+
+// begin makes the first n entries the worker's stretch.
+func (r *Roster) begin(w *worker, n int) {
+	r.stretch = &w.stretch
+	w.of.Store(r)
+	w.stretch.begin(n)
+	if n > 1 || r.More() {
+		r.crew.rouse()
+	}
+}
+
+// ended notes how a call by itself ended. It returns the next message of its key, if one waits; if
+// not, the worker is free, and more says whether there may be something for others now.
+func (r *Roster) ended(e Entry, o task.Outcome, took time.Duration) (next Entry, more bool) {
+	r.feed.Lock()
+	defer r.feed.Unlock()
+	r.done(e.Offset, o)
+	r.pace.ran(1, took)
+	return r.next(e)
+}
+
+// done tells the feed how one call ended.
+func (r *Roster) done(offset int64, o task.Outcome) {
+	if o != task.Settled && o != task.Pending {
+		o = task.Abandoned // also where there was none
+	}
+	r.feed.Done(offset, offset, o)
+	if o == task.Abandoned {
+		r.Halt()
+	}
+}
+
+// next frees the key of a message.
+func (r *Roster) next(e Entry) (next Entry, more bool) {
+	if !r.stopped.Load() {
+		if next, ok := r.schedule.Done(e); ok && !r.suspects.SetAside(next) {
+			return next, false
+		}
+	}
+	r.leave()
+	return Entry{}, !r.suspects.Free() && r.More() // how much may be out depends on what runs
+}
+
+// leave lets a worker go.
+func (r *Roster) leave() {
+	r.running--
+	r.feed.Idle()
+}
+
+// quit is for a worker that did not begin what it was given.
+func (r *Roster) quit() {
+	r.feed.Lock()
+	defer r.feed.Unlock()
+	r.leave()
+}
+
+// doneIn notes how a call of a stretch ended that was not simply settled.
+func (r *Roster) doneIn(s *stretch, index int, o task.Outcome) {
+	r.feed.Lock()
+	defer r.feed.Unlock()
+	s.flush(r.feed, index)
+	r.done(s.entries[index].Offset, o)
+	s.skip(index)
+}
+
+// takeRest ends a stretch but for the call that runs, if its worker still does what it was seen to
+// do.
+func (r *Roster) takeRest(s *stretch, seen state) bool {
+	r.feed.Lock()
+	defer r.feed.Unlock()
+	if r.stretch != s || !s.lose(seen) {
+		return false
+	}
+	s.flush(r.feed, seen.begun()-1)
+	r.schedule.Unstretch(true, s.from(seen.begun()-1))
+	r.stretch = nil
+	r.pace.ran(1, watchInterval)
+	return true
+}
+
+// endStretch notes that so many calls of a stretch are done. If its rest was taken away it returns
+// the next message of the last one's key, and how long the last one took; else no message, and 0.
+// more says whether there may be something for others.
+func (r *Roster) endStretch(s *stretch, done int, took time.Duration) (next Entry, last time.Duration, more bool) {
+	r.feed.Lock()
+	defer r.feed.Unlock()
+	s.flush(r.feed, done)
+	if r.stretch != s {
+		next, more = r.next(s.entries[max(done, 1)-1])
+		return next, time.Since(s.lostAt) + watchInterval, more
+	}
+	s.end()
+	r.stretch = nil
+	r.schedule.Unstretch(false, s.from(done))
+	if done > 0 {
+		r.pace.ran(done, took)
+	}
+	r.leave()
+	return Entry{}, 0, r.More()
+}
+
+// cut returns the message whose call runs, or was cut off, and of a stretch how many were done
+// before it.
+func (r *Roster) cut(w *worker) (e Entry, done int) {
+	if w.lone.Message != nil {
+		return w.lone, 0
+	}
+	r.feed.Lock()
+	defer r.feed.Unlock()
+	done = w.stretch.current()
+	return w.stretch.entries[done], done
+}

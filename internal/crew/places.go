@@ -1,0 +1,105 @@
+package crew
+
+import (
+	"context"
+	"slices"
+)
+
+// noLane is that of a worker without a place.
+const noLane = -1
+
+// places are the lanes on which calls may run, and who waits for one.
+type places struct {
+	size   int
+	free   []int       // lanes that somebody had
+	used   int         // lanes that anybody had, the first ones
+	back   []*comeback // who has rested and waits for a place, in turn
+	passed bool        // the last place went to one of them though there was something to hand out
+}
+
+// comeback is a worker that has rested and waits for a place.
+type comeback struct {
+	w      *worker
+	placed chan struct{}
+}
+
+// any says that a lane is free.
+func (p *places) any() bool { return len(p.free) > 0 || p.used < p.size }
+
+// take takes a lane; there is one.
+func (p *places) take() (lane int) {
+	if n := len(p.free); n > 0 {
+		lane = p.free[n-1]
+		p.free = p.free[:n-1]
+		return lane
+	}
+	p.used++
+	return p.used - 1
+}
+
+// place gives the worker a free lane.
+func (c *Crew) place(w *worker) {
+	w.lane = c.places.take()
+	c.lanes[w.lane].Store(w)
+}
+
+// isTurnOfBack says whether a place is for one who comes back: they and what waits to be handed out
+// take turns.
+func (c *Crew) isTurnOfBack() bool {
+	return len(c.places.back) > 0 && (c.ready.len() == 0 || !c.places.passed)
+}
+
+// vacate gives the place of a worker to whose turn it is.
+func (c *Crew) vacate(w *worker) {
+	p := &c.places
+	c.lanes[w.lane].Store(nil)
+	p.free = append(p.free, w.lane)
+	w.lane = noLane
+	if c.closed {
+		return
+	}
+	if c.isTurnOfBack() { // else a worker takes its turn itself, unless somebody else was faster
+		p.passed = c.ready.len() > 0
+		b := p.back[0]
+		p.back = slices.Delete(p.back, 0, 1)
+		c.place(b.w)
+		close(b.placed)
+	}
+	c.grow() // also after that: an idle worker that was called may have given its place away
+}
+
+// leave takes the worker's place, for a rest.
+func (c *Crew) leave(w *worker) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.vacate(w)
+}
+
+// enter gives the worker a place after a rest. It reports false, and there is none, when ctx or
+// halted ends first.
+func (c *Crew) enter(ctx context.Context, w *worker, halted <-chan struct{}) bool {
+	c.mu.Lock()
+	if c.places.any() {
+		c.place(w)
+		c.mu.Unlock()
+		return true
+	}
+	b := &comeback{w, make(chan struct{})}
+	c.places.back = append(c.places.back, b)
+	c.call() // an idle one is to make room
+	c.mu.Unlock()
+	select {
+	case <-b.placed:
+		return true
+	case <-halted:
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := slices.Index(c.places.back, b)
+	if at < 0 {
+		return true // it came meanwhile
+	}
+	c.places.back = slices.Delete(c.places.back, at, at+1)
+	return false
+}

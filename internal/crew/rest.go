@@ -1,0 +1,96 @@
+package crew
+
+import (
+	"context"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Rest is [task.Call]'s: seats go to other calls too. The time before it is told to [Config.Ended]
+// as that of a call that is over. m is the message as it is kept from here on: what came is let go,
+// with all that was fetched with it.
+func (w *worker) Rest(ctx context.Context, offset int64, d time.Duration, m *stepwell.Message) bool {
+	r := w.roster
+	w.lose(w.stretch.state())
+	w.keep(r, m)
+	w.crew.cfg.Ended(w.lane, time.Since(w.began), 0)
+	w.stand()
+	w.crew.leave(w)
+	r.suspects.Rests(offset, true)
+	defer r.suspects.Rests(offset, false)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.halted:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+	return w.crew.AwaitResume(r.halted) && w.comeBack(ctx, r)
+}
+
+// keep lets go of all messages but the one whose call runs, which is m from here on.
+func (w *worker) keep(r *Roster, m *stepwell.Message) {
+	_, done := r.cut(w)
+	if w.lone.Message != nil {
+		w.lone.Message = m
+		return
+	}
+	r.feed.Lock()
+	defer r.feed.Unlock()
+	w.stretch.keep(done, m)
+}
+
+// comeBack waits for a place and a seat.
+func (w *worker) comeBack(ctx context.Context, r *Roster) bool {
+	if !w.crew.enter(ctx, w, r.halted) {
+		return false
+	}
+	w.began = time.Now()
+	w.stretch.cameBack(w.began)
+	return w.sit(r.halted)
+}
+
+// sit waits for a seat, unless over is closed first.
+func (w *worker) sit(over <-chan struct{}) bool {
+	w.seated = w.crew.cfg.Seats.Take(over)
+	return w.seated
+}
+
+// stand gives the seat back, if the worker has one.
+func (w *worker) stand() {
+	if w.seated {
+		w.seated = false
+		w.crew.cfg.Seats.Leave()
+	}
+}
+
+// mayGoOn is asked before a call by itself. During a pause it waits, without a seat.
+func (w *worker) mayGoOn(r *Roster) bool {
+	if !w.crew.Paused() {
+		return !r.stopped.Load()
+	}
+	w.stand()
+	return w.crew.AwaitResume(r.halted) && w.sit(r.halted)
+}
+
+// inTurn is asked between a call and the next one of its key: others who wait for a seat come
+// first. It returns e, or none when nothing more is to be handed out.
+func (w *worker) inTurn(r *Roster, e Entry) Entry {
+	switch {
+	case e.Message == nil:
+		return e
+	case w.lane == noLane:
+		if w.comeBack(r.feed.Calls(), r) {
+			return e
+		}
+	case w.seated:
+		if w.seated = w.crew.cfg.Seats.Yield(r.halted); w.seated {
+			return e
+		}
+	}
+	r.quit()
+	return Entry{}
+}

@@ -1,0 +1,75 @@
+package crew
+
+import "sync/atomic"
+
+// Roster is what the crew knows of one feed: what waits to be handed out, and what runs. Where
+// a comment says "Locked" the caller holds the feed's lock.
+type Roster struct {
+	crew     *Crew
+	feed     Feed
+	suspects Suspects
+
+	stopped atomic.Bool   // nothing more is handed out
+	halted  chan struct{} // closed then
+	listed  bool          // in Crew.ready; guarded by Crew.mu
+
+	// The feed's lock guards these.
+	schedule schedule
+	pace     pace
+	running  int      // workers that handle messages of this feed
+	stretch  *stretch // that is under way, unless its rest was taken away
+}
+
+// NewRoster makes the roster of a feed.
+func (c *Crew) NewRoster(feed Feed, suspects Suspects) *Roster {
+	return &Roster{crew: c, feed: feed, suspects: suspects, halted: make(chan struct{}), schedule: newSchedule()}
+}
+
+// Offer says that there may be something to hand out. It may be called from any goroutine, also
+// locked.
+func (r *Roster) Offer() { r.crew.offer(r) }
+
+// Add appends a message. Locked: [Feed.Take] calls it.
+func (r *Roster) Add(e Entry) { r.schedule.Add(e) }
+
+// Came says that the feed has more, for when a stretch is under way: what came need not wait for a
+// call of the stretch that takes long. Locked.
+func (r *Roster) Came() {
+	if r.stretch != nil {
+		r.crew.rouse()
+	}
+}
+
+// Flush tells the feed what the stretch under way has done so far. Locked.
+func (r *Roster) Flush() {
+	if s := r.stretch; s != nil {
+		s.flush(r.feed, s.done())
+	}
+}
+
+// Halt says that nothing more is to be handed out. It reports false when that was said before.
+func (r *Roster) Halt() bool {
+	if r.stopped.Swap(true) {
+		return false
+	}
+	close(r.halted)
+	return true
+}
+
+// Halted is closed by Halt.
+func (r *Roster) Halted() <-chan struct{} { return r.halted }
+
+// IsHalted says that nothing more is handed out.
+func (r *Roster) IsHalted() bool { return r.stopped.Load() }
+
+// Running is how many workers handle messages of this feed. Locked.
+func (r *Roster) Running() int { return r.running }
+
+// More says that there is more to hand out. Locked.
+func (r *Roster) More() bool { return r.schedule.Fresh() > 0 || r.feed.More() }
+
+// Each calls do for all that waits. Locked.
+func (r *Roster) Each(do func(*Entry)) { r.schedule.Each(do) }
+
+// Clear forgets what was not handed out. Locked.
+func (r *Roster) Clear() { r.schedule.Clear() }

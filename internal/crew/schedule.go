@@ -1,0 +1,205 @@
+package crew
+
+import "github.com/stepwell/stepwell"
+
+// Entry is a message to be handled. Its handler may change it, so what is needed of it is kept
+// beside it.
+type Entry struct {
+	Message *stepwell.Message
+	Offset  int64
+	Key     uint64 // entries with the same key run one after another; 0: it waits for none
+	Fetched int64  // how much the feed had fetched before it
+}
+
+// schedule says which message of a feed may be handled next. It has no lock, no goroutine and no
+// clock.
+//
+// Messages are handed out in one of two ways. Singly: then the key of each is busy until done, and
+// later messages of that key wait in a line of their own while others pass. Or as a stretch: one
+// goroutine handles many one after another, which costs next to nothing for each, and nothing fresh
+// is handed out beside it until it ends or its rest is taken away from it.
+type schedule struct {
+	fresh     []Entry // not handed out yet, nor in a line; what is before head was
+	head      int
+	busy      map[uint64]*line
+	waiting   int // in lines
+	stretched bool
+	spare     []*line
+}
+
+// line is what waits until its key is free, oldest first.
+type line struct {
+	tasks []Entry
+	head  int
+}
+
+func newSchedule() schedule { return schedule{busy: map[uint64]*line{}} }
+
+// Add appends an entry, which comes after all that were added before.
+func (s *schedule) Add(t Entry) { s.fresh = append(s.fresh, t) }
+
+// Fresh is how many entries have not been looked at yet.
+func (s *schedule) Fresh() int { return len(s.fresh) - s.head }
+
+// Empty says that nothing waits.
+func (s *schedule) Empty() bool { return s.Fresh() == 0 && s.waiting == 0 }
+
+// Stretched says that there is a stretch: nothing else is handed out.
+func (s *schedule) Stretched() bool { return s.stretched }
+
+// Next hands out one entry whose key is free, if there is one. It is followed by a Done.
+func (s *schedule) Next() (Entry, bool) {
+	for !s.stretched && s.Fresh() > 0 {
+		t := s.first()
+		if s.waits(t) {
+			continue
+		}
+		if t.Key != 0 {
+			s.busy[t.Key] = nil // most keys have nothing that waits
+		}
+		return t, true
+	}
+	return Entry{}, false
+}
+
+func (s *schedule) first() Entry {
+	t := s.fresh[s.head]
+	s.skip(1)
+	return t
+}
+
+// skip drops the first n fresh entries.
+func (s *schedule) skip(n int) {
+	clear(s.fresh[s.head : s.head+n])
+	if s.head += n; s.head == len(s.fresh) {
+		s.fresh, s.head = s.fresh[:0], 0
+	}
+}
+
+// waits puts an entry into the line of its key, if that is busy.
+func (s *schedule) waits(t Entry) bool {
+	if t.Key == 0 {
+		return false
+	}
+	l, busy := s.busy[t.Key]
+	if !busy {
+		return false
+	}
+	if l == nil {
+		l = s.newLine()
+		s.busy[t.Key] = l
+	}
+	// a line that is never empty is not to grow for ever
+	if l.head > spareLine && l.head > len(l.tasks)/2 {
+		n := copy(l.tasks, l.tasks[l.head:])
+		clear(l.tasks[n:])
+		l.tasks, l.head = l.tasks[:n], 0
+	}
+	l.tasks = append(l.tasks, t)
+	s.waiting++
+	return true
+}
+
+// Done frees the key of an entry that Next or Done handed out, or hands out the next one of that
+// key.
+func (s *schedule) Done(t Entry) (next Entry, ok bool) {
+	if t.Key == 0 {
+		return Entry{}, false
+	}
+	l := s.busy[t.Key]
+	if l == nil {
+		delete(s.busy, t.Key)
+		return Entry{}, false
+	}
+	next, l.tasks[l.head] = l.tasks[l.head], Entry{}
+	l.head++
+	s.waiting--
+	if l.head == len(l.tasks) {
+		s.busy[t.Key] = nil
+		s.free(l)
+	}
+	return next, true
+}
+
+// Each calls do for all that waits.
+func (s *schedule) Each(do func(*Entry)) {
+	for i := range s.fresh[s.head:] {
+		do(&s.fresh[s.head+i])
+	}
+	for _, l := range s.busy {
+		if l == nil {
+			continue
+		}
+		for i := range l.tasks[l.head:] {
+			do(&l.tasks[l.head+i])
+		}
+	}
+}
+
+const (
+	spareLines = 1024
+	spareLine  = 64 // longer ones are left to the garbage collector
+)
+
+func (s *schedule) newLine() *line {
+	n := len(s.spare)
+	if n == 0 {
+		return &line{}
+	}
+	l := s.spare[n-1]
+	s.spare = s.spare[:n-1]
+	return l
+}
+
+func (s *schedule) free(l *line) {
+	if cap(l.tasks) <= spareLine && len(s.spare) < spareLines {
+		l.tasks, l.head = l.tasks[:0], 0
+		s.spare = append(s.spare, l)
+	}
+}
+
+// Stretch hands out as many entries as fit into dst, to be handled one after another, and returns
+// how many; none while there is another stretch. It is followed by one Unstretch.
+func (s *schedule) Stretch(dst []Entry) int {
+	if s.stretched {
+		return 0
+	}
+	n := 0
+	if len(s.busy) == 0 {
+		n = copy(dst, s.fresh[s.head:])
+		s.skip(n)
+	}
+	for n < len(dst) && s.Fresh() > 0 {
+		if t := s.first(); !s.waits(t) {
+			dst[n] = t
+			n++
+		}
+	}
+	s.stretched = n > 0
+	return n
+}
+
+// Unstretch ends a stretch. undone are its entries that were not done. If the first of them is
+// ongoing, it is from now on as if Next had handed it out; the others are the first to be handed
+// out again.
+func (s *schedule) Unstretch(ongoing bool, undone []Entry) {
+	s.stretched = false
+	if ongoing {
+		if undone[0].Key != 0 {
+			s.busy[undone[0].Key] = nil
+		}
+		undone = undone[1:]
+	}
+	if len(undone) > 0 {
+		s.fresh = append(append(make([]Entry, 0, len(undone)+s.Fresh()), undone...), s.fresh[s.head:]...)
+		s.head = 0
+	}
+}
+
+// Clear forgets what was not handed out.
+func (s *schedule) Clear() {
+	s.fresh, s.head, s.waiting, s.spare = nil, 0, 0, nil
+	for key := range s.busy {
+		s.busy[key] = nil
+	}
+}

@@ -1,0 +1,124 @@
+package crew
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/task"
+)
+
+// worker is one goroutine of the crew. It is the [task.Call] of its calls. Only its goroutine
+// touches its fields, but for those that say otherwise.
+type worker struct {
+	crew   *Crew
+	called chan struct{}          // when there is something to do; whoever calls never waits
+	lane   int                    // noLane: it has no place. While it has none, Crew.mu guards it
+	seated bool                   // it has a seat
+	began  time.Time              // the stretch, or the call by itself
+	roster *Roster                // whose messages it handles
+	lone   Entry                  // whose call runs, if that is not of a stretch
+	of     atomic.Pointer[Roster] // whose the stretch is
+	ended  bool                   // regularly
+
+	stretch stretch
+}
+
+func newWorker(c *Crew) *worker { return &worker{crew: c, called: make(chan struct{}, 1)} }
+
+// Lane is the number of the worker's place.
+func (w *worker) Lane() int { return w.lane }
+
+// Began is when the stretch, or the call by itself, began.
+func (w *worker) Began() time.Time { return w.began }
+
+func (w *worker) run() {
+	defer w.checkEnd()
+	for w.lane != noLane {
+		r := w.crew.take(w)
+		if r == nil {
+			break
+		}
+		if w.sit(w.crew.over) {
+			w.serve(r)
+			w.stand()
+		}
+	}
+	w.ended = true
+}
+
+// serve handles what the roster hands out.
+func (w *worker) serve(r *Roster) {
+	w.roster = r
+	e, n, more := r.handOut(w)
+	if more {
+		r.Offer()
+	}
+	if n > 0 {
+		e = w.inTurn(r, w.runStretch(r, n))
+	}
+	for e.Message != nil { // and what waits for its key
+		e = w.inTurn(r, w.runLone(r, e))
+	}
+}
+
+// runLone handles one message and returns the next of its key, if one waits.
+func (w *worker) runLone(r *Roster, e Entry) Entry {
+	if !w.mayGoOn(r) {
+		r.quit()
+		return Entry{}
+	}
+	handle := r.suspects.Handle(e.Offset)
+	if handle == nil {
+		handle = w.crew.cfg.Handle
+	}
+	w.began = time.Now()
+	w.lone = e
+	m := e.Message
+	e.Message = nil // only the handler knows for how long it needs it
+	outcome := handle(r.feed.Calls(), m, task.NewTicket(r.feed, e.Offset, w))
+	w.lone = Entry{}
+	took := time.Since(w.began)
+	w.told(took, took)
+	next, more := r.ended(e, outcome, took)
+	if more {
+		r.Offer()
+	}
+	return next
+}
+
+// runStretch handles the first n entries one after another, as long as nobody takes the rest away.
+// Then it returns the next of the key of the last one, if one waits. To look at a clock takes as
+// long as a fast call: it is done once for all.
+func (w *worker) runStretch(r *Roster, n int) Entry {
+	w.began = time.Now()
+	handle, ctx, origin := w.crew.cfg.Handle, r.feed.Calls(), task.Origin(r.feed)
+	s, done := &w.stretch, 0
+	at := s.state()
+	for done < n && !r.stopped.Load() && !w.crew.Paused() {
+		if !s.next(at) {
+			break // the rest was taken away
+		}
+		at++
+		e := &s.entries[done]
+		outcome := handle(ctx, e.Message, task.NewTicket(origin, e.Offset, w))
+		if outcome != task.Settled {
+			r.doneIn(s, done, outcome)
+		}
+		done++
+	}
+	took := time.Since(w.began)
+	next, last, more := r.endStretch(s, done, took)
+	w.told(took, last)
+	if more {
+		r.Offer()
+	}
+	return next
+}
+
+// told says how long calls took, unless the last one came back without a place: what it did before
+// its rest was told then.
+func (w *worker) told(all, last time.Duration) {
+	if w.lane != noLane {
+		w.crew.cfg.Ended(w.lane, all, last)
+	}
+}

@@ -1,0 +1,62 @@
+package inbox
+
+import (
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// delivery is a message that was picked up. It comes to one of three ends: ack, release, or rest.
+type delivery struct {
+	queue.Delivery
+	run *run
+}
+
+// ack removes the message from the queue: it is done, or safe elsewhere.
+func (d delivery) ack() {
+	d.Ack()
+	d.run.inFlight.Add(-1)
+}
+
+// release gives the message back to the queue, which hands it out again.
+func (d delivery) release() {
+	d.Release()
+	d.run.inFlight.Add(-1)
+}
+
+// rest calls release after a pause, which a stop ends: an error that stays must not make a busy
+// loop. There is no pause when err comes from a stop.
+func (d delivery) rest(err error, release func()) {
+	r := d.run
+	if r.stop.Err() != nil || AsStop(r.work, err) {
+		release()
+		return
+	}
+	r.cfg.Trouble.Rest(r.stop, err, func() {
+		r.cfg.Logger.Error("a message cannot be parked and stays where it is", "queue", d.Queue, "id", d.ID, "error", err)
+	}, release)
+}
+
+// move publishes m in place of the delivery, which is acked when m is confirmed in the queue to,
+// and rests if it is not. Before a rest, and after an ack, then hears which; nil: nobody does.
+func (d delivery) move(to string, m queue.Message, then func(error)) {
+	d.run.cfg.Publisher.Publish(d.run.work, to, m, func(err error) {
+		if err == nil {
+			d.ack()
+		}
+		if then != nil {
+			then(err)
+		}
+		if err != nil {
+			d.rest(err, d.release)
+		}
+	})
+}
+
+// repeated is for a delivery whose try runs, or ran already, once that is over.
+func (d delivery) repeated(settled bool) {
+	if !settled {
+		d.release() // it is handed out again, and then runs
+		return
+	}
+	d.run.cfg.Repeated()
+	d.ack()
+}

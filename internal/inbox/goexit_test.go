@@ -1,0 +1,100 @@
+package inbox_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/inbox"
+	"github.com/stepwell/stepwell/internal/task"
+)
+
+// A stop that looks clean would let such a message end all processes again and again.
+func TestAMessageWhoseHandlerEndsItsGoroutineEachTimeIsCondemnedAfterRestartsAndNoOtherIs(t *testing.T) {
+	inWorld(t, s, func(w *world) {
+		const n, deserter = 30, "t:0:7"
+		for i := range n {
+			w.named(fmt.Sprintf("t:0:%d", i))
+		}
+		w.cfg.Suspects.Limit = 3
+		var mu sync.Mutex
+		done := map[string]int{}
+		deaths := 0
+		for range 10 {
+			w.renew()
+			r := w.start(func(ctx context.Context, m *stepwell.Message, _ inbox.Ticket) task.Outcome {
+				if m.ID == deserter {
+					time.Sleep(time.Millisecond)
+					runtime.Goexit()
+				}
+				select {
+				case <-time.After(10 * time.Millisecond):
+				case <-ctx.Done():
+					return task.Abandoned
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				done[m.ID]++
+				return task.Settled
+			})
+			ended := false
+			select {
+			case err := <-r.ended:
+				ended = true
+				if text := fmt.Sprint(err); !strings.Contains(text, "runtime.Goexit") || !strings.Contains(text, deserter) {
+					t.Errorf("the error says %q", text)
+				}
+			case <-time.After(time.Hour):
+				r.stop()
+				r.end()
+			}
+			if !ended {
+				break
+			}
+			deaths++
+		}
+		if deaths != 4 {
+			t.Errorf("%d processes ended, want 4", deaths)
+		}
+		e := w.oneDead()
+		if e.Message.ID != deserter || e.Failure.Reason != stepwell.ReasonCrashLoop {
+			t.Errorf("dead: %s, %s", e.Message.ID, e.Failure.Reason)
+		}
+		if len(done) != n-1 {
+			t.Errorf("%d are done, want all but one", len(done))
+		}
+	})
+}
+
+func TestAMessageWhoseHandlerEndsItsGoroutineGoesBackWhereDeathsAreNotCounted(t *testing.T) {
+	inWorld(t, s, func(w *world) {
+		w.named("t:0:1")
+		for range 5 {
+			w.renew()
+			r := w.start(func(context.Context, *stepwell.Message, inbox.Ticket) task.Outcome {
+				runtime.Goexit()
+				return task.Settled
+			})
+			if err := <-r.ended; err == nil {
+				t.Error("no error")
+			}
+		}
+		w.renew()
+		done := make(chan string, 10)
+		r := w.start(func(_ context.Context, m *stepwell.Message, _ inbox.Ticket) task.Outcome {
+			done <- m.ID
+			return task.Settled
+		})
+		time.Sleep(time.Minute)
+		r.stop()
+		r.end()
+		if len(done) != 1 || len(w.dead()) != 0 {
+			t.Errorf("%d handled, %d dead", len(done), len(w.dead()))
+		}
+	})
+}

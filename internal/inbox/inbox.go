@@ -1,0 +1,224 @@
+// Package inbox works one queue off: it hands each message of the queue to a handler, and acks the
+// message when it is done, or confirmed in another queue.
+//
+// An [Inbox] knows nothing of Kafka, of policies or of names of queues. Who owns the queue says in
+// [Config] which queue it is, decodes what is in it, and has the place where dead messages rest.
+// Package retry owns the queue of retries.
+//
+// # The way of a delivery
+//
+//	broker -> run.offer: what Config.Divert names is moved to another queue: run.go, delivery.go
+//	  -> a worker:
+//	    1. Owner.Decode    what is it? Junk and messages of newer versions: unreadable.go
+//	    2. suspects.admit  may it have killed a process? Then it waits for its turn: suspects.go
+//	    3. memory.begin    does its try run, or was it settled? Then it is not called: memory.go
+//	    4. Owner.Complete  is there more to it, elsewhere?
+//	    5. Seats.Take      may the handler be called now, beside the calls of others?
+//	    6. Handle          the call: it ends with a [task.Outcome], or with Ticket.Park: ticket.go
+//
+// Each step either passes the delivery on or decides its end, and there are three ends: it is
+// acked, since its message is done or confirmed elsewhere; it is released, and the broker hands it
+// out again; or it rests for a minute, because of an error that may last, and is released then.
+//
+// # Map
+//
+//	inbox.go       Config, Owner, Inbox, its status and pause
+//	run.go         one Run: the consumption and its workers
+//	worker.go      the six steps above
+//	delivery.go    the three ends, and the move to another queue
+//	ticket.go      how a handler settles its message
+//	memory.go      which tries run, and which were settled last
+//	prefetch.go    how many deliveries may wait here without reaching the consumer time-out
+//	trouble.go     what rests, and why
+//	unreadable.go  messages that cannot be decoded
+//	suspicion.go   what the headers of a suspect say, and what follows from it: pure
+//	suspects.go    suspects run one at a time, each announced to other processes first
+//	trial.go       the trial of a suspect that a process died of
+//	turn.go        the token that a suspect holds while it runs
+//
+// # Glossary
+//
+//	delivery    a message that the broker handed out and that is neither acked nor released yet
+//	try         one attempt of one message, as a hash: a repeat has the same
+//	repeat      a delivery whose try runs, or was settled by this process
+//	suspect     a message that was returned more than ten times: it may kill the process
+//	token       held by the one suspect of a process that runs, or is about to
+//	announce    to publish a copy of a suspect that names the process which will run it
+//	death       an announced copy was returned, and came to another process than it names
+//	trial       what a suspect that a process died of goes through before it runs again
+//	probation   how long a process must have lived, with no suspect running, before a trial ends
+//	condemn     to send a suspect to the dead set, uncalled, after too many deaths
+//	stop        the context whose end means: take no more deliveries
+//	work        the context whose end means: cancel the calls, and give back what is not settled
+//
+// # Locks
+//
+// memory, slowest, turn, trial and Trouble have a lock each, and guard nothing but their own
+// fields. There is no order among them: whoever holds one takes no other, and calls neither the
+// broker, nor the owner, nor a handler.
+//
+// # Contexts
+//
+// A delivery may be settled until work ends: calls and publishes have that. Whatever waits for
+// something else (a seat, a trial, the end of a rest) waits no longer than until stop.
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// Config describes an Inbox. Queue, Broker, Publisher and Owner are required.
+type Config struct {
+	// Queue is worked off. It is declared by its owner.
+	Queue string
+	// Wait is a queue that brings a message back to Queue after a short time. Empty: there is none.
+	Wait string
+	// Broker has the queues.
+	Broker queue.Broker
+	// Publisher sends what is moved.
+	Publisher queue.Publisher
+	// Owner decodes what is in the queue, and buries what is dead.
+	Owner Owner
+	// Divert says of a delivery that it is not for a handler here: m goes to the queue to in its
+	// place. It is asked before a worker is waited for, of one delivery after another, and must be
+	// quick. Nil: all are for the handler.
+	Divert func(d queue.Delivery) (to string, m queue.Message, divert bool)
+	// Workers is how many messages run at once. Default 16.
+	Workers int
+	// FirstLane is the number of the first worker's lane; the others follow. A call tells its lane
+	// by [task.Ticket.Lane].
+	FirstLane int
+	// Seats are taken for calls, so that others who call the same handler can be counted in. Nil:
+	// nobody else does.
+	Seats Seats
+	// Prefetch is the most deliveries to hold at once. Default 200; never less than one more than
+	// Workers.
+	Prefetch int
+	// HandlerTimeout is the longest a call takes. Default 5 minutes.
+	HandlerTimeout time.Duration
+	// ConsumerTimeout is how long the broker waits for an ack. Default 30 minutes, as RabbitMQ's.
+	ConsumerTimeout time.Duration
+	// Remember is how many settled tries are remembered, so that a repeat is not called. Default
+	// [DefaultRemember].
+	Remember int
+	// Suspects says how messages that may kill the process are found.
+	Suspects Suspects
+	// Trouble counts what rests; others who park messages may share it. Nil: the Inbox has its own.
+	Trouble *Trouble
+	// Repeated is told of each repeat that was removed without a call. Nil: nobody is.
+	Repeated func()
+	// Ended is told, on the worker's goroutine, how long the calls of a lane took in all since the
+	// first began, and the last of them. Here each call is told by itself. Nil: nobody is.
+	Ended func(lane int, all, last time.Duration)
+	// Logger receives what no caller can be told. Nil: slog's default.
+	Logger *slog.Logger
+}
+
+// Owner knows what the messages of the queue are, and has a place for the dead. Its methods are
+// called from many goroutines.
+type Owner interface {
+	// Decode says what a delivery holds. An error that wraps [envelope.ErrVersion] means that
+	// another program may read it; any other, that nobody can.
+	Decode(d queue.Delivery) (*envelope.Envelope, error)
+	// Complete fetches what an envelope only points to. An error without a reason means "not now":
+	// the message rests where it is. With a reason it is "never": the message is buried for it,
+	// with the error's text.
+	Complete(ctx context.Context, e *envelope.Envelope) (reason string, err error)
+	// Bury puts a message into the dead set, uncalled. It calls done once: a nil error means that
+	// the message is safe there, ack it.
+	Bury(ctx context.Context, e *envelope.Envelope, reason, text string, done func(error))
+	// BuryUnreadable does the same for a message that nobody can decode, which is kept as it is.
+	BuryUnreadable(ctx context.Context, m queue.Message, problem error, done func(error))
+}
+
+// Seats are shared by all who call the same handler.
+type Seats interface {
+	// Take waits for a seat. It reports false, and there is none, when over is closed first.
+	Take(over <-chan struct{}) bool
+	// Leave gives it back.
+	Leave()
+}
+
+// Inbox works one queue off.
+type Inbox struct {
+	cfg      Config
+	memory   *memory
+	slow     *slowest
+	suspects *suspects
+
+	paused   atomic.Bool
+	changed  chan struct{} // signalled when paused has changed
+	inFlight atomic.Int64
+}
+
+// Status is what an Inbox does now.
+type Status struct {
+	Paused bool
+	// InFlight counts deliveries that were picked up and are neither acked nor released.
+	InFlight int
+	// Suspect is the id of the suspect that runs, or is on trial before it runs again; empty: none
+	// is.
+	Suspect string
+}
+
+// New makes an Inbox. It connects nowhere.
+func New(cfg Config) *Inbox {
+	cfg.Workers = cmp.Or(cfg.Workers, 16)
+	cfg.Prefetch = cmp.Or(cfg.Prefetch, 200)
+	cfg.HandlerTimeout = cmp.Or(cfg.HandlerTimeout, 5*time.Minute)
+	cfg.ConsumerTimeout = cmp.Or(cfg.ConsumerTimeout, 30*time.Minute)
+	cfg.Remember = cmp.Or(cfg.Remember, DefaultRemember)
+	cfg.Trouble = cmp.Or(cfg.Trouble, &Trouble{})
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	if cfg.Seats == nil {
+		cfg.Seats = unlimited{}
+	}
+	if cfg.Divert == nil {
+		cfg.Divert = func(queue.Delivery) (string, queue.Message, bool) { return "", queue.Message{}, false }
+	}
+	if cfg.Repeated == nil {
+		cfg.Repeated = func() {}
+	}
+	if cfg.Ended == nil {
+		cfg.Ended = func(int, time.Duration, time.Duration) {}
+	}
+	in := &Inbox{
+		cfg:     cfg,
+		memory:  newMemory(cfg.Remember),
+		slow:    newSlowest(cfg.Workers, cfg.HandlerTimeout),
+		changed: make(chan struct{}, 1),
+	}
+	in.suspects = newSuspects(in, cfg.Suspects)
+	return in
+}
+
+// Pause stops picking deliveries up; those that were not started go back to their queue.
+func (in *Inbox) Pause() { in.setPaused(true) }
+
+// Resume ends a pause.
+func (in *Inbox) Resume() { in.setPaused(false) }
+
+func (in *Inbox) setPaused(paused bool) {
+	in.paused.Store(paused)
+	select {
+	case in.changed <- struct{}{}:
+	default: // a signal waits already
+	}
+}
+
+// Status tells what is going on.
+func (in *Inbox) Status() Status {
+	return Status{Paused: in.paused.Load(), InFlight: int(in.inFlight.Load()), Suspect: in.suspects.turn.whose()}
+}
+
+type unlimited struct{}
+
+func (unlimited) Take(<-chan struct{}) bool { return true }
+func (unlimited) Leave()                    {}

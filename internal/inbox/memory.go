@@ -1,0 +1,119 @@
+package inbox
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"sync"
+
+	"github.com/stepwell/stepwell/internal/envelope"
+)
+
+// DefaultRemember is how many settled tries an Inbox remembers.
+const DefaultRemember = 100_000
+
+// memory remembers which tries run and which were settled last, so that a message that a broker
+// hands out twice is called once.
+type memory struct {
+	limit int
+	seeds [2]maphash.Seed
+
+	mu      sync.Mutex
+	running map[try][]func(settled bool) // with the repeats of each, which wait for how it ends
+	settled map[try]struct{}
+	ring    []try // of settled, in a circle once it has limit of them
+	next    int   // the oldest of a full ring
+}
+
+// try is one attempt of one message, as a hash. It has no pointers, so that the garbage collector
+// need not look at a hundred thousand of them.
+type try [2]uint64
+
+func newMemory(limit int) *memory {
+	return &memory{
+		limit: limit, seeds: [...]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		running: map[try][]func(bool){}, settled: map[try]struct{}{},
+	}
+}
+
+// try is the hash of a message's next attempt. Two records may have had the same position, where
+// the log was cut or the topic made anew. If a process saw that, the envelope's Log tells them
+// apart, even where they are byte for byte the same; if none did, time, key and value do.
+func (m *memory) try(e *envelope.Envelope) (t try) {
+	b := make([]byte, 0, 256)
+	b = binary.AppendUvarint(b, uint64(e.Message.Replays))
+	b = binary.AppendUvarint(b, uint64(e.Message.Attempt))
+	b = binary.AppendUvarint(b, uint64(e.Message.Snoozes)) // what was put off comes back with the same attempt
+	b = binary.AppendUvarint(b, uint64(e.Log))
+	b = binary.AppendVarint(b, e.Message.Time.UnixMilli())
+	b = binary.AppendUvarint(b, uint64(len(e.Message.Key)))
+	b = append(b, e.Message.ID...)
+	for i, seed := range m.seeds {
+		var h maphash.Hash
+		h.SetSeed(seed)
+		_, _ = h.Write(b)
+		_, _ = h.Write(e.Message.Key)
+		_, _ = h.Write(e.Message.Value)
+		t[i] = h.Sum64()
+	}
+	return t
+}
+
+// begin reports whether the try is new: then the caller runs it, and calls end. If it is not,
+// repeat is called once: now, with true, where the try was settled before; where it runs, when it
+// ends, with whether it was settled.
+func (m *memory) begin(t try, repeat func(settled bool)) bool {
+	m.mu.Lock()
+	if waiting, runs := m.running[t]; runs {
+		m.running[t] = append(waiting, repeat)
+		m.mu.Unlock()
+		return false
+	}
+	if _, ok := m.settled[t]; ok {
+		m.mu.Unlock()
+		repeat(true)
+		return false
+	}
+	m.running[t] = nil
+	m.mu.Unlock()
+	return true
+}
+
+// knows says that the try runs or was settled.
+func (m *memory) knows(t try) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, settled := m.settled[t]
+	_, runs := m.running[t]
+	return settled || runs
+}
+
+// end ends a try that begin called new, and tells its repeats.
+func (m *memory) end(t try, settled bool) {
+	m.mu.Lock()
+	waiting := m.running[t]
+	delete(m.running, t)
+	if settled {
+		m.remember(t)
+	}
+	m.mu.Unlock()
+	for _, repeat := range waiting {
+		repeat(settled)
+	}
+}
+
+func (m *memory) remember(t try) {
+	if m.limit <= 0 {
+		return
+	}
+	if _, ok := m.settled[t]; ok {
+		return
+	}
+	m.settled[t] = struct{}{}
+	if len(m.ring) < m.limit {
+		m.ring = append(m.ring, t)
+		return
+	}
+	delete(m.settled, m.ring[m.next])
+	m.ring[m.next] = t
+	m.next = (m.next + 1) % m.limit
+}

@@ -1,0 +1,79 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/task"
+)
+
+// Handle works on one message. Its context lives through a stop, for the drain, and through lost
+// connections to the broker: the result is then remembered for when the message is handed out
+// again. An Outcome that was forgotten counts as [task.Abandoned].
+type Handle func(ctx context.Context, m *stepwell.Message, t Ticket) task.Outcome
+
+// run is one Run of an Inbox.
+type run struct {
+	*Inbox
+	stop, work context.Context
+	handle     Handle
+	end        context.CancelFunc // ends stop
+	failed     chan error         // from handlers that ended their goroutines; there is room for all
+}
+
+// Run calls handle for each message that comes to the queue, until stop ends. It returns when all
+// calls have, and is nil for a stop that was asked for. When work ends, calls are cancelled and
+// what is not settled goes back. A handle that ends its goroutine with runtime.Goexit ends the run
+// with an error.
+func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
+	stop, end := context.WithCancel(stop)
+	defer end()
+	r := &run{Inbox: in, stop: stop, work: work, handle: handle, end: end, failed: make(chan error, in.cfg.Workers)}
+	deliveries := make(chan queue.Delivery)
+	var workers sync.WaitGroup
+	for number := range in.cfg.Workers {
+		w := &worker{run: r, number: number}
+		workers.Go(func() { w.serve(deliveries) })
+	}
+	err := in.cfg.Broker.Consume(stop, work, queue.Consumption{
+		Queue: in.cfg.Queue,
+		Prefetch: func() int {
+			return prefetch(in.cfg.Workers, in.cfg.Prefetch, in.cfg.ConsumerTimeout, in.slow.now())
+		},
+		Handle:  func(ctx context.Context, d queue.Delivery) bool { return r.offer(ctx, deliveries, d) },
+		Paused:  in.paused.Load,
+		Changed: in.changed,
+	})
+	close(deliveries)
+	workers.Wait()
+	in.suspects.trials.Wait()
+	if len(r.failed) > 0 {
+		return <-r.failed
+	}
+	if err != nil && stop.Err() == nil {
+		return fmt.Errorf("consume %s: %w", in.cfg.Queue, err)
+	}
+	return nil
+}
+
+// offer moves a delivery that is not for the handler on, and waits for a worker with any other. A
+// delivery that no worker took is the broker's to give back.
+func (r *run) offer(ctx context.Context, workers chan<- queue.Delivery, d queue.Delivery) bool {
+	if ctx.Err() != nil || r.paused.Load() {
+		return false
+	}
+	if to, m, divert := r.cfg.Divert(d); divert {
+		r.inFlight.Add(1)
+		delivery{d, r}.move(to, m, nil)
+		return true
+	}
+	select {
+	case workers <- d:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

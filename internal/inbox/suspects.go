@@ -1,0 +1,236 @@
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/solo"
+)
+
+const (
+	// copyTime is how long the token is kept for a copy that another process may have got.
+	copyTime = 10 * time.Second
+	// vouchTime is how long after a stop was asked for a suspect that still runs is given back as
+	// one that did not kill the process.
+	vouchTime = 2 * time.Second
+	// mostHops is how many other processes may have had a copy before the one that it names:
+	// RabbitMQ goes through the consumers in turn.
+	mostHops = 64
+	// rowLimit is how many messages are condemned in a row.
+	rowLimit = 2
+)
+
+// Suspects says how messages that may kill the process are found. The rules are in suspicion.go.
+type Suspects struct {
+	// Limit is how many deaths of a process, each while the message ran as a suspect, are not
+	// enough to condemn it. 0: nothing is suspected.
+	Limit int
+	// Token is held by the suspect that runs. Nil: nobody else has suspects in this process.
+	Token *solo.Token
+	// Process tells the process from others. 0: a number of the Inbox's own.
+	Process uint32
+	// Living says which processes live, by their numbers; their deaths were none. Nil: of none it
+	// is known.
+	Living func(context.Context) (map[uint32]bool, error)
+	// AloneFor is how long a suspect that runs holds up other suspects. Default: 10 minutes.
+	AloneFor time.Duration
+	// Probation is how long a process must have lived, with no suspect running, before a message
+	// that ran while another died runs in it again. It must be longer than Living takes to notice a
+	// death. Default: a minute.
+	Probation time.Duration
+}
+
+// suspects has the suspects of one queue, of which at most one runs.
+type suspects struct {
+	in     *Inbox
+	cfg    Suspects
+	name   string // of this process
+	turn   *turn
+	tried  trial          // the last that was decided
+	trials sync.WaitGroup // those that are under way
+	row    atomic.Int32   // how many were condemned since a suspect came to its end
+}
+
+func newSuspects(in *Inbox, cfg Suspects) *suspects {
+	cfg.Token = cmp.Or(cfg.Token, &solo.Token{})
+	cfg.Process = cmp.Or(cfg.Process, rand.Uint32()|1)
+	cfg.AloneFor = cmp.Or(cfg.AloneFor, 10*time.Minute)
+	cfg.Probation = cmp.Or(cfg.Probation, time.Minute)
+	if cfg.Living == nil {
+		cfg.Living = func(context.Context) (map[uint32]bool, error) { return nil, nil }
+	}
+	return &suspects{in: in, cfg: cfg, name: nameOf(cfg.Process), turn: newTurn(cfg.Token)}
+}
+
+// admit says whether a message may be handled now. If it may not, the end of the delivery is
+// decided. If it may, and is a suspect, then over is to be called after its call, and the delivery
+// has another session, since a stop may settle it before; over is nil for all other messages.
+func (s *suspects) admit(of *delivery, e *envelope.Envelope) (over func(), ok bool) {
+	d := *of
+	how, known := suspicionOf(d.Delivery).treat(d.Delivery, s.name, s.cfg.Limit)
+	delete(e.Extra, hSuspect)
+	delete(e.Extra, hAnnounced)
+	if how == asAny || s.in.memory.knows(s.in.memory.try(e)) { // a repeat is not called
+		return nil, true
+	}
+	switch how {
+	case mark:
+		if s.cfg.Limit > 0 {
+			s.tell(d)
+		}
+		d.move(s.in.cfg.Queue, suspicion{}.with(d.Message), nil)
+	case announce:
+		s.prepare(d, e, known)
+	case runAlone:
+		return s.alone(of, known)
+	case asAny: // above
+	}
+	return nil, false
+}
+
+func (s *suspects) tell(d delivery) {
+	s.in.cfg.Logger.Warn("a message came back from the broker many times: it is suspected of killing the process, and runs while no other suspect does",
+		"queue", d.Queue, "id", d.ID, "returns", d.Returns)
+}
+
+// postpone sends a suspect away whose turn is not now; it comes back after a short time.
+func (s *suspects) postpone(d delivery, known suspicion) {
+	stop, here := d.run.stop, s.in.cfg.Queue
+	switch to := s.in.cfg.Wait; {
+	case stop.Err() != nil:
+		d.release()
+	case to != "":
+		d.move(to, known.with(d.Message), nil)
+	default: // from here to here
+		second, cancel := context.WithTimeout(stop, time.Second)
+		context.AfterFunc(second, func() {
+			cancel()
+			d.move(here, known.with(d.Message), nil)
+		})
+	}
+}
+
+// prepare takes the token for a suspect, and announces it. One that processes died of is put on
+// trial first, on a goroutine of its own: other messages go on meanwhile.
+func (s *suspects) prepare(d delivery, e *envelope.Envelope, known suspicion) {
+	switch {
+	case !s.turn.begin(d.ID):
+		s.postpone(d, known)
+	case len(known.died) == 0, s.tried.is(d.ID, known):
+		s.announce(d, known)
+	default:
+		s.trials.Go(func() { s.judge(d, e, known) })
+	}
+}
+
+// announce publishes the copy that says which process runs the suspect. The copy is not called
+// before the broker has taken the ack of the delivery that it stands for: there would be two of
+// them if its call killed the process at once.
+func (s *suspects) announce(d delivery, known suspicion) {
+	swapped, published := make(chan struct{}), make(chan error, 1)
+	defer close(swapped)
+	s.turn.await(copyTime, swapped)
+	d.move(s.in.cfg.Queue, known.by(s.name).with(d.Message), func(err error) {
+		if err != nil {
+			s.turn.forgo()
+		}
+		published <- err
+	})
+	waiting, cancel := context.WithTimeout(d.run.stop, copyTime)
+	defer cancel()
+	select {
+	case err := <-published:
+		if err == nil {
+			_ = d.Flush(waiting) // without a session the message comes again, whatever we do
+		}
+	case <-waiting.Done():
+	}
+}
+
+// alone is for the copy of a suspect that was announced. A copy that names another process is
+// handed on until that process gets it: if it ran here, and ended this process, the death would be
+// put down to the other one.
+func (s *suspects) alone(d *delivery, known suspicion) (over func(), ok bool) {
+	if known.announced != s.name && known.hops < mostHops {
+		known.hops++
+		d.move(s.in.cfg.Queue, known.with(d.Message), nil)
+		return nil, false
+	}
+	if known.announced != s.name { // that process has ended, or consumes no more
+		s.postpone(*d, known.by(""))
+		return nil, false
+	}
+	if swapped, kept := s.turn.resume(); kept {
+		<-swapped // copyTime at most
+	} else if !s.turn.begin(d.ID) {
+		s.postpone(*d, known.by(""))
+		return nil, false
+	}
+	d.Session = &once{Session: d.Session}
+	called, end := make(chan struct{}), sync.OnceFunc(s.turn.end)
+	var vouching sync.WaitGroup
+	vouching.Go(func() { s.vouch(called, *d, known, end) })
+	return func() {
+		close(called)
+		vouching.Wait()
+		s.row.Store(0)
+		end()
+	}, true
+}
+
+// vouch sees to it that a suspect which a stop cuts off, or that had its time, does not look as if
+// it had killed the process: a copy takes its place that says so. Should the call come to its end
+// even so, that copy is a repeat. The call is over when called is closed.
+func (s *suspects) vouch(called <-chan struct{}, d delivery, known suspicion, end func()) {
+	stop, work := d.run.stop, d.run.work
+	long := time.NewTimer(s.cfg.AloneFor)
+	defer long.Stop()
+	select {
+	case <-called:
+		return
+	case <-long.C:
+		s.in.cfg.Logger.Warn("a suspected message runs for longer than others are to wait for it: the next suspect has its turn", "queue", d.Queue, "id", d.ID, "after", s.cfg.AloneFor)
+		defer end()
+	case <-stop.Done():
+		grace := time.NewTimer(vouchTime)
+		defer grace.Stop()
+		select {
+		case <-called:
+			return
+		case <-work.Done():
+			return
+		case <-grace.C:
+		}
+	}
+	s.in.cfg.Publisher.Publish(work, s.in.cfg.Queue, known.by("").with(d.Message), func(err error) {
+		if err == nil {
+			d.Ack() // else it stays as it is
+		}
+	})
+}
+
+// once is the session of a delivery that both its call and vouch may settle: the first one does.
+type once struct {
+	queue.Session
+	settled atomic.Bool
+}
+
+// Ack removes the message unless it was settled before.
+func (o *once) Ack(tag uint64) {
+	if !o.settled.Swap(true) {
+		o.Session.Ack(tag)
+	}
+}
+
+// Release gives the message back unless it was settled before.
+func (o *once) Release(tag uint64) {
+	if !o.settled.Swap(true) {
+		o.Session.Release(tag)
+	}
+}

@@ -1,0 +1,82 @@
+package inbox
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
+)
+
+// judge is the trial of a message that processes died of. After the probation it decides whether
+// the message is condemned or runs once more. The message has the token meanwhile.
+func (s *suspects) judge(d delivery, e *envelope.Envelope, known suspicion) {
+	stop := d.run.stop
+	probation := time.NewTimer(s.cfg.Probation)
+	defer probation.Stop()
+	select {
+	case <-probation.C:
+	case <-stop.Done():
+		s.turn.end()
+		d.release()
+		return
+	}
+	living, err := s.cfg.Living(stop)
+	if err != nil {
+		s.in.cfg.Logger.Warn("a suspected message waits until it can be seen which processes live", "queue", d.Queue, "id", d.ID, "error", err)
+		s.turn.end()
+		s.postpone(d, known)
+		return
+	}
+	known.died = slices.DeleteFunc(known.died, func(name string) bool { return lives(living, name) })
+	log := s.in.cfg.Logger.With("queue", d.Queue, "id", d.ID, "deaths", len(known.died))
+	switch {
+	case len(known.died) <= s.cfg.Limit:
+		log.Warn("the process died while a suspected message ran: it runs once more, and no other suspect beside it")
+		s.tried.set(d.ID, known)
+		s.announce(d, known)
+	case s.row.Load() >= rowLimit:
+		log.Error("the process dies whichever message runs: it is not the messages, and no more of them are condemned until one comes to its end")
+		known.died = nil
+		s.announce(d, known)
+	default:
+		log.Error("a message killed the process each time it ran: it goes to the dead set, not called again")
+		s.row.Add(1)
+		s.turn.end()
+		s.condemn(d, e)
+	}
+}
+
+// trial is the last one whose verdict was that the message runs once more. The announced copy of
+// that message may go to other processes first: when it is back there is no second trial.
+type trial struct {
+	mu   sync.Mutex
+	id   string // of the message
+	died int    // how many deaths were held against it
+}
+
+func (t *trial) set(id string, known suspicion) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.id, t.died = id, len(known.died)
+}
+
+func (t *trial) is(id string, known suspicion) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.id == id && t.died == len(known.died)
+}
+
+func lives(living map[uint32]bool, name string) bool {
+	process, err := strconv.ParseUint(name, 16, 32)
+	return err == nil && living[uint32(process)]
+}
+
+// condemn puts a message into the dead set, uncalled.
+func (s *suspects) condemn(d delivery, e *envelope.Envelope) {
+	text := fmt.Sprintf("the process died more than %d times while the message ran", s.cfg.Limit)
+	s.in.cfg.Owner.Bury(d.run.work, e, stepwell.ReasonCrashLoop, text, d.buried)
+}

@@ -1,0 +1,79 @@
+package inbox
+
+import (
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/solo"
+)
+
+// turn is this Inbox's hold of the process's token, for one suspect at a time. Between the
+// announcement of a suspect and its call there is no goroutine that could hold the token: the copy
+// is in the broker, and may come to another process, or never. So a timer gives the token back.
+type turn struct {
+	token *solo.Token
+	hold  solo.Turn
+
+	mu      sync.Mutex
+	waiting *time.Timer     // runs while the announced copy is in the broker; nil: it is not
+	swapped <-chan struct{} // closed when that copy is all there is of the message
+	id      string          // of the suspect that has the token
+}
+
+func newTurn(token *solo.Token) *turn {
+	return &turn{token: token, hold: solo.Turn{Ready: func() {}}}
+}
+
+// begin takes the token for a suspect. It reports false when another one of the process has it.
+func (t *turn) begin(id string) bool {
+	if !t.token.Try(&t.hold) {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.id = id
+	return true
+}
+
+// whose is the id of the suspect that has the token; empty: none of this Inbox.
+func (t *turn) whose() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.id
+}
+
+// await keeps the token for resume, and gives it back after limit. swapped is closed when the copy
+// is all there is of the message.
+func (t *turn) await(limit time.Duration, swapped <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.swapped = swapped
+	t.waiting = time.AfterFunc(limit, t.forgo)
+}
+
+// resume takes over the token that await keeps, if it does.
+func (t *turn) resume() (swapped <-chan struct{}, kept bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.waiting == nil {
+		return nil, false
+	}
+	t.waiting.Stop()
+	t.waiting = nil
+	return t.swapped, true
+}
+
+// forgo gives the token back that await keeps, if it does.
+func (t *turn) forgo() {
+	if _, kept := t.resume(); kept {
+		t.end()
+	}
+}
+
+// end gives the token back.
+func (t *turn) end() {
+	t.mu.Lock()
+	t.id = ""
+	t.mu.Unlock()
+	t.token.Release(&t.hold)
+}

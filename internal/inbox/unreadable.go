@@ -1,0 +1,39 @@
+package inbox
+
+import (
+	"errors"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/envelope"
+)
+
+// upgradeTime is how long messages of a newer version are sent around, so that a newer program of a
+// rolling upgrade finds them.
+const upgradeTime = time.Hour
+
+// unreadable is for a delivery that cannot be decoded. While it may be of a newer version it waits
+// a little, unchanged, and comes back, perhaps to a newer program; else it is buried as it is.
+func (d delivery) unreadable(problem error) {
+	r := d.run
+	if errors.Is(problem, envelope.ErrVersion) && r.cfg.Wait != "" {
+		now := time.Now()
+		m, since := envelope.Unreadable(d.Message, now)
+		if since.Equal(now) {
+			r.cfg.Logger.Warn("message of a newer version: it waits up to an hour for a program that can read it", "queue", d.Queue, "id", d.ID)
+		}
+		if now.Sub(since) < upgradeTime {
+			d.move(r.cfg.Wait, m, nil)
+			return
+		}
+	}
+	r.cfg.Owner.BuryUnreadable(r.work, d.Message, problem, d.buried)
+}
+
+// buried is called when the message is safe in the dead set, or could not be put there.
+func (d delivery) buried(err error) {
+	if err != nil {
+		d.rest(err, d.release)
+		return
+	}
+	d.ack()
+}

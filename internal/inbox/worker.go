@@ -1,0 +1,117 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/task"
+)
+
+// worker is a goroutine that takes deliveries, one at a time. It is the [task.Call] of its calls.
+type worker struct {
+	*run
+	number int
+	began  time.Time // of the call that runs
+	calls  *job      // whose handler runs
+}
+
+// serve works until there are no more deliveries. A handler may end its goroutine with
+// runtime.Goexit, as the Fatal of a test does, which nothing can stop: that ends the run. A panic
+// passes.
+func (w *worker) serve(deliveries <-chan queue.Delivery) {
+	regular := false
+	defer func() {
+		if regular {
+			return
+		}
+		if p := recover(); p != nil {
+			panic(p)
+		}
+		w.failed <- fmt.Errorf("consume %s: the handler ended its goroutine with runtime.Goexit, which stops the actor; it had message %s, which counts a death",
+			w.cfg.Queue, w.calls.envelope.Message.ID)
+		w.end()
+		w.calls.deserted()
+	}()
+	for d := range deliveries {
+		w.inFlight.Add(1)
+		w.pick(delivery{d, w.run})
+	}
+	regular = true
+}
+
+// pick finds out what a delivery is.
+func (w *worker) pick(d delivery) {
+	if w.work.Err() != nil {
+		d.release()
+		return
+	}
+	e, err := w.cfg.Owner.Decode(d.Delivery)
+	if err != nil {
+		d.unreadable(err)
+		return
+	}
+	w.take(d, e)
+}
+
+// take handles a message, unless it is a suspect whose turn is not now, or a repeat.
+func (w *worker) take(d delivery, e *envelope.Envelope) {
+	over, ok := w.suspects.admit(&d, e)
+	if !ok {
+		return
+	}
+	if over != nil {
+		defer over()
+	}
+	j := &job{delivery: d, envelope: e, try: w.memory.try(e), alone: over != nil}
+	if !w.memory.begin(j.try, func(settled bool) { d.repeated(settled) }) {
+		return
+	}
+	switch reason, err := w.cfg.Owner.Complete(w.stop, e); {
+	case reason != "":
+		w.cfg.Owner.Bury(w.work, e, reason, err.Error(), j.parked)
+	case err != nil:
+		j.incomplete(err)
+	default:
+		if outcome := w.call(j); outcome != task.Pending {
+			j.end(outcome == task.Settled)
+		}
+	}
+}
+
+// call waits for a seat and calls the handler. To wait counts as part of the call: prefetched
+// deliveries wait for both. A message that is not called because of a stop or a pause goes back.
+func (w *worker) call(j *job) task.Outcome {
+	w.slow.begin(w.number)
+	defer w.slow.end(w.number)
+	if !w.cfg.Seats.Take(w.stop.Done()) {
+		return task.Abandoned
+	}
+	defer w.cfg.Seats.Leave()
+	if w.paused.Load() {
+		return task.Abandoned
+	}
+	m := j.envelope.Message // the handler's own, with a list of headers
+	m.Headers = slices.Clone(m.Headers)
+	w.calls, w.began = j, time.Now()
+	outcome := w.handle(w.work, &m, Ticket{task.NewTicket(j, 0, w), j})
+	w.calls = nil
+	took := time.Since(w.began)
+	w.cfg.Ended(w.Lane(), took, took)
+	return outcome
+}
+
+// Lane is the number of the worker among all who call the same handler.
+func (w *worker) Lane() int { return w.cfg.FirstLane + w.number }
+
+// Began is when the call began.
+func (w *worker) Began() time.Time { return w.began }
+
+// Rest only waits: a delivery must be settled before the broker's consumer time-out.
+func (w *worker) Rest(ctx context.Context, _ int64, d time.Duration, _ *stepwell.Message) bool {
+	return task.Sleep(ctx, d)
+}

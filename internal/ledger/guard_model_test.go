@@ -1,0 +1,473 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// crashWorld are partitions, what the broker has of them, and the processes that own them. Records
+// may end the process that calls them, or hang for good.
+type crashWorld struct {
+	limit  int
+	parts  []*modelPart
+	procs  []*modelProc // that live
+	lives  uint32
+	deaths int
+	kills  map[string]bool
+	hangs  map[string]bool
+	// sentences are the records that were condemned, in turn.
+	sentences []string
+}
+
+type modelProc struct {
+	life  uint32
+	token *modelPart
+}
+
+type modelPart struct {
+	w    *crashWorld
+	n    int
+	size int64
+	// what the broker has
+	committed int64
+	said      Mark
+	kept      map[int64]bool // settled beyond the commit, as far as that says so
+	// what the owner has
+	owner   *modelProc
+	guard   Guard
+	settled map[int64]bool
+	running []int64
+	aside   []int64
+	handed  int64
+	before  int64
+	runs    int64
+	trial   bool
+	tried   bool
+}
+
+func newCrashWorld(limit, procs int, sizes ...int) *crashWorld {
+	w := &crashWorld{limit: limit, kills: map[string]bool{}, hangs: map[string]bool{}}
+	for range procs {
+		w.begin()
+	}
+	for n, size := range sizes {
+		p := &modelPart{w: w, n: n, size: int64(size), said: NoMark(), kept: map[int64]bool{}}
+		w.parts = append(w.parts, p)
+		p.own(w.procs[n%procs])
+	}
+	return w
+}
+
+// begin starts a process.
+func (w *crashWorld) begin() *modelProc {
+	w.lives++
+	proc := &modelProc{life: w.lives}
+	w.procs = append(w.procs, proc)
+	return proc
+}
+
+func (p *modelPart) name(offset int64) string { return fmt.Sprintf("%d:%d", p.n, offset) }
+
+// own gives the partition to a process.
+func (p *modelPart) own(proc *modelProc) {
+	p.letGo()
+	p.owner, p.settled, p.running, p.aside, p.runs = proc, maps.Clone(p.kept), nil, nil, -1
+	p.trial, p.tried = false, false
+	p.handed, p.before = p.committed, p.committed
+	p.guard = NewGuard(readMark(p.committed, appendMark(nil, p.committed, p.said)), p.committed, Rules{Limit: p.w.limit, Owner: proc.life})
+	p.guard.SawEnd(p.size)
+}
+
+func (p *modelPart) letGo() {
+	if p.owner != nil && p.owner.token == p {
+		p.owner.token = nil
+	}
+}
+
+// readMark reads what appendMark wrote.
+func readMark(offset int64, raw []byte) Mark {
+	m, _, ok := cutMark(offset, raw)
+	if !ok {
+		panic("a mark cannot be read")
+	}
+	return m
+}
+
+func (p *modelPart) oldest() int64 {
+	o := p.committed
+	for p.settled[o] {
+		o++
+	}
+	return o
+}
+
+// handOut takes the next record, if it may.
+func (p *modelPart) handOut() {
+	for p.handed < p.size && p.settled[p.handed] {
+		p.handed++
+	}
+	g := &p.guard
+	g.Progress(p.oldest())
+	switch {
+	case p.handed == p.size || p.handed-p.before >= firstLead:
+	case p.handed >= g.Bound():
+		g.AskForMore(len(p.running))
+	case g.Suspects(p.handed):
+		p.aside = append(p.aside, p.handed)
+		p.handed++
+	default:
+		p.running = append(p.running, p.handed)
+		p.handed++
+	}
+}
+
+// suspect is a step of who has suspects.
+func (p *modelPart) suspect() {
+	if len(p.aside) == 0 || p.runs >= 0 || p.trial {
+		return
+	}
+	i := max(0, slices.IndexFunc(p.aside, func(o int64) bool { return o == p.guard.now.Accused || o == p.guard.now.Alone }))
+	o := p.aside[i]
+	switch {
+	case !p.guard.Suspects(o):
+	case p.owner.token != nil && p.owner.token != p:
+		return
+	case p.guard.IsAccused(o) && !p.tried:
+		p.owner.token, p.trial = p, true
+		return
+	case !p.guard.MayRun(o):
+		p.owner.token = p
+		p.guard.Announce(o)
+		return
+	default:
+		p.runs = o
+	}
+	p.aside = slices.Delete(p.aside, i, i+1)
+	p.running = append(p.running, o)
+}
+
+// probation is over, if there was one.
+func (p *modelPart) probation() {
+	if !p.trial {
+		return
+	}
+	p.trial, p.tried = false, true
+	o, row := p.guard.now.Accused, 0
+	for _, q := range p.w.parts {
+		if q.owner == p.owner {
+			row += q.guard.now.Condemned
+		}
+	}
+	lives := func(life uint32) bool {
+		return slices.ContainsFunc(p.w.procs, func(q *modelProc) bool { return q.life == life })
+	}
+	switch {
+	case !p.guard.Review(lives):
+	case row >= MostCondemned:
+		p.guard.Acquit(o)
+	default:
+		p.guard.now.Condemned++
+		p.w.sentences = append(p.w.sentences, p.name(o))
+		p.settled[o] = true
+		p.aside = slices.DeleteFunc(p.aside, func(a int64) bool { return a == o })
+		p.guard.Acquit(o)
+	}
+}
+
+// finish ends the i-th call, if that can be. Where it fails and rests, the record stays unsettled.
+func (p *modelPart) finish(i int, settled bool) {
+	if i >= len(p.running) {
+		return
+	}
+	o := p.running[i]
+	if p.w.kills[p.name(o)] || p.w.hangs[p.name(o)] {
+		return
+	}
+	if p.runs == o {
+		p.runs = -1
+		p.guard.Returned(o)
+	}
+	if settled {
+		p.settled[o] = true
+		p.running = slices.Delete(p.running, i, i+1)
+	}
+}
+
+// timeUp is the end of the time that a suspect may hold the token.
+func (p *modelPart) timeUp() {
+	if p.runs >= 0 && p.w.hangs[p.name(p.runs)] {
+		p.runs = -1
+		p.guard.Withdraw()
+	}
+}
+
+func (p *modelPart) commit(last bool) {
+	at := p.oldest()
+	open := p.handed
+	for _, o := range slices.Concat(p.running, p.aside) {
+		open = min(open, o)
+	}
+	m := p.guard.Mark(at, open, p.handed, firstLead, len(p.running), last)
+	p.committed, p.said, p.before = at, m, p.handed
+	maps.DeleteFunc(p.settled, func(o int64, _ bool) bool { return o < at })
+	p.kept = maps.Clone(p.settled)
+	p.guard.Stored(m)
+	if p.owner.token == p && p.runs < 0 && !p.trial && p.guard.Quiet() {
+		p.letGo()
+	}
+}
+
+// die ends a process; another one takes its place, and its partitions go to whoever lives.
+func (w *crashWorld) die(proc *modelProc, to func() *modelProc) {
+	w.deaths++
+	w.procs = slices.DeleteFunc(w.procs, func(q *modelProc) bool { return q == proc })
+	w.begin()
+	w.handOver(proc, to)
+}
+
+func (w *crashWorld) handOver(from *modelProc, to func() *modelProc) {
+	for _, p := range w.parts {
+		if p.owner == from {
+			p.own(to())
+		}
+	}
+}
+
+// killing is a process that calls a record which ends it.
+func (w *crashWorld) killing() *modelProc {
+	for _, p := range w.parts {
+		if slices.ContainsFunc(p.running, func(o int64) bool { return w.kills[p.name(o)] }) {
+			return p.owner
+		}
+	}
+	return nil
+}
+
+// stop ends a process in good order: calls that take too long are cut off.
+func (w *crashWorld) stop(proc *modelProc, to func() *modelProc) {
+	for _, p := range w.parts {
+		if p.owner == proc {
+			p.commit(true)
+		}
+	}
+	w.procs = slices.DeleteFunc(w.procs, func(q *modelProc) bool { return q == proc })
+	w.begin()
+	w.handOver(proc, to)
+}
+
+// innocent are those that were condemned and kill nobody.
+func (w *crashWorld) innocent() (all []string) {
+	for _, name := range w.sentences {
+		if !w.kills[name] {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+func TestWhateverHappensOnlyWhatEndsTheProcessIsCondemned(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newCrashWorld(rapid.IntRange(1, 4).Draw(t, "limit"), rapid.IntRange(1, 3).Draw(t, "processes"), 40, 12, 3)
+		killer := w.parts[rapid.IntRange(0, 2).Draw(t, "partition of the killer")]
+		w.kills[killer.name(int64(rapid.IntRange(0, int(killer.size)-1).Draw(t, "killer")))] = rapid.Bool().Draw(t, "there is one")
+		w.hangs["0:5"], w.hangs["1:2"] = true, rapid.Bool().Draw(t, "another hangs")
+		anyPart := func() *modelPart { return rapid.SampledFrom(w.parts).Draw(t, "partition") }
+		anyProc := func() *modelProc { return rapid.SampledFrom(w.procs).Draw(t, "process") }
+		steps := map[string]func(){
+			"hand out": func() {
+				p := anyPart()
+				for range rapid.IntRange(1, 20).Draw(t, "records") {
+					p.handOut()
+				}
+			},
+			"suspect":   func() { anyPart().suspect() },
+			"finish":    func() { anyPart().finish(rapid.IntRange(0, 9).Draw(t, "which"), true) },
+			"rest":      func() { anyPart().finish(rapid.IntRange(0, 9).Draw(t, "which"), false) },
+			"time up":   func() { anyPart().timeUp() },
+			"probation": func() { anyPart().probation() },
+			"commit":    func() { anyPart().commit(false) },
+			"settled without a call": func() {
+				p := anyPart()
+				if p.handed < p.size {
+					p.settled[p.handed] = true
+				}
+			},
+			"killed": func() {
+				if proc := w.killing(); proc != nil {
+					w.die(proc, anyProc)
+				}
+			},
+			"stopped":  func() { w.stop(anyProc(), anyProc) },
+			"expelled": func() { w.handOver(anyProc(), anyProc) },
+			"cut off":  func() { anyPart().own(anyProc()) },
+		}
+		names := slices.Sorted(maps.Keys(steps))
+		for range rapid.IntRange(1, 600).Draw(t, "steps") {
+			steps[rapid.SampledFrom(names).Draw(t, "step")]()
+			if bad := w.innocent(); len(bad) > 0 {
+				t.Fatalf("condemned though they kill nobody: %v, after %d deaths", bad, w.deaths)
+			}
+		}
+	})
+}
+
+// run lets everybody work side by side, until all is done but what hangs or may not be condemned.
+func (w *crashWorld) run(t *rapid.T, seed uint64, parallel, each int, more func(step int)) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	to := func() *modelProc { return w.procs[random.IntN(len(w.procs))] }
+	for step := 1; !w.done(); step++ {
+		if step > 200_000 {
+			t.Fatalf("no end after %d deaths: condemned %v; %+v", w.deaths, w.sentences, w.parts[0].guard)
+		}
+		for _, p := range w.parts {
+			if len(p.running) < parallel {
+				p.handOut()
+			}
+			p.suspect()
+			p.timeUp()
+			for i := len(p.running) - 1; i >= 0; i-- {
+				if random.IntN(3) == 0 {
+					p.finish(i, true)
+				}
+			}
+			if step%each == 0 || p.guard.ask {
+				p.commit(false)
+			}
+			if random.IntN(10) == 0 {
+				p.probation()
+			}
+		}
+		if proc := w.killing(); proc != nil && random.IntN(20) == 0 {
+			w.die(proc, to)
+		}
+		more(step)
+	}
+}
+
+// done says that only what hangs is left.
+func (w *crashWorld) done() bool {
+	for _, p := range w.parts {
+		for o := p.committed; o < p.size; o++ {
+			if !p.settled[o] && !w.hangs[p.name(o)] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func TestWhatKillsTheProcessIsFoundWithinTwiceTheLimitAndOneDeathsAndNobodyElse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.SampledFrom([]int{1, 5, 40, 1500}).Draw(t, "size")
+		w := newCrashWorld(rapid.IntRange(1, 4).Draw(t, "limit"), rapid.IntRange(1, 3).Draw(t, "processes"), size, 30, 30)
+		killer := w.parts[0].name(int64(rapid.IntRange(0, size-1).Draw(t, "killer")))
+		w.kills[killer] = true
+		w.hangs["1:3"] = rapid.Bool().Draw(t, "an innocent one hangs")
+		stops := rapid.IntRange(0, 5).Draw(t, "stops")
+		w.run(t, rapid.Uint64().Draw(t, "seed"), rapid.IntRange(2, 50).Draw(t, "parallel"), rapid.IntRange(1, 200).Draw(t, "commit each"), func(step int) {
+			if stops > 0 && step%57 == 0 {
+				stops--
+				w.stop(w.procs[0], func() *modelProc { return w.procs[len(w.procs)-1] })
+			}
+		})
+		if !slices.Equal(w.sentences, []string{killer}) || w.deaths != 2*w.limit+1 {
+			t.Fatalf("%d deaths with a limit of %d; condemned %v, want %s", w.deaths, w.limit, w.sentences, killer)
+		}
+	})
+}
+
+func TestTwoKillersBesideOneAnotherAreFoundAndNobodyElse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newCrashWorld(rapid.IntRange(2, 4).Draw(t, "limit"), rapid.IntRange(1, 3).Draw(t, "processes"), 40, 40)
+		w.kills[w.parts[0].name(int64(rapid.IntRange(0, 39).Draw(t, "one")))] = true
+		w.kills[w.parts[1].name(int64(rapid.IntRange(0, 39).Draw(t, "other")))] = true
+		w.run(t, rapid.Uint64().Draw(t, "seed"), rapid.IntRange(1, 20).Draw(t, "parallel"), rapid.IntRange(1, 50).Draw(t, "commit each"), func(int) {})
+		found := map[string]bool{} // a sentence that no commit had is passed again
+		for _, name := range w.sentences {
+			found[name] = true
+		}
+		if !maps.Equal(found, w.kills) {
+			t.Fatalf("condemned %v after %d deaths, want %v", w.sentences, w.deaths, slices.Collect(maps.Keys(w.kills)))
+		}
+	})
+}
+
+func TestABadDeployCondemnsNobodyWhenItDiesBeforeTheProbationIsOver(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newCrashWorld(rapid.IntRange(1, 3).Draw(t, "limit"), 1, 20, 20)
+		calls := rapid.IntRange(1, 10).Draw(t, "steps until it dies")
+		for range 50 {
+			for range calls {
+				for _, p := range w.parts {
+					p.handOut()
+					p.suspect()
+					p.commit(false)
+				}
+			}
+			w.die(w.procs[0], func() *modelProc { return w.procs[0] })
+		}
+		w.run(t, 1, 10, 5, func(int) {}) // the deploy is mended
+		if len(w.sentences) > 0 {
+			t.Fatalf("condemned %v", w.sentences)
+		}
+	})
+}
+
+func TestNoMoreThanTwoAreCondemnedInARow(t *testing.T) {
+	w := newCrashWorld(2, 1, 10)
+	for step := 0; step < 20_000 && !w.done(); step++ {
+		p := w.parts[0]
+		p.handOut()
+		p.suspect()
+		p.commit(false)
+		if step%20 == 19 {
+			p.probation()
+		}
+		if p.runs >= 0 { // whichever runs, the process dies a while later
+			w.die(w.procs[0], func() *modelProc { return w.procs[0] })
+		} else if step%100 == 99 {
+			w.die(w.procs[0], func() *modelProc { return w.procs[0] })
+		}
+	}
+	if len(w.sentences) != MostCondemned {
+		t.Errorf("condemned %v, want two", w.sentences)
+	}
+}
+
+func TestWhoLosesAndRegainsAPartitionDoesNotCountItsOwnDeath(t *testing.T) {
+	said := Mark{Owner: 7, Deaths: 3, SuspectsEnd: 20, Alone: 5, Accused: 5, Died: []uint32{1}}
+	if g := NewGuard(said, 5, Rules{Limit: 3, Owner: 7}); len(g.now.Died) != 1 || g.now.Deaths != 3 {
+		t.Errorf("counted as dead though it is ourselves: %+v", g.now)
+	}
+	if g := NewGuard(said, 5, Rules{Limit: 3, Owner: 8}); !slices.Equal(g.now.Died, []uint32{1, 7}) || g.Bound() != 0 {
+		t.Errorf("of another one: %+v, hands out up to %d before the first commit", g.now, g.Bound())
+	}
+}
+
+func TestRegularStopsNeverMakeASuspect(t *testing.T) {
+	w := newCrashWorld(1, 1, 5)
+	for range 20 {
+		p := w.parts[0]
+		p.commit(false)
+		if p.handOut(); len(p.running) != 1 {
+			t.Fatal("not handed out")
+		}
+		w.stop(w.procs[0], func() *modelProc { return w.procs[0] })
+		if p.said.Deaths != 0 || p.guard.now.Deaths != 0 {
+			t.Fatalf("counted as a death: %+v", p.said)
+		}
+	}
+}
+
+func TestWithoutADeadSetWhatKillsTheProcessIsNeverCondemned(t *testing.T) {
+	said := Mark{Owner: 8, Deaths: 3, SuspectsEnd: 20, Alone: 5, Accused: 5, Died: []uint32{1, 2, 3, 4, 5}}
+	g := NewGuard(said, 5, Rules{Limit: 3, Owner: 7, Spare: true})
+	if g.Review(func(uint32) bool { return false }) || !g.Suspects(5) {
+		t.Error("condemned, or no suspect any more")
+	}
+}

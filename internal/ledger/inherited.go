@@ -1,0 +1,59 @@
+package ledger
+
+import (
+	"cmp"
+	"iter"
+)
+
+// inherited is what the commit says from which an assignment began, less the spans that were read.
+type inherited struct{ Metadata }
+
+// isOfAnother says that it is about another topic.
+func (i *inherited) isOfAnother(topicID [16]byte) bool {
+	of := fingerprint(topicID)
+	return i.Topic != 0 && of != 0 && i.Topic != of
+}
+
+// knows says whether the owner before settled the record of this offset and leader epoch. It is
+// asked in ascending order, in which epochs never fall.
+func (i *inherited) knows(offset int64, epoch int32) bool {
+	if epoch > i.Epoch {
+		i.Spans = nil // the log was cut since, and these are other records
+	}
+	for len(i.Spans) > 0 && offset >= i.Spans[0].End {
+		i.Spans = i.Spans[1:]
+	}
+	return len(i.Spans) > 0 && offset >= i.Spans[0].First
+}
+
+// extended is what a commit now says beside its spans, when records up to this leader epoch were
+// read. Of the inherited spans that are left none is of a lower epoch: else they were dropped.
+func (i *inherited) extended(topicID [16]byte, epoch int32, m *Mark) Metadata {
+	says := Metadata{Topic: cmp.Or(fingerprint(topicID), i.Topic), Epoch: epoch, Mark: m}
+	if len(i.Spans) > 0 {
+		says.Epoch = max(epoch, i.Epoch)
+	}
+	return says
+}
+
+// beyond yields what is known to be settled behind the first open record of a window, read or not.
+func (i *inherited) beyond(w *window) iter.Seq[Span] {
+	return func(yield func(Span) bool) {
+		open, end := true, int64(0)
+		w.Beyond(func(s Span) bool {
+			if len(i.Spans) > 0 && s.End >= i.Spans[0].First {
+				s.End = max(s.End, i.Spans[0].End) // the read part of one that goes on
+			}
+			end = s.End
+			open = yield(s)
+			return open
+		})
+		for _, s := range i.Spans {
+			// The commit may be in the middle of a span that was read in part; a gap is never 0.
+			s.First = max(s.First, w.next.Offset+1)
+			if open && s.First > end && s.First < s.End {
+				open = yield(s)
+			}
+		}
+	}
+}

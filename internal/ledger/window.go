@@ -1,0 +1,194 @@
+package ledger
+
+// window knows which offsets of a partition are settled, and how far it may be committed: only the
+// settled prefix, up to the first open record. Offsets are added in ascending order. Offsets
+// without a record (compaction, markers of transactions) hold nothing up.
+type window struct {
+	ring  []slot // of all records from the first open one on; its length is a power of two
+	head  int    // where in the ring the first open record is
+	count int    // slots in use
+	open  int    // of these, records that are not settled
+	bytes int    // what the open ones hold
+	next  Position
+}
+
+// Freed is what settling gives back.
+type Freed struct {
+	Records, Bytes int // that are settled now
+	Span           int // by how much Len fell
+}
+
+// slot is one record of the window. Its bytes are -1 once it is settled.
+type slot struct {
+	offset int64
+	epoch  int32
+	bytes  int32
+}
+
+// Position is an offset with the leader epoch of the record before it, as a commit has them. A
+// negative offset says that it is not known; a negative epoch, that the epoch is not.
+type Position struct {
+	Offset int64
+	Epoch  int32
+}
+
+const settledSlot = -1
+
+// At is the position of offset.
+func At(offset int64, epoch int32) Position { return Position{offset, epoch} }
+
+// newWindow returns an empty window that may be committed up to next. A negative offset says that
+// nothing may be committed yet.
+func newWindow(next Position) window { return window{next: next} }
+
+// Begin says where the window begins, before the first record is added.
+func (w *window) Begin(next Position) { w.next = next }
+
+// Len is how many records lie between the first unsettled one and the last, both counted.
+func (w *window) Len() int { return w.count }
+
+// Unsettled is how many records are not settled.
+func (w *window) Unsettled() int { return w.open }
+
+// Bytes is what the unsettled records hold.
+func (w *window) Bytes() int { return w.bytes }
+
+// Committable returns the offset after the settled prefix, if there is one.
+func (w *window) Committable() (Position, bool) { return w.next, w.next.Offset >= 0 }
+
+// First is the lowest unsettled offset, if there is one.
+func (w *window) First() (int64, bool) {
+	if w.count == 0 {
+		return 0, false
+	}
+	return w.at(0).offset, true
+}
+
+// Add appends a record that is not settled. Its offset must be above all before it.
+func (w *window) Add(offset int64, epoch int32, bytes int) {
+	if w.count == len(w.ring) {
+		w.grow()
+	}
+	w.count++
+	w.open++
+	*w.at(w.count - 1) = slot{offset: offset, epoch: epoch, bytes: int32(bytes)}
+	w.bytes += bytes
+}
+
+// Settle marks one offset. An offset that is not in the window, or is settled already, changes
+// nothing.
+func (w *window) Settle(offset int64) Freed { return w.SettleRange(offset, offset) }
+
+// SettleRange is Settle for all offsets from first to last.
+func (w *window) SettleRange(first, last int64) (f Freed) {
+	for i := w.search(first); i < w.count; i++ {
+		s := w.at(i)
+		if s.offset > last {
+			break
+		}
+		if s.bytes != settledSlot {
+			f.Bytes += int(s.bytes)
+			f.Records++
+			s.bytes = settledSlot
+		}
+	}
+	w.bytes -= f.Bytes
+	w.open -= f.Records
+	f.Span = w.advance()
+	return f
+}
+
+// Settled says whether that offset was added and settled. Everything below the committable offset
+// counts as such.
+func (w *window) Settled(offset int64) bool {
+	if w.next.Offset >= 0 && offset < w.next.Offset {
+		return true
+	}
+	if w.open == w.count {
+		return false // nothing is, beyond the first that is not
+	}
+	i := w.search(offset)
+	return i < w.count && w.at(i).offset == offset && w.at(i).bytes == settledSlot
+}
+
+// Open yields the offsets that are not settled, in ascending order.
+func (w *window) Open(yield func(int64) bool) {
+	for i := range w.count {
+		if s := w.at(i); s.bytes != settledSlot && !yield(s.offset) {
+			return
+		}
+	}
+}
+
+// Beyond yields what is settled behind the first open record, in ascending order. Offsets that have
+// no record count like their neighbours.
+func (w *window) Beyond(yield func(Span) bool) {
+	var s Span
+	for i := range w.count {
+		slot := w.at(i)
+		if slot.bytes == settledSlot {
+			if s.End == 0 {
+				s.First = slot.offset
+			}
+			s.End = slot.offset + 1
+			continue
+		}
+		if s.End > 0 && !yield(s) {
+			return
+		}
+		s = Span{}
+	}
+	if s.End > 0 {
+		yield(s)
+	}
+}
+
+func (w *window) at(i int) *slot { return &w.ring[(w.head+i)&(len(w.ring)-1)] }
+
+// advance removes the settled prefix.
+func (w *window) advance() (removed int) {
+	for w.count > 0 {
+		s := w.at(0)
+		if s.bytes != settledSlot {
+			break
+		}
+		w.next = Position{s.offset + 1, s.epoch}
+		w.head = (w.head + 1) & (len(w.ring) - 1)
+		w.count--
+		removed++
+	}
+	return removed
+}
+
+// search returns the index of the first slot whose offset is not below offset. Without gaps that is
+// one subtraction.
+func (w *window) search(offset int64) int {
+	if w.count == 0 || offset <= w.at(0).offset {
+		return 0
+	}
+	low, high := 1, w.count // offsets are distinct, so the slot at i is at least i above the first
+	if d := offset - w.at(0).offset; d < int64(high) {
+		high = int(d)
+		if w.at(high).offset == offset {
+			return high
+		}
+	}
+	for low < high {
+		middle := int(uint(low+high) >> 1)
+		if w.at(middle).offset < offset {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+// grow makes room for as many again.
+func (w *window) grow() {
+	ring := make([]slot, max(64, 2*len(w.ring)))
+	for i := range w.count {
+		ring[i] = *w.at(i)
+	}
+	w.ring, w.head = ring, 0
+}

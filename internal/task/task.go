@@ -1,0 +1,121 @@
+// Package task has what the sources of messages, those who run the calls, and dispatch share: how a
+// call ended, and a message's way back to where it came from.
+package task
+
+import (
+	"context"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Outcome is what a handle says about its message. One that was forgotten counts as Abandoned.
+type Outcome int
+
+// The outcomes.
+const (
+	// Settled: the message is done, or safe elsewhere. Its offset may be committed, its delivery
+	// acked.
+	Settled Outcome = iota + 1
+	// Pending: [Ticket.Settle] is or will be called once the message is safe.
+	Pending
+	// Abandoned: there is no verdict. Nothing is committed or acked, and the message is handed out
+	// again: by Kafka to the partition's next owner, by RabbitMQ at once.
+	Abandoned
+)
+
+// Handle does the work for one message. Its context lives through a stop, for the drain, and ends
+// with a cause.
+type Handle func(ctx context.Context, m *stepwell.Message, t Ticket) Outcome
+
+// Origin is where messages came from: the assignment of a partition, or a delivery. Its methods may
+// be called from any goroutine.
+type Origin interface {
+	// Settle says that the message at that offset is safe.
+	Settle(offset int64)
+	// Context ends, with a cause, when what came from here can no longer be settled.
+	Context() context.Context
+	// Trace is the W3C trace context of the first try; empty where this is the first, or there was
+	// none.
+	Trace() (parent, state string)
+	// Alone says that the message at that offset is suspected of killing the process.
+	Alone(offset int64) bool
+}
+
+// Call is the call of a handle that is under way. Its methods are for the goroutine that runs it.
+type Call interface {
+	// Lane is the number of the goroutine. No other call has it at the same time.
+	Lane() int
+	// Began is when the call began, or up to a few milliseconds before: fast calls in a row share
+	// it.
+	Began() time.Time
+	// Rest is [Ticket.Rest] for the message at that offset.
+	Rest(ctx context.Context, offset int64, d time.Duration, m *stepwell.Message) bool
+}
+
+// Ticket is a message's way back. It is a value, so that it costs no allocation; the zero one
+// settles nothing.
+type Ticket struct {
+	origin Origin
+	offset int64
+	call   Call
+}
+
+// NewTicket is the ticket of the message at that offset; deliveries have none, and pass 0.
+func NewTicket(origin Origin, offset int64, call Call) Ticket { return Ticket{origin, offset, call} }
+
+// IsZero says that the ticket is nobody's.
+func (t Ticket) IsZero() bool { return t.origin == nil }
+
+// Settle says that the message is safe. It may be called from any goroutine, also before the
+// [Handle] returned Pending, and more than once. It has no effect once the message is no longer
+// ours.
+func (t Ticket) Settle() { t.origin.Settle(t.offset) }
+
+// Context ends, with a cause, when the message can no longer be settled: what was not sent by then
+// need not be, since it is handed out again. It outlives the context of the handler.
+func (t Ticket) Context() context.Context { return t.origin.Context() }
+
+// Trace is the W3C trace context of the message's first try; empty where this is it, or there was
+// none.
+func (t Ticket) Trace() (parent, state string) {
+	if t.origin == nil {
+		return "", ""
+	}
+	return t.origin.Trace()
+}
+
+// Alone says that the message is suspected of killing the process, and runs with no other suspect
+// beside it.
+func (t Ticket) Alone() bool { return t.origin != nil && t.origin.Alone(t.offset) }
+
+// Lane is the number of the goroutine that runs the [Handle]. It is to be asked during the call,
+// and again after a [Ticket.Rest].
+func (t Ticket) Lane() int { return t.call.Lane() }
+
+// Began is when the call began. It is to be asked during the call.
+func (t Ticket) Began() time.Time { return t.call.Began() }
+
+// Rest sleeps for so long during a call, on its goroutine, and gives its place to other calls
+// meanwhile; only its key waits. A suspect that gets as far as this did not end the process. It
+// reports false, at once, when ctx ends or nothing more is handed out from where the message came
+// from: then the call has no place, and is to return without doing more. m is the message as it is
+// kept from here on: what came with it is let go.
+func (t Ticket) Rest(ctx context.Context, d time.Duration, m *stepwell.Message) bool {
+	if t.call == nil {
+		return Sleep(ctx, d)
+	}
+	return t.call.Rest(ctx, t.offset, d, m)
+}
+
+// Sleep reports whether it slept the whole time.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

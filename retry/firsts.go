@@ -1,0 +1,65 @@
+package retry
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/stepwell/stepwell/internal/inbox"
+)
+
+// firsts parks messages after their first try, however long that takes: Kafka would not hand them
+// out again before their partition is assigned anew. It counts those that are not parked yet.
+type firsts struct {
+	parking *parking
+	trouble *inbox.Trouble
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	all     int // that are not parked yet
+	resting int // those of them that rest, since the broker did not take them
+}
+
+// park parks a message. It calls end and done once, with an error if ctx ended or the broker was
+// closed before the message was safe.
+func (f *firsts) park(ctx context.Context, p *parcel, end, done func(error)) {
+	f.count(1, 0)
+	f.insist(ctx, p, func(err error) {
+		f.count(-1, 0)
+		end(err)
+		done(err)
+	})
+}
+
+// insist posts the parcel again and again while the broker does not take it.
+func (f *firsts) insist(ctx context.Context, p *parcel, done func(error)) {
+	f.parking.post(ctx, p, func(err error) {
+		if err == nil || inbox.AsStop(ctx, err) {
+			done(err)
+			return
+		}
+		f.count(0, 1)
+		f.trouble.Rest(ctx, err, func() {
+			f.log.Error("a failed message cannot be parked: its partition's commits wait for it, and it is tried again every minute", "error", err)
+		}, func() {
+			f.count(0, -1)
+			f.insist(ctx, p, done)
+		})
+	})
+}
+
+// count notes that there are more messages, or less.
+func (f *firsts) count(all, resting int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all += all
+	f.resting += resting
+}
+
+// hopeful says that there is no such message, or that one of them does not rest and may be parked
+// any moment.
+func (f *firsts) hopeful() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.all == 0 || f.all > f.resting
+}

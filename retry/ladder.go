@@ -1,0 +1,187 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// ladder has the queues for waits that handlers ask for. Those of rungs are declared when the first
+// message needs them, and at the start where they are there already.
+type ladder struct {
+	topology Topology
+	broker   queue.Broker
+	log      *slog.Logger
+
+	life context.Context // ends with close
+	end  context.CancelFunc
+	work sync.WaitGroup // declarations
+
+	mu      sync.Mutex
+	queues  map[time.Duration]string // that are declared
+	waiting []func()                 // for the declaration that is under way; nil: none is
+	refused map[time.Duration]time.Time
+}
+
+// refusedFor is how long a rung is not declared again after it could not be.
+const refusedFor = time.Minute
+
+func newLadder(t Topology, broker queue.Broker, log *slog.Logger) *ladder {
+	l := &ladder{topology: t, broker: broker, log: log, queues: map[time.Duration]string{}, refused: map[time.Duration]time.Time{}}
+	l.life, l.end = context.WithCancel(context.Background())
+	for _, q := range t.delays() {
+		l.queues[time.Duration(q.ms)*time.Millisecond] = q.name
+	}
+	return l
+}
+
+// close ends declarations that are under way, and waits for them.
+func (l *ladder) close() {
+	l.mu.Lock() // no declaration begins after this
+	l.end()
+	l.mu.Unlock()
+	l.work.Wait()
+}
+
+// spec is the queue of a rung.
+func (l *ladder) spec(rung time.Duration) queue.Spec {
+	return queue.Spec{Name: l.topology.rungName(rung), Kind: queue.Delay, TTL: rung, Target: l.topology.Instant}
+}
+
+// find declares the rungs that are there, from an earlier process or another one, so that they are
+// kept, and hops find them.
+func (l *ladder) find(ctx context.Context) error {
+	var specs []queue.Spec
+	for _, rung := range rungs() {
+		spec := l.spec(rung)
+		_, err := l.broker.Depth(ctx, spec.Name)
+		if errors.Is(err, queue.ErrMissing) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		specs = append(specs, spec)
+	}
+	if len(specs) == 0 {
+		return nil
+	}
+	if err := l.broker.Declare(ctx, specs); err != nil {
+		return err
+	}
+	l.have(specs)
+	return nil
+}
+
+func (l *ladder) have(specs []queue.Spec) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range specs {
+		l.queues[s.TTL] = s.Name
+		delete(l.refused, s.TTL)
+	}
+}
+
+// prepare calls then once the queues that a wait needs are declared, or cannot be: then the wait
+// goes through those that there are. It does not wait itself.
+func (l *ladder) prepare(whole time.Duration, then func()) {
+	l.mu.Lock()
+	var missing []queue.Spec
+	for _, rung := range descent(whole) {
+		if _, ok := l.queues[rung]; !ok && time.Since(l.refused[rung]) > refusedFor {
+			missing = append(missing, l.spec(rung))
+		}
+	}
+	switch {
+	case len(missing) == 0 || l.life.Err() != nil:
+		l.mu.Unlock()
+		then()
+		return
+	case l.waiting != nil: // one declaration at a time; when it is over, look again
+		l.waiting = append(l.waiting, func() { l.prepare(whole, then) })
+		l.mu.Unlock()
+		return
+	}
+	l.waiting = []func(){then}
+	l.work.Go(func() { l.declare(missing) })
+	l.mu.Unlock()
+}
+
+func (l *ladder) declare(specs []queue.Spec) {
+	if err := l.broker.Declare(l.life, specs); err != nil {
+		l.refuse(specs, err)
+	} else {
+		l.have(specs)
+	}
+	l.mu.Lock()
+	waiting := l.waiting
+	l.waiting = nil
+	l.mu.Unlock()
+	for _, then := range waiting {
+		then()
+	}
+}
+
+func (l *ladder) refuse(specs []queue.Spec, err error) {
+	if l.life.Err() != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var names []string
+	for _, s := range specs {
+		names = append(names, s.Name)
+		l.refused[s.TTL] = time.Now()
+	}
+	l.log.Warn("queues for waits that a handler asked for cannot be declared: such waits go through the delay queues that there are, and may be longer",
+		"queues", strings.Join(names, ","), "error", err)
+}
+
+// step is the queue that comes next of a wait, and what is left beyond it. from is the queue that
+// the message comes from, if it does: it is there. There is none where the stream has no delay
+// queue at all.
+func (l *ladder) step(w envelope.Wait, from string) (name string, left envelope.Wait, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	queues := l.queues
+	if wait, known := l.waitOf(from); known && queues[wait] == "" {
+		queues = maps.Clone(queues)
+		queues[wait] = from
+	}
+	if len(queues) == 0 {
+		return "", w, false
+	}
+	next := rungFor(w, slices.Sorted(maps.Keys(queues)))
+	w.Remaining = max(0, w.Remaining-next)
+	return queues[next], w, true
+}
+
+// names are the queues of rungs that are declared, beside those of the policy.
+func (l *ladder) names() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var names []string
+	own := l.topology.Delays()
+	for _, rung := range rungs() {
+		if name := l.queues[rung]; name != "" && !slices.Contains(own, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// waitOf is how long a delay queue of the stream holds a message, by its name.
+func (l *ladder) waitOf(name string) (time.Duration, bool) {
+	number, ok := strings.CutPrefix(name, l.topology.prefix+".delay.")
+	ms, err := strconv.ParseInt(number, 10, 64)
+	return time.Duration(ms) * time.Millisecond, ok && err == nil && ms > 0
+}

@@ -1,0 +1,251 @@
+package retry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/task"
+	"github.com/stepwell/stepwell/internal/testbroker"
+	"github.com/stepwell/stepwell/retry"
+)
+
+func TestRetryAfterNeverComesEarlyAndAtMostATenthLate(t *testing.T) {
+	for _, d := range []time.Duration{
+		time.Millisecond, 900 * time.Millisecond, 3 * time.Second, 14500 * time.Millisecond, 16 * time.Second, 7 * time.Minute,
+		2*time.Hour + time.Millisecond, 20 * time.Hour, 30 * 24 * time.Hour, 90 * 24 * time.Hour,
+	} {
+		inWorld(t, retry.Linear(5*time.Second, 0, 3), func(w *world) {
+			var c calls
+			r := w.start(c.succeeding)
+			began := time.Now()
+			w.first(record("v"), retry.Failure{Err: errAway, After: d})
+			want := min(d, stepwell.LongestWait)
+			time.Sleep(want + want/10 + 2*time.Second)
+			r.end()
+			w.empty()
+			if len(c.at) != 1 {
+				t.Fatalf("%d calls for a wait of %s", len(c.at), d)
+			}
+			if took := c.at[0].Sub(began); took < want || took > want+max(time.Second, want/10)+50*time.Millisecond {
+				t.Errorf("%s became %s", want, took)
+			}
+			if got := c.tries[0]; got.Attempt != 2 || got.Snoozes != 0 {
+				t.Errorf("attempt %d, %d snoozes", got.Attempt, got.Snoozes)
+			}
+		})
+	}
+}
+
+func TestOnRealQueuesAWaitThatAHandlerAsksForIsKept(t *testing.T) {
+	for _, node := range testbroker.RabbitMQs(t) {
+		t.Run(node.Version, func(t *testing.T) {
+			t.Parallel()
+			w := onRabbit(t, node.URL, retry.Linear(100*time.Millisecond, 0, 3))
+			t.Cleanup(func() { deleteQueues(t, node.URL, w.retrier.Rungs()...) })
+			t.Cleanup(w.retrier.Close)
+			var c calls
+			r := w.start(c.succeeding)
+			m := record("v")
+			parked := make(chan error, 1)
+			w.retrier.Fail(t.Context(), m, retry.Failure{Err: errAway, After: 2500 * time.Millisecond}, func(err error) { parked <- err })
+			if err := <-parked; err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			eventually(t, "it came back", func() bool { return len(c.attempts()) == 1 })
+			r.end()
+			if took := time.Since(began); took < 2400*time.Millisecond { // some of it may have passed before the confirm was seen
+				t.Errorf("came after %s", took)
+			}
+			if names := w.retrier.Rungs(); len(names) != 1 || names[0] != w.retrier.Topology().Instant[:len(w.retrier.Topology().Instant)-len("instant")]+"delay.1000" {
+				t.Errorf("rungs %q", names)
+			}
+			w.renew() // as a new process does
+			t.Cleanup(w.retrier.Close)
+			if err := w.retrier.Declare(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if names := w.retrier.Rungs(); len(names) != 1 {
+				t.Errorf("a new process knows of %q", names)
+			}
+		})
+	}
+}
+
+func TestASnoozeIsNoTryAndNoRepeat(t *testing.T) {
+	inWorld(t, retry.Linear(time.Second, 0, 1), func(w *world) {
+		var c calls
+		r := w.start(func(_ context.Context, m *stepwell.Message, t retry.Ticket) task.Outcome {
+			switch c.add(m) {
+			case 1, 2, 3:
+				t.Snooze(time.Hour)
+			case 4:
+				t.Fail(retry.Failure{Err: errAway})
+			default:
+				t.Fail(retry.Failure{Err: errAway})
+			}
+			return task.Pending
+		})
+		began := time.Now()
+		parked := make(chan error, 1)
+		w.retrier.Snooze(w.t.Context(), record("v"), time.Minute, func(err error) { parked <- err })
+		if err := <-parked; err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Hour)
+		r.end()
+		e := w.oneDead()
+		if e.AttemptsTotal != 2 || e.Message.Snoozes != 4 || e.Failure.Reason != stepwell.ReasonExhausted {
+			t.Errorf("dead after %d tries and %d snoozes: %s", e.AttemptsTotal, e.Message.Snoozes, e.Failure.Reason)
+		}
+		var attempts, snoozes []int
+		for _, m := range c.tries {
+			attempts, snoozes = append(attempts, m.Attempt), append(snoozes, m.Snoozes)
+		}
+		for i, want := range []struct{ attempt, snoozes int }{{1, 1}, {1, 2}, {1, 3}, {1, 4}, {2, 4}} {
+			if i >= len(attempts) || attempts[i] != want.attempt || snoozes[i] != want.snoozes {
+				t.Fatalf("attempts %v with snoozes %v", attempts, snoozes)
+			}
+		}
+		for i, want := range []time.Duration{time.Minute, time.Hour + time.Minute, 2*time.Hour + time.Minute} {
+			if at := c.at[i].Sub(began); at < want || at > want+want/10+time.Second {
+				t.Errorf("call %d after %s", i+1, at)
+			}
+		}
+		if w.counts.now().duplicates != 0 {
+			t.Error("a snooze was taken for a repeat")
+		}
+	})
+}
+
+// A hop changes one header and is made before anything else looks at the message: programs that do
+// not know the header call at once, and those that know it hand on what they cannot read.
+func TestAHopLeavesTheMessageAsItIs(t *testing.T) {
+	inWorld(t, retry.Linear(time.Second, 0, 1), func(w *world) {
+		var c calls
+		r := w.start(c.succeeding)
+		sent := queue.Message{ID: "x", Body: []byte("of a later version"), Headers: map[string]any{"x-stepwell": "v99 what=ever", "foreign": int64(7)}}
+		w.put(w.retrier.Topology().Instant, envelope.Wait{Remaining: 3 * time.Second, Whole: time.Minute}.On(sent))
+		time.Sleep(2500 * time.Millisecond)
+		if at, err := w.broker.Depth(w.t.Context(), w.retrier.Topology().Delays()[0]); err != nil || at != 1 {
+			w.t.Errorf("%d wait, %v", at, err)
+		}
+		time.Sleep(time.Second)
+		lease, err := w.broker.Lease(w.t.Context(), w.retrier.Topology().Delays()[0]) // where what is of a newer version waits for others
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		defer lease.Release()
+		window, err := lease.Window(w.t.Context(), 1, 1<<20)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		came := <-window.Deliveries()
+		if _, err := window.Close(w.t.Context()); err != nil {
+			w.t.Fatal(err)
+		}
+		_, waits := envelope.WaitOf(came.Message)
+		if len(c.tries) != 0 || waits || came.ID != sent.ID || !bytes.Equal(came.Body, sent.Body) ||
+			came.Headers["x-stepwell"] != sent.Headers["x-stepwell"] || came.Headers["foreign"] != sent.Headers["foreign"] {
+			w.t.Errorf("%d calls, and this is left: %+v", len(c.tries), came)
+		}
+		r.end()
+	})
+}
+
+func TestWhatCannotBeDeclaredWaitsInTheQueuesThatThereAre(t *testing.T) {
+	inWorld(t, retry.Linear(5*time.Second, 0, 1), func(w *world) {
+		w.cfg.Broker = refusing{w.broker}
+		w.renew()
+		var c calls
+		r := w.start(c.succeeding)
+		began := time.Now()
+		w.first(record("v"), retry.Failure{Err: errAway, After: 12 * time.Second})
+		time.Sleep(time.Minute)
+		r.end()
+		if len(c.at) != 1 || c.at[0].Sub(began) < 12*time.Second || c.at[0].Sub(began) > 16*time.Second {
+			t.Errorf("called %v after", c.at)
+		}
+	})
+}
+
+// refusing is a broker that declares no queue but those of the policy.
+type refusing struct{ queue.Broker }
+
+func (r refusing) Declare(ctx context.Context, specs []queue.Spec) error {
+	for _, s := range specs {
+		if s.Kind == queue.Delay && s.TTL != 5*time.Second {
+			return errors.New("access refused")
+		}
+	}
+	return r.Broker.Declare(ctx, specs)
+}
+
+// The process ends when the next queue has the message and before the delivery is acked: both are
+// there then, and each waits for its time.
+func TestAKillDuringAHopLosesNothing(t *testing.T) {
+	const wait = 12 * time.Second
+	inWorld(t, retry.Linear(time.Second, 0, 1), func(w *world) {
+		broker := w.broker
+		hopped := make(chan struct{}, 1)
+		w.cfg.Broker = holding{broker, hopped}
+		w.renew()
+		var early, c calls
+		r := w.start(early.succeeding)
+		began := time.Now()
+		put := make(chan error, 1)
+		w.retrier.Fail(w.t.Context(), record("v"), retry.Failure{Err: errAway, After: wait}, func(err error) { put <- err })
+		if err := <-put; err != nil {
+			w.t.Fatal(err)
+		}
+		<-hopped // 5 s later, from one queue to the next
+		r.abort()
+		r.end()
+		if len(early.tries) != 0 {
+			w.t.Error("it was called early")
+		}
+		w.cfg.Broker = broker
+		w.renew()
+		r = w.start(c.succeeding)
+		time.Sleep(wait)
+		r.end()
+		w.empty()
+		if len(c.at) != 1 || c.at[0].Sub(began) < wait {
+			w.t.Errorf("called at %v, the wait of %s began at %s", c.at, wait, began)
+		}
+		if n := w.counts.now().duplicates; n != 1 {
+			w.t.Errorf("%d repeats, want the message that hopped twice", n)
+		}
+	})
+}
+
+// holding is a broker that confirms no hop to those who published it.
+type holding struct {
+	queue.Broker
+	hopped chan<- struct{}
+}
+
+func (h holding) Publisher(name string) queue.Publisher {
+	return &holdingPublisher{h.Broker.Publisher(name), h.hopped, false}
+}
+
+type holdingPublisher struct {
+	queue.Publisher
+	hopped chan<- struct{}
+	parked bool
+}
+
+func (h *holdingPublisher) Publish(ctx context.Context, name string, m queue.Message, done func(error)) {
+	if _, waits := envelope.WaitOf(m); !waits || !h.parked {
+		h.parked = true
+		h.Publisher.Publish(ctx, name, m, done)
+		return
+	}
+	h.Publisher.Publish(ctx, name, m, func(error) { h.hopped <- struct{}{} })
+}

@@ -1,0 +1,130 @@
+package retry_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/retry"
+)
+
+func TestARepeatOfASettledMessageIsNotCalledUnlessItsPartitionWasForgotten(t *testing.T) {
+	inWorld(t, retry.Linear(s, 0, 1), func(w *world) {
+		var c calls
+		r := w.start(c.succeeding)
+		again := func(calls, duplicates int) {
+			t.Helper()
+			w.first(record("x"), retry.Failure{Err: errAway})
+			time.Sleep(time.Minute)
+			if got := len(c.attempts()); got != calls || w.counts.now().duplicates != duplicates {
+				t.Errorf("%d calls, %d duplicates; want %d, %d", got, w.counts.now().duplicates, calls, duplicates)
+			}
+		}
+		again(1, 0)
+		again(1, 1)
+		w.retrier.Forget("orders.v1", 3)
+		again(2, 1)
+		again(2, 2)
+		r.end()
+		w.empty()
+	})
+}
+
+func TestWhatAnotherProcessForgotIsRetriedByOneThatRemembersIt(t *testing.T) {
+	tests := []struct {
+		name   string
+		second string
+		forget bool
+	}{
+		{"the same record, wanted again", "x", true},
+		{"another record of that time", "y", true},
+		{"another record of that time, and nobody saw it", "y", false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, retry.Linear(s, 0, 1), func(w *world) {
+				owner := w.retrier // of the partition; the other one has all retries
+				w.renew()
+				var c calls
+				r := w.start(c.succeeding)
+				for _, value := range []string{"x", test.second} {
+					m := record(value)
+					m.Time = time.UnixMilli(1000)
+					parked := make(chan error, 1)
+					owner.Fail(w.t.Context(), m, retry.Failure{Err: errAway}, func(err error) { parked <- err })
+					if err := <-parked; err != nil {
+						w.t.Fatal(err)
+					}
+					time.Sleep(time.Minute)
+					if test.forget {
+						owner.Forget("orders.v1", 3)
+					}
+				}
+				r.end()
+				if len(c.tries) != 2 || string(c.tries[1].Value) != test.second {
+					t.Errorf("%d calls, want both", len(c.tries))
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
+func TestJunkInTheInstantQueueEndsInTheDeadSetAsItIs(t *testing.T) {
+	tests := []struct {
+		name string
+		m    queue.Message
+		says string
+	}{
+		{"nothing", queue.Message{}, "x-stepwell"},
+		{"bytes", queue.Message{ID: "junk", Body: []byte{0, 0xff, '\n'}}, "x-stepwell"},
+		{"half an envelope", queue.Message{Headers: map[string]any{"x-stepwell": "v2 at=t:1:seven", "mine": "kept"}}, "at: "},
+		{"one of a layout before the first release", queue.Message{Headers: map[string]any{"x-stepwell-version": "1.0", "x-stepwell-offset": int64(7), "mine": "kept"}}, "x-stepwell"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, retry.Linear(s, 0, 3), func(w *world) {
+				var c calls
+				r := w.start(c.succeeding)
+				w.put(w.retrier.Topology().Instant, test.m)
+				synctest.Wait()
+				r.end()
+				all := w.dead()
+				if len(all) != 1 || len(c.tries) != 0 || w.counts.now().died[stepwell.ReasonUndecodable] != 1 {
+					t.Fatalf("%d dead, %d calls, counted %v", len(all), len(c.tries), w.counts.now().died)
+				}
+				f := envelope.FailureOf(all[0])
+				if f.Reason != stepwell.ReasonUndecodable || !strings.Contains(f.Error, test.says) || string(all[0].Body) != string(test.m.Body) ||
+					all[0].ID != test.m.ID || all[0].Headers["mine"] != test.m.Headers["mine"] {
+					t.Errorf("dead: %+v", all[0])
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
+func TestJunkWhoseHeadersTheBrokerRefusesIsBuriedWithoutThem(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.refuses(func(m queue.Message) bool { return m.Headers["odd"] != nil })
+		r := w.start((&calls{}).succeeding)
+		w.put(w.retrier.Topology().Instant, queue.Message{ID: "junk", Headers: map[string]any{"odd": "x"}, Body: []byte("b")})
+		synctest.Wait()
+		r.end()
+		all := w.dead()
+		if len(all) != 1 || string(all[0].Body) != "b" || envelope.FailureOf(all[0]).Reason != stepwell.ReasonUndecodable || w.counts.now().died[stepwell.ReasonUndecodable] != 1 {
+			t.Errorf("dead: %+v", all)
+		}
+	})
+}
+
+func TestAHandlerTimeoutTheBrokerWouldNotWaitForDoesNotStart(t *testing.T) {
+	_, err := retry.New(retry.Config{App: "a", Stream: "orders", HandlerTimeout: 16 * time.Minute})
+	if err == nil || !strings.Contains(err.Error(), "orders") {
+		t.Errorf("error %v", err)
+	}
+}

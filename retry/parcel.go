@@ -1,0 +1,79 @@
+package retry
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
+)
+
+// parcel is an envelope on its way to a queue.
+type parcel struct {
+	envelope *envelope.Envelope
+	made     int // the attempt that failed
+	queue    string
+	wait     time.Duration // that has no queue of its own, and goes down the ladder; 0: there is none
+	snoozed  bool
+	// traceParent and traceState are of that attempt.
+	traceParent, traceState string
+}
+
+func (p *parcel) dead() bool { return !p.envelope.DiedAt.IsZero() }
+
+// fail writes the failure down and decides where the message goes.
+func (p *parcel) fail(f Failure, t Topology) {
+	e := p.envelope
+	p.traceParent, p.traceState = f.TraceParent, f.TraceState
+	e.Failure = envelope.Failure{Reason: f.Reason, Stack: f.Stack, At: f.At}
+	if f.Err != nil {
+		e.Failure.Error = fmt.Sprint(f.Err) // survives an Error method that panics
+		if e.Failure.ErrorType = f.ErrorType; f.ErrorType == "" {
+			e.Failure.ErrorType = reflect.TypeOf(f.Err).String()
+		}
+	}
+	e.AttemptsTotal++
+	e.Of = 1 + len(t.budget)
+	e.History = append(slices.Clip(e.History), envelope.Try{Attempt: p.made, At: f.At, Error: e.Failure.Error})
+	e.Message.FirstFailed = cmp.Or(e.Message.FirstFailed, f.At)
+	if e.TraceParent == "" {
+		e.TraceParent, e.TraceState = f.TraceParent, f.TraceState
+	}
+	if name, left := t.Delay(p.made, &e.Message); left && f.Reason == "" {
+		e.Message.Attempt, p.queue = p.made+1, name
+		p.wait = min(f.After, envelope.LongestWait)
+		return
+	}
+	p.bury(cmp.Or(f.Reason, stepwell.ReasonExhausted), t)
+}
+
+// snooze leaves the try as it is.
+func (p *parcel) snooze(d time.Duration, t Topology) {
+	p.envelope.Message.Snoozes++
+	p.queue, p.wait, p.snoozed = t.Instant, d, true
+}
+
+func (p *parcel) bury(reason string, t Topology) {
+	e := p.envelope
+	p.wait, e.Wait, p.snoozed = 0, envelope.Wait{}, false
+	e.Message.Attempt, e.Failure.Reason, p.queue = p.made, reason, t.DeadSet
+	e.DiedAt = cmp.Or(e.Failure.At, time.Now()) // what was only put off never failed
+}
+
+// shrink makes less of the parcel; false when it is as small as can be.
+func (p *parcel) shrink(t Topology) bool {
+	e := p.envelope
+	switch {
+	case e.Pointer:
+		return false
+	case e.Compressed:
+		e.Point()
+		p.bury(stepwell.ReasonTooLarge, t)
+	default:
+		e.Compressed = true
+	}
+	return true
+}

@@ -1,0 +1,146 @@
+package retry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/failpoint"
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// parking puts messages into the queues of their next waits, and into the dead set.
+type parking struct {
+	topology  Topology
+	publisher queue.Publisher
+	ladder    *ladder
+	telemetry Telemetry
+	tell      func(Death)
+}
+
+func newParking(cfg Config, t Topology) *parking {
+	return &parking{t, cfg.Broker.Publisher(cfg.App + "." + cfg.Stream), newLadder(t, cfg.Broker, cfg.Logger), cfg.Telemetry, cfg.Died}
+}
+
+// park parks a message whose try failed. done is called once; a nil error means that the message is
+// safe.
+func (k *parking) park(ctx context.Context, e *envelope.Envelope, f Failure, done func(error)) {
+	p, end := k.pack(e, f)
+	k.post(ctx, p, func(err error) {
+		end(err)
+		done(err)
+	})
+}
+
+// pack makes a parcel of a failure. end is to be called when it is parked, or will not be.
+func (k *parking) pack(e *envelope.Envelope, f Failure) (p *parcel, end func(error)) {
+	f.At = cmp.Or(f.At, time.Now())
+	p = &parcel{envelope: e, made: max(1, e.Message.Attempt)}
+	p.fail(f, k.topology)
+	failpoint.Hit("publish")
+	told := k.telemetry.Publish(e.Message.ID, f.TraceParent, f.TraceState)
+	return p, func(err error) {
+		told(err)
+		failpoint.Hit("parked")
+	}
+}
+
+// snooze puts a message off. done is called as park's.
+func (k *parking) snooze(ctx context.Context, e *envelope.Envelope, d time.Duration, done func(error)) {
+	p, end := k.putOff(e, d)
+	k.post(ctx, p, func(err error) {
+		end(err)
+		done(err)
+	})
+}
+
+// putOff makes a parcel of a message that was snoozed. end is as pack's.
+func (k *parking) putOff(e *envelope.Envelope, d time.Duration) (p *parcel, end func(error)) {
+	p = &parcel{envelope: e, made: max(1, e.Message.Attempt)}
+	p.snooze(d, k.topology)
+	failpoint.Hit("publish")
+	return p, func(error) { failpoint.Hit("parked") }
+}
+
+// post publishes the parcel, made smaller where the broker does not take it. Queues of its wait are
+// declared before.
+func (k *parking) post(ctx context.Context, p *parcel, done func(error)) {
+	if p.wait == 0 {
+		k.send(ctx, p, done)
+		return
+	}
+	k.ladder.prepare(p.wait, func() {
+		whole := envelope.Wait{Remaining: p.wait, Whole: p.wait}
+		name, left, ok := k.ladder.step(whole, "")
+		if !ok {
+			done(fmt.Errorf("message %s cannot wait for %s: the stream has no delay queue, and none could be declared", p.envelope.Message.ID, p.wait))
+			return
+		}
+		p.queue, p.envelope.Wait = name, left
+		k.send(ctx, p, done)
+	})
+}
+
+func (k *parking) send(ctx context.Context, p *parcel, done func(error)) {
+	k.publisher.Publish(ctx, p.queue, p.envelope.Encode(), func(err error) {
+		switch {
+		case err == nil:
+			k.count(p)
+			done(nil)
+		case errors.Is(err, queue.ErrTooLarge) && p.shrink(k.topology):
+			k.send(ctx, p, done)
+		default:
+			done(fmt.Errorf("park message %s in %s: %w", p.envelope.Message.ID, p.queue, err))
+		}
+	})
+}
+
+// Bury puts a message into the dead set, uncalled.
+func (k *parking) Bury(ctx context.Context, e *envelope.Envelope, reason, text string, done func(error)) {
+	e.Failure.At, e.Failure.Error = time.Now(), text
+	p := &parcel{envelope: e, made: e.Message.Attempt}
+	p.bury(reason, k.topology)
+	k.post(ctx, p, done)
+}
+
+// BuryUnreadable puts a message that cannot be decoded into the dead set as it is.
+func (k *parking) BuryUnreadable(ctx context.Context, m queue.Message, problem error, done func(error)) {
+	f := envelope.Failure{Reason: stepwell.ReasonUndecodable, Error: problem.Error(), At: time.Now()}
+	buried := func(err error) {
+		if err == nil {
+			k.died(Death{ID: m.ID, Reason: f.Reason, Error: f.Error})
+		}
+		done(err)
+	}
+	k.publisher.Publish(ctx, k.topology.DeadSet, envelope.Broken(m, f), func(err error) {
+		if errors.Is(err, queue.ErrTooLarge) { // the body was not too large when it came, so the headers are
+			k.publisher.Publish(ctx, k.topology.DeadSet, envelope.Broken(queue.Message{ID: m.ID, Body: m.Body}, f), buried)
+			return
+		}
+		buried(err)
+	})
+}
+
+func (k *parking) count(p *parcel) {
+	if p.snoozed {
+		return
+	}
+	if !p.dead() {
+		k.telemetry.Retried(p.envelope.Message.Attempt)
+		return
+	}
+	of := p.envelope.Failure
+	k.died(Death{
+		ID: p.envelope.Message.ID, Reason: of.Reason, Attempts: p.made, Error: of.Error, ErrorType: of.ErrorType, Stack: of.Stack,
+		TraceParent: p.traceParent, TraceState: p.traceState,
+	})
+}
+
+func (k *parking) died(d Death) {
+	k.telemetry.Died(d.Reason)
+	k.tell(d)
+}

@@ -1,0 +1,91 @@
+package stepwell_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A text that has a variable's name does not know the prefix of the app: it is to ask for the name
+// by the setting's key, which the compiler cannot check.
+func TestTextsAskForTheNamesOfVariablesByKeysThatThereAre(t *testing.T) {
+	variables := knownVariables(t)
+	word, key := regexp.MustCompile(`[A-Z0-9_]+`), regexp.MustCompile(`^(kafka|rabbitmq|retry|server|dead_set|shutdown)(\.[a-z_]+)+$`)
+	asked := 0
+	for _, p := range packages(t) {
+		if matchesAny(onlyInTests, p.name) || !matchesAny([]string{"actor", "streams", "retry", "deadset", "server", "internal/*", "embedded", "embedded/*"}, p.name) {
+			continue
+		}
+		eachText(t, p.name, func(where token.Position, text string) {
+			for _, w := range word.FindAllString(text, -1) {
+				if slices.Contains(variables, w) {
+					t.Errorf("%s: %q names %s without the prefix of the app", where, text, w)
+				}
+			}
+			if !key.MatchString(text) {
+				return
+			}
+			asked++
+			name := strings.ToUpper(strings.ReplaceAll(text, ".", "_"))
+			if !slices.ContainsFunc(variables, func(v string) bool { return v == name || strings.HasPrefix(v, name+"_") }) {
+				t.Errorf("%s: there is no setting %s", where, text)
+			}
+		})
+	}
+	if asked < 30 {
+		t.Errorf("found %d keys only", asked)
+	}
+}
+
+// knownVariables are those of docs/CONFIGURATION.md.
+func knownVariables(t *testing.T) (all []string) {
+	t.Helper()
+	page, err := os.ReadFile("docs/CONFIGURATION.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Z0-9_]+)`").FindAllSubmatch(page, -1) {
+		all = append(all, string(row[1]))
+	}
+	if len(all) < 50 {
+		t.Fatalf("found %d variables only", len(all))
+	}
+	return all
+}
+
+// eachText calls f with each string in the code of a package, but for tags.
+func eachText(t *testing.T, pkg string, f func(token.Position, string)) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(pkg, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Field:
+				n.Tag = nil
+			case *ast.BasicLit:
+				if text, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING {
+					f(set.Position(n.Pos()), text)
+				}
+			}
+			return true
+		})
+	}
+}

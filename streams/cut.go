@@ -1,0 +1,70 @@
+package streams
+
+import (
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell/internal/ledger"
+)
+
+// A log is cut when its partition gets a leader that has not all of it (an unclean election), and
+// when its brokers lose what was not on their disks. The same offsets are other records then. The
+// partition is treated like one that was lost and came back: calls of it are cancelled, what they
+// settled is committed no more, and it is read from the first record on that was not settled, or
+// from the cut.
+
+// cut looks at the error of a client that found a log cut, and notes in cuts which partition is to
+// begin anew. A cut is seen by the group's member, too, when it is given a partition that another
+// fetcher reads; what counts is where that one goes on.
+func (r *Reader) cut(from *fetcher, tp topicPartition, e *kgo.ErrDataLoss, cuts map[*partition]ledger.Position) {
+	if !r.isReadBy(tp, from) {
+		return
+	}
+	p := r.lookup(tp)
+	expected := p.position()
+	p.goOn(e.ResetTo)
+	switch {
+	case e.ResetTo > expected && expected >= 0:
+		r.lost(tp, expected, e.ResetTo-expected)
+	case e.ResetTo < expected:
+		cuts[p] = ledger.At(e.ResetTo, e.ResetToEpoch)
+	}
+}
+
+// isOfCut says that records are not to be taken, since they come from a log that was cut: they are
+// read again when the partition begins anew. Clients that cannot know of the cut go on behind it;
+// records that were read before tell of it.
+func (r *Reader) isOfCut(tp topicPartition, f *kgo.FetchPartition, cuts map[*partition]ledger.Position) bool {
+	p := r.lookup(tp)
+	if first, expected := f.Records[0].Offset, p.position(); first < expected {
+		if _, known := cuts[p]; !known {
+			cuts[p] = ledger.At(first, -1)
+		}
+	}
+	_, cut := cuts[p]
+	return cut
+}
+
+// beginAnew replaces a partition whose log was cut. Only within gate.poll.
+func (r *Reader) beginAnew(p *partition, cut ledger.Position) {
+	at := p.goesOnAt(cut)
+	r.log.Error("the log of a partition was cut: what is read from there replaces records that were read before",
+		"stream", r.cfg.Stream, "topic", p.topic, "partition", p.partition, "read_to", p.position(), "cut_at", cut.Offset, "goes_on_at", at.Offset)
+	fresh := newPartition(r, p.topicPartition)
+	fresh.fetcher, fresh.given = p.fetcher, p.given
+	fresh.placed.Store(true)
+	fresh.begin(at, true)
+	if r.replace(p, fresh) {
+		p.fetcher.seek(p.topicPartition, at)
+	}
+}
+
+func (r *Reader) replace(p, fresh *partition) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing {
+		return false
+	}
+	r.dropLocked(p, ErrLost)
+	r.ownLocked(fresh)
+	return true
+}

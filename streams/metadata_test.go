@@ -1,0 +1,154 @@
+package streams
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/ledger"
+	"github.com/stepwell/stepwell/internal/task"
+)
+
+func TestWhatWasDoneBeyondAGapIsNotRunAgainByTheNextOwner(t *testing.T) {
+	t.Parallel()
+	each(t, 1, func(t *testing.T, w *world) {
+		w.produce(0, 300)
+		first := newJournal()
+		stuck := func(ctx context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+			if o := m.Origin.Offset; o == 100 || o == 200 {
+				<-ctx.Done()
+				return task.Abandoned
+			}
+			first.note(m)
+			return task.Settled
+		}
+		r := w.run(w.byKey(), stuck)
+		eventually(t, "all but two are done", func() bool { return first.count() == 298 })
+		eventually(t, "that is committed", func() bool { return w.committed()[0] == 100 && strings.HasPrefix(w.metadata(0), ledger.Prefix) })
+		eventually(t, "with all that is beyond", func() bool {
+			return len(ledger.ReadMetadata(100, w.metadata(0)).Spans) == 2
+		})
+		r.kill(nil)
+		<-r.done
+
+		heir := newJournal()
+		c := &counter{}
+		cfg := w.byKey()
+		cfg.Telemetry = c
+		second := w.run(cfg, heir.settleAll)
+		eventually(t, "all is committed", func() bool { return w.committed()[0] == 300 })
+		if got := heir.of(0); !slices.Equal(got, []int64{100, 200}) || c.duplicates.Load() != 198 {
+			t.Errorf("handled %v and passed over %d, want the two that were stuck", got, c.duplicates.Load())
+		}
+		if err := second.end(); err != nil {
+			t.Fatal(err)
+		}
+
+		// An operator goes back: everything is wanted again.
+		w.commit(0, 50)
+		again := newJournal()
+		w.run(w.byKey(), again.settleAll)
+		eventually(t, "what comes after is handled again", func() bool { return again.count() == 250 })
+	})
+}
+
+func TestMetadataOfAnotherOffsetOrTopicIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	each(t, 1, func(t *testing.T, w *world) {
+		w.produce(0, 100)
+		first := newJournal()
+		release := make(chan struct{})
+		r := w.run(w.byKey(), func(ctx context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+			if m.Origin.Offset == 3 {
+				select {
+				case <-release:
+				case <-ctx.Done():
+				}
+				return task.Abandoned
+			}
+			first.note(m)
+			return task.Settled
+		})
+		eventually(t, "all but one are done", func() bool { return first.count() == 99 })
+		eventually(t, "that is committed", func() bool {
+			said := ledger.ReadMetadata(3, w.metadata(0))
+			return w.committed()[0] == 3 && slices.Equal(said.Spans, []ledger.Span{{First: 4, End: 100}}) && said.Topic != 0
+		})
+		close(release)
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+		said := w.metadata(0)
+		for name, test := range map[string]struct {
+			offset   int64
+			metadata string
+		}{
+			"a tool moved the offset and kept the metadata": {2, said},
+			"it was copied from a group of another topic":   {3, ledger.WriteMetadata(3, ledger.Metadata{Topic: 1, Epoch: 1 << 30}, slices.Values([]ledger.Span{{First: 4, End: 100}}), 4096)},
+		} {
+			w.commitWith(0, test.offset, test.metadata)
+			heir := newJournal()
+			second := w.run(w.byKey(), heir.settleAll)
+			eventually(t, name+": all is handled", func() bool { return int64(heir.count()) == 100-test.offset })
+			if err := second.end(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestABrokerThatTakesLessMetadataGetsLess(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 1)
+	w.produce(0, 4000)
+	var refused atomic.Int32
+	w.refuseMetadataOver(1000, &refused)
+	release := make(chan struct{})
+	w.run(w.byKey(), func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
+		if m.Origin.Offset%2 == 0 { // as many gaps as there can be
+			context.AfterFunc(ctx, func() {})
+			go func() { <-release; tk.Settle() }()
+			return task.Pending
+		}
+		return task.Settled
+	})
+	eventually(t, "too much was refused", func() bool { return refused.Load() > 0 })
+	eventually(t, "less is taken", func() bool { return len(w.metadata(0)) > 400 })
+	close(release)
+	eventually(t, "all is committed", func() bool { return w.committed()[0] == 4000 })
+}
+
+// metadata is that of the group's commit of a partition.
+func (w *world) metadata(partition int32) string {
+	w.t.Helper()
+	all, err := w.admin.FetchOffsets(w.t.Context(), w.group)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	o, _ := all.Lookup(w.topic, partition)
+	return o.Metadata
+}
+
+// commit is what an operator does while no member runs.
+func (w *world) commit(partition int32, offset int64) {
+	w.t.Helper()
+	w.commitWith(partition, offset, "")
+}
+
+func (w *world) commitWith(partition int32, offset int64, metadata string) {
+	w.t.Helper()
+	eventually(w.t, "the group has no members", func() bool {
+		groups, err := w.admin.DescribeGroups(w.t.Context(), w.group)
+		return err == nil && (groups[w.group].State == "Empty" || groups[w.group].State == "Dead")
+	})
+	offsets := kadm.Offsets{}
+	offsets.Add(kadm.Offset{Topic: w.topic, Partition: partition, At: offset, LeaderEpoch: -1, Metadata: metadata})
+	if err := w.admin.CommitAllOffsets(w.t.Context(), w.group, offsets); err != nil {
+		w.t.Fatal(err)
+	}
+}

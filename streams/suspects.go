@@ -1,0 +1,261 @@
+package streams
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell/internal/crew"
+	"github.com/stepwell/stepwell/internal/ledger"
+	"github.com/stepwell/stepwell/internal/solo"
+	"github.com/stepwell/stepwell/internal/task"
+)
+
+// suspects are the records of a partition that may end the process, and what it does about deaths.
+// It is the partition's [crew.Suspects]. The partition's lock guards it, but for guilty.
+type suspects struct {
+	p    *partition
+	turn solo.Turn
+	// suspects that wait for their turn, in the order of their offsets; their keys are busy
+	aside  []crew.Entry
+	runs   int64        // the offset of the suspect that was handed out to run; -1: none
+	limit  *time.Timer  // ends the time for which the token may be held
+	trial  bool         // the accused is on trial
+	tried  bool         // it was, and is to run once more
+	guilty atomic.Int64 // the offset of the record that is condemned; -1: none
+	told   bool         // the log says that there are suspects
+	// deserted says that a handler ended its goroutine: no commit says that we part with the
+	// partition.
+	deserted bool
+}
+
+func (c *suspects) begin(p *partition) {
+	c.p = p
+	c.runs = -1
+	c.guilty.Store(-1)
+	c.limit = time.AfterFunc(c.p.r.cfg.AloneFor, c.goesOn)
+	c.limit.Stop()
+	c.turn.Ready = func() {
+		c.limit.Reset(c.p.r.cfg.AloneFor)
+		c.p.roster.Offer()
+	}
+}
+
+// newLife is a number for this process that is not 0 and that others are not likely to have.
+func newLife() uint32 { return rand.Uint32() | 1 }
+
+func (r *Reader) rules() ledger.Rules {
+	return ledger.Rules{Limit: r.cfg.CrashLimit, Owner: r.cfg.Process, Spare: r.cfg.Condemn == nil}
+}
+
+// permitted is how many of the next records may be handed out now. When that may change, the
+// partition is offered.
+func (c *suspects) permitted(records []*kgo.Record) int {
+	g := &c.p.ledger.Guard
+	if g.Free() {
+		return len(records)
+	}
+	if c.p.ledger.Settled(records[0].Offset) {
+		return 1
+	}
+	g.Progress(c.p.ledger.FirstOpen())
+	n, bound := 0, g.Bound()
+	for n < len(records) && records[n].Offset < bound {
+		n++
+	}
+	if n == 0 && g.AskForMore(c.busy()) { // else the end of a call offers the partition
+		c.p.r.commits.hurry()
+	}
+	return n
+}
+
+// SetAside keeps a suspect until its turn. It reports false where t is none.
+func (c *suspects) SetAside(t crew.Entry) bool {
+	if !c.p.ledger.Guard.Suspects(t.Offset) {
+		return false
+	}
+	c.aside = append(c.aside, t)
+	return true
+}
+
+// NextAside returns a suspect that may run now, if there is one. What else it takes is under way
+// then: the token, the commit that announces it, the trial of the accused.
+func (c *suspects) NextAside() (crew.Entry, bool) {
+	if len(c.aside) == 0 || c.p.ledger.Guard.Counts() && (c.runs >= 0 || c.trial) {
+		return crew.Entry{}, false
+	}
+	i := 0
+	for j, t := range c.aside {
+		if t.Offset == c.p.ledger.Guard.Now().Accused || t.Offset == c.p.ledger.Guard.Now().Alone {
+			i = j
+		}
+	}
+	t := c.aside[i]
+	switch {
+	// no longer: others were settled, or deaths do not count any more
+	case c.guilty.Load() == t.Offset, !c.p.ledger.Guard.Suspects(t.Offset):
+	case !c.holdsToken():
+		c.p.r.cfg.Token.Request(&c.turn)
+		return crew.Entry{}, false
+	case c.p.ledger.Guard.IsAccused(t.Offset) && !c.tried:
+		c.trial = true
+		c.p.r.workers.Go(func() { c.try(t.Offset) })
+		return crew.Entry{}, false
+	case !c.p.ledger.Guard.MayRun(t.Offset):
+		c.announce(t.Offset)
+		return crew.Entry{}, false
+	default:
+		c.runs = t.Offset
+		c.limit.Reset(c.p.r.cfg.AloneFor)
+	}
+	c.aside = append(c.aside[:i:i], c.aside[i+1:]...)
+	return t, true
+}
+
+func (c *suspects) holdsToken() bool { return c.p.r.cfg.Token.Holds(&c.turn) }
+
+// announce has a commit say that the record is about to run.
+func (c *suspects) announce(offset int64) {
+	g := &c.p.ledger.Guard
+	if g.Now().Alone != offset {
+		g.Announce(offset)
+		c.limit.Reset(c.p.r.cfg.AloneFor)
+		c.tellOfSuspects(offset)
+	}
+	c.p.r.commits.hurry()
+}
+
+func (c *suspects) tellOfSuspects(offset int64) {
+	if n := c.p.ledger.Guard.Now(); !c.told {
+		c.p.logger(offset).Warn("the process died again and again: what ran then is suspected and runs one by one until the record that kills it is found",
+			"deaths", n.Deaths, "up_to_offset", n.SuspectsEnd)
+	}
+	c.told = true
+}
+
+// Handle is what to call for a record that is condemned.
+func (c *suspects) Handle(offset int64) task.Handle {
+	if c.guilty.Load() == offset {
+		return c.p.r.cfg.Condemn
+	}
+	return nil
+}
+
+// Free says that nothing is suspected.
+func (c *suspects) Free() bool { return c.p.ledger.Guard.Free() }
+
+// cameToItsEnd notes that a call did not end the process.
+func (c *suspects) cameToItsEnd(offset int64) {
+	if c.runs != offset {
+		return
+	}
+	c.runs = -1
+	c.limit.Reset(c.p.r.cfg.AloneFor)
+	c.p.ledger.Guard.Returned(offset)
+	c.p.r.commits.hurry()
+}
+
+// Rests is cameToItsEnd for a call that begins to rest before it tries again, or has rested.
+func (c *suspects) Rests(offset int64, begins bool) {
+	if c.p.r.cfg.CrashLimit == 0 {
+		return
+	}
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	c.p.ledger.Rest(offset, begins)
+	c.cameToItsEnd(offset)
+}
+
+// busy is how many calls run that do not rest.
+func (c *suspects) busy() int { return c.p.roster.Running() - c.p.ledger.Resting() }
+
+// goesOn is for a partition that has held the token for its time. A suspect that still runs goes
+// on: others have their turn, and deaths are not held against it any more. One that did not begin,
+// since all workers are busy, waits for another turn. Where the broker does not come to know that,
+// others do not wait for it twice.
+func (c *suspects) goesOn() {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	if !c.holdsToken() || c.trial {
+		return
+	}
+	if c.runs >= 0 {
+		c.p.logger(c.runs).Warn("a suspected record runs for longer than others are to wait for it: the next suspect has its turn", "after", c.p.r.cfg.AloneFor)
+	} else if c.p.ledger.Guard.Now().Alone < 0 {
+		c.p.r.cfg.Token.Release(&c.turn)
+		c.p.roster.Offer()
+		return
+	}
+	c.runs = -1
+	c.p.ledger.Guard.Withdraw()
+	c.limit.Reset(c.p.r.cfg.AloneFor)
+	c.giveTokenBack()
+	c.p.r.commits.hurry()
+}
+
+// giveTokenBack lets suspects of others have their turn, unless one of ours runs or is tried, or
+// the broker does not know yet that it came to its end.
+func (c *suspects) giveTokenBack() {
+	if c.runs < 0 && !c.trial && c.p.ledger.Guard.Quiet() && c.holdsToken() {
+		c.p.r.cfg.Token.Release(&c.turn)
+	}
+}
+
+// standBack is for when nothing is handed out, in a pause for instance: what was announced and does
+// not run gives way.
+func (c *suspects) standBack() {
+	if !c.p.ledger.Guard.Counts() || c.runs >= 0 {
+		return
+	}
+	if c.p.ledger.Guard.Now().Alone >= 0 {
+		c.p.ledger.Guard.Withdraw()
+		c.p.r.commits.hurry()
+	}
+	c.giveTokenBack()
+}
+
+// count counts them, and names the one whose turn it is.
+func (c *suspects) count() (n int, name string) {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	n = len(c.aside)
+	at := c.runs
+	switch {
+	case at >= 0:
+		n++
+	case c.trial:
+		at = c.p.ledger.Guard.Now().Accused
+	default:
+		return n, ""
+	}
+	return n, fmt.Sprintf("%s/%d@%d", c.p.topic, c.p.partition, at)
+}
+
+// end takes the partition out of everybody's way, as it is given up.
+func (c *suspects) end() {
+	c.aside = nil
+	c.limit.Stop()
+	c.p.r.cfg.Token.Release(&c.turn)
+}
+
+// unguard ends the counting of deaths for this assignment: suspects run like others.
+func (c *suspects) unguard() {
+	c.p.ledger.Guard, c.runs = ledger.Guard{}, -1
+	c.limit.Stop()
+	c.p.r.cfg.Token.Release(&c.turn)
+	c.p.roster.Offer()
+}
+
+// part says in commits from now on that the partitions are parted with: whatever ends the process
+// before their calls are over, a stop that took too long for instance, is nobody's fault.
+func (r *Reader) part(parts []*partition) {
+	for _, p := range parts {
+		p.mu.Lock()
+		p.ledger.Part(!p.suspects.deserted)
+		p.mu.Unlock()
+	}
+	r.commits.hurry()
+}
