@@ -18,8 +18,12 @@ const (
 	// walk with a smaller prefetch than an earlier one would see another part of the queue. Only
 	// one that is narrow has a smaller one: it removes what it sees.
 	windowPrefetch = queue.WindowSize
-	// windowIdle is how long nothing arrives before a window asks whether there is more.
+	// windowIdle is how often a window asks whether there is more, once nothing has come for as long.
 	windowIdle = 250 * time.Millisecond
+	// windowLooks is how often in a row the queue must look empty before a window that has not all
+	// it was promised believes it: a look goes over another channel and overtakes what the broker
+	// hands out, by half a second on a busy machine.
+	windowLooks = 8
 )
 
 // window holds the oldest messages on a channel of its own, until that is closed.
@@ -88,7 +92,7 @@ func (w *window) start(most int) error {
 	}
 	var ctx context.Context
 	ctx, w.stop = context.WithCancel(w.l.session.ctx)
-	w.reader.Go(func() { w.read(ctx, deliveries, most) })
+	w.reader.Go(func() { w.read(ctx, deliveries, most, w.emptied) })
 	w.sender.Go(func() { w.send(ctx) })
 	return nil
 }
@@ -119,17 +123,17 @@ var errWindowLost = errors.New("the broker ended the walk's consumer")
 
 // read hands out the oldest messages, so many and held bytes as fit. The rest it lets go as it
 // comes: that stays unacked and goes back with the channel.
-func (w *window) read(ctx context.Context, deliveries <-chan amqp.Delivery, left int) {
+func (w *window) read(ctx context.Context, deliveries <-chan amqp.Delivery, left int, emptied func() (bool, error)) {
 	idle := time.NewTicker(windowIdle)
 	defer idle.Stop()
-	for quiet := 0; left > 0; {
+	for quiet, looks := 0, 0; left > 0; {
 		select {
 		case d, ok := <-deliveries:
 			if !ok {
 				w.finish(unless(ctx, errWindowLost))
 				return
 			}
-			quiet = 0
+			quiet, looks = 0, 0
 			if !w.hand(&d) {
 				w.finish(nil)
 				w.discard(deliveries)
@@ -140,8 +144,11 @@ func (w *window) read(ctx context.Context, deliveries <-chan amqp.Delivery, left
 			if quiet++; quiet < 2 || w.acks.outstanding() >= w.prefetch {
 				continue
 			}
-			state, err := w.l.session.inspect(w.l.queue)
-			if err != nil || state.Messages == 0 { // all there is was handed out: the queue became shorter
+			empty, err := emptied()
+			if looks++; !empty {
+				looks = 0
+			}
+			if err != nil || looks == windowLooks {
 				w.finish(err)
 				w.discard(deliveries)
 				return
@@ -150,6 +157,13 @@ func (w *window) read(ctx context.Context, deliveries <-chan amqp.Delivery, left
 	}
 	w.finish(nil)
 	w.discard(deliveries)
+}
+
+// emptied says that the queue, which was promised to have more, has nothing to hand out: somebody
+// purged it, or a limit of its owner's dropped messages.
+func (w *window) emptied() (bool, error) {
+	state, err := w.l.session.inspect(w.l.queue)
+	return err == nil && state.Messages == 0, err
 }
 
 // unless is err, but nil where the walk has ended.
