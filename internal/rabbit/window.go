@@ -18,11 +18,12 @@ const (
 	// walk with a smaller prefetch than an earlier one would see another part of the queue. Only
 	// one that is narrow has a smaller one: it removes what it sees.
 	windowPrefetch = queue.WindowSize
-	// windowIdle is how often a window asks whether there is more, once nothing has come for as long.
+	// windowIdle is how often a window asks whether there is more, once nothing has come for as
+	// long.
 	windowIdle = 250 * time.Millisecond
-	// windowLooks is how often in a row the queue must look empty before a window that has not all
-	// it was promised believes it: a look goes over another channel and overtakes what the broker
-	// hands out, by half a second on a busy machine.
+	// windowLooks is how often in a row the queue must look empty before a window that was
+	// promised more believes it: a look goes over another channel, and may overtake what the broker
+	// has just sent.
 	windowLooks = 8
 )
 
