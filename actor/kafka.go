@@ -48,16 +48,24 @@ func (k *kafka) open(opts []kgo.Opt, l *line) error {
 		return fmt.Errorf("stream %s: %w", l.id, err)
 	}
 	r, err := streams.New(streams.Config{
-		Stream: l.id, Group: cfg.Group, ClientID: k.app.Kafka.ClientID,
-		Topics: cfg.Topics, Pattern: cfg.TopicPattern, Start: cfg.Start, MaxAge: cfg.MaxAge,
-		Concurrency: cfg.Concurrency, Seats: l.seats.First(), Order: order,
-		WindowMessages: cfg.WindowMessages, WindowBytes: cfg.WindowBytes, WindowSpan: cfg.WindowSpan, Fetchers: cfg.Fetchers,
-		LeaveTimeout: leaving(k.app), SessionTimeout: k.app.Kafka.SessionTimeout, GroupProtocol: k.app.Kafka.GroupProtocol,
+		Stream: l.id, Topics: cfg.Topics, Pattern: cfg.TopicPattern, Start: cfg.Start, MaxAge: cfg.MaxAge,
 		ReadUncommitted: k.app.Kafka.Isolation == "read_uncommitted",
-		Kafka:           opts, Extra: k.extra, ConfirmsHealthy: l.confirmsHealthy, Forgotten: l.retries.Forget,
+		Kafka:           streams.Kafka{Options: opts, Extra: k.extra, ClientID: k.app.Kafka.ClientID, Fetchers: cfg.Fetchers},
+		Group: streams.Group{
+			ID: cfg.Group, Protocol: k.app.Kafka.GroupProtocol,
+			SessionTimeout: k.app.Kafka.SessionTimeout, LeaveTimeout: leaving(k.app),
+		},
+		Window: streams.Window{Messages: cfg.WindowMessages, Bytes: cfg.WindowBytes, Span: cfg.WindowSpan},
+		Calls: streams.Calls{
+			Concurrency: cfg.Concurrency, Order: order, Seats: l.seats.First(),
+			Ended: l.dispatch.calls.Ended, Held: l.dispatch.calls.Held,
+		},
+		Guard: streams.Guard{
+			CrashLimit: *cfg.CrashLimit, Process: k.process, AloneFor: aloneFor(cfg), Probation: cfg.CrashProbation,
+			Condemn: l.condemn, Token: k.token,
+		},
+		ConfirmsHealthy: l.confirmsHealthy, Forgotten: l.retries.Forget,
 		Setting: k.app.Variable, Logger: k.log, Telemetry: l.telemetry,
-		Ended: l.dispatch.calls.Ended, Held: l.dispatch.calls.Held, CrashLimit: *cfg.CrashLimit, Condemn: l.condemn,
-		Token: k.token, Process: k.process, AloneFor: aloneFor(cfg), Probation: cfg.CrashProbation,
 	}, l.dispatch.first)
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", l.id, err)

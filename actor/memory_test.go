@@ -64,7 +64,8 @@ func TestFailuresThatWaitForRabbitMQHoldNoMoreMemoryThanTheWindowSays(t *testing
 	before := liveHeap()
 	var settled atomic.Int64
 	reader, err := streams.New(streams.Config{
-		Stream: "orders", Group: w.app, Topics: []string{w.topic}, Kafka: kafka, Order: streams.OrderNone, WindowBytes: smallWindow,
+		Stream: "orders", Topics: []string{w.topic}, Kafka: streams.Kafka{Options: kafka}, Group: streams.Group{ID: w.app},
+		Window: streams.Window{Bytes: smallWindow}, Calls: streams.Calls{Order: streams.OrderNone},
 	}, func(_ context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
 		if len(m.Value) == large {
 			settled.Add(1)

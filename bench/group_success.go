@@ -91,7 +91,8 @@ func stepwellSucceeds(count func(*meter, int32, int64), settings ...string) func
 // the price of a handler call.
 func readerAlone(ctx context.Context, j job, m *meter) error {
 	r, err := streams.New(streams.Config{
-		Stream: stream, Group: j.ConsumerGroup, Topics: []string{j.Topic}, Kafka: []kgo.Opt{kgo.SeedBrokers(j.Kafka)},
+		Stream: stream, Topics: []string{j.Topic},
+		Kafka: streams.Kafka{Options: []kgo.Opt{kgo.SeedBrokers(j.Kafka)}}, Group: streams.Group{ID: j.ConsumerGroup},
 	}, func(_ context.Context, msg *stepwell.Message, _ task.Ticket) task.Outcome {
 		m.once(msg.Origin.Partition, msg.Origin.Offset)
 		return task.Settled

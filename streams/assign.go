@@ -110,7 +110,7 @@ func (r *Reader) onRevoked(_ context.Context, client *kgo.Client, revoked map[st
 
 // handOver lets the calls of partitions end, commits what is settled, and gives them up.
 func (r *Reader) handOver(parts []*partition, cause error) {
-	limit, cancel := context.WithTimeout(r.life, r.cfg.RevokeTimeout)
+	limit, cancel := context.WithTimeout(r.life, r.cfg.Group.RevokeTimeout)
 	defer cancel()
 	r.drain(limit, parts, cause)
 	limit, cancel = context.WithTimeout(r.life, commitTimeout)

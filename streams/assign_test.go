@@ -32,7 +32,7 @@ func TestPartitionsMoveToANewMemberWithoutARepeatWhenHandlersFinish(t *testing.T
 				return task.Settled
 			}
 			cfg := w.config()
-			cfg.GroupProtocol, cfg.HeartbeatInterval = protocol, 500*time.Millisecond
+			cfg.Group.Protocol, cfg.Group.HeartbeatInterval = protocol, 500*time.Millisecond
 			first := w.run(cfg, handle)
 			for p := range int32(4) {
 				w.produce(p, 2000)
@@ -71,7 +71,7 @@ func TestAGroupMovesToTheOtherProtocolMemberByMemberWithoutARepeat(t *testing.T)
 			}
 			member := func(protocol string) *running {
 				cfg := w.config()
-				cfg.GroupProtocol, cfg.HeartbeatInterval = protocol, 500*time.Millisecond
+				cfg.Group.Protocol, cfg.Group.HeartbeatInterval = protocol, 500*time.Millisecond
 				return w.run(cfg, handle)
 			}
 			share := func(members ...*running) {
@@ -123,9 +123,9 @@ func TestAMemberThatDiesIsReplacedWithinItsSessionAndNothingIsSkipped(t *testing
 	var mu sync.Mutex
 	var conns []net.Conn
 	cfg := w.config()
-	cfg.SessionTimeout, cfg.HeartbeatInterval = 6*time.Second, time.Second
+	cfg.Group.SessionTimeout, cfg.Group.HeartbeatInterval = 6*time.Second, time.Second
 	mortal := cfg
-	mortal.Kafka = append(mortal.Kafka, kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+	mortal.Kafka.Options = append(mortal.Kafka.Options, kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if dead.Load() {
 			return nil, errors.New("dead")
 		}
@@ -177,7 +177,7 @@ func TestARevokeCancelsASlowHandlerWithItsCauseAndTheNextOwnerRunsItsMessage(t *
 	w.produce(0, 3)
 	w.produce(1, 3)
 	cfg := w.config()
-	cfg.RevokeTimeout, cfg.HeartbeatInterval = 500*time.Millisecond, 200*time.Millisecond
+	cfg.Group.RevokeTimeout, cfg.Group.HeartbeatInterval = 500*time.Millisecond, 200*time.Millisecond
 	causes := make(chan error, 2)
 	var published atomic.Value
 	first := w.run(cfg, func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
@@ -211,7 +211,7 @@ func lone(t *testing.T, handle Handle) (*Reader, topicPartition) { return loneOf
 // loneOf is lone with room for so many calls at once; 0: the default.
 func loneOf(t *testing.T, concurrency int, handle Handle) (*Reader, topicPartition) {
 	t.Helper()
-	r, err := New(Config{Stream: "orders", Group: "g", Topics: []string{"t"}, Order: OrderPartition, Concurrency: concurrency}, handle)
+	r, err := New(Config{Stream: "orders", Group: Group{ID: "g"}, Topics: []string{"t"}, Calls: Calls{Order: OrderPartition, Concurrency: concurrency}}, handle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func TestARevocationOfManyPartitionsTakesNoLongerThanThatOfOne(t *testing.T) {
 		}
 		began := time.Now()
 		r.onRevoked(t.Context(), new(kgo.Client), ours)
-		if took, most := time.Since(began), r.cfg.RevokeTimeout+handlerGrace+pendingGrace; took > most {
+		if took, most := time.Since(began), r.cfg.Group.RevokeTimeout+handlerGrace+pendingGrace; took > most {
 			t.Errorf("took %v, and may take %v", took, most)
 		}
 		close(release)

@@ -40,8 +40,8 @@ func TestWhyTheClusterLetsNobodyInIsNamedInTheStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := (&world{t: t}).run(Config{
-				Stream: "orders", Group: "g", Topics: []string{"t"},
-				Kafka: []kgo.Opt{kgo.SeedBrokers(k.Addr(c.listener)), c.opt},
+				Stream: "orders", Group: Group{ID: "g"}, Topics: []string{"t"},
+				Kafka: Kafka{Options: []kgo.Opt{kgo.SeedBrokers(k.Addr(c.listener)), c.opt}},
 			}, newJournal().settleAll)
 			r.says(c.words...)
 			if strings.Contains(r.Status().Err, "tell-nobody") {
@@ -100,7 +100,7 @@ func TestABrokerThatHangsIsWaitedForAndNothingIsLost(t *testing.T) {
 	w := newWorld(t, 3, []string{k.Bootstrap})
 	l := newAudit()
 	cfg := w.config()
-	cfg.SessionTimeout, cfg.HeartbeatInterval = 6*time.Second, time.Second
+	cfg.Group.SessionTimeout, cfg.Group.HeartbeatInterval = 6*time.Second, time.Second
 	var log logbook
 	cfg.Logger = log.logger()
 	r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {

@@ -135,7 +135,7 @@ func TestInAStormOfRebalancesEveryRecordIsHandledAndCommitsOnlyGrow(t *testing.T
 		t.Log("seed", seed)
 		random := rand.New(rand.NewPCG(seed, 2))
 		cfg := w.config()
-		cfg.SessionTimeout, cfg.HeartbeatInterval = 6*time.Second, 300*time.Millisecond
+		cfg.Group.SessionTimeout, cfg.Group.HeartbeatInterval = 6*time.Second, 300*time.Millisecond
 		anchor := w.run(cfg, l.settleSometime(seed))
 		var members []*running
 		for round := range 8 {

@@ -50,10 +50,10 @@ func nameOf(m *stepwell.Message) string {
 func (d *deadly) start(takes time.Duration) *victim {
 	v := &victim{}
 	cfg := d.w.config()
-	cfg.CrashLimit, cfg.HeartbeatInterval, cfg.SessionTimeout = 3, 200*time.Millisecond, 6*time.Second
-	cfg.Probation = 300 * time.Millisecond // they leave the group as they die
-	cfg.RebalanceTimeout = 8 * time.Second // for so long a group waits for one that died while it joined
-	cfg.Condemn = func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+	cfg.Guard.CrashLimit, cfg.Group.HeartbeatInterval, cfg.Group.SessionTimeout = 3, 200*time.Millisecond, 6*time.Second
+	cfg.Guard.Probation = 300 * time.Millisecond // they leave the group as they die
+	cfg.Group.RebalanceTimeout = 8 * time.Second // for so long a group waits for one that died while it joined
+	cfg.Guard.Condemn = func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.condemned = append(d.condemned, nameOf(m))

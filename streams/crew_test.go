@@ -17,7 +17,7 @@ import (
 func TestAnIdleWorkerKeepsNoMessage(t *testing.T) {
 	const messages = slabSize/2 + 3
 	var seen []weak.Pointer[stepwell.Message]
-	r, err := New(Config{Stream: "orders", Group: "g", Topics: []string{"orders.v1"}},
+	r, err := New(Config{Stream: "orders", Group: Group{ID: "g"}, Topics: []string{"orders.v1"}},
 		func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 			seen = append(seen, weak.Make(m))
 			return task.Settled

@@ -92,7 +92,7 @@ func TestAfterACutTheClientReadsAgainWhatIsNotSettledWhoeverReadsThePartition(t 
 		causes := make(chan error, 2)
 		var waited sync.Map
 		cfg := w.config()
-		cfg.Fetchers, cfg.Order = 2, OrderNone
+		cfg.Kafka.Fetchers, cfg.Calls.Order = 2, OrderNone
 		r := w.run(cfg, func(ctx context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 			if m.Origin.Offset == 0 {
 				if _, again := waited.LoadOrStore(m.Origin.Partition, true); !again {

@@ -12,7 +12,7 @@
 //
 // # Map
 //
-//	reader.go                  Config, Reader, Pause
+//	reader.go, config.go       Reader, Pause; its settings
 //	options.go, foreign.go     options of our clients; those of a user that must be left alone
 //	run.go                     one Run: start, stop, the drain
 //	fetcher.go, poll.go        clients that fetch, one of them the group's member; what they bring

@@ -87,7 +87,7 @@ func (p *partition) Take() bool {
 		now = time.Now()
 	}
 	for i := range messages {
-		t := entryOf(p.r.cfg.Order, p.r.seed, &messages[i])
+		t := entryOf(p.r.cfg.Calls.Order, p.r.seed, &messages[i])
 		t.Fetched = at
 		switch {
 		case p.ledger.Settled(t.Offset):

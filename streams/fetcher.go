@@ -40,7 +40,7 @@ type fetcher struct {
 // what it tells us waits at the gate.
 func (r *Reader) openFetchers(life context.Context) (err error) {
 	r.gate.change(func() {
-		for i := range r.cfg.Fetchers {
+		for i := range r.cfg.Kafka.Fetchers {
 			if err = r.openFetcher(life, i); err != nil {
 				return
 			}

@@ -28,8 +28,8 @@ func TestFetchersShareThePartitionsOutAndEachRecordIsFetchedOnce(t *testing.T) {
 			w.produce(p, 200)
 		}
 		cfg, j, all := w.config(), newJournal(), &fetched{}
-		cfg.Fetchers = 3
-		cfg.Kafka = append(cfg.Kafka, kgo.WithHooks(all))
+		cfg.Kafka.Fetchers = 3
+		cfg.Kafka.Options = append(cfg.Kafka.Options, kgo.WithHooks(all))
 		r := w.run(cfg, j.settleAll)
 		eventually(t, "all is committed", func() bool {
 			c := w.committed()
@@ -62,7 +62,7 @@ func TestPartitionsThatMoveBetweenMembersAreReadByWhoeverHasThem(t *testing.T) {
 	t.Parallel()
 	each(t, 6, func(t *testing.T, w *world) {
 		cfg := w.config()
-		cfg.Fetchers = 3
+		cfg.Kafka.Fetchers = 3
 		j := newJournal()
 		total := 0
 		send := func() {
@@ -110,7 +110,7 @@ func TestFetchersSideBySideFillNoMoreThanTheWindow(t *testing.T) {
 		w.produce(p, 300)
 	}
 	cfg := w.config()
-	cfg.WindowMessages, cfg.Fetchers = 60, 4
+	cfg.Window.Messages, cfg.Kafka.Fetchers = 60, 4
 	var mu sync.Mutex
 	var open []task.Ticket
 	r := w.run(cfg, func(_ context.Context, _ *stepwell.Message, tk task.Ticket) task.Outcome {
@@ -239,7 +239,7 @@ func TestWhatIsRevokedIsReadNoMoreWhileItsCallsEnd(t *testing.T) {
 	j := newJournal()
 	release := make(chan struct{})
 	cfg := w.config()
-	cfg.Fetchers = 2
+	cfg.Kafka.Fetchers = 2
 	r := w.run(cfg, func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
 		if m.Origin.Partition == 1 {
 			<-release
@@ -305,7 +305,7 @@ func TestATopicMadeAnewThatOnlyAnotherFetcherFoundIsCommitted(t *testing.T) {
 		w.create(first, 1)
 		w.produce(0, 20)
 		cfg, j := w.config(), newJournal()
-		cfg.Topics, cfg.Fetchers = []string{first, w.topic}, 2
+		cfg.Topics, cfg.Kafka.Fetchers = []string{first, w.topic}, 2
 		r := w.run(cfg, j.settleAll)
 		eventually(t, "20 calls", func() bool { return j.count() == 20 && w.committed()[0] == 20 })
 		tp := topicPartition{w.topic, 0}
@@ -338,7 +338,7 @@ func TestTheMemberReadsWhatIsCommittedWithoutALeaderEpochAndBeginsAtTheStartWher
 			w.commit(id, 50) // names none, as a tool may
 		}
 		cfg, j := w.config(), newJournal()
-		cfg.Fetchers = 2
+		cfg.Kafka.Fetchers = 2
 		r := w.run(cfg, j.settleAll)
 		eventually(t, "all that is there is read", func() bool { return j.count() == 40 })
 		for id := range int32(4) {
@@ -353,7 +353,7 @@ func TestAFetcherForgetsATopicOfWhichItReadsNothingAndFindsItAgain(t *testing.T)
 	t.Parallel()
 	w := fakeWorld(t, 2)
 	cfg, j := w.config(), newJournal()
-	cfg.Fetchers = 2
+	cfg.Kafka.Fetchers = 2
 	r := w.run(cfg, j.settleAll)
 	w.produce(1, 10)
 	eventually(t, "10 calls", func() bool { return j.count() == 10 && w.committed()[1] == 10 })

@@ -46,7 +46,7 @@ func TestOptionsThatWouldBreakAPromiseAreRefusedAtStart(t *testing.T) {
 	for name, option := range options {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := New(Config{Stream: "orders", Group: "g", Topics: []string{"t"}, Extra: func() []kgo.Opt { return []kgo.Opt{option} }}, newJournal().settleAll)
+			_, err := New(Config{Stream: "orders", Group: Group{ID: "g"}, Topics: []string{"t"}, Kafka: Kafka{Extra: func() []kgo.Opt { return []kgo.Opt{option} }}}, newJournal().settleAll)
 			want := says[name]
 			if want == "" {
 				want = "kgo." + name + " is not to be set"
@@ -73,8 +73,8 @@ func TestOtherOptionsReachEveryClientAndNothingIsAskedBeforeTheReaderRuns(t *tes
 	var made atomic.Int64
 	var requests written
 	cfg, j, all := w.config(), newJournal(), &fetched{}
-	cfg.Fetchers = 2
-	cfg.Extra = func() []kgo.Opt {
+	cfg.Kafka.Fetchers = 2
+	cfg.Kafka.Extra = func() []kgo.Opt {
 		made.Add(1)
 		return []kgo.Opt{kgo.SeedBrokers(w.seeds...), kgo.WithHooks(all, &requests), kgo.Rack("r"), kgo.DialTimeout(time.Second)}
 	}

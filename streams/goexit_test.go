@@ -74,7 +74,7 @@ func TestAHandlerThatEndsItsGoroutineDuringAStopCountsADeathToo(t *testing.T) {
 	w.produce(0, 10)
 	entered, stopping := make(chan struct{}), make(chan struct{})
 	cfg := w.guarded(&solo.Token{})
-	cfg.Process = 7
+	cfg.Guard.Process = 7
 	r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		if m.Origin.Offset == 5 {
 			close(entered)
@@ -113,7 +113,7 @@ func TestARecordWhoseHandlerEndsItsGoroutineEachTimeIsCondemnedAfterRestartsAndN
 			deaths := 0
 			for range 10 {
 				cfg := w.guarded(&solo.Token{})
-				cfg.Condemn = func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+				cfg.Guard.Condemn = func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 					mu.Lock()
 					defer mu.Unlock()
 					condemned = append(condemned, m.Origin.Offset)

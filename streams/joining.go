@@ -30,7 +30,7 @@ type membership struct {
 // us. It reports false where we are another member than before: the group had put us out, and the
 // client has joined again without a word.
 func (c *committer) joined(client *kgo.Client) (same bool) {
-	if c.r.cfg.GroupProtocol != "classic" {
+	if c.r.cfg.Group.Protocol != "classic" {
 		return true
 	}
 	id, generation := client.GroupMetadata()
@@ -77,7 +77,7 @@ func (c *committer) sendPast(ctx context.Context, in *membership, offsets map[st
 		return fmt.Errorf("commit offsets: %w", err)
 	}
 	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.MemberID, req.Generation = c.r.cfg.Group, in.id, in.generation
+	req.Group, req.MemberID, req.Generation = c.r.cfg.Group.ID, in.id, in.generation
 	for name, parts := range offsets {
 		t := kmsg.NewOffsetCommitRequestTopic()
 		t.Topic, t.TopicID = name, topics[name].ID
@@ -115,25 +115,25 @@ func (p *partition) topicNow() [16]byte {
 // leaveGroup leaves by the client; where that takes long, past it and once it has ended. A member
 // that cannot leave is out after its session.
 func (r *Reader) leaveGroup() {
-	limit, cancel := context.WithTimeout(r.life, r.cfg.LeaveTimeout/4)
+	limit, cancel := context.WithTimeout(r.life, r.cfg.Group.LeaveTimeout/4)
 	defer cancel()
 	if r.client.LeaveGroupContext(limit) == nil {
 		return
 	}
 	id, _ := r.client.GroupMetadata()
 	r.endMember() // or it would join again when it is told that it has left
-	if id == "" || r.cfg.GroupProtocol != "classic" {
+	if id == "" || r.cfg.Group.Protocol != "classic" {
 		return
 	}
-	limit, cancel = context.WithTimeout(r.life, r.cfg.LeaveTimeout/4)
+	limit, cancel = context.WithTimeout(r.life, r.cfg.Group.LeaveTimeout/4)
 	defer cancel()
-	client, err := kgo.NewClient(append(slices.Clone(r.cfg.Kafka), kgo.WithContext(limit))...)
+	client, err := kgo.NewClient(append(slices.Clone(r.cfg.Kafka.Options), kgo.WithContext(limit))...)
 	if err != nil {
 		return
 	}
 	defer client.Close()
 	req := kmsg.NewPtrLeaveGroupRequest()
-	req.Group, req.MemberID = r.cfg.Group, id
+	req.Group, req.MemberID = r.cfg.Group.ID, id
 	member := kmsg.NewLeaveGroupRequestMember()
 	member.MemberID = id
 	req.Members = append(req.Members, member)

@@ -70,8 +70,8 @@ func whileJoining(t *testing.T, w *world, j *journal) *running {
 	t.Helper()
 	asked := &joins{}
 	cfg := w.config()
-	cfg.ClientID, cfg.HeartbeatInterval = "reader", 300*time.Millisecond
-	cfg.Kafka = append(cfg.Kafka, kgo.WithHooks(asked))
+	cfg.Kafka.ClientID, cfg.Group.HeartbeatInterval = "reader", 300*time.Millisecond
+	cfg.Kafka.Options = append(cfg.Kafka.Options, kgo.WithHooks(asked))
 	r := w.run(cfg, j.settleAll)
 	eventually(t, "the reader is a member", func() bool { return r.Status().Partitions == 2 })
 	dies := w.member()
@@ -143,7 +143,7 @@ func TestAMemberThatWasExpelledWhileItJoinedDoesNotRewindTheNextOwner(t *testing
 	w.produce(1, 5)
 	a, b := newJournal(), newJournal()
 	cfg := w.config()
-	cfg.HeartbeatInterval, cfg.CrashLimit = 200*time.Millisecond, 3
+	cfg.Group.HeartbeatInterval, cfg.Guard.CrashLimit = 200*time.Millisecond, 3
 	ra := w.run(cfg, func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
 		if m.Origin.Offset >= 5 {
 			return task.Pending

@@ -18,7 +18,7 @@ const livingTimeout = 10 * time.Second
 // memberID is the client id of the group's member, by which other members know that the process of
 // that number lives.
 func (c Config) memberID(process uint32) string {
-	return fmt.Sprintf("%s-%08x", cmp.Or(c.ClientID, "stepwell"), process)
+	return fmt.Sprintf("%s-%08x", cmp.Or(c.Kafka.ClientID, "stepwell"), process)
 }
 
 // processOf reads what memberID wrote.
@@ -27,15 +27,15 @@ func processOf(clientID string) (process uint32, ok bool) {
 	return uint32(n), err == nil
 }
 
-// Living says which processes are members of the stream's group now, by [Config.Process].
+// Living says which processes are members of the stream's group now, by [Guard.Process].
 // It asks for a group of either protocol: one that is being moved to the other has members of both.
 func (r *Reader) Living(ctx context.Context) (map[uint32]bool, error) {
 	if joined, _ := r.status.read(); !joined {
-		return nil, fmt.Errorf("look at the members of group %s: %w", r.cfg.Group, errNotThere)
+		return nil, fmt.Errorf("look at the members of group %s: %w", r.cfg.Group.ID, errNotThere)
 	}
 	ctx, cancel := context.WithTimeout(ctx, livingTimeout)
 	defer cancel()
-	admin, group := kadm.NewClient(r.client), r.cfg.Group
+	admin, group := kadm.NewClient(r.client), r.cfg.Group.ID
 	living := map[uint32]bool{}
 	add := func(clientID string) {
 		if process, ok := processOf(clientID); ok {
@@ -50,7 +50,7 @@ func (r *Reader) Living(ctx context.Context) (map[uint32]bool, error) {
 	for _, m := range consumer[group].Members {
 		add(m.ClientID)
 	}
-	if !living[r.cfg.Process] { // we are a member
+	if !living[r.cfg.Guard.Process] { // we are a member
 		return nil, fmt.Errorf("look at the members of group %s: %w", group,
 			cmp.Or(errors.Join(errClassic, classic[group].Err, errConsumer, consumer[group].Err), errNotThere))
 	}

@@ -23,8 +23,8 @@ type load struct {
 	progress                      atomic.Int64 // nanoseconds from then to the last record settled; zero: none was
 }
 
-func newLoad(maxRecords, maxBytes, maxSpan int) *load {
-	return &load{began: time.Now(), maxRecords: int64(maxRecords), maxBytes: int64(maxBytes), maxSpan: int64(maxSpan), room: make(chan struct{}, 1)}
+func newLoad(w Window) *load {
+	return &load{began: time.Now(), maxRecords: int64(w.Messages), maxBytes: int64(w.Bytes), maxSpan: int64(w.Span), room: make(chan struct{}, 1)}
 }
 
 func (l *load) add(records, bytes int) {

@@ -8,7 +8,7 @@ import (
 )
 
 func TestWhoWaitsForRoomIsWokenWhenAnEighthIsFree(t *testing.T) {
-	l := newLoad(80, 1<<20, 800)
+	l := newLoad(Window{80, 1 << 20, 800})
 	l.add(80, 80)
 	l.waiting.Store(true)
 	for n := range 80 {
@@ -27,7 +27,7 @@ func TestWhoWaitsForRoomIsWokenWhenAnEighthIsFree(t *testing.T) {
 }
 
 func TestTheLastProgressIsKnownByTheClockThatNobodySets(t *testing.T) {
-	l := newLoad(1, 1, 1)
+	l := newLoad(Window{1, 1, 1})
 	if at := l.lastProgress(); !at.IsZero() {
 		t.Errorf("before the first record: %s", at)
 	}
@@ -39,7 +39,7 @@ func TestTheLastProgressIsKnownByTheClockThatNobodySets(t *testing.T) {
 }
 
 func TestThereIsRoomForAsManyRecordsAsFitIntoTheBytesThatAreLeft(t *testing.T) {
-	l := newLoad(1000, 1000, 1000)
+	l := newLoad(Window{1000, 1000, 1000})
 	for _, step := range []struct {
 		adds, bytes int
 		averageSize int64

@@ -21,14 +21,14 @@ func (r *Reader) fetchOptions(life context.Context, number int) []kgo.Opt {
 		kgo.RetryBackoffFn(backoff),
 		kgo.FetchMaxWait(500 * time.Millisecond),
 	}
-	opts = append(opts, c.Kafka...)
-	opts = append(opts, c.Extra()...)
+	opts = append(opts, c.Kafka.Options...)
+	opts = append(opts, c.Kafka.Extra()...)
 	opts = append(opts,
 		kgo.WithContext(life),
 		kgo.WithHooks(fetchMeter{r.fetchSize, number}),
 		kgo.WithPools(&r.records),
-		kgo.FetchMaxBytes(firstFetchOf(c.Fetchers)),
-		kgo.FetchMaxPartitionBytes(firstFetchOf(c.Fetchers)),
+		kgo.FetchMaxBytes(firstFetchOf(c.Kafka.Fetchers)),
+		kgo.FetchMaxPartitionBytes(firstFetchOf(c.Kafka.Fetchers)),
 		// No commit: see adjust. An expired one: the earliest record left, never the end, which
 		// would skip everything silently.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
@@ -40,8 +40,8 @@ func (r *Reader) fetchOptions(life context.Context, number int) []kgo.Opt {
 	if !c.ReadUncommitted {
 		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	}
-	if c.ClientID != "" {
-		opts = append(opts, kgo.ClientID(c.ClientID))
+	if c.Kafka.ClientID != "" {
+		opts = append(opts, kgo.ClientID(c.Kafka.ClientID))
 	}
 	return opts
 }
@@ -50,11 +50,11 @@ func (r *Reader) fetchOptions(life context.Context, number int) []kgo.Opt {
 func (r *Reader) options(life context.Context) []kgo.Opt {
 	c := r.cfg
 	opts := append(r.fetchOptions(life, 0),
-		kgo.ClientID(c.memberID(c.Process)),
-		kgo.ConsumerGroup(c.Group),
-		kgo.SessionTimeout(c.SessionTimeout),
-		kgo.HeartbeatInterval(c.HeartbeatInterval),
-		kgo.RebalanceTimeout(c.RebalanceTimeout),
+		kgo.ClientID(c.memberID(c.Guard.Process)),
+		kgo.ConsumerGroup(c.Group.ID),
+		kgo.SessionTimeout(c.Group.SessionTimeout),
+		kgo.HeartbeatInterval(c.Group.HeartbeatInterval),
+		kgo.RebalanceTimeout(c.Group.RebalanceTimeout),
 		kgo.DisableAutoCommit(),
 		kgo.OnPartitionsAssigned(r.onAssigned),
 		kgo.OnPartitionsRevoked(r.onRevoked),
@@ -67,7 +67,7 @@ func (r *Reader) options(life context.Context) []kgo.Opt {
 	} else {
 		opts = append(opts, kgo.ConsumeTopics(c.Topics...))
 	}
-	if c.GroupProtocol == "consumer" {
+	if c.Group.Protocol == "consumer" {
 		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
 	} else {
 		opts = append(opts, kgo.Balancers(kgo.CooperativeStickyBalancer()))

@@ -18,7 +18,7 @@ import (
 func TestTheClientHasTheOptionsForAQuickRecoveryAndNoLossOfItsOwn(t *testing.T) {
 	t.Parallel()
 	clientOf := func(cfg Config) *kgo.Client {
-		cfg.Stream, cfg.Group, cfg.Topics = "orders", "g", []string{"t"}
+		cfg.Stream, cfg.Group.ID, cfg.Topics = "orders", "g", []string{"t"}
 		r, err := New(cfg, newJournal().settleAll)
 		if err != nil {
 			t.Fatal(err)
@@ -58,8 +58,8 @@ func TestTheClientHasTheOptionsForAQuickRecoveryAndNoLossOfItsOwn(t *testing.T) 
 		}
 	}
 	c = clientOf(Config{
-		GroupProtocol: "consumer", SessionTimeout: 6 * time.Second, RebalanceTimeout: 20 * time.Second,
-		Kafka: []kgo.Opt{kgo.DialTimeout(time.Second), kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd())},
+		Group: Group{Protocol: "consumer", SessionTimeout: 6 * time.Second, RebalanceTimeout: 20 * time.Second},
+		Kafka: Kafka{Options: []kgo.Opt{kgo.DialTimeout(time.Second), kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd())}},
 	})
 	is(c, "KIP-848, asked for", kgo.ServerSideBalancer, true)
 	is(c, "another session time-out", kgo.SessionTimeout, 6*time.Second)
@@ -103,7 +103,7 @@ func TestFetchesAskForLessOfWhatIsCompressedAHundredfoldAndForMoreOfWhatIsLarge(
 				w.send(&kgo.Record{Value: c.value})
 			}
 			cfg, j := w.config(), newJournal()
-			cfg.WindowBytes = c.window
+			cfg.Window.Bytes = c.window
 			w.run(cfg, j.settleAll)
 			eventually(t, "all", func() bool { return j.count() == 30 })
 			if first.Load() != firstFetch/2 { // of two clients

@@ -9,8 +9,8 @@ import (
 	"github.com/stepwell/stepwell/internal/task"
 )
 
-// Handle does the work for one message. How many run at once, and which, is said by [Config.Order]
-// and [Config.Concurrency]. Its context lives through a stop for the drain and ends with a cause:
+// Handle does the work for one message. How many run at once, and which, is said by [Calls.Order]
+// and [Calls.Concurrency]. Its context lives through a stop for the drain and ends with a cause:
 // [ErrRevoked], [ErrLost] or that of the work context. After [task.Abandoned] the offset is never
 // committed and nothing more of the partition is handed out; its next owner reads from there. A
 // panic is not caught. One that ends its goroutine with runtime.Goexit ends the reader with an

@@ -113,7 +113,7 @@ func TestOrderAndConcurrencyAreKeptWhileCallsTurnSlowAndFast(t *testing.T) {
 			s := newStage(t)
 			j := newJournal()
 			cfg := w.byKey()
-			cfg.Order, cfg.Concurrency = test.order, size
+			cfg.Calls.Order, cfg.Calls.Concurrency = test.order, size
 			w.keyed(n, func(i int) string {
 				if i%7 == 0 {
 					return "" // no key, no order
@@ -148,7 +148,7 @@ func TestManyKeysWaitAsLongAsTheConcurrencyAllows(t *testing.T) {
 	var running, most atomic.Int64
 	full := make(chan struct{})
 	cfg := w.byKey()
-	cfg.Concurrency = 12
+	cfg.Calls.Concurrency = 12
 	for p := range int32(4) {
 		w.produce(p, 50)
 	}
@@ -157,7 +157,7 @@ func TestManyKeysWaitAsLongAsTheConcurrencyAllows(t *testing.T) {
 		n := running.Add(1)
 		defer running.Add(-1)
 		most.Store(max(most.Load(), n))
-		if n == int64(cfg.Concurrency) {
+		if n == int64(cfg.Calls.Concurrency) {
 			once.Do(func() { close(full) })
 		}
 		select {

@@ -58,7 +58,7 @@ type partition struct {
 func newPartition(r *Reader, tp topicPartition) *partition {
 	p := &partition{
 		topicPartition: tp, r: r, done: make(chan struct{}),
-		ledger: ledger.New(r.rules()), slab: newSlab(r.cfg.Stream, tp),
+		ledger: ledger.New(r.cfg.Guard.rules()), slab: newSlab(r.cfg.Stream, tp),
 	}
 	p.roster = r.crew.NewRoster(p, &p.suspects)
 	p.suspects.begin(p)

@@ -147,8 +147,8 @@ func TestAFullWindowStopsFetchingButNotTheGroup(t *testing.T) {
 	w.produce(0, 100)
 	w.produce(1, 100)
 	cfg := w.config()
-	cfg.WindowMessages = 20
-	cfg.SessionTimeout, cfg.HeartbeatInterval = time.Second, 200*time.Millisecond
+	cfg.Window.Messages = 20
+	cfg.Group.SessionTimeout, cfg.Group.HeartbeatInterval = time.Second, 200*time.Millisecond
 	tickets := make(chan task.Ticket, 200)
 	r := w.run(cfg, func(_ context.Context, _ *stepwell.Message, tk task.Ticket) task.Outcome {
 		tickets <- tk
@@ -184,7 +184,7 @@ func TestTheWindowCountsBytesToo(t *testing.T) {
 	const size, window = 10_000, 100_000
 	w := fakeWorld(t, 1)
 	cfg := w.config()
-	cfg.WindowBytes = window
+	cfg.Window.Bytes = window
 	var most int64
 	j := newJournal()
 	var r *running
@@ -341,13 +341,13 @@ func TestAConfigurationThatCannotWorkIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	handle := newJournal().settleAll
 	for name, cfg := range map[string]Config{
-		"no topics":                           {Stream: "s", Group: "g"},
-		"topics and a pattern":                {Stream: "s", Group: "g", Topics: []string{"t"}, Pattern: "t.*"},
-		"a pattern that is none":              {Stream: "s", Group: "g", Pattern: "("},
-		"a start that is none":                {Stream: "s", Group: "g", Topics: []string{"t"}, Start: "newest"},
-		"an unknown protocol":                 {Stream: "s", Group: "g", Topics: []string{"t"}, GroupProtocol: "eager"},
-		"a revoke longer than the rebalance":  {Stream: "s", Group: "g", Topics: []string{"t"}, RevokeTimeout: time.Hour},
-		"a heartbeat longer than the session": {Stream: "s", Group: "g", Topics: []string{"t"}, SessionTimeout: time.Second, HeartbeatInterval: time.Minute},
+		"no topics":                           {Stream: "s", Group: Group{ID: "g"}},
+		"topics and a pattern":                {Stream: "s", Group: Group{ID: "g"}, Topics: []string{"t"}, Pattern: "t.*"},
+		"a pattern that is none":              {Stream: "s", Group: Group{ID: "g"}, Pattern: "("},
+		"a start that is none":                {Stream: "s", Group: Group{ID: "g"}, Topics: []string{"t"}, Start: "newest"},
+		"an unknown protocol":                 {Stream: "s", Group: Group{ID: "g", Protocol: "eager"}, Topics: []string{"t"}},
+		"a revoke longer than the rebalance":  {Stream: "s", Group: Group{ID: "g", RevokeTimeout: time.Hour}, Topics: []string{"t"}},
+		"a heartbeat longer than the session": {Stream: "s", Group: Group{ID: "g", SessionTimeout: time.Second, HeartbeatInterval: time.Minute}, Topics: []string{"t"}},
 		"no group":                            {Stream: "s", Topics: []string{"t"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -358,7 +358,7 @@ func TestAConfigurationThatCannotWorkIsRefusedAtOnce(t *testing.T) {
 			}
 		})
 	}
-	if _, err := New(Config{Stream: "s", Group: "g", Topics: []string{"t"}}, nil); err == nil {
+	if _, err := New(Config{Stream: "s", Group: Group{ID: "g"}, Topics: []string{"t"}}, nil); err == nil {
 		t.Fatal("accepted without a handle")
 	}
 }

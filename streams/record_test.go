@@ -39,7 +39,7 @@ func TestOneRecordIsReadFromWhereItIsAndWhatIsNotThereIsNotFound(t *testing.T) {
 		}
 		for name, test := range tests {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			m, found, err := ReadRecord(ctx, w.config().Kafka, test.at)
+			m, found, err := ReadRecord(ctx, w.config().Kafka.Options, test.at)
 			cancel()
 			if err != nil || found != (test.want != "") || !bytes.HasSuffix(m.Value, []byte(test.want)) {
 				t.Errorf("%s: found %t, %.20q, %v", name, found, m.Value, err)
@@ -89,7 +89,7 @@ func TestAMarkerOfATransactionIsNoRecordNorReplacedByTheNextOne(t *testing.T) {
 		}
 	}
 	for offset, want := range []bool{true, false, true, false} {
-		_, found, err := ReadRecord(t.Context(), w.config().Kafka, stepwell.Origin{Topic: w.topic, Offset: int64(offset)})
+		_, found, err := ReadRecord(t.Context(), w.config().Kafka.Options, stepwell.Origin{Topic: w.topic, Offset: int64(offset)})
 		if err != nil || found != want {
 			t.Errorf("offset %d: found %t, %v", offset, found, err)
 		}

@@ -147,8 +147,8 @@ func TestATopicThatIsLookedForAgainAndAgainCondemnsNoSlowMessage(t *testing.T) {
 	w.produce(0, 1)
 	var condemned atomic.Int64
 	cfg := w.config()
-	cfg.CrashLimit, cfg.RevokeTimeout = 1, 50*time.Millisecond
-	cfg.Condemn = func(context.Context, *stepwell.Message, task.Ticket) task.Outcome {
+	cfg.Guard.CrashLimit, cfg.Group.RevokeTimeout = 1, 50*time.Millisecond
+	cfg.Guard.Condemn = func(context.Context, *stepwell.Message, task.Ticket) task.Outcome {
 		condemned.Add(1)
 		return task.Settled
 	}

@@ -94,9 +94,9 @@ func TestCallsThatRestGiveTheirPlaceToOthersAndGetOneAgain(t *testing.T) {
 			})
 			h := newResting(t, size, 5*time.Millisecond)
 			cfg := w.byKey()
-			cfg.Concurrency = size
+			cfg.Calls.Concurrency = size
 			shared := seats.New(size)
-			cfg.Seats = shared.First()
+			cfg.Calls.Seats = shared.First()
 			r := w.run(cfg, h.handle)
 			eventually(t, "all others are handled", func() bool { return h.calls.count() == 1800 })
 			tries := h.tries.Load()
@@ -126,7 +126,7 @@ func TestAStopDoesNotWaitForCallsThatRestAndTheirMessagesAreReadAgain(t *testing
 	w.keyed(300, func(i int) string { return fmt.Sprint("bad-", i%200) })
 	h := newResting(t, 2, time.Hour)
 	cfg := w.byKey()
-	cfg.Concurrency = 2
+	cfg.Calls.Concurrency = 2
 	r := w.run(cfg, h.handle)
 	eventually(t, "the first of each key rests", func() bool { return h.rests.Load() == 200 })
 	began := time.Now()
@@ -151,7 +151,7 @@ func TestAPausedReaderTriesNothingAgainInPlace(t *testing.T) {
 	w.keyed(20, func(i int) string { return fmt.Sprint("bad-", i) })
 	h := newResting(t, 2, 5*time.Millisecond)
 	cfg := w.byKey()
-	cfg.Concurrency = 2
+	cfg.Calls.Concurrency = 2
 	r := w.run(cfg, h.handle)
 	eventually(t, "all rest now and then", func() bool { return h.tries.Load() > 100 })
 	r.Pause()
@@ -180,7 +180,7 @@ func TestAReaderThatWaitsForSeatsStopsAtOnceAndHandsOutNothing(t *testing.T) {
 	w.produce(1, 50)
 	j := newJournal()
 	cfg := w.byKey()
-	cfg.Concurrency, cfg.Seats = 2, shared.First()
+	cfg.Calls.Concurrency, cfg.Calls.Seats = 2, shared.First()
 	r := w.run(cfg, j.settleAll)
 	eventually(t, "all is read", func() bool { return r.Status().InFlight == 100 })
 	began := time.Now()

@@ -87,9 +87,9 @@ func (r *Reader) wind(work context.Context) error {
 // commitLast commits what is settled by now. Where the group does not take it, since it is just
 // being told what was assigned, it is asked again for a moment.
 func (r *Reader) commitLast(work context.Context) {
-	limit, cancel := lastingAfter(r.life, work, r.cfg.LeaveTimeout/2)
+	limit, cancel := lastingAfter(r.life, work, r.cfg.Group.LeaveTimeout/2)
 	defer cancel()
-	for began := time.Now(); !r.commits.commit(limit, r.all()) && time.Since(began) < r.cfg.LeaveTimeout/2 && task.Sleep(limit, holdsAfter); {
+	for began := time.Now(); !r.commits.commit(limit, r.all()) && time.Since(began) < r.cfg.Group.LeaveTimeout/2 && task.Sleep(limit, holdsAfter); {
 	}
 }
 

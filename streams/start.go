@@ -157,12 +157,12 @@ func (r *Reader) firstStart(ctx context.Context, missing []string) (map[topicPar
 }
 
 func (r *Reader) commitsOfGroup(ctx context.Context, admin *kadm.Client) (kadm.OffsetResponses, error) {
-	commits, err := admin.FetchOffsets(ctx, r.cfg.Group)
+	commits, err := admin.FetchOffsets(ctx, r.cfg.Group.ID)
 	if err == nil {
 		err = commits.Error()
 	}
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		return nil, fmt.Errorf("read the commits of group %s: %w", r.cfg.Group, err)
+		return nil, fmt.Errorf("read the commits of group %s: %w", r.cfg.Group.ID, err)
 	}
 	return commits, nil
 }

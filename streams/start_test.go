@@ -112,7 +112,7 @@ func TestTwoMembersThatStartAtTheEndTogetherLoseNothing(t *testing.T) {
 			w.produce(p, 10)
 		}
 		cfg := w.config()
-		cfg.Start, cfg.HeartbeatInterval = "latest", 300*time.Millisecond
+		cfg.Start, cfg.Group.HeartbeatInterval = "latest", 300*time.Millisecond
 		j := newJournal()
 		first, second := w.run(cfg, j.settleAll), w.run(cfg, j.settleAll)
 		eventually(t, "both have two", func() bool { return first.Status().Partitions == 2 && second.Status().Partitions == 2 })
@@ -185,7 +185,7 @@ func TestACommitThatExpiredGoesOnAtTheEarliestRecordLeftAndTheLossIsCounted(t *t
 		w.produce(0, 100)
 		j := newJournal()
 		cfg := w.config()
-		cfg.WindowMessages = 10
+		cfg.Window.Messages = 10
 		r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 			if m.Origin.Offset >= 10 {
 				return task.Abandoned
@@ -210,7 +210,7 @@ func TestRetentionThatOvertakesARunningReaderIsCounted(t *testing.T) {
 	each(t, 1, func(t *testing.T, w *world) {
 		c, j := &counter{}, newJournal()
 		cfg := w.config()
-		cfg.Telemetry, cfg.WindowMessages = c, 10
+		cfg.Telemetry, cfg.Window.Messages = c, 10
 		inside, release := make(chan struct{}, 200), make(chan struct{})
 		r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 			inside <- struct{}{}
@@ -306,7 +306,7 @@ func TestATopicDeletedAndMadeAnewIsReadFromItsStart(t *testing.T) {
 		w.produce(0, 20)
 		w.produce(1, 20)
 		cfg, j := w.config(), newJournal()
-		cfg.Fetchers = 2
+		cfg.Kafka.Fetchers = 2
 		r := w.run(cfg, j.settleAll)
 		eventually(t, "40 calls", func() bool { return j.count() == 40 && w.committed()[0] == 20 && w.committed()[1] == 20 })
 		w.remake(2)

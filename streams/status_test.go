@@ -32,7 +32,7 @@ func (r *running) says(words ...string) {
 func TestAnUnreachableBrokerIsNamedInTheStatusAndTheReaderStopsAllTheSame(t *testing.T) {
 	t.Parallel()
 	r := (&world{t: t}).run(Config{
-		Stream: "orders", Group: "g", Topics: []string{"t"}, Kafka: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")},
+		Stream: "orders", Group: Group{ID: "g"}, Topics: []string{"t"}, Kafka: Kafka{Options: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")}},
 	}, newJournal().settleAll)
 	r.says("kafka.brokers", "refused")
 	if r.Status().Joined {
@@ -65,7 +65,7 @@ func TestASessionTimeoutThatTheBrokerRefusesEndsTheReader(t *testing.T) {
 	t.Parallel()
 	each(t, 1, func(t *testing.T, w *world) {
 		cfg := w.config()
-		cfg.SessionTimeout = time.Second
+		cfg.Group.SessionTimeout = time.Second
 		r := w.run(cfg, newJournal().settleAll)
 		select {
 		case <-r.done:
@@ -205,7 +205,7 @@ func TestALastCommitThatHangsHoldsAStopUpForTheTimeToLeaveAlone(t *testing.T) {
 	w.produce(0, 10)
 	stuck, release := w.hangCommit()
 	cfg, j := w.config(), newJournal()
-	cfg.LeaveTimeout = 10 * time.Millisecond
+	cfg.Group.LeaveTimeout = 10 * time.Millisecond
 	r := w.run(cfg, j.settleAll)
 	<-stuck // the last commit waits for this one
 	r.stop()
@@ -220,8 +220,8 @@ func TestAStopDoesNotWaitForAFetcherThatIsToForgetATopic(t *testing.T) {
 	t.Parallel()
 	w := fakeWorld(t, 2)
 	cfg := w.config()
-	cfg.Fetchers = 2
-	cfg.Kafka = append(cfg.Kafka, kgo.RequestTimeoutOverhead(10*time.Minute)) // or it gives up by itself
+	cfg.Kafka.Fetchers = 2
+	cfg.Kafka.Options = append(cfg.Kafka.Options, kgo.RequestTimeoutOverhead(10*time.Minute)) // or it gives up by itself
 	r := w.run(cfg, newJournal().settleAll)
 	eventually(t, "it is a member", func() bool { return r.Status().Partitions == 2 })
 	asked, release := make(chan struct{}, 1000), make(chan struct{})

@@ -36,20 +36,16 @@ func (c *suspects) begin(p *partition) {
 	c.p = p
 	c.runs = -1
 	c.guilty.Store(-1)
-	c.limit = time.AfterFunc(c.p.r.cfg.AloneFor, c.goesOn)
+	c.limit = time.AfterFunc(c.p.r.cfg.Guard.AloneFor, c.goesOn)
 	c.limit.Stop()
 	c.turn.Ready = func() {
-		c.limit.Reset(c.p.r.cfg.AloneFor)
+		c.limit.Reset(c.p.r.cfg.Guard.AloneFor)
 		c.p.roster.Offer()
 	}
 }
 
 // newLife is a number for this process that is not 0 and that others are not likely to have.
 func newLife() uint32 { return rand.Uint32() | 1 }
-
-func (r *Reader) rules() ledger.Rules {
-	return ledger.Rules{Limit: r.cfg.CrashLimit, Owner: r.cfg.Process, Spare: r.cfg.Condemn == nil}
-}
 
 // permitted is how many of the next records may be handed out now. When that may change, the
 // partition is offered.
@@ -98,7 +94,7 @@ func (c *suspects) NextAside() (crew.Entry, bool) {
 	// no longer: others were settled, or deaths do not count any more
 	case c.guilty.Load() == t.Offset, !c.p.ledger.Guard.Suspects(t.Offset):
 	case !c.holdsToken():
-		c.p.r.cfg.Token.Request(&c.turn)
+		c.p.r.cfg.Guard.Token.Request(&c.turn)
 		return crew.Entry{}, false
 	case c.p.ledger.Guard.IsAccused(t.Offset) && !c.tried:
 		c.trial = true
@@ -109,20 +105,20 @@ func (c *suspects) NextAside() (crew.Entry, bool) {
 		return crew.Entry{}, false
 	default:
 		c.runs = t.Offset
-		c.limit.Reset(c.p.r.cfg.AloneFor)
+		c.limit.Reset(c.p.r.cfg.Guard.AloneFor)
 	}
 	c.aside = append(c.aside[:i:i], c.aside[i+1:]...)
 	return t, true
 }
 
-func (c *suspects) holdsToken() bool { return c.p.r.cfg.Token.Holds(&c.turn) }
+func (c *suspects) holdsToken() bool { return c.p.r.cfg.Guard.Token.Holds(&c.turn) }
 
 // announce has a commit say that the record is about to run.
 func (c *suspects) announce(offset int64) {
 	g := &c.p.ledger.Guard
 	if g.Now().Alone != offset {
 		g.Announce(offset)
-		c.limit.Reset(c.p.r.cfg.AloneFor)
+		c.limit.Reset(c.p.r.cfg.Guard.AloneFor)
 		c.tellOfSuspects(offset)
 	}
 	c.p.r.commits.hurry()
@@ -139,7 +135,7 @@ func (c *suspects) tellOfSuspects(offset int64) {
 // Handle is what to call for a record that is condemned.
 func (c *suspects) Handle(offset int64) task.Handle {
 	if c.guilty.Load() == offset {
-		return c.p.r.cfg.Condemn
+		return c.p.r.cfg.Guard.Condemn
 	}
 	return nil
 }
@@ -153,14 +149,14 @@ func (c *suspects) cameToItsEnd(offset int64) {
 		return
 	}
 	c.runs = -1
-	c.limit.Reset(c.p.r.cfg.AloneFor)
+	c.limit.Reset(c.p.r.cfg.Guard.AloneFor)
 	c.p.ledger.Guard.Returned(offset)
 	c.p.r.commits.hurry()
 }
 
 // Rests is cameToItsEnd for a call that begins to rest before it tries again, or has rested.
 func (c *suspects) Rests(offset int64, begins bool) {
-	if c.p.r.cfg.CrashLimit == 0 {
+	if c.p.r.cfg.Guard.CrashLimit == 0 {
 		return
 	}
 	c.p.mu.Lock()
@@ -183,15 +179,15 @@ func (c *suspects) goesOn() {
 		return
 	}
 	if c.runs >= 0 {
-		c.p.logger(c.runs).Warn("a suspected record runs for longer than others are to wait for it: the next suspect has its turn", "after", c.p.r.cfg.AloneFor)
+		c.p.logger(c.runs).Warn("a suspected record runs for longer than others are to wait for it: the next suspect has its turn", "after", c.p.r.cfg.Guard.AloneFor)
 	} else if c.p.ledger.Guard.Now().Alone < 0 {
-		c.p.r.cfg.Token.Release(&c.turn)
+		c.p.r.cfg.Guard.Token.Release(&c.turn)
 		c.p.roster.Offer()
 		return
 	}
 	c.runs = -1
 	c.p.ledger.Guard.Withdraw()
-	c.limit.Reset(c.p.r.cfg.AloneFor)
+	c.limit.Reset(c.p.r.cfg.Guard.AloneFor)
 	c.giveTokenBack()
 	c.p.r.commits.hurry()
 }
@@ -200,7 +196,7 @@ func (c *suspects) goesOn() {
 // the broker does not know yet that it came to its end.
 func (c *suspects) giveTokenBack() {
 	if c.runs < 0 && !c.trial && c.p.ledger.Guard.Quiet() && c.holdsToken() {
-		c.p.r.cfg.Token.Release(&c.turn)
+		c.p.r.cfg.Guard.Token.Release(&c.turn)
 	}
 }
 
@@ -238,14 +234,14 @@ func (c *suspects) count() (n int, name string) {
 func (c *suspects) end() {
 	c.aside = nil
 	c.limit.Stop()
-	c.p.r.cfg.Token.Release(&c.turn)
+	c.p.r.cfg.Guard.Token.Release(&c.turn)
 }
 
 // unguard ends the counting of deaths for this assignment: suspects run like others.
 func (c *suspects) unguard() {
 	c.p.ledger.Guard, c.runs = ledger.Guard{}, -1
 	c.limit.Stop()
-	c.p.r.cfg.Token.Release(&c.turn)
+	c.p.r.cfg.Guard.Token.Release(&c.turn)
 	c.p.roster.Offer()
 }
 

@@ -31,9 +31,9 @@ func (w *world) suspected(n int64, change func(*ledger.Mark)) {
 // guarded is the configuration of a reader whose process has this token.
 func (w *world) guarded(token *solo.Token) Config {
 	cfg := w.byKey()
-	cfg.CrashLimit, cfg.HeartbeatInterval, cfg.SessionTimeout = 3, 200*time.Millisecond, 6*time.Second
-	cfg.Token, cfg.Probation = token, 100*time.Millisecond
-	cfg.Condemn = func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+	cfg.Guard.CrashLimit, cfg.Group.HeartbeatInterval, cfg.Group.SessionTimeout = 3, 200*time.Millisecond, 6*time.Second
+	cfg.Guard.Token, cfg.Guard.Probation = token, 100*time.Millisecond
+	cfg.Guard.Condemn = func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		w.t.Errorf("%d is condemned", m.Origin.Offset)
 		return task.Settled
 	}
@@ -79,13 +79,13 @@ func TestSuspectsTakeTurnsAndOneThatHangsGivesWayInTime(t *testing.T) {
 	var token solo.Token
 	mine, others := newJournal(), newJournal()
 	cfg := w.guarded(&token)
-	cfg.AloneFor = time.Second
+	cfg.Guard.AloneFor = time.Second
 	began := time.Now()
 	w.run(cfg, hang(t, mine, 1))
 	eventually(t, "the first runs", func() bool { return mine.count() == 1 })
 	other.run(other.guarded(&token), others.settleAll)
 	eventually(t, "the others have had their turn", func() bool { return others.count() == 3 && mine.count() == 3 })
-	if took := time.Since(began); took < cfg.AloneFor {
+	if took := time.Since(began); took < cfg.Guard.AloneFor {
 		t.Errorf("all ran after %v, beside a suspect that has its turn", took)
 	}
 }
@@ -239,13 +239,13 @@ func TestDeathsOfMembersThatLiveAreHeldAgainstNoRecord(t *testing.T) {
 	w := fakeWorld(t, 2)
 	w.produce(0, 1)
 	sleeper := w.guarded(&solo.Token{})
-	sleeper.Process = 7
+	sleeper.Guard.Process = 7
 	w.suspected(1, func(m *ledger.Mark) {
 		m.Deaths, m.Accused, m.Died = 3, 0, []uint32{7, 7, 7, 7, 7}
 		m.Owner = 0
 	})
 	one := w.guarded(&solo.Token{})
-	one.Process = 8
+	one.Guard.Process = 8
 	j := newJournal()
 	w.run(sleeper, j.settleAll)
 	w.run(one, j.settleAll)
@@ -288,7 +288,7 @@ func TestARecordIsCondemnedWhereTheDeadAreNoMembers(t *testing.T) {
 	var mu sync.Mutex
 	var condemned []int64
 	cfg := w.guarded(&solo.Token{})
-	cfg.Condemn = func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+	cfg.Guard.Condemn = func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		mu.Lock()
 		defer mu.Unlock()
 		condemned = append(condemned, m.Origin.Offset)
@@ -310,8 +310,8 @@ func TestAMemberThatIsExpelledAgainAndAgainWhileItsSlowHandlersRunCondemnsNobody
 		healed.Add(1)
 		start := func() {
 			cfg := w.guarded(&solo.Token{})
-			cfg.Probation = 8 * time.Second
-			cfg.CrashLimit = 1
+			cfg.Guard.Probation = 8 * time.Second
+			cfg.Guard.CrashLimit = 1
 			ready := make(chan *running, 1)
 			ready <- w.run(cfg, func(ctx context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 				r := <-ready

@@ -81,8 +81,8 @@ func TestWhatWaitsWhileOthersPassHoldsNoMoreMemoryThanTheWindowSays(t *testing.T
 			w := fakeWorld(t, c.partitions)
 			w.plain()
 			cfg := w.config()
-			cfg.Order, cfg.WindowBytes, cfg.Fetchers = c.order, smallWindow, 1
-			cfg.Kafka = append(cfg.Kafka, kgo.FetchMinBytes(90*large), kgo.FetchMaxWait(time.Second))
+			cfg.Calls.Order, cfg.Window.Bytes, cfg.Kafka.Fetchers = c.order, smallWindow, 1
+			cfg.Kafka.Options = append(cfg.Kafka.Options, kgo.FetchMinBytes(90*large), kgo.FetchMaxWait(time.Second))
 			var settled atomic.Int64
 			end := make(chan struct{})
 			r := w.run(cfg, blockSmall(&settled, end))

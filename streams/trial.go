@@ -10,7 +10,7 @@ import (
 // and whether it is the record that kills. Until then no suspect runs in this process.
 func (c *suspects) try(offset int64) {
 	condemned, err := false, error(nil)
-	if c.lasts(c.p.r.cfg.Probation) {
+	if c.lasts(c.p.r.cfg.Guard.Probation) {
 		condemned, err = c.judge(offset)
 	}
 	if err != nil {
@@ -18,7 +18,7 @@ func (c *suspects) try(offset int64) {
 	}
 	c.p.mu.Lock()
 	c.trial, c.tried = false, err == nil
-	c.limit.Reset(c.p.r.cfg.AloneFor)
+	c.limit.Reset(c.p.r.cfg.Guard.AloneFor)
 	if condemned || err != nil {
 		c.giveTokenBack()
 	}

@@ -32,7 +32,7 @@ func TestAPausedStreamDoesNotKeepTheTurnOfSuspectsFromOthers(t *testing.T) {
 				token.Request(holder)
 			}
 			cfg := w.guarded(&token)
-			cfg.Probation = time.Second
+			cfg.Guard.Probation = time.Second
 			r := w.run(cfg, newJournal().settleAll)
 			eventually(t, "it has a suspect", func() bool {
 				for _, p := range r.all() {
@@ -61,14 +61,14 @@ func TestACutLogLeavesNoSuspectBehind(t *testing.T) {
 	var token solo.Token
 	holder := &solo.Turn{Ready: func() {}}
 	token.Request(holder)
-	r.cfg.CrashLimit, r.cfg.Order, r.cfg.Token, r.cfg.Process = 3, OrderNone, &token, 5
+	r.cfg.Guard.CrashLimit, r.cfg.Calls.Order, r.cfg.Guard.Token, r.cfg.Guard.Process = 3, OrderNone, &token, 5
 	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 	p := r.lookup(tp)
 	p.begin(ledger.At(0, 0), false)
 	p.mu.Lock()
 	m := ledger.NoMark()
 	m.Owner, m.HandedOut, m.Deaths, m.SuspectsEnd = 99, 10, 2, 10
-	p.ledger.Guard = ledger.NewGuard(m, 0, r.rules())
+	p.ledger.Guard = ledger.NewGuard(m, 0, r.cfg.Guard.rules())
 	p.ledger.Guard.Stored(p.ledger.Guard.Mark(0, 0, 0, 0, 0, false))
 	p.mu.Unlock()
 	r.fetched(tp, records(0, 10), nil)
@@ -95,8 +95,8 @@ func TestAStreamWhoseWorkersAreAllBusyDoesNotKeepTheTurnOfSuspectsForGood(t *tes
 	holder := &solo.Turn{Ready: func() {}}
 	token.Request(holder)
 	cfg := w.guarded(&token)
-	cfg.AloneFor = 2 * time.Second
-	cfg.Concurrency = 1
+	cfg.Guard.AloneFor = 2 * time.Second
+	cfg.Calls.Concurrency = 1
 	mine := newJournal()
 	r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 		mine.note(m)
@@ -130,7 +130,7 @@ func TestARecordThatIsCondemnedAgainWhileTheDeadSetIsAwayIsStillOneInARow(t *tes
 	for range ledger.MostCondemned + 1 {
 		condemned := make(chan struct{}, 1)
 		cfg := w.guarded(&solo.Token{})
-		cfg.Condemn = func(context.Context, *stepwell.Message, task.Ticket) task.Outcome {
+		cfg.Guard.Condemn = func(context.Context, *stepwell.Message, task.Ticket) task.Outcome {
 			condemned <- struct{}{}
 			return task.Pending // the dead set cannot be reached
 		}

@@ -18,7 +18,7 @@ import (
 func BenchmarkWorkerLoop(b *testing.B) {
 	const batch = 1000
 	handle := func(context.Context, *stepwell.Message, task.Ticket) task.Outcome { return task.Settled }
-	r, err := New(Config{Stream: "orders", Group: "g", Topics: []string{"orders.v1"}}, handle)
+	r, err := New(Config{Stream: "orders", Group: Group{ID: "g"}, Topics: []string{"orders.v1"}}, handle)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -159,16 +159,16 @@ func (w *world) commits() (map[int32]int64, error) {
 // order.
 func (w *world) config() Config {
 	return Config{
-		Order:  OrderPartition,
-		Stream: "orders", Group: w.group, Topics: []string{w.topic},
-		Kafka: []kgo.Opt{kgo.SeedBrokers(w.seeds...)},
+		Calls:  Calls{Order: OrderPartition},
+		Stream: "orders", Group: Group{ID: w.group}, Topics: []string{w.topic},
+		Kafka: Kafka{Options: []kgo.Opt{kgo.SeedBrokers(w.seeds...)}},
 	}
 }
 
 // byKey is config with messages of different keys side by side.
 func (w *world) byKey() Config {
 	cfg := w.config()
-	cfg.Order = OrderKey
+	cfg.Calls.Order = OrderKey
 	return cfg
 }
 
