@@ -56,7 +56,7 @@ func (c *committer) run(ctx context.Context) {
 		case <-tick.C:
 		case <-c.now:
 		}
-		c.commit(ctx, c.r.all())
+		c.commit(ctx, c.r.parts.all())
 	}
 }
 
@@ -111,7 +111,7 @@ func (c *committer) collect(parts []*partition) sending {
 	s := sending{c, make(map[string]map[int32]kgo.EpochOffset), make(map[topicPartition]commitOf, len(parts))}
 	for _, p := range parts {
 		check, dirty := p.dirty(c.room)
-		if !dirty || !c.r.isOurs(p) {
+		if !dirty || !c.r.parts.isOurs(p) {
 			continue
 		}
 		s.of[p.topicPartition] = commitOf{p, check}
@@ -122,7 +122,7 @@ func (c *committer) collect(parts []*partition) sending {
 
 // metadata is what to say of a partition beside its offset, if it is still ours.
 func (s sending) metadata(tp topicPartition) (string, bool) {
-	return s.of[tp].Metadata, s.c.r.isOurs(s.of[tp].p)
+	return s.of[tp].Metadata, s.c.r.parts.isOurs(s.of[tp].p)
 }
 
 // stored is told what the broker says of a partition.
@@ -133,7 +133,7 @@ func (s sending) stored(tp topicPartition, err error) {
 		delete(s.c.refused, tp.topic)
 		of.p.stored(of.Checkpoint)
 		delete(s.of, tp)
-	case ok && errors.Is(err, kerr.UnknownTopicID) && s.c.r.isOurs(of.p):
+	case ok && errors.Is(err, kerr.UnknownTopicID) && s.c.r.parts.isOurs(of.p):
 		s.c.refuse(of.p)
 	}
 }
@@ -150,7 +150,7 @@ type rejection struct {
 // just made has an unknown id for a moment.
 func (c *committer) refuse(p *partition) {
 	switch was := c.refused[p.topic]; {
-	case !c.r.isOurs(was.p):
+	case !c.r.parts.isOurs(was.p):
 		c.refused[p.topic] = rejection{p, time.Now()}
 	case time.Since(was.since) > refusedFor:
 		delete(c.refused, p.topic)

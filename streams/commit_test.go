@@ -103,8 +103,8 @@ func TestACommitLeavesOutWhatIsNoLongerOursWhenItIsSent(t *testing.T) {
 				w.produce(p, 10)
 			}
 			eventually(t, "all is handled", func() bool { return j.count() == 30 })
-			all := r.all()
-			before, between := r.lookup(topicPartition{w.topic, 0}), r.lookup(topicPartition{w.topic, 1})
+			all := r.parts.all()
+			before, between := r.parts.lookup(topicPartition{w.topic, 0}), r.parts.lookup(topicPartition{w.topic, 1})
 			r.drop([]*partition{before}, ErrLost)
 			s := r.commits.collect(all)
 			if len(s.offsets[w.topic]) != 2 {
@@ -117,7 +117,7 @@ func TestACommitLeavesOutWhatIsNoLongerOursWhenItIsSent(t *testing.T) {
 			if got := w.committed(); len(got) != 1 || got[2] != 10 {
 				t.Errorf("committed: %v", got)
 			}
-			r.drop(r.all(), ErrLost)
+			r.drop(r.parts.all(), ErrLost)
 			if err := send(r.commits, s); err != nil {
 				t.Error("with nothing left to be sent:", err)
 			}

@@ -26,7 +26,7 @@ func TestAnIdleWorkerKeepsNoMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.life = t.Context()
-	p := newPartition(r, topicPartition{"orders.v1", 7})
+	p := newPartition(r.parts.shared, topicPartition{"orders.v1", 7})
 	var records []*kgo.Record
 	for offset := range int64(messages) {
 		records = append(records, &kgo.Record{Topic: "orders.v1", Partition: 7, Offset: offset, Value: []byte("a value")})

@@ -16,10 +16,10 @@ import (
 // begin anew. A cut is seen by the group's member, too, when it is given a partition that another
 // fetcher reads; what counts is where that one goes on.
 func (r *Reader) cut(from *fetcher, tp topicPartition, e *kgo.ErrDataLoss, cuts map[*partition]ledger.Position) {
-	if !r.isReadBy(tp, from) {
+	if !r.parts.isReadBy(tp, from) {
 		return
 	}
-	p := r.lookup(tp)
+	p := r.parts.lookup(tp)
 	expected := p.position()
 	p.goOn(e.ResetTo)
 	switch {
@@ -34,7 +34,7 @@ func (r *Reader) cut(from *fetcher, tp topicPartition, e *kgo.ErrDataLoss, cuts 
 // read again when the partition begins anew. Clients that cannot know of the cut go on behind it;
 // records that were read before tell of it.
 func (r *Reader) isOfCut(tp topicPartition, f *kgo.FetchPartition, cuts map[*partition]ledger.Position) bool {
-	p := r.lookup(tp)
+	p := r.parts.lookup(tp)
 	if first, expected := f.Records[0].Offset, p.position(); first < expected {
 		if _, known := cuts[p]; !known {
 			cuts[p] = ledger.At(first, -1)
@@ -48,23 +48,8 @@ func (r *Reader) isOfCut(tp topicPartition, f *kgo.FetchPartition, cuts map[*par
 func (r *Reader) beginAnew(p *partition, cut ledger.Position) {
 	at := p.goesOnAt(cut)
 	r.log.Error("the log of a partition was cut: what is read from there replaces records that were read before",
-		"stream", r.cfg.Stream, "topic", p.topic, "partition", p.partition, "read_to", p.position(), "cut_at", cut.Offset, "goes_on_at", at.Offset)
-	fresh := newPartition(r, p.topicPartition)
-	fresh.fetcher, fresh.given = p.fetcher, p.given
-	fresh.placed.Store(true)
-	fresh.begin(at, true)
-	if r.replace(p, fresh) {
+		"topic", p.topic, "partition", p.partition, "read_to", p.position(), "cut_at", cut.Offset, "goes_on_at", at.Offset)
+	if r.parts.replace(p, at) {
 		p.fetcher.seek(p.topicPartition, at)
 	}
-}
-
-func (r *Reader) replace(p, fresh *partition) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closing {
-		return false
-	}
-	r.dropLocked(p, ErrLost)
-	r.ownLocked(fresh)
-	return true
 }

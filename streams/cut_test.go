@@ -28,10 +28,10 @@ func TestALogThatIsCutInAPauseIsReadOnAfterIt(t *testing.T) {
 	j := newJournal()
 	r, tp := lone(t, j.settleAll)
 	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
-	r.lookup(tp).begin(ledger.At(0, 0), false)
+	r.parts.lookup(tp).begin(ledger.At(0, 0), false)
 	r.Pause()
 	r.fetched(tp, records(0, 10), nil)
-	old := r.lookup(tp)
+	old := r.parts.lookup(tp)
 	within(t, 2*time.Second, "a worker looked and found the pause", func() bool { return r.crew.Asleep() == 1 })
 	r.wasCut(tp, 5)
 	r.fetched(tp, records(0, 8), nil)
@@ -60,11 +60,11 @@ func TestACutBeginsAnewAtTheFirstRecordThatIsNotSettledBeforeIt(t *testing.T) {
 				return task.Settled
 			})
 			r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
-			r.lookup(tp).begin(ledger.At(0, 0), false)
+			r.parts.lookup(tp).begin(ledger.At(0, 0), false)
 			r.fetched(tp, records(0, 10), nil)
 			within(t, 2*time.Second, "all are called", func() bool { return j.count() == 10 })
 			cut(r, tp)
-			p := r.lookup(tp)
+			p := r.parts.lookup(tp)
 			if at := p.position(); at != 3 {
 				t.Fatalf("goes on at %d, want the first that is not settled", at)
 			}
@@ -107,8 +107,8 @@ func TestAfterACutTheClientReadsAgainWhatIsNotSettledWhoeverReadsThePartition(t 
 		eventually(t, "all but the first ones are handled", func() bool { return j.count() == 198 })
 		for id := range int32(2) {
 			tp := topicPartition{w.topic, id}
-			f := r.lookup(tp).fetcher
-			if f.member == r.lookup(topicPartition{w.topic, 1 - id}).fetcher.member {
+			f := r.parts.lookup(tp).fetcher
+			if f.member == r.parts.lookup(topicPartition{w.topic, 1 - id}).fetcher.member {
 				t.Fatal("one fetcher reads both")
 			}
 			r.gate.poll(t.Context(), func(context.Context) {
@@ -136,12 +136,12 @@ func TestACutThatComesWithItsFirstRecordsDoesNotCommitPastThem(t *testing.T) {
 		return task.Settled
 	})
 	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
-	r.lookup(tp).begin(ledger.At(0, 0), false)
+	r.parts.lookup(tp).begin(ledger.At(0, 0), false)
 	r.fetched(tp, records(0, 100), nil)
 	for range 100 {
 		<-began
 	}
-	within(t, 2*time.Second, "all is settled", func() bool { c, _ := r.lookup(tp).dirty(4096); return c.At.Offset == 100 })
+	within(t, 2*time.Second, "all is settled", func() bool { c, _ := r.parts.lookup(tp).dirty(4096); return c.At.Offset == 100 })
 
 	fetch := func(f kgo.FetchPartition) kgo.Fetch {
 		return kgo.Fetch{Topics: []kgo.FetchTopic{{Topic: tp.topic, TopicID: [16]byte{1}, Partitions: []kgo.FetchPartition{f}}}}
@@ -160,7 +160,7 @@ func TestACutThatComesWithItsFirstRecordsDoesNotCommitPastThem(t *testing.T) {
 	for range 10 {
 		<-began
 	}
-	p := r.lookup(tp)
+	p := r.parts.lookup(tp)
 	within(t, 2*time.Second, "what follows is settled", func() bool { p.mu.Lock(); defer p.mu.Unlock(); p.roster.Flush(); return p.ledger.Settled(59) })
 	if c, dirty := p.dirty(4096); dirty && c.At.Offset > 50 {
 		t.Errorf("commits %d (%q) while 50 is still pending", c.At.Offset, c.Metadata)
@@ -171,7 +171,7 @@ func TestACutThatComesWithItsFirstRecordsDoesNotCommitPastThem(t *testing.T) {
 func TestMetadataStaysReadableInTheMiddleOfARestoredSpan(t *testing.T) {
 	r, tp := lone(t, func(context.Context, *stepwell.Message, task.Ticket) task.Outcome { return task.Settled })
 	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
-	p := r.lookup(tp)
+	p := r.parts.lookup(tp)
 	p.restored(100, ledger.WriteMetadata(100, ledger.Metadata{}, slices.Values([]ledger.Span{{First: 101, End: 200}, {First: 300, End: 400}}), 4096))
 	p.begin(ledger.At(100, 0), false)
 	r.fetched(tp, records(100, 150), nil)
@@ -187,7 +187,7 @@ func TestACutEndsWhatTheCommitSaidOfTheOffsetsBehindIt(t *testing.T) {
 	j := newJournal()
 	r, tp := lone(t, j.settleAll)
 	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
-	p := r.lookup(tp)
+	p := r.parts.lookup(tp)
 	p.restored(0, ledger.WriteMetadata(0, ledger.Metadata{}, slices.Values([]ledger.Span{{First: 3, End: 10}}), 4096))
 	p.begin(ledger.At(0, 0), false)
 	r.fetched(tp, records(0, 5), nil)
@@ -217,7 +217,7 @@ func TestRecordsOfANewerEpochAreNotThoseThatWereSettled(t *testing.T) {
 		return task.Settled
 	})
 	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
-	p := r.lookup(tp)
+	p := r.parts.lookup(tp)
 	p.restored(0, ledger.WriteMetadata(0, ledger.Metadata{Epoch: 1}, slices.Values([]ledger.Span{{First: 3, End: 10}}), 4096))
 	p.begin(ledger.At(0, 1), false)
 	// While nobody of us had the partition the log was cut at 5, by an unclean election, and has

@@ -43,7 +43,7 @@ func (p *partition) checkDone() {
 // Idle looks whether the partition is done. While nothing is handed out, in a pause for instance,
 // what was announced and does not run gives way.
 func (p *partition) Idle() {
-	if p.roster.IsHalted() || p.r.crew.Paused() {
+	if p.roster.IsHalted() || p.crew.Paused() {
 		p.suspects.standBack()
 	}
 	p.checkDone()
@@ -83,17 +83,17 @@ func (p *partition) Take() bool {
 	}
 	messages := p.slab.messages(records)
 	var now time.Time
-	if p.r.cfg.MaxAge > 0 {
+	if p.cfg.MaxAge > 0 {
 		now = time.Now()
 	}
 	for i := range messages {
-		t := entryOf(p.r.cfg.Calls.Order, p.r.seed, &messages[i])
+		t := entryOf(p.cfg.Calls.Order, p.seed, &messages[i])
 		t.Fetched = at
 		switch {
 		case p.ledger.Settled(t.Offset):
-			p.r.count.Duplicate()
-		case p.r.cfg.MaxAge > 0 && now.Sub(t.Message.Time) > p.r.cfg.MaxAge:
-			p.r.count.Expired(1)
+			p.cfg.Telemetry.Duplicate()
+		case p.cfg.MaxAge > 0 && now.Sub(t.Message.Time) > p.cfg.MaxAge:
+			p.cfg.Telemetry.Expired(1)
 			p.settled(t.Offset, t.Offset)
 		default:
 			p.roster.Add(t)
@@ -122,5 +122,5 @@ func (p *partition) Deserted(offset int64) error {
 	p.suspects.deserted = true
 	p.ledger.Part(false) // should a stop have begun before
 	return fmt.Errorf("stream %s: the handler ended its goroutine with runtime.Goexit, which stops the actor; it had %s/%d@%d, which counts a death",
-		p.r.cfg.Stream, p.topic, p.partition, offset)
+		p.cfg.Stream, p.topic, p.partition, offset)
 }

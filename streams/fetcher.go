@@ -165,7 +165,7 @@ func (r *Reader) wake() {
 		r.gate.change(func() {
 			again := map[string][]int32{}
 			for _, tp := range rested {
-				if !f.member || r.isReadBy(tp, f) {
+				if !f.member || r.parts.isReadBy(tp, f) {
 					again[tp.topic] = append(again[tp.topic], tp.partition)
 				}
 			}
@@ -185,26 +185,6 @@ func (f *fetcher) idleSince(then time.Time) (topics []string) {
 		}
 	}
 	return topics
-}
-
-// fetcherOf chooses who reads a partition: who reads the fewest of its topic, then the fewest of
-// all. Only with Reader.mu.
-func (r *Reader) fetcherOf(tp topicPartition) *fetcher {
-	of := make(map[*fetcher]int, len(r.fetchers))
-	all := make(map[*fetcher]int, len(r.fetchers))
-	for _, p := range r.owned {
-		all[p.fetcher]++
-		if p.topic == tp.topic {
-			of[p.fetcher]++
-		}
-	}
-	var best *fetcher
-	for _, f := range r.fetchers {
-		if best == nil || of[f] < of[best] || of[f] == of[best] && all[f] < all[best] {
-			best = f
-		}
-	}
-	return best
 }
 
 // divide leaves to the group's member what it reads itself, before it begins.
@@ -228,15 +208,7 @@ func (r *Reader) keep(parts map[string][]int32) {
 	if len(r.fetchers) < 2 || len(parts) == 0 {
 		return
 	}
-	r.mu.Lock()
-	for topic, ids := range parts {
-		for _, id := range ids {
-			if p := r.owned[topicPartition{topic, id}]; p != nil {
-				p.fetcher = r.fetchers[0]
-			}
-		}
-	}
-	r.mu.Unlock()
+	r.parts.leaveTo(r.fetchers[0], parts)
 	r.client.ResumeFetchPartitions(parts)
 }
 
@@ -250,7 +222,7 @@ func (r *Reader) readFrom(offsets map[string]map[int32]kgo.Offset) {
 		share := map[string]map[int32]kgo.Offset{}
 		for topic, parts := range offsets {
 			for id, at := range parts {
-				if !r.isReadBy(topicPartition{topic, id}, f) {
+				if !r.parts.isReadBy(topicPartition{topic, id}, f) {
 					continue
 				}
 				if share[topic] == nil {

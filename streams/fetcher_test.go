@@ -36,7 +36,7 @@ func TestFetchersShareThePartitionsOutAndEachRecordIsFetchedOnce(t *testing.T) {
 			return c[0] == 200 && c[1] == 200 && c[2] == 200 && c[3] == 200 && c[4] == 200
 		})
 		share := map[*fetcher]int{}
-		for _, p := range r.all() {
+		for _, p := range r.parts.all() {
 			share[p.fetcher]++
 		}
 		if len(share) != 3 || share[r.fetchers[0]] != 2 || share[r.fetchers[1]] != 2 || share[r.fetchers[2]] != 1 {
@@ -192,8 +192,8 @@ func TestWhatAnotherFetcherSaysOfAPartitionDoesNotCount(t *testing.T) {
 	j := newJournal()
 	r, tp := lone(t, j.settleAll)
 	reads, member := &fetcher{client: new(kgo.Client)}, r.fetchers[0]
-	r.assign(tp).fetcher = reads
-	r.lookup(tp).begin(ledger.At(10, 1), false)
+	r.parts.assign(tp, r.fetchers).fetcher = reads
+	r.parts.lookup(tp).begin(ledger.At(10, 1), false)
 	poll := func(from *fetcher, first, end int64, err error) polled {
 		f := records(first, end)
 		f.Err = err
@@ -206,12 +206,12 @@ func TestWhatAnotherFetcherSaysOfAPartitionDoesNotCount(t *testing.T) {
 		t.Errorf("records of another: %+v", got)
 	}
 	cut := &kgo.ErrDataLoss{Topic: tp.topic, ConsumedTo: 20, ResetTo: 5, ResetToEpoch: 1}
-	before := r.lookup(tp)
-	if poll(member, 0, 0, cut); r.lookup(tp) != before || before.position() != 20 {
-		t.Errorf("the cut that another saw: goes on at %d", r.lookup(tp).position())
+	before := r.parts.lookup(tp)
+	if poll(member, 0, 0, cut); r.parts.lookup(tp) != before || before.position() != 20 {
+		t.Errorf("the cut that another saw: goes on at %d", r.parts.lookup(tp).position())
 	}
 	poll(reads, 0, 0, cut)
-	if p := r.lookup(tp); p == before || p.position() != 5 || p.fetcher != reads {
+	if p := r.parts.lookup(tp); p == before || p.position() != 5 || p.fetcher != reads {
 		t.Errorf("the cut that its own fetcher saw: goes on at %d, read by %p", p.position(), p.fetcher)
 	}
 }
@@ -221,11 +221,11 @@ func TestWhoReadsAPartitionIsWhoReadsTheFewestOfItsTopic(t *testing.T) {
 	r, _ := lone(t, newJournal().settleAll)
 	r.fetchers = []*fetcher{{}, {}, {}}
 	for id, want := range []int{0, 1, 2, 0, 1} {
-		if p := r.assign(topicPartition{"t", int32(id)}); p.fetcher != r.fetchers[want] {
+		if p := r.parts.assign(topicPartition{"t", int32(id)}, r.fetchers); p.fetcher != r.fetchers[want] {
 			t.Errorf("partition %d is not read by fetcher %d", id, want)
 		}
 	}
-	if p := r.assign(topicPartition{"other", 0}); p.fetcher != r.fetchers[2] {
+	if p := r.parts.assign(topicPartition{"other", 0}, r.fetchers); p.fetcher != r.fetchers[2] {
 		t.Error("another topic begins with who reads the fewest of all")
 	}
 	r.fetchers = nil
@@ -247,7 +247,7 @@ func TestWhatIsRevokedIsReadNoMoreWhileItsCallsEnd(t *testing.T) {
 		return j.settleAll(ctx, m, tk)
 	})
 	eventually(t, "one is at work, the rest waits", func() bool { return r.Status().InFlight == 10 && j.count() == 5 })
-	other := r.lookup(topicPartition{w.topic, 1})
+	other := r.parts.lookup(topicPartition{w.topic, 1})
 	if other.fetcher.member {
 		t.Fatal("the group's member reads both")
 	}
@@ -266,7 +266,7 @@ func TestWhatIsRevokedIsReadNoMoreWhileItsCallsEnd(t *testing.T) {
 	close(release)
 	<-revoked
 	eventually(t, "what was at work is committed", func() bool { return w.committed()[1] == 1 })
-	if r.lookup(topicPartition{w.topic, 1}) != nil {
+	if r.parts.lookup(topicPartition{w.topic, 1}) != nil {
 		t.Error("it is still ours")
 	}
 }
@@ -278,7 +278,7 @@ func TestARevokeThatMeetsACutGivesUpWhatReplacedThePartition(t *testing.T) {
 		<-release
 		return task.Settled
 	})
-	p := r.assign(tp)
+	p := r.parts.assign(tp, r.fetchers)
 	p.begin(ledger.At(0, -1), false)
 	r.receive(tp, records(0, 5), [16]byte{})
 	eventually(t, "it is at work", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.roster.Running() == 1 })
@@ -288,12 +288,12 @@ func TestARevokeThatMeetsACutGivesUpWhatReplacedThePartition(t *testing.T) {
 		r.onRevoked(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {tp.partition}})
 	}()
 	<-p.roster.Halted()
-	if r.wasCut(tp, 2); r.lookup(tp) == p {
+	if r.wasCut(tp, 2); r.parts.lookup(tp) == p {
 		t.Fatal("nothing replaces it")
 	}
 	close(release)
 	<-revoked
-	if now := r.lookup(tp); now != nil {
+	if now := r.parts.lookup(tp); now != nil {
 		t.Errorf("still ours, from %d", now.position())
 	}
 }
@@ -309,7 +309,7 @@ func TestATopicMadeAnewThatOnlyAnotherFetcherFoundIsCommitted(t *testing.T) {
 		r := w.run(cfg, j.settleAll)
 		eventually(t, "20 calls", func() bool { return j.count() == 20 && w.committed()[0] == 20 })
 		tp := topicPartition{w.topic, 0}
-		other := r.lookup(tp).fetcher
+		other := r.parts.lookup(tp).fetcher
 		if other.member {
 			t.Fatal("the group's member reads both")
 		}
@@ -342,7 +342,7 @@ func TestTheMemberReadsWhatIsCommittedWithoutALeaderEpochAndBeginsAtTheStartWher
 		r := w.run(cfg, j.settleAll)
 		eventually(t, "all that is there is read", func() bool { return j.count() == 40 })
 		for id := range int32(4) {
-			if !r.lookup(topicPartition{w.topic, id}).fetcher.member {
+			if !r.parts.lookup(topicPartition{w.topic, id}).fetcher.member {
 				t.Errorf("partition %d is read by a client that may take the end for the beginning", id)
 			}
 		}
@@ -358,7 +358,7 @@ func TestAFetcherForgetsATopicOfWhichItReadsNothingAndFindsItAgain(t *testing.T)
 	w.produce(1, 10)
 	eventually(t, "10 calls", func() bool { return j.count() == 10 && w.committed()[1] == 10 })
 	ours := map[string][]int32{w.topic: {1}}
-	other := r.lookup(topicPartition{w.topic, 1}).fetcher
+	other := r.parts.lookup(topicPartition{w.topic, 1}).fetcher
 	if other.member {
 		t.Fatal("the group's member reads both")
 	}

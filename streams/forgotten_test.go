@@ -46,7 +46,7 @@ func TestWhoeverRemembersOffsetsIsToldBeforeTheyMeanSomethingElse(t *testing.T) 
 				events <- told
 			}
 			r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {tp.partition}})
-			r.lookup(tp).begin(ledger.At(0, 0), false)
+			r.parts.lookup(tp).begin(ledger.At(0, 0), false)
 			r.receive(tp, records(0, 10), [16]byte{1})
 			for range 10 {
 				<-events
@@ -70,6 +70,6 @@ func again(r *Reader, tp topicPartition, start int64, id byte) {
 	ours := map[string][]int32{tp.topic: {tp.partition}}
 	r.onLost(context.Background(), nil, ours)
 	r.onAssigned(context.Background(), new(kgo.Client), ours)
-	r.lookup(tp).begin(ledger.At(start, 0), false)
+	r.parts.lookup(tp).begin(ledger.At(start, 0), false)
 	r.receive(tp, records(start, 12), [16]byte{id})
 }

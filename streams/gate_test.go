@@ -81,10 +81,10 @@ func TestAPollThatBeganBeforeALossBringsNothingIntoTheNextAssignment(t *testing.
 	}()
 	late.Wait()
 	<-changed
-	r.lookup(tp).begin(ledger.At(10, -1), false)
+	r.parts.lookup(tp).begin(ledger.At(10, -1), false)
 	r.receive(tp, records(10, 12), [16]byte{1})
 	eventually(t, "the new records", func() bool { o := j.of(0); return len(o) > 1 && o[len(o)-1] == 11 })
-	if c, ok := r.lookup(tp).dirty(0); !ok || c.At.Offset != 12 {
+	if c, ok := r.parts.lookup(tp).dirty(0); !ok || c.At.Offset != 12 {
 		t.Fatalf("committable %v %v", c, ok)
 	}
 }

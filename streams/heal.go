@@ -75,8 +75,8 @@ func (r *Reader) healTopic(ctx context.Context, topic string) bool {
 	if err != nil {
 		return false
 	}
-	r.log.Warn("a topic cannot be read, perhaps it was made anew: looking for it again", "stream", r.cfg.Stream, "topic", topic)
-	same, made := r.ofTopic(topic, id)
+	r.log.Warn("a topic cannot be read, perhaps it was made anew: looking for it again", "topic", topic)
+	same, made := r.parts.ofTopic(topic, id)
 	r.drop(made, ErrLost)
 	r.giveBack(same)
 	if ctx.Err() != nil {
@@ -107,25 +107,6 @@ func (r *Reader) idOf(ctx context.Context, topic string) (kadm.TopicID, error) {
 		return kadm.TopicID{}, err
 	}
 	return found[topic].ID, nil
-}
-
-// ofTopic returns our partitions of a topic: those whose records are of the topic with this id, and
-// those of which that is not known.
-func (r *Reader) ofTopic(topic string, id kadm.TopicID) (same, others []*partition) {
-	for _, p := range r.all() {
-		if p.topic != topic {
-			continue
-		}
-		p.mu.Lock()
-		is := id != kadm.TopicID{} && p.ledger.TopicID() == id
-		p.mu.Unlock()
-		if is {
-			same = append(same, p)
-		} else {
-			others = append(others, p)
-		}
-	}
-	return same, others
 }
 
 // giveBack gives partitions up as a revoke does: nothing more of them is read, their calls may end,

@@ -82,7 +82,7 @@ func (c *committer) sendPast(ctx context.Context, in *membership, offsets map[st
 		t := kmsg.NewOffsetCommitRequestTopic()
 		t.Topic, t.TopicID = name, topics[name].ID
 		for id, at := range parts {
-			if p := c.r.lookup(topicPartition{name, id}); topics[name].Err != nil || p == nil || p.topicNow() != t.TopicID {
+			if p := c.r.parts.lookup(topicPartition{name, id}); topics[name].Err != nil || p == nil || p.topicNow() != t.TopicID {
 				continue
 			}
 			part := kmsg.NewOffsetCommitRequestTopicPartition()

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"slices"
 	"sync"
@@ -19,11 +20,27 @@ type topicPartition struct {
 	partition int32
 }
 
+// shared is what the partitions of a reader work with. Of the parts that see all partitions it has
+// only what one partition asks of them.
+type shared struct {
+	*common
+	crew    *crew.Crew
+	load    *load
+	seed    maphash.Seed   // of the hashes of keys
+	workers sync.WaitGroup // for the crew, and for what waits for a partition
+	// hurry asks for a commit at once.
+	hurry func()
+	// living says which processes are in the group now.
+	living func(context.Context) (map[uint32]bool, error)
+	// condemned is how many records were condemned in a row, in all partitions.
+	condemned func() int
+}
+
 // partition is one assignment of a partition to us: what was read of it, what is settled, and its
 // roster in the crew. When the same partition is assigned anew there is a new one.
 type partition struct {
 	topicPartition
-	r       *Reader
+	*shared
 	fetcher *fetcher // that reads it
 	// given is which of all assignments of the group it is; one whose log was cut begins anew
 	// within it
@@ -55,14 +72,14 @@ type partition struct {
 	suspects suspects
 }
 
-func newPartition(r *Reader, tp topicPartition) *partition {
+func newPartition(s *shared, tp topicPartition) *partition {
 	p := &partition{
-		topicPartition: tp, r: r, done: make(chan struct{}),
-		ledger: ledger.New(r.cfg.Guard.rules()), slab: newSlab(r.cfg.Stream, tp),
+		topicPartition: tp, shared: s, done: make(chan struct{}),
+		ledger: ledger.New(s.cfg.Guard.rules()), slab: newSlab(s.cfg.Stream, tp),
 	}
-	p.roster = r.crew.NewRoster(p, &p.suspects)
+	p.roster = s.crew.NewRoster(p, &p.suspects)
 	p.suspects.begin(p)
-	p.owned, p.disown = context.WithCancelCause(r.life)
+	p.owned, p.disown = context.WithCancelCause(s.life)
 	p.handling, p.halt = context.WithCancelCause(p.owned)
 	return p
 }
@@ -87,7 +104,7 @@ func (p *partition) begin(at ledger.Position, restate bool) {
 func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte, at int64) (records, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ledger.SawEnd(p.r.endOf(f))
+	p.ledger.SawEnd(p.endOf(f))
 	p.ledger.Guard.SawEnd(f.HighWatermark)
 	p.ledger.Identify(topicID)
 	markers := 0
@@ -171,7 +188,7 @@ func (p *partition) release(cause error) {
 	p.suspects.end()
 	p.queue = nil
 	p.roster.Clear()
-	p.r.load.remove(p.ledger.Left())
+	p.load.remove(p.ledger.Left())
 }
 
 // lag is how many records lie between the settled prefix and the end of the log.
@@ -203,10 +220,10 @@ func (p *partition) goOn(offset int64) {
 	p.mu.Lock()
 	p.ledger.GoOn(offset)
 	p.mu.Unlock()
-	p.r.cfg.Forgotten(p.topic, p.partition)
+	p.cfg.Forgotten(p.topic, p.partition)
 }
 
 // logger names the record.
 func (p *partition) logger(offset int64) *slog.Logger {
-	return p.r.log.With("stream", p.r.cfg.Stream, "topic", p.topic, "partition", p.partition, "offset", offset)
+	return p.log.With("topic", p.topic, "partition", p.partition, "offset", offset)
 }

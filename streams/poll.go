@@ -14,7 +14,7 @@ import (
 // poll reads the share of a fetcher until ctx ends (nil) or the group refuses us for good.
 func (r *Reader) poll(ctx context.Context, f *fetcher) error {
 	failures := 0
-	for r.crew.AwaitResume(ctx.Done()) && r.load.await(ctx, f.average.value(), r.flushAll) {
+	for r.crew.AwaitResume(ctx.Done()) && r.load.await(ctx, f.average.value(), r.parts.flush) {
 		var got polled
 		r.gate.poll(ctx, func(ctx context.Context) {
 			if !r.crew.Paused() {
@@ -28,7 +28,7 @@ func (r *Reader) poll(ctx context.Context, f *fetcher) error {
 			return &fatalError{got.fatal}
 		case got.records > 0:
 			failures = 0
-			r.count.Consumed(int64(got.records))
+			r.cfg.Telemetry.Consumed(int64(got.records))
 			r.status.polled()
 		case got.failed: // the client returns some errors at once, again and again
 			failures++
@@ -79,7 +79,7 @@ func (r *Reader) distribute(from *fetcher, fetches kgo.Fetches) (got polled) {
 			r.cut(from, tp, cut, cuts)
 			return
 		}
-		if r.isReadBy(tp, from) {
+		if r.parts.isReadBy(tp, from) {
 			from.rest(tp) // the others go on
 		} else {
 			got.failed = true
@@ -90,7 +90,7 @@ func (r *Reader) distribute(from *fetcher, fetches kgo.Fetches) (got polled) {
 	})
 	eachPartition(fetches, func(t *kgo.FetchTopic, f *kgo.FetchPartition) {
 		tp := topicPartition{t.Topic, f.Partition}
-		if len(f.Records) == 0 || !r.isReadBy(tp, from) || r.isOfCut(tp, f, cuts) {
+		if len(f.Records) == 0 || !r.parts.isReadBy(tp, from) || r.isOfCut(tp, f, cuts) {
 			return
 		}
 		if f.Err == nil {
@@ -125,7 +125,7 @@ func interrupted(err error) bool {
 // receive gives records to their partition. Those of a partition that is not ours are dropped: the
 // client may hold some for a moment after it lost the partition, and the next owner reads them.
 func (r *Reader) receive(tp topicPartition, f *kgo.FetchPartition, topicID [16]byte) (records, bytes int) {
-	p := r.lookup(tp)
+	p := r.parts.lookup(tp)
 	if p == nil {
 		return 0, 0
 	}
@@ -143,8 +143,8 @@ func (r *Reader) receive(tp topicPartition, f *kgo.FetchPartition, topicID [16]b
 }
 
 // endOf is where the records end that may be read.
-func (r *Reader) endOf(f *kgo.FetchPartition) int64 {
-	if r.cfg.ReadUncommitted || f.LastStableOffset < 0 {
+func (c *common) endOf(f *kgo.FetchPartition) int64 {
+	if c.cfg.ReadUncommitted || f.LastStableOffset < 0 {
 		return f.HighWatermark
 	}
 	return f.LastStableOffset
@@ -152,9 +152,9 @@ func (r *Reader) endOf(f *kgo.FetchPartition) int64 {
 
 // lost counts records that Kafka deleted before we read them.
 func (r *Reader) lost(tp topicPartition, from, n int64) {
-	r.count.Lost(n)
+	r.cfg.Telemetry.Lost(n)
 	r.log.Error("records were deleted by Kafka before they were read: the topic's retention is too short for this lag",
-		"stream", r.cfg.Stream, "topic", tp.topic, "partition", tp.partition, "from_offset", from, "records", n)
+		"topic", tp.topic, "partition", tp.partition, "from_offset", from, "records", n)
 }
 
 // trouble looks at an error of a poll. It returns those that end the reader.
@@ -177,16 +177,8 @@ func (r *Reader) trouble(tp topicPartition, err error) error {
 
 // isUnplaced says that a partition is ours, and where it begins is not known.
 func (r *Reader) isUnplaced(tp topicPartition) bool {
-	p := r.lookup(tp)
+	p := r.parts.lookup(tp)
 	return p != nil && !p.placed.Load()
-}
-
-func (r *Reader) flushAll() {
-	for _, p := range r.all() {
-		p.mu.Lock()
-		p.roster.Flush()
-		p.mu.Unlock()
-	}
 }
 
 // averageSize is a moving average of what records hold.

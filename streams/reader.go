@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -15,11 +16,10 @@ import (
 
 // Reader reads one stream.
 type Reader struct {
-	cfg       Config
+	*common
 	begin     startAt
-	log       *slog.Logger
-	count     Counter
 	gate      *gate
+	parts     *assignments
 	load      *load
 	tenure    tenure // who has load.taking has it
 	status    *status
@@ -27,23 +27,21 @@ type Reader struct {
 	records   recordPool
 	fetchSize *fetchSize
 	crew      *crew.Crew
-	seed      maphash.Seed
+	heal      *healer
+	started   atomic.Bool
 
 	// set by Run
 	fetchers  []*fetcher
 	client    *kgo.Client // of the first: the group's member
 	endMember context.CancelFunc
-	life      context.Context // ends when everything else has
-	heal      *healer
 	purges    sync.WaitGroup // of clients; they end when these are closed
+}
 
-	workers sync.WaitGroup
-	mu      sync.Mutex
-	owned   map[topicPartition]*partition
-	given   int                           // how many partitions the group has given us
-	ending  map[topicPartition]*partition // given up while calls of them ran
-	closing bool
-	started bool
+// common is what all parts of a reader know.
+type common struct {
+	cfg  Config
+	log  *slog.Logger    // names the stream
+	life context.Context // set by Run; ends when everything else has
 }
 
 // New checks the configuration. It does not dial.
@@ -60,15 +58,19 @@ func New(cfg Config, handle Handle) (*Reader, error) {
 		return nil, fmt.Errorf("stream %s: %w", cfg.Stream, err)
 	}
 	r := &Reader{
-		cfg: cfg, begin: begin, log: cfg.Logger, count: cfg.Telemetry,
-		gate: newGate(), load: newLoad(cfg.Window), seed: maphash.MakeSeed(),
-		owned: map[topicPartition]*partition{}, ending: map[topicPartition]*partition{}, heal: newHealer(),
+		common: &common{cfg: cfg, log: cfg.Logger.With("stream", cfg.Stream)},
+		begin:  begin, gate: newGate(), load: newLoad(cfg.Window), heal: newHealer(), status: newStatus(cfg),
+		crew: crew.New(crew.Config{
+			Handle: handle, Size: cfg.Calls.Concurrency, Seats: cfg.Calls.Seats, Ended: cfg.Calls.Ended, Held: cfg.Calls.Held,
+		}),
 	}
 	r.tenure.step = int64(cfg.Window.Bytes / 8)
-	r.status = newStatus(cfg)
 	r.fetchSize = newFetchSize(cfg.Window.Bytes, cfg.Window.Messages, r.updateFetches)
 	r.commits = newCommitter(r)
-	r.crew = crew.New(crew.Config{Handle: handle, Size: cfg.Calls.Concurrency, Seats: cfg.Calls.Seats, Ended: cfg.Calls.Ended, Held: cfg.Calls.Held})
+	r.parts = newAssignments(&shared{
+		common: r.common, crew: r.crew, load: r.load, seed: maphash.MakeSeed(),
+		hurry: r.commits.hurry, living: r.Living, condemned: func() int { return r.parts.condemnedInARow() },
+	})
 	if err := CheckOptions(cfg.Setting, cfg.Kafka.Extra()); err != nil {
 		return nil, fmt.Errorf("stream %s: kafka options: %w", cfg.Stream, err)
 	}
@@ -82,7 +84,7 @@ func New(cfg Config, handle Handle) (*Reader, error) {
 // its group.
 func (r *Reader) Pause() {
 	r.crew.Pause()
-	for _, p := range r.all() {
+	for _, p := range r.parts.all() {
 		p.mu.Lock()
 		p.suspects.standBack()
 		p.mu.Unlock()
@@ -92,7 +94,7 @@ func (r *Reader) Pause() {
 // Resume ends a pause.
 func (r *Reader) Resume() {
 	r.crew.Resume()
-	for _, p := range r.all() {
+	for _, p := range r.parts.all() {
 		p.roster.Offer()
 	}
 }

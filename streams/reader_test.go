@@ -278,7 +278,7 @@ func TestAStopWaitsForTheRunningHandlerAndForWhatIsPending(t *testing.T) {
 	})
 	<-inside
 	r.stop()
-	eventually(t, "the stop is under way", func() bool { return r.all()[0].roster.IsHalted() })
+	eventually(t, "the stop is under way", func() bool { return r.parts.all()[0].roster.IsHalted() })
 	close(release)
 	select {
 	case <-r.done:

@@ -124,12 +124,12 @@ func TestATopicThatIsLookedForAgainThoughItIsTheSameLosesNoCallAndRepeatsNone(t 
 		}
 		r := w.start(reader)
 		eventually(t, "one call runs and the other partition is done", func() bool { return h.begun.Load() == 1 && w.committed()[1] == 3 })
-		p := r.lookup(topicPartition{w.topic, 0})
+		p := r.parts.lookup(topicPartition{w.topic, 0})
 		r.heal.ask(w.topic)
 		<-p.roster.Halted()
 		close(h.release)
 		eventually(t, "all is committed", func() bool { return w.committed()[0] == 3 })
-		if r.lookup(topicPartition{w.topic, 0}) == p {
+		if r.parts.lookup(topicPartition{w.topic, 0}) == p {
 			t.Error("nothing was looked for")
 		}
 		w.produce(0, 1)

@@ -16,13 +16,9 @@ import (
 // few seconds at most. An error means that the group refuses us for good, that a handler ended its
 // goroutine, or that one did not return though it was cancelled. A reader runs once.
 func (r *Reader) Run(stop, work context.Context) error {
-	r.mu.Lock()
-	if r.started {
-		r.mu.Unlock()
+	if r.started.Swap(true) {
 		return errors.New("streams: the reader has run already")
 	}
-	r.started = true
-	r.mu.Unlock()
 
 	life, end := context.WithCancel(context.WithoutCancel(work))
 	defer end()
@@ -36,7 +32,7 @@ func (r *Reader) Run(stop, work context.Context) error {
 	defer context.AfterFunc(stop, func() { stopReading(nil) })()
 	defer context.AfterFunc(work, func() {
 		stopReading(nil)
-		r.cancelAll(shutdownCause(work))
+		r.parts.cancel(shutdownCause(work))
 	})()
 	committing, stopCommitting := context.WithCancel(life)
 	defer stopCommitting()
@@ -49,7 +45,7 @@ func (r *Reader) Run(stop, work context.Context) error {
 	}
 	rest.Go(func() { r.commits.run(committing) })
 	rest.Go(func() { r.supervise(reading) })
-	r.workers.Go(func() { r.crew.Run(working) })
+	r.parts.workers.Go(func() { r.crew.Run(working) })
 	select {
 	case <-reading.Done():
 	case <-r.crew.Failed():
@@ -72,11 +68,9 @@ func (r *Reader) Run(stop, work context.Context) error {
 
 // wind lets what runs come to its end.
 func (r *Reader) wind(work context.Context) error {
-	r.mu.Lock()
-	r.closing = true
-	r.mu.Unlock()
-	r.drain(work, r.all(), shutdownCause(work))
-	for _, p := range r.all() {
+	r.parts.close()
+	r.drain(work, r.parts.all(), shutdownCause(work))
+	for _, p := range r.parts.all() {
 		if !p.isDone() {
 			return fmt.Errorf("stream %s: a handler of %s/%d did not return though it was cancelled", r.cfg.Stream, p.topic, p.partition)
 		}
@@ -89,42 +83,24 @@ func (r *Reader) wind(work context.Context) error {
 func (r *Reader) commitLast(work context.Context) {
 	limit, cancel := lastingAfter(r.life, work, r.cfg.Group.LeaveTimeout/2)
 	defer cancel()
-	for began := time.Now(); !r.commits.commit(limit, r.all()) && time.Since(began) < r.cfg.Group.LeaveTimeout/2 && task.Sleep(limit, holdsAfter); {
+	for began := time.Now(); !r.commits.commit(limit, r.parts.all()) && time.Since(began) < r.cfg.Group.LeaveTimeout/2 && task.Sleep(limit, holdsAfter); {
 	}
 }
 
 // leave gives everything up, leaves the group and dismisses the crew.
 func (r *Reader) leave(work context.Context, dismiss func()) error {
-	r.gate.change(func() { r.dropAll(r.all(), shutdownCause(work)) }) // what the clients read counts no more, and they end
+	r.gate.change(func() { r.parts.drop(r.parts.all(), shutdownCause(work)) }) // what the clients read counts no more, and they end
 	r.leaveGroup()
 	r.closeFetchers()
 	r.purges.Wait()
 	dismiss()
-	for _, p := range r.left() {
+	for _, p := range r.parts.left() {
 		if !p.isDone() {
 			return nil // told by wind; it cannot be waited for
 		}
 	}
-	r.workers.Wait()
+	r.parts.workers.Wait()
 	return nil
-}
-
-// left returns the partitions that were given up while calls of them ran.
-func (r *Reader) left() []*partition {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var parts []*partition
-	for _, p := range r.ending {
-		parts = append(parts, p)
-	}
-	return parts
-}
-
-// cancelAll ends the context of every handler.
-func (r *Reader) cancelAll(cause error) {
-	for _, p := range append(r.all(), r.left()...) {
-		p.halt(cause)
-	}
 }
 
 // shutdownCause is the cause with which work ended, ErrShutdown where it tells none.

@@ -30,7 +30,7 @@ func (p *partition) Settle(offset int64) {
 func (p *partition) settled(first, last int64) {
 	f := p.ledger.Settle(first, last)
 	if f.Records > 0 && !p.released {
-		p.r.load.remove(f)
+		p.load.remove(f)
 	}
 	if p.quiet != nil && p.ledger.Quiet() {
 		close(p.quiet)

@@ -73,7 +73,7 @@ func (r *Reader) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Of
 				at = f
 				parts[id] = kgo.NewOffset().At(at.Offset)
 			}
-			p := r.lookup(tp)
+			p := r.parts.lookup(tp)
 			if p == nil {
 				continue
 			}
@@ -90,7 +90,7 @@ func (r *Reader) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Of
 	})
 	r.status.joined()
 	for topic, n := range withoutCommit(offsets) {
-		r.log.Info("the group has no commits of partitions and reads them from their first record", "stream", r.cfg.Stream, "topic", topic, "partitions", n)
+		r.log.Info("the group has no commits of partitions and reads them from their first record", "topic", topic, "partitions", n)
 	}
 	return offsets, nil
 }
@@ -111,7 +111,7 @@ func withoutCommit(offsets map[string]map[int32]kgo.Offset) map[string]int {
 // onFetched reads what the commits say of the offsets beyond them. It comes before adjust.
 func (r *Reader) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
 	note := func(topic string, partition int32, offset int64, metadata *string) {
-		if p := r.lookup(topicPartition{topic, partition}); p != nil && metadata != nil {
+		if p := r.parts.lookup(topicPartition{topic, partition}); p != nil && metadata != nil {
 			p.restored(offset, *metadata)
 		}
 	}

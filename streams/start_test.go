@@ -292,7 +292,7 @@ func TestATopicThatAppearsLaterAndMatchesThePatternAsAWholeIsRead(t *testing.T) 
 		case <-time.After(30 * time.Second):
 			t.Fatalf("not found: %+v", r.Status())
 		}
-		for _, p := range r.all() { // both were found at once, if both match
+		for _, p := range r.parts.all() { // both were found at once, if both match
 			if p.topic == longer {
 				t.Fatalf("also reads %s", longer)
 			}

@@ -33,13 +33,13 @@ type Status struct {
 
 // Status may be asked at any time.
 func (r *Reader) Status() Status {
-	r.flushAll()
+	r.parts.flush()
 	s := Status{
 		Paused:       r.crew.Paused(),
 		LastProgress: r.load.lastProgress(),
 		InFlight:     r.load.records.Load(), InFlightBytes: r.load.bytes.Load(), Span: r.load.span.Load(),
 	}
-	for _, p := range r.all() {
+	for _, p := range r.parts.all() {
 		s.Partitions++
 		s.Lag += p.lag()
 		n, name := p.suspects.count()
@@ -63,7 +63,7 @@ type PartitionLag struct {
 // Lags returns the lag of each partition that the reader has now, in no order.
 func (r *Reader) Lags() []PartitionLag {
 	var all []PartitionLag
-	for _, p := range r.all() {
+	for _, p := range r.parts.all() {
 		all = append(all, PartitionLag{p.topic, p.partition, p.lag()})
 	}
 	return all

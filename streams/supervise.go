@@ -111,7 +111,7 @@ func Matches(ctx context.Context, admin *kadm.Client, pattern string) (bool, err
 
 // matching tells that a pattern matches nothing, which a client does not.
 func (r *Reader) matching(ctx context.Context, admin *kadm.Client) (map[string]error, error) {
-	if len(r.all()) > 0 {
+	if len(r.parts.all()) > 0 {
 		return nil, nil // it is given partitions, so there are topics
 	}
 	found, err := Matches(ctx, admin, r.cfg.Pattern)
@@ -123,7 +123,7 @@ func (r *Reader) matching(ctx context.Context, admin *kadm.Client) (map[string]e
 
 // seeEnds brings the lag up to date while nothing is read. What cannot be had now is had later.
 func (r *Reader) seeEnds(ctx context.Context) {
-	parts := r.all()
+	parts := r.parts.all()
 	seen := map[string]bool{}
 	var topics []string
 	for _, p := range parts {

@@ -36,10 +36,10 @@ func (c *suspects) begin(p *partition) {
 	c.p = p
 	c.runs = -1
 	c.guilty.Store(-1)
-	c.limit = time.AfterFunc(c.p.r.cfg.Guard.AloneFor, c.goesOn)
+	c.limit = time.AfterFunc(c.p.cfg.Guard.AloneFor, c.goesOn)
 	c.limit.Stop()
 	c.turn.Ready = func() {
-		c.limit.Reset(c.p.r.cfg.Guard.AloneFor)
+		c.limit.Reset(c.p.cfg.Guard.AloneFor)
 		c.p.roster.Offer()
 	}
 }
@@ -63,7 +63,7 @@ func (c *suspects) permitted(records []*kgo.Record) int {
 		n++
 	}
 	if n == 0 && g.AskForMore(c.busy()) { // else the end of a call offers the partition
-		c.p.r.commits.hurry()
+		c.p.hurry()
 	}
 	return n
 }
@@ -94,34 +94,34 @@ func (c *suspects) NextAside() (crew.Entry, bool) {
 	// no longer: others were settled, or deaths do not count any more
 	case c.guilty.Load() == t.Offset, !c.p.ledger.Guard.Suspects(t.Offset):
 	case !c.holdsToken():
-		c.p.r.cfg.Guard.Token.Request(&c.turn)
+		c.p.cfg.Guard.Token.Request(&c.turn)
 		return crew.Entry{}, false
 	case c.p.ledger.Guard.IsAccused(t.Offset) && !c.tried:
 		c.trial = true
-		c.p.r.workers.Go(func() { c.try(t.Offset) })
+		c.p.workers.Go(func() { c.try(t.Offset) })
 		return crew.Entry{}, false
 	case !c.p.ledger.Guard.MayRun(t.Offset):
 		c.announce(t.Offset)
 		return crew.Entry{}, false
 	default:
 		c.runs = t.Offset
-		c.limit.Reset(c.p.r.cfg.Guard.AloneFor)
+		c.limit.Reset(c.p.cfg.Guard.AloneFor)
 	}
 	c.aside = append(c.aside[:i:i], c.aside[i+1:]...)
 	return t, true
 }
 
-func (c *suspects) holdsToken() bool { return c.p.r.cfg.Guard.Token.Holds(&c.turn) }
+func (c *suspects) holdsToken() bool { return c.p.cfg.Guard.Token.Holds(&c.turn) }
 
 // announce has a commit say that the record is about to run.
 func (c *suspects) announce(offset int64) {
 	g := &c.p.ledger.Guard
 	if g.Now().Alone != offset {
 		g.Announce(offset)
-		c.limit.Reset(c.p.r.cfg.Guard.AloneFor)
+		c.limit.Reset(c.p.cfg.Guard.AloneFor)
 		c.tellOfSuspects(offset)
 	}
-	c.p.r.commits.hurry()
+	c.p.hurry()
 }
 
 func (c *suspects) tellOfSuspects(offset int64) {
@@ -135,7 +135,7 @@ func (c *suspects) tellOfSuspects(offset int64) {
 // Handle is what to call for a record that is condemned.
 func (c *suspects) Handle(offset int64) task.Handle {
 	if c.guilty.Load() == offset {
-		return c.p.r.cfg.Guard.Condemn
+		return c.p.cfg.Guard.Condemn
 	}
 	return nil
 }
@@ -149,14 +149,14 @@ func (c *suspects) cameToItsEnd(offset int64) {
 		return
 	}
 	c.runs = -1
-	c.limit.Reset(c.p.r.cfg.Guard.AloneFor)
+	c.limit.Reset(c.p.cfg.Guard.AloneFor)
 	c.p.ledger.Guard.Returned(offset)
-	c.p.r.commits.hurry()
+	c.p.hurry()
 }
 
 // Rests is cameToItsEnd for a call that begins to rest before it tries again, or has rested.
 func (c *suspects) Rests(offset int64, begins bool) {
-	if c.p.r.cfg.Guard.CrashLimit == 0 {
+	if c.p.cfg.Guard.CrashLimit == 0 {
 		return
 	}
 	c.p.mu.Lock()
@@ -179,24 +179,24 @@ func (c *suspects) goesOn() {
 		return
 	}
 	if c.runs >= 0 {
-		c.p.logger(c.runs).Warn("a suspected record runs for longer than others are to wait for it: the next suspect has its turn", "after", c.p.r.cfg.Guard.AloneFor)
+		c.p.logger(c.runs).Warn("a suspected record runs for longer than others are to wait for it: the next suspect has its turn", "after", c.p.cfg.Guard.AloneFor)
 	} else if c.p.ledger.Guard.Now().Alone < 0 {
-		c.p.r.cfg.Guard.Token.Release(&c.turn)
+		c.p.cfg.Guard.Token.Release(&c.turn)
 		c.p.roster.Offer()
 		return
 	}
 	c.runs = -1
 	c.p.ledger.Guard.Withdraw()
-	c.limit.Reset(c.p.r.cfg.Guard.AloneFor)
+	c.limit.Reset(c.p.cfg.Guard.AloneFor)
 	c.giveTokenBack()
-	c.p.r.commits.hurry()
+	c.p.hurry()
 }
 
 // giveTokenBack lets suspects of others have their turn, unless one of ours runs or is tried, or
 // the broker does not know yet that it came to its end.
 func (c *suspects) giveTokenBack() {
 	if c.runs < 0 && !c.trial && c.p.ledger.Guard.Quiet() && c.holdsToken() {
-		c.p.r.cfg.Guard.Token.Release(&c.turn)
+		c.p.cfg.Guard.Token.Release(&c.turn)
 	}
 }
 
@@ -208,7 +208,7 @@ func (c *suspects) standBack() {
 	}
 	if c.p.ledger.Guard.Now().Alone >= 0 {
 		c.p.ledger.Guard.Withdraw()
-		c.p.r.commits.hurry()
+		c.p.hurry()
 	}
 	c.giveTokenBack()
 }
@@ -234,14 +234,14 @@ func (c *suspects) count() (n int, name string) {
 func (c *suspects) end() {
 	c.aside = nil
 	c.limit.Stop()
-	c.p.r.cfg.Guard.Token.Release(&c.turn)
+	c.p.cfg.Guard.Token.Release(&c.turn)
 }
 
 // unguard ends the counting of deaths for this assignment: suspects run like others.
 func (c *suspects) unguard() {
 	c.p.ledger.Guard, c.runs = ledger.Guard{}, -1
 	c.limit.Stop()
-	c.p.r.cfg.Guard.Token.Release(&c.turn)
+	c.p.cfg.Guard.Token.Release(&c.turn)
 	c.p.roster.Offer()
 }
 

@@ -42,7 +42,7 @@ func (r *Reader) letGo() {
 		return
 	}
 	t.looked = t.fetched
-	parts := r.all()
+	parts := r.parts.all()
 	oldest := t.fetched
 	for _, p := range parts {
 		oldest = min(oldest, p.waitsSince(t.owned))

@@ -10,7 +10,7 @@ import (
 // and whether it is the record that kills. Until then no suspect runs in this process.
 func (c *suspects) try(offset int64) {
 	condemned, err := false, error(nil)
-	if c.lasts(c.p.r.cfg.Guard.Probation) {
+	if c.lasts(c.p.cfg.Guard.Probation) {
 		condemned, err = c.judge(offset)
 	}
 	if err != nil {
@@ -18,7 +18,7 @@ func (c *suspects) try(offset int64) {
 	}
 	c.p.mu.Lock()
 	c.trial, c.tried = false, err == nil
-	c.limit.Reset(c.p.r.cfg.Guard.AloneFor)
+	c.limit.Reset(c.p.cfg.Guard.AloneFor)
 	if condemned || err != nil {
 		c.giveTokenBack()
 	}
@@ -40,11 +40,11 @@ func (c *suspects) lasts(d time.Duration) bool {
 
 // judge says whether the record is condemned. An error says that it cannot be seen who lives.
 func (c *suspects) judge(offset int64) (condemned bool, err error) {
-	living, err := c.p.r.Living(c.p.handling)
+	living, err := c.p.living(c.p.handling)
 	if err != nil {
 		return false, err
 	}
-	row, log := c.p.r.condemnedInARow(), c.p.logger(offset)
+	row, log := c.p.condemned(), c.p.logger(offset)
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
 	g := &c.p.ledger.Guard
@@ -61,15 +61,4 @@ func (c *suspects) judge(offset int64) (condemned bool, err error) {
 	c.guilty.Store(offset) // with the row: a commit in between would count the record twice
 	log.Error("a record killed the process each time it ran: it is not called again", "deaths", len(g.Now().Died))
 	return true, nil
-}
-
-// condemnedInARow is how many records of the stream's partitions here were condemned since a
-// suspect of theirs came to its end.
-func (r *Reader) condemnedInARow() (n int) {
-	for _, p := range r.all() {
-		p.mu.Lock()
-		n += p.ledger.Guard.Now().Condemned
-		p.mu.Unlock()
-	}
-	return n
 }

@@ -35,7 +35,7 @@ func TestAPausedStreamDoesNotKeepTheTurnOfSuspectsFromOthers(t *testing.T) {
 			cfg.Guard.Probation = time.Second
 			r := w.run(cfg, newJournal().settleAll)
 			eventually(t, "it has a suspect", func() bool {
-				for _, p := range r.all() {
+				for _, p := range r.parts.all() {
 					p.mu.Lock()
 					n, trial := len(p.suspects.aside), p.suspects.trial
 					p.mu.Unlock()
@@ -63,7 +63,7 @@ func TestACutLogLeavesNoSuspectBehind(t *testing.T) {
 	token.Request(holder)
 	r.cfg.Guard.CrashLimit, r.cfg.Calls.Order, r.cfg.Guard.Token, r.cfg.Guard.Process = 3, OrderNone, &token, 5
 	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
-	p := r.lookup(tp)
+	p := r.parts.lookup(tp)
 	p.begin(ledger.At(0, 0), false)
 	p.mu.Lock()
 	m := ledger.NoMark()
@@ -72,10 +72,10 @@ func TestACutLogLeavesNoSuspectBehind(t *testing.T) {
 	p.ledger.Guard.Stored(p.ledger.Guard.Mark(0, 0, 0, 0, 0, false))
 	p.mu.Unlock()
 	r.fetched(tp, records(0, 10), nil)
-	old := r.lookup(tp)
+	old := r.parts.lookup(tp)
 	within(t, 2*time.Second, "suspects wait", func() bool { old.mu.Lock(); defer old.mu.Unlock(); return len(old.suspects.aside) == 10 })
 	r.wasCut(tp, 5)
-	fresh := r.lookup(tp)
+	fresh := r.parts.lookup(tp)
 	fresh.mustBe(t, old.done, "what the cut replaced never comes to its end")
 	token.Release(holder)
 	if !token.Try(&solo.Turn{}) {
@@ -104,7 +104,7 @@ func TestAStreamWhoseWorkersAreAllBusyDoesNotKeepTheTurnOfSuspectsForGood(t *tes
 		return task.Abandoned
 	})
 	eventually(t, "it has a suspect", func() bool {
-		for _, p := range r.all() {
+		for _, p := range r.parts.all() {
 			p.mu.Lock()
 			n := len(p.suspects.aside)
 			p.mu.Unlock()

@@ -23,9 +23,9 @@ func BenchmarkWorkerLoop(b *testing.B) {
 		b.Fatal(err)
 	}
 	r.life = b.Context()
-	r.crew = crew.New(crew.Config{Handle: handle}) // without places: nobody helps
-	p := newPartition(r, topicPartition{"orders.v1", 7})
-	w := r.crew.NewHelper()
+	r.parts.crew = crew.New(crew.Config{Handle: handle}) // without places: nobody helps
+	p := newPartition(r.parts.shared, topicPartition{"orders.v1", 7})
+	w := r.parts.crew.NewHelper()
 	records := make([]*kgo.Record, batch)
 	value := make([]byte, 100)
 	for i := range records {

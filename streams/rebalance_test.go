@@ -219,12 +219,12 @@ func loneOf(t *testing.T, concurrency int, handle Handle) (*Reader, topicPartiti
 	r.life, end = context.WithCancel(context.Background())
 	r.fetchers = []*fetcher{{client: new(kgo.Client), member: true}}
 	working, dismiss := context.WithCancel(r.life)
-	r.workers.Go(func() { r.crew.Run(working) })
+	r.parts.workers.Go(func() { r.crew.Run(working) })
 	t.Cleanup(func() {
-		r.drop(r.all(), ErrShutdown)
+		r.drop(r.parts.all(), ErrShutdown)
 		end()
 		dismiss()
-		r.workers.Wait()
+		r.parts.workers.Wait()
 	})
 	return r, topicPartition{"t", 0}
 }
@@ -272,7 +272,7 @@ func TestANewWorkerWaitsForTheOldOneOfTheSamePartition(t *testing.T) {
 	r.receive(tp, records(0, 2), [16]byte{1})
 	<-time.After(100 * time.Millisecond) // time enough for the last worker to do what it must not
 	close(release)
-	eventually(t, "the last worker is through", func() bool { r.flushAll(); return r.load.records.Load() == 0 })
+	eventually(t, "the last worker is through", func() bool { r.parts.flush(); return r.load.records.Load() == 0 })
 	if most.Load() != 1 {
 		t.Fatalf("%d at once", most.Load())
 	}
@@ -325,20 +325,20 @@ func TestAPartitionThatComesBackAfterALossRepeatsWhatWasNotCommittedAndNothingEl
 		}
 		return task.Settled
 	})
-	r.count = c
+	r.cfg.Telemetry = c
 	ours := map[string][]int32{tp.topic: {tp.partition}}
 	var committed ledger.Checkpoint
 	round := func(start, end int64, id byte, commits bool) {
 		r.onAssigned(t.Context(), new(kgo.Client), ours)
-		r.lookup(tp).restored(start, committed.Metadata)
-		r.lookup(tp).begin(ledger.At(start, 0), false)
+		r.parts.lookup(tp).restored(start, committed.Metadata)
+		r.parts.lookup(tp).begin(ledger.At(start, 0), false)
 		before := j.count() + int(c.duplicates.Load())
 		r.receive(tp, records(start, end), [16]byte{id})
 		eventually(t, "all is handed out", func() bool { return j.count()+int(c.duplicates.Load()) == before+int(end-start) })
-		eventually(t, "all is flushed", func() bool { r.flushAll(); return r.load.records.Load() == 1 && r.load.span.Load() == end-2 })
+		eventually(t, "all is flushed", func() bool { r.parts.flush(); return r.load.records.Load() == 1 && r.load.span.Load() == end-2 })
 		if commits {
-			committed, _ = r.lookup(tp).dirty(ledger.MetadataLimit)
-			r.lookup(tp).stored(committed)
+			committed, _ = r.parts.lookup(tp).dirty(ledger.MetadataLimit)
+			r.parts.lookup(tp).stored(committed)
 		}
 		r.onLost(t.Context(), nil, ours)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
@@ -42,7 +41,7 @@ func (r *Reader) onAssigned(_ context.Context, client *kgo.Client, assigned map[
 		mine, others := map[string][]int32{}, map[string][]int32{} // of the member, and not
 		for _, tp := range inOrder(assigned) {
 			r.cease([]topicPartition{tp}) // what was not given up before
-			if p := r.assign(tp); p != nil && p.fetcher != nil && !p.fetcher.member {
+			if p := r.parts.assign(tp, r.fetchers); p != nil && p.fetcher != nil && !p.fetcher.member {
 				others[tp.topic] = append(others[tp.topic], tp.partition)
 			} else {
 				mine[tp.topic] = append(mine[tp.topic], tp.partition)
@@ -50,36 +49,6 @@ func (r *Reader) onAssigned(_ context.Context, client *kgo.Client, assigned map[
 		}
 		r.divide(mine, others)
 	})
-}
-
-// assign makes tp ours, as the group says. Only within gate.change.
-func (r *Reader) assign(tp topicPartition) *partition {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closing {
-		return nil
-	}
-	if old := r.owned[tp]; old != nil {
-		r.dropLocked(old, ErrLost)
-	}
-	r.given++
-	p := newPartition(r, tp)
-	p.fetcher, p.given = r.fetcherOf(tp), r.given
-	r.ownLocked(p)
-	return p
-}
-
-// ownLocked makes p what we have of its partition. Nothing of it is handed out while calls of an
-// assignment before it run: one key never runs twice at once.
-func (r *Reader) ownLocked(p *partition) {
-	r.owned[p.topicPartition] = p
-	if before := r.ending[p.topicPartition]; before != nil && !before.isDone() {
-		p.blocked = true
-		r.workers.Go(func() {
-			<-before.done
-			p.unblock()
-		})
-	}
 }
 
 // onRevoked lets the running calls end, commits what is settled and gives the partitions up. The
@@ -93,13 +62,13 @@ func (r *Reader) ownLocked(p *partition) {
 func (r *Reader) onRevoked(_ context.Context, client *kgo.Client, revoked map[string][]int32) {
 	if !r.commits.joined(client) {
 		r.status.moved(slog.LevelWarn, "partitions lost", revoked)
-		r.drop(r.pick(revoked), ErrLost)
+		r.drop(r.parts.pick(revoked), ErrLost)
 		return
 	}
 	var parts []*partition
 	r.gate.change(func() {
 		r.cease(inOrder(revoked))
-		parts = r.pick(revoked)
+		parts = r.parts.pick(revoked)
 	})
 	if len(parts) == 0 {
 		return
@@ -123,7 +92,7 @@ func (r *Reader) handOver(parts []*partition, cause error) {
 func (r *Reader) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
 	r.status.left()
 	r.status.moved(slog.LevelWarn, "partitions lost", lost)
-	r.drop(r.pick(lost), ErrLost)
+	r.drop(r.parts.pick(lost), ErrLost)
 }
 
 // drain stops handing out, waits for the calls that run while limit lives, then cancels them with
@@ -203,77 +172,8 @@ func (r *Reader) drop(parts []*partition, cause error) {
 		return
 	}
 	r.gate.change(func() {
-		dropped := r.dropAll(parts, cause)
+		dropped := r.parts.drop(parts, cause)
 		r.cease(dropped)
 		r.status.gone(dropped)
 	})
-}
-
-// dropAll returns which of the partitions were ours until now, also where they were begun anew.
-func (r *Reader) dropAll(parts []*partition, cause error) (dropped []topicPartition) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, p := range parts {
-		if now := r.owned[p.topicPartition]; now != nil && now.given == p.given {
-			r.dropLocked(now, cause)
-			dropped = append(dropped, p.topicPartition)
-		}
-	}
-	return dropped
-}
-
-func (r *Reader) dropLocked(p *partition, cause error) {
-	delete(r.owned, p.topicPartition)
-	p.stop()
-	p.release(cause)
-	r.cfg.Forgotten(p.topic, p.partition)
-	maps.DeleteFunc(r.ending, func(_ topicPartition, q *partition) bool { return q.isDone() })
-	if !p.isDone() {
-		r.ending[p.topicPartition] = p
-	}
-}
-
-// pick returns those of the partitions that are ours.
-func (r *Reader) pick(named map[string][]int32) []*partition {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var parts []*partition
-	for topic, ids := range named {
-		for _, id := range ids {
-			if p := r.owned[topicPartition{topic, id}]; p != nil {
-				parts = append(parts, p)
-			}
-		}
-	}
-	return parts
-}
-
-// all returns what is ours.
-func (r *Reader) all() []*partition {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	parts := make([]*partition, 0, len(r.owned))
-	for _, p := range r.owned {
-		parts = append(parts, p)
-	}
-	return parts
-}
-
-// isOurs says whether p is the present assignment of its partition.
-func (r *Reader) isOurs(p *partition) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return p != nil && r.owned[p.topicPartition] == p
-}
-
-// isReadBy says whether tp is ours, and f reads it.
-func (r *Reader) isReadBy(tp topicPartition, f *fetcher) bool {
-	p := r.lookup(tp)
-	return p != nil && p.fetcher == f
-}
-
-func (r *Reader) lookup(tp topicPartition) *partition {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.owned[tp]
 }
