@@ -69,6 +69,22 @@ func ExampleRetryAfter() {
 	// retry after 30s for: too many requests
 }
 
+func ExampleTo() {
+	triage := func(_ context.Context, m *stepwell.Message) error {
+		if len(m.Value) > 10 { // large orders take long: they have workers of their own
+			return stepwell.To("large")
+		}
+		return nil
+	}
+	for _, value := range []string{"book", "four hundred books"} {
+		verdict := stepwell.VerdictOf(triage(context.Background(), &stepwell.Message{Value: []byte(value)}))
+		fmt.Printf("%s: %s %q\n", value, verdict.Kind, verdict.Channel)
+	}
+	// Output:
+	// book: done ""
+	// four hundred books: handed_over "large"
+}
+
 func ExampleSnooze() {
 	h := func(ctx context.Context, m *stepwell.Message) error {
 		if m.Snoozes == 0 { // the order is paid later in the day

@@ -64,6 +64,7 @@ var mayImport = map[string][]string{
 	"examples/orders":           {"/", "actor", "config", "embedded"},
 	"examples/service":          {"/", "actor"},
 	"examples/shipping":         {"/", "actor"},
+	"examples/triage":           {"/", "actor"},
 }
 
 // onlyIn is who imports the modules that a room exists to hide, or to do

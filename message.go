@@ -21,11 +21,11 @@ type Message struct {
 	// ID is the same through all retries and replays: use it as idempotency key. It reads
 	// topic:partition:offset; above 200 bytes the topic is replaced by its hash. Two streams that
 	// read one topic see the same IDs, and so do topics of one name in two clusters: where both
-	// write to one table, the key is Stream and ID, or has the cluster's name too.
+	// write to one table, the key is Stream and ID, or has the cluster's name too. In a channel it
+	// ends with "@" and the channel's name, behind a hash of the rest where all is above 200 bytes.
 	ID     string
 	Stream string
-	// Channel is always empty: streams have no channels yet. What older programs parked with one
-	// keeps it.
+	// Channel is the one whose handler has the message; empty for the stream's own.
 	Channel string
 	// Key and Value keep nil and empty apart.
 	Key, Value []byte
@@ -96,10 +96,9 @@ func (m *Message) Clone() *Message {
 
 // LogValue shows where the message is from and which try it is, never what is in it.
 func (m *Message) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.String("id", m.ID),
-		slog.String("stream", m.Stream),
-		slog.Int("attempt", m.Attempt),
-		slog.Int("replays", m.Replays),
-	)
+	attrs := []slog.Attr{slog.String("id", m.ID), slog.String("stream", m.Stream)}
+	if m.Channel != "" {
+		attrs = append(attrs, slog.String("channel", m.Channel))
+	}
+	return slog.GroupValue(append(attrs, slog.Int("attempt", m.Attempt), slog.Int("replays", m.Replays))...)
 }

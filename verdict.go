@@ -2,6 +2,7 @@ package stepwell
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -20,6 +21,8 @@ const (
 	Skipped
 	// Snoozed: not now. Tried again later, and no try was used.
 	Snoozed
+	// HandedOver: done here, once the message is stored for a channel of its stream.
+	HandedOver
 
 	// Kinds is one more than the last kind: a [Kinds]T has a place for each.
 	Kinds = iota + 1
@@ -38,6 +41,8 @@ func (k Kind) String() string {
 		return "skipped"
 	case Snoozed:
 		return "snoozed"
+	case HandedOver:
+		return "handed_over"
 	}
 	return fmt.Sprintf("kind(%d)", int(k))
 }
@@ -62,6 +67,8 @@ type Verdict struct {
 	// After is how long to wait, for Snoozed, and for Retry where the handler says so by
 	// [RetryAfter]; 0: as the policy says.
 	After time.Duration
+	// Channel is to which one, for HandedOver.
+	Channel string
 	// Err is what the handler returned, whole: with what was said around a verdict and beside it.
 	// Nil for Done alone.
 	Err error
@@ -76,6 +83,8 @@ func (e *verdictError) Error() string {
 		return "skipped: " + e.Reason
 	case e.Kind == Snoozed:
 		return "snoozed for " + e.After.String()
+	case e.Kind == HandedOver:
+		return "handed over to channel " + strconv.Quote(e.Channel)
 	case e.Err == nil:
 		return "dead letter"
 	}
@@ -122,11 +131,23 @@ func Snooze(d time.Duration) error {
 	return &verdictError{Verdict{Kind: Snoozed, After: max(ShortestSnooze, min(d, LongestWait))}}
 }
 
+// To hands the message over to a channel of its stream: a handler with workers, a retry policy and
+// a dead set of its own. The message is done for the stream's handler once RabbitMQ has confirmed
+// it for the channel, where it arrives as it came, with its first attempt, no failure, and "@" and
+// the channel's name behind its ID. It may come twice, as after a crash between the two. It waits
+// for no other message there, and none for it: whoever hands over gives up order.
+//
+// A channel that the stream does not have is a failure that names it, and so is To from the handler
+// of a channel: from there only the dead set is left.
+func To(channel string) error {
+	return &verdictError{Verdict{Kind: HandedOver, Channel: channel}}
+}
+
 // VerdictOf tells what err means; middleware may ask it. Nil is [Done], an error without a verdict
 // is [Retry]. Along a chain (Unwrap() error) the outermost verdict wins. Where errors are joined
 // (Unwrap() []error), each branch has its own, and Dead comes before Retry before Snoozed before
-// Skipped: a message is dropped only where every branch says Skip, and a failure beside one is a
-// failure. Of waits the longest counts.
+// HandedOver before Skipped: a message is dropped only where every branch says Skip, and a failure
+// beside one is a failure. Of waits the longest counts, of channels the first.
 func VerdictOf(err error) Verdict {
 	if err == nil {
 		return Verdict{Kind: Done}
@@ -179,7 +200,7 @@ func verdictIn(err error) *Verdict {
 
 // worst is the verdict of errors that were joined: the first Dead of its branches, else a Retry
 // with the longest wait, which is none where nobody said one and one branch has no verdict, else
-// the longest Snoozed, else Skipped.
+// the longest Snoozed, else the first HandedOver, else Skipped.
 func worst(branches []error, left *int) (of *Verdict) {
 	failed := false
 	for _, branch := range branches {
@@ -206,10 +227,12 @@ func worst(branches []error, left *int) (of *Verdict) {
 func rank(k Kind) int {
 	switch k {
 	case Dead:
-		return 3
+		return 4
 	case Retry:
-		return 2
+		return 3
 	case Snoozed:
+		return 2
+	case HandedOver:
 		return 1
 	default: // Skipped; nobody says Done by an error
 		return 0

@@ -35,6 +35,11 @@ func TestAVerdictIsFoundThroughAnyWrapping(t *testing.T) {
 		{"a snooze", stepwell.Snooze(time.Minute), stepwell.Snoozed, ""},
 		{"a snooze beside a skip is put off", errors.Join(skip, stepwell.Snooze(time.Minute)), stepwell.Snoozed, ""},
 		{"a snooze beside a failure is a failure", errors.Join(stepwell.Snooze(time.Minute), errCard), stepwell.Retry, ""},
+		{"a hand-over", stepwell.To("slow"), stepwell.HandedOver, ""},
+		{"a hand-over beside a skip", errors.Join(skip, stepwell.To("slow")), stepwell.HandedOver, ""},
+		{"a hand-over beside a snooze is put off", errors.Join(stepwell.To("slow"), stepwell.Snooze(time.Minute)), stepwell.Snoozed, ""},
+		{"a hand-over beside a failure is a failure", errors.Join(stepwell.To("slow"), errCard), stepwell.Retry, ""},
+		{"a hand-over beside a dead letter", errors.Join(stepwell.To("slow"), dead), stepwell.Dead, stepwell.ReasonDeadLetter},
 		{"a snooze beside a dead letter", errors.Join(stepwell.Snooze(time.Minute), dead), stepwell.Dead, stepwell.ReasonDeadLetter},
 		{"a dead letter beside a failure", errors.Join(errors.New("audit"), dead), stepwell.Dead, stepwell.ReasonDeadLetter},
 		{"a dead letter beside a skip", errors.Join(skip, dead), stepwell.Dead, stepwell.ReasonDeadLetter},
@@ -225,5 +230,21 @@ func TestAnErrorOfADecoderThatIsAVerdictIsThatAndAnyOtherIsDecode(t *testing.T) 
 		if v.Kind != test.kind || v.Reason != test.reason || v.After != test.after {
 			t.Errorf("%v: %+v", test.err, v)
 		}
+	}
+}
+
+func TestAHandOverSaysToWhichChannel(t *testing.T) {
+	for name, err := range map[string]error{
+		"alone":                    stepwell.To("slow"),
+		"wrapped":                  fmt.Errorf("for later: %w", stepwell.To("slow")),
+		"the first of two":         errors.Join(stepwell.Skip("no"), stepwell.To("slow"), stepwell.To("fast")),
+		"the outermost of a chain": fmt.Errorf("a: %w", stepwell.To("slow")),
+	} {
+		if v := stepwell.VerdictOf(err); v.Kind != stepwell.HandedOver || v.Channel != "slow" {
+			t.Errorf("%s: %s %q", name, v.Kind, v.Channel)
+		}
+	}
+	if text := stepwell.To("slow").Error(); text != `handed over to channel "slow"` {
+		t.Error(text)
 	}
 }

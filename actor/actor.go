@@ -75,7 +75,8 @@ func New(cfg *config.Config, app App) (*Actor, error) {
 
 func (a *Actor) openBrokers() error {
 	for id := range a.app.Streams {
-		a.retries = a.retries || *a.cfg.Stream(id).Retry.Enabled
+		of := a.cfg.Stream(id)
+		a.retries = a.retries || *of.Retry.Enabled || len(of.Channels) > 0
 	}
 	a.brokers = a.app.Brokers
 	if a.brokers == nil {
@@ -173,8 +174,16 @@ func (a *Actor) runStreams(ctx context.Context) error {
 		g.Go(func() error { return s.run(stop, work) })
 	}
 	err := g.Wait()
-	for _, s := range a.streams {
-		s.dispatch.failures.tell(time.Time{})
+	for _, l := range linesOf(a.streams) {
+		l.dispatch.failures.tell(time.Time{})
 	}
 	return err
+}
+
+// linesOf are those of streams and of their channels.
+func linesOf(streams []*stream) (all []*line) {
+	for _, s := range streams {
+		all = append(all, s.lines()...)
+	}
+	return all
 }

@@ -14,12 +14,9 @@ import (
 func (a *Actor) newServer() (*server.Server, error) {
 	all := make(map[string]server.Stream, len(a.streams))
 	for _, s := range a.streams {
-		of := server.Stream{Control: s}
-		if s.deadSet != nil {
-			of.DeadSet = deadSet{s.deadSet, s.telemetry}
-			if l, ok := s.retries.(*left); ok {
-				of.DeadSet = leftSet{deadSet{s.deadSet, s.telemetry}, l}
-			}
+		of := server.Stream{Control: s, DeadSet: s.served(), Channels: map[string]server.DeadSet{}}
+		for _, c := range s.channels {
+			of.Channels[c.channel] = c.served()
 		}
 		all[s.id] = of
 	}
@@ -38,15 +35,22 @@ func (a *Actor) closeDeadSets(ctx context.Context) error {
 	<-ctx.Done()
 	budget, cancel := context.WithDeadline(context.WithoutCancel(ctx), a.over.Add(-a.closing()))
 	defer cancel()
-	for _, s := range a.streams {
-		if s.deadSet == nil {
-			continue
-		}
-		if err := s.deadSet.Close(budget); err != nil {
-			s.log.Warn("a peek has not given back all it held: the end of its connection does", "error", err)
-		}
+	for _, l := range linesOf(a.streams) {
+		l.closeDeadSet(budget)
 	}
 	return nil
+}
+
+// served is the line's dead set as the server sees it; nil: there is none.
+func (l *line) served() server.DeadSet {
+	if l.deadSet == nil {
+		return nil
+	}
+	of := deadSet{l.deadSet, l.telemetry}
+	if from, ok := l.retries.(*left); ok {
+		return leftSet{of, from}
+	}
+	return of
 }
 
 // deadSet is a stream's dead set as the server sees it.

@@ -70,10 +70,15 @@ type Streams map[string]Stream
 type Stream struct {
 	// Handler does the work. Required.
 	Handler stepwell.Handler
-	// Config is the lowest layer of the stream's settings, below file and environment.
+	// Config is the lowest layer of the stream's settings, below file and environment. Its channels
+	// have theirs in Channels.
 	Config config.Stream
 	// Use is middleware for this stream, outermost first, inside App.Use.
 	Use []stepwell.Middleware
+	// Channels are further handlers, by name, to which this one hands messages over: see
+	// [stepwell.To]. Names are as stream-ids. A channel needs RabbitMQ, also where the stream's own
+	// retries are off.
+	Channels Channels
 	// OnDead is called for a message that would go to the dead set, with what its handler returned:
 	// the last of its tries failed, or no other can help. Nil means that the message was taken
 	// over: it is settled, and counted. An error sends it to the dead set, with both errors. It has
@@ -81,6 +86,24 @@ type Stream struct {
 	// panic counts as an error. It may be called again for the same message, as a handler may; it
 	// is not called for what killed the process again and again, nor for what cannot be read or is
 	// too large. Nil: all that dies goes to the dead set.
+	OnDead func(ctx context.Context, m *stepwell.Message, err error) error
+}
+
+// Channels are the channels of a stream by name.
+type Channels map[string]Channel
+
+// Channel is a handler of a stream with queues of its own: workers, a retry policy and a dead set.
+// What is handed over to it is in no order. It may leave the code when /v1/streams shows that its
+// queues are empty: nobody serves them after.
+type Channel struct {
+	// Handler does the work. Required. It cannot hand over.
+	Handler stepwell.Handler
+	// Config is the lowest layer of the channel's settings. What it does not have is the stream's.
+	Config config.Channel
+	// Use is middleware for this channel, outermost first, inside App.Use. That of the stream is
+	// not used.
+	Use []stepwell.Middleware
+	// OnDead is as [Stream].OnDead, for messages of this channel.
 	OnDead func(ctx context.Context, m *stepwell.Message, err error) error
 }
 

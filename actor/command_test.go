@@ -27,10 +27,14 @@ const roleVariable = "STEPWELL_TEST_ROLE"
 func play(role string) {
 	kind, attempt, _ := strings.Cut(role, ":")
 	var start func(context.Context, *actor.Env) error
+	var channels actor.Channels
+	if kind == "channels" {
+		channels = actor.Channels{"slow": {Handler: func(context.Context, *stepwell.Message) error { return nil }}}
+	}
 	if kind == "unstartable" {
 		start = func(context.Context, *actor.Env) error { return errors.New("no database") }
 	}
-	actor.Main(actor.App{Start: start, Streams: actor.Streams{"orders": {Handler: func(ctx context.Context, m *stepwell.Message) error {
+	actor.Main(actor.App{Start: start, Streams: actor.Streams{"orders": {Channels: channels, Handler: func(ctx context.Context, m *stepwell.Message) error {
 		line := strings.Repeat("+", m.Attempt) + " " + string(m.Value) + "\n"
 		if _, err := os.Stdout.WriteString(line); err != nil {
 			panic(err)
@@ -181,6 +185,11 @@ func TestTheCommandsOfAnActorSayWhatTheyShould(t *testing.T) {
 		{"doctor with a typo", []string{"doctor"}, settings{"RETRY_CUONT": "1"}, 0, []string{"ok   kafka", "warning: RETRY_CUONT is not known"}},
 		{"topology", []string{"topology"}, settings{"RETRY_DELAY": "1s", "RETRY_STEP": "1s"}, 0,
 			[]string{".orders.instant", ".orders.delay.1000", ".orders.delay.2000", ".orders.delay.3000", ".orders.dead_set", "6s in all"}},
+		{"topology with a channel", []string{"topology"}, settings{roleVariable: "channels", "STREAMS_ORDERS_CHANNELS_SLOW_RETRY_COUNT": "1", "STREAMS_ORDERS_CHANNELS_SLOW_RETRY_DELAY": "1m"}, 0,
+			[]string{"orders channel slow: 1m", ".orders.channel.slow.instant durable", ".orders.channel.slow.delay.60000 durable"}},
+		{"topology with a channel of a stream without retries", []string{"topology"}, settings{roleVariable: "channels", "RETRY_ENABLED": "false"}, 0,
+			[]string{"orders: no retry queues", "orders channel slow: 200ms"}},
+		{"doctor with a channel", []string{"doctor"}, settings{roleVariable: "channels"}, 0, []string{"ok   queues of stream orders", "ok   queues of channel slow of stream orders"}},
 		{"doctor", []string{"doctor"}, nil, 0, []string{"ok   kafka", "ok   topic", "ok   queues of stream orders"}},
 		{"doctor without a topic", []string{"doctor"}, settings{"STREAMS_ORDERS_TOPICS": "no.such.topic"}, 1, []string{"BAD  topic no.such.topic", "ok   queues"}},
 		{"doctor whose pattern matches nothing", []string{"doctor"}, settings{"STREAMS_ORDERS_TOPICS": "", "STREAMS_ORDERS_TOPIC_PATTERN": "nomatch.*"}, 1, []string{`BAD  topics "nomatch.*" of stream orders: no topic matches`, "ok   queues"}},

@@ -44,8 +44,8 @@ func (a *Actor) watchDepths(ctx context.Context) error {
 	for {
 		next := a.cfg.Telemetry.DepthInterval
 		all := map[string]int{}
-		for _, s := range a.streams {
-			found, err := s.depthsNow(ctx)
+		for _, l := range linesOf(a.streams) {
+			found, err := l.depthsNow(ctx)
 			if err != nil { // the broker's state says why; what is not known is not shown
 				next = min(next, depthPause)
 				continue
@@ -59,10 +59,10 @@ func (a *Actor) watchDepths(ctx context.Context) error {
 	}
 }
 
-// depthsNow asks for the depth of each queue of the stream.
-func (s *stream) depthsNow(ctx context.Context) (map[string]int, error) {
+// depthsNow asks for the depth of each queue of the line.
+func (l *line) depthsNow(ctx context.Context) (map[string]int, error) {
 	const limit = 2 * time.Second
-	names := s.retries.names()
+	names := l.retries.names()
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -71,8 +71,8 @@ func (s *stream) depthsNow(ctx context.Context) (map[string]int, error) {
 	found := map[string]int{}
 	var errs []error
 	for _, name := range names {
-		depth, err := s.broker.Depth(ctx, name)
-		if errors.Is(err, queue.ErrMissing) && s.retries.Gone(name) {
+		depth, err := l.broker.Depth(ctx, name)
+		if errors.Is(err, queue.ErrMissing) && l.retries.Gone(name) {
 			continue
 		}
 		if err != nil {

@@ -22,7 +22,9 @@ type dispatch struct {
 	failures  *failureLog
 	copies    bool // the handler may write into key, value and headers
 	// retrier takes failures. Nil: the stream has no queues, and inPlace is for it.
-	retrier  *retry.Retrier
+	retrier *retry.Retrier
+	// channels are those to which messages may be handed over, by name.
+	channels map[string]*retry.Retrier
 	inPlace  inPlace
 	fallback *fallback // nil: there is none
 }
@@ -35,6 +37,8 @@ func (d *dispatch) first(ctx context.Context, m *stepwell.Message, t task.Ticket
 	o, f := d.run(ctx, m, t)
 	switch {
 	case f == nil:
+	case f.to != nil:
+		f.to.Hand(t.Context(), &f.message, f.trace.Parent, f.trace.State, settles(t))
 	case f.snooze > 0:
 		d.retrier.Snooze(t.Context(), &f.message, f.snooze, settles(t))
 	default:
@@ -48,6 +52,8 @@ func (d *dispatch) again(ctx context.Context, m *stepwell.Message, t retry.Ticke
 	o, f := d.run(ctx, m, t.Ticket.Ticket)
 	switch {
 	case f == nil:
+	case f.to != nil:
+		t.Hand(f.to, f.trace.Parent, f.trace.State)
 	case f.snooze > 0:
 		t.Snooze(f.snooze)
 	default:
@@ -104,12 +110,19 @@ func (d *dispatch) run(ctx context.Context, m *stepwell.Message, t task.Ticket) 
 	switch a.Kind { // without a default: lint finds the kind that nobody thought of here
 	case stepwell.Done, stepwell.Skipped:
 		return task.Settled, nil
+	case stepwell.HandedOver:
+		return task.Pending, d.handOver(came, a)
 	case stepwell.Retry, stepwell.Dead, stepwell.Snoozed:
 	}
 	if d.retrier == nil {
-		return d.until(ctx, came, a, t), nil
+		return d.until(ctx, came, a, t)
 	}
 	return d.fail(ctx, came, a, t)
+}
+
+// handOver is for what goes to a channel. That there is one was asked when the call was judged.
+func (d *dispatch) handOver(m stepwell.Message, a *call.Answer) *failed {
+	return &failed{message: m, to: d.channels[a.Channel], trace: a.Trace}
 }
 
 // fail is for what is to be parked, unless somebody takes it over before it dies.
@@ -125,11 +138,13 @@ func (d *dispatch) fail(ctx context.Context, came stepwell.Message, a *call.Answ
 	return task.Pending, newFailed(came, a)
 }
 
-// failed is a try that failed, or put its message off, with the message as it came.
+// failed is a try that failed, put its message off, or handed it over, with the message as it came.
 type failed struct {
 	message stepwell.Message
 	failure retry.Failure
-	snooze  time.Duration // 0: it failed
+	snooze  time.Duration  // 0: it was not put off
+	to      *retry.Retrier // of the channel that gets it; nil: it is not handed over
+	trace   telemetry.TraceContext
 }
 
 // newFailed is a function of its own so that m moves to the heap for failures only.
@@ -158,12 +173,12 @@ type inPlace struct {
 	longest time.Duration
 }
 
-func (d *dispatch) until(ctx context.Context, came stepwell.Message, a *call.Answer, t task.Ticket) task.Outcome {
+func (d *dispatch) until(ctx context.Context, came stepwell.Message, a *call.Answer, t task.Ticket) (task.Outcome, *failed) {
 	p, kept := d.inPlace, came.Clone()
 	for pause := p.pause; ; {
 		if p.drop && a.Failed() {
 			d.drop(kept, a)
-			return task.Settled
+			return task.Settled, nil
 		}
 		wait := cmp.Or(a.After, pause/2+rand.N(pause/2+1))
 		if a.Failed() {
@@ -174,14 +189,17 @@ func (d *dispatch) until(ctx context.Context, came stepwell.Message, a *call.Ans
 			kept.Snoozes++
 		}
 		if !t.Rest(ctx, wait, kept) {
-			return task.Abandoned
+			return task.Abandoned, nil
 		}
 		var ok bool
 		if a, ok = d.calls.Call(ctx, kept.Clone(), t); !ok {
-			return task.Abandoned
+			return task.Abandoned, nil
 		}
 		if a == nil || a.Kind == stepwell.Skipped {
-			return task.Settled
+			return task.Settled, nil
+		}
+		if a.Kind == stepwell.HandedOver {
+			return task.Pending, d.handOver(*kept, a)
 		}
 	}
 }

@@ -78,6 +78,10 @@ func (l *failureLog) tried(ctx context.Context, m *stepwell.Message, a *call.Ans
 		l.log.LogAttrs(ctx, slog.LevelDebug, "a message was put off", slog.String("id", m.ID), slog.Duration("after", a.After))
 		return
 	}
+	if a.Kind == stepwell.HandedOver {
+		l.log.LogAttrs(ctx, slog.LevelDebug, "a message is handed over", slog.String("id", m.ID), slog.String("to", a.Channel))
+		return
+	}
 	if a.Kind == stepwell.Skipped {
 		attrs := []slog.Attr{slog.String("id", m.ID)}
 		if l.texts {
@@ -202,8 +206,8 @@ func (a *Actor) tellFailures(ctx context.Context) {
 		if !task.Sleep(ctx, lossPause) {
 			return
 		}
-		for _, s := range a.streams {
-			s.dispatch.failures.tell(time.Now())
+		for _, l := range linesOf(a.streams) {
+			l.dispatch.failures.tell(time.Now())
 		}
 	}
 }

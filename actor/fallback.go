@@ -12,7 +12,7 @@ import (
 	"github.com/stepwell/stepwell/internal/task"
 )
 
-// fallback is a stream's OnDead: it is called in place of the dead set.
+// fallback is the OnDead of a stream or channel: it is called in place of the dead set.
 type fallback struct {
 	calls *call.Caller
 	// last says that no try is left after the attempt failed.
@@ -23,9 +23,9 @@ type fallback struct {
 type failedWith struct{}
 
 // newFallback makes the caller of a stream's OnDead; nil: it has none.
-func newFallback(s Stream, cfg config.Stream, consumerTimeout time.Duration) (*fallback, error) {
+func newFallback(onDead func(context.Context, *stepwell.Message, error) error, cfg config.Stream, consumerTimeout time.Duration) (*fallback, error) {
 	switch {
-	case s.OnDead == nil:
+	case onDead == nil:
 		return nil, nil
 	case !*cfg.Retry.Enabled:
 		return nil, errors.New("OnDead is for streams whose failures go to a dead set: without retries none does")
@@ -35,9 +35,12 @@ func newFallback(s Stream, cfg config.Stream, consumerTimeout time.Duration) (*f
 	}
 	handler := func(ctx context.Context, m *stepwell.Message) error {
 		err, _ := ctx.Value(failedWith{}).(error)
-		return s.OnDead(ctx, m, err)
+		return onDead(ctx, m, err)
 	}
-	return &fallback{calls: call.New(call.Config{Handler: handler, Timeout: cfg.HandlerTimeout, Lanes: 2 * cfg.Concurrency})}, nil
+	return &fallback{calls: call.New(call.Config{
+		Handler: handler, Timeout: cfg.HandlerTimeout, Lanes: 2 * cfg.Concurrency,
+		Direct: func(string) error { return errors.New("OnDead cannot hand over") },
+	})}, nil
 }
 
 // takeOver calls OnDead for a message that would die now. No answer means that it was taken over;

@@ -42,6 +42,10 @@ func (s *stream) check() server.Check {
 	if trouble := s.retries.Status().Trouble; trouble != "" {
 		c.Detail += ", " + trouble
 	}
+	for _, of := range status.Channels {
+		c.Stuck = c.Stuck || of.Stuck
+		c.Detail += ofChannel(of)
+	}
 	if status.Paused {
 		c.Detail += ", paused"
 	}
@@ -57,6 +61,20 @@ func (s *stream) check() server.Check {
 	return c
 }
 
+// ofChannel is what a probe says of a channel that is not simply well.
+func ofChannel(c server.ChannelStatus) (said string) {
+	if c.Error != "" {
+		said += fmt.Sprintf(", channel %s: %s", c.ID, c.Error)
+	}
+	if c.Suspect != "" {
+		said += fmt.Sprintf(", channel %s: a message that is suspected of ending the process runs, %s", c.ID, c.Suspect)
+	}
+	if c.Stuck {
+		said += fmt.Sprintf(", channel %s: a handler runs far past its time-out", c.ID)
+	}
+	return said
+}
+
 // Status tells how the stream is doing, with the depths of its queues.
 func (s *stream) Status(ctx context.Context) server.Status {
 	status := s.now()
@@ -68,7 +86,21 @@ func (s *stream) Status(ctx context.Context) server.Status {
 	if status.Error == "" {
 		status.Error = s.retries.Status().Trouble
 	}
+	for i, c := range s.channels {
+		of := &status.Channels[i]
+		if of.Queues, err = c.depthsNow(ctx); err != nil {
+			of.Error = cmp.Or(of.Error, err.Error())
+		}
+	}
 	return status
+}
+
+// channelStatus is that of the line of a channel, without the depths of its queues.
+func (l *line) channelStatus() server.ChannelStatus {
+	retries := l.retries.Status()
+	return server.ChannelStatus{
+		ID: l.channel, InFlight: retries.InFlight, Suspect: retries.Suspect, Stuck: l.hangs(), Error: retries.Trouble,
+	}
 }
 
 // now is the status as far as it is known without asking a broker.
@@ -88,6 +120,9 @@ func (s *stream) look() (status server.Status, of sourceStatus) {
 		status.Suspects++
 		status.Suspect = cmp.Or(status.Suspect, retries.Suspect)
 	}
+	for _, c := range s.channels {
+		status.Channels = append(status.Channels, c.channelStatus())
+	}
 	if why := s.trouble.Load(); why != nil {
 		status.Error = "waits for " + *why
 	}
@@ -98,11 +133,7 @@ func (s *stream) look() (status server.Status, of sourceStatus) {
 // stuck tells whether something must be wrong though nothing says so.
 func (s *stream) stuck(status server.Status, work bool) bool {
 	idle := s.progress.idleFor(status, work, time.Now())
-	since := s.dispatch.calls.Oldest()
-	if !since.IsZero() && time.Since(since) > 2*s.cfg.HandlerTimeout {
-		return true
-	}
-	return idle >= stuckAfter
+	return s.hangs() || idle >= stuckAfter
 }
 
 // snapshot is what the gauges show.
@@ -116,19 +147,34 @@ func (a *Actor) snapshot() telemetry.Snapshot {
 	for _, s := range a.streams {
 		status, of := s.look()
 		one := telemetry.StreamSnapshot{
-			Lag: status.Lag, Inflight: int64(s.seats.Taken()), WindowMessages: int64(of.InFlight), WindowBytes: int64(status.InFlightBytes),
-			Stuck: status.Stuck, Suspects: int64(status.Suspects), Partitions: s.kafka.lags(),
+			Lag: status.Lag, WindowMessages: int64(of.InFlight), WindowBytes: int64(status.InFlightBytes),
+			Stuck: status.Stuck, Suspects: int64(status.Suspects), Partitions: s.kafka.lags(), Channels: map[string]telemetry.StreamSnapshot{},
 		}
-		if names := s.retries.names(); len(names) > 0 {
-			one.Queues = map[string]int{}
-			for _, name := range names {
-				if depth, known := depths[name]; known {
-					one.Queues[name] = depth
-				}
+		s.shoot(&one, depths)
+		for i, c := range s.channels {
+			channel := telemetry.StreamSnapshot{Stuck: status.Channels[i].Stuck}
+			if status.Channels[i].Suspect != "" {
+				channel.Suspects = 1
 			}
-			one.DeadSet = s.retries.Topology().DeadSet
+			c.shoot(&channel, depths)
+			one.Channels[c.channel] = channel
 		}
 		shot.Streams[s.id] = one
 	}
 	return shot
+}
+
+// shoot adds what each handler has: calls, and queues as deep as they were when they were read.
+func (l *line) shoot(to *telemetry.StreamSnapshot, depths map[string]int) {
+	to.Inflight = int64(l.seats.Taken())
+	names := l.retries.names()
+	if len(names) == 0 {
+		return
+	}
+	to.Queues, to.DeadSet = map[string]int{}, l.retries.Topology().DeadSet
+	for _, name := range names {
+		if depth, known := depths[name]; known {
+			to.Queues[name] = depth
+		}
+	}
 }

@@ -22,16 +22,20 @@ import (
 // printConfig prints every setting, its value, and where it came from.
 func printConfig(_ context.Context, a *Actor, out io.Writer) error { return a.cfg.Print(out) }
 
-// printTopology prints the waits of every stream, and its queues with their arguments, in the order
-// in which they are to be made.
+// printTopology prints the waits of every stream and channel, and its queues with their arguments,
+// in the order in which they are to be made.
 func printTopology(_ context.Context, a *Actor, out io.Writer) error {
-	for _, s := range a.streams {
-		if !s.retries.on() {
-			fmt.Fprintf(out, "%s: no retry queues (%s=false)\n", s.id, a.cfg.Variable("retry.enabled"))
+	for _, l := range linesOf(a.streams) {
+		who := l.id
+		if l.channel != "" {
+			who += " channel " + l.channel
+		}
+		if !l.retries.on() {
+			fmt.Fprintf(out, "%s: no retry queues (%s=false)\n", who, a.cfg.Variable("retry.enabled"))
 			continue
 		}
-		fmt.Fprintf(out, "%s: %s\n", s.id, s.retries.Topology().Waits())
-		for _, spec := range s.retries.Topology().Specs() {
+		fmt.Fprintf(out, "%s: %s\n", who, l.retries.Topology().Waits())
+		for _, spec := range l.retries.Topology().Specs() {
 			arguments, err := rabbit.Arguments(spec)
 			if err != nil {
 				return err
@@ -78,22 +82,22 @@ func doctor(ctx context.Context, a *Actor, out io.Writer) error {
 	return nil
 }
 
-// examineQueues asks RabbitMQ for the queues of each stream; one that does not answer is asked
-// once.
+// examineQueues asks RabbitMQ for the queues of each stream and channel; one that does not answer
+// is asked once.
 func (a *Actor) examineQueues(ctx context.Context, report func(string, error)) {
 	const limit = 8 * time.Second
-	for _, s := range a.streams {
-		if !s.retries.on() {
+	for _, l := range linesOf(a.streams) {
+		if !l.retries.on() {
 			continue
 		}
 		asked, cancel := context.WithTimeout(ctx, limit)
-		err := s.retries.Declare(asked)
+		err := l.retries.Declare(asked)
 		cancel()
 		if errors.Is(err, queue.ErrUnavailable) && !a.queues.Status().Up {
 			report("rabbitmq ("+a.cfg.Variable("rabbitmq.url")+")", errors.New(a.queues.Status().Detail))
 			return
 		}
-		report("queues of stream "+s.id, err)
+		report("queues of "+l.who(), err)
 	}
 }
 

@@ -40,9 +40,9 @@ func (a *Actor) newKafka(id string) (*kafka, error) {
 	return k, nil
 }
 
-// open makes the reader, which hands what it reads to a line; opts lead to the cluster.
-func (k *kafka) open(opts []kgo.Opt, l *line) error {
-	cfg := l.cfg
+// open makes the reader, which hands what it reads to the stream's line; opts lead to the cluster.
+func (k *kafka) open(opts []kgo.Opt, s *stream) error {
+	l, cfg := s.line, s.cfg
 	order, err := streams.ParseOrder(cfg.Order)
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", l.id, err)
@@ -64,7 +64,7 @@ func (k *kafka) open(opts []kgo.Opt, l *line) error {
 			CrashLimit: *cfg.CrashLimit, Process: k.process, AloneFor: aloneFor(cfg), Probation: cfg.CrashProbation,
 			Condemn: l.condemn, Token: k.token,
 		},
-		ConfirmsHealthy: l.confirmsHealthy, Forgotten: l.retries.Forget,
+		ConfirmsHealthy: s.confirmsHealthy, Forgotten: s.forget,
 		Setting: k.app.Variable, Logger: k.log, Telemetry: l.telemetry,
 	}, l.dispatch.first)
 	if err != nil {

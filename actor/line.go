@@ -23,15 +23,18 @@ import (
 // are parked and come back from, and where the dead rest. It knows nothing of where messages come
 // from first. A stream has one line, and one source that hands messages to its dispatch.
 //
-// What is to come moves in here. A channel of a stream is a line of its own, without a source. To
-// hand a message over is to publish it to the instant queue of another line, and to settle the
-// ticket on the confirm, as a first failure is parked; a job that is enqueued is such a publish,
-// too. A queue of RabbitMQ that is read from is a second inbox of the line, with the seats of first
-// tries and lanes of its own: what acks each message needs no source. What is asked before a
-// message dies is asked in dispatch, before it is parked. A stream whose source is taken away goes
-// on with its line until that is empty.
+// A channel of a stream is a line of its own, without a source. To hand a message over is to
+// publish it to the instant queue of another line, and to settle the ticket on the confirm, as a
+// first failure is parked.
+//
+// What is to come moves in here. A job that is enqueued is such a publish, too. A queue of RabbitMQ
+// that is read from is a second inbox of the line, with the seats of first tries and lanes of its
+// own: what acks each message needs no source. What is asked before a message dies is asked in
+// dispatch, before it is parked. A stream whose source is taken away goes on with its line until
+// that is empty.
 type line struct {
-	id        string
+	id        string // of the stream
+	channel   string // empty: the stream's own handler
 	cfg       config.Stream
 	log       *slog.Logger
 	telemetry *telemetry.Stream
@@ -66,10 +69,29 @@ type retries interface {
 	Gone(name string) bool
 }
 
+// who names the handler for people.
+func (l *line) who() string {
+	if l.channel == "" {
+		return "stream " + l.id
+	}
+	return "channel " + l.channel + " of stream " + l.id
+}
+
+// name is what queues are called after.
+func (l *line) name() string {
+	if l.channel == "" {
+		return l.id
+	}
+	return retry.LineOf(l.id, l.channel)
+}
+
 // lineConfig is what a line needs beside the actor.
 type lineConfig struct {
 	id      string
-	stream  Stream
+	handler Channel                                        // that of a channel, or of the stream itself
+	channel string                                         // empty: it is the stream's own
+	cfg     config.Stream                                  // its settings
+	others  map[string]*retry.Retrier                      // to which it may hand over
 	source  records                                        // of what is too large for the queues
 	living  func(context.Context) (map[uint32]bool, error) // which processes live
 	logger  *slog.Logger
@@ -77,21 +99,24 @@ type lineConfig struct {
 }
 
 func (a *Actor) newLine(c lineConfig) (*line, error) {
-	cfg := a.cfg.Stream(c.id)
+	cfg := c.cfg
 	failures := newFailureLog(c.logger, a.cfg.Log, cfg, a.kept)
-	l := &line{id: c.id, cfg: cfg, log: c.logger, telemetry: c.metrics, seats: seats.New(cfg.Concurrency), broker: a.queues}
+	l := &line{
+		id: c.id, channel: c.channel, cfg: cfg, log: c.logger, telemetry: c.metrics, seats: seats.New(cfg.Concurrency), broker: a.queues,
+	}
 	l.dispatch = &dispatch{
 		calls: call.New(call.Config{
-			Handler: stepwell.Chain(stepwell.Chain(c.stream.Handler, c.stream.Use...), a.app.Use...), Timeout: cfg.HandlerTimeout,
+			Handler: stepwell.Chain(stepwell.Chain(c.handler.Handler, c.handler.Use...), a.app.Use...), Timeout: cfg.HandlerTimeout,
 			// the source's, then those of retries
 			Lanes: 2 * cfg.Concurrency, Telemetry: c.metrics, Tried: failures.tried,
+			Direct: c.direct,
 		}),
-		telemetry: c.metrics, failures: failures, copies: cfg.HandlerCopy,
+		channels: c.others, telemetry: c.metrics, failures: failures, copies: cfg.HandlerCopy,
 		inPlace: inPlace{drop: cfg.OnFailure == "drop", pause: cfg.Retry.Delay, longest: max(cfg.Retry.Delay, 30*time.Second)},
 	}
 	var err error
-	if l.dispatch.fallback, err = newFallback(c.stream, cfg, a.cfg.RabbitMQ.ConsumerTimeout); err != nil {
-		return nil, fmt.Errorf("stream %s: %w", c.id, err)
+	if l.dispatch.fallback, err = newFallback(c.handler.OnDead, cfg, a.cfg.RabbitMQ.ConsumerTimeout); err != nil {
+		return nil, fmt.Errorf("%s: %w", l.who(), err)
 	}
 	if *cfg.Retry.Enabled {
 		if err := a.openRetries(l, c); err != nil {
@@ -106,7 +131,7 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 	if l.broker != nil {
 		topology := l.retries.Topology()
 		l.deadSet = deadset.New(deadset.Config{
-			App: a.cfg.App.Name, Stream: c.id, Queue: topology.DeadSet, Instant: topology.Instant,
+			App: a.cfg.App.Name, Stream: l.name(), Queue: topology.DeadSet, Instant: topology.Instant,
 			Broker: a.queues, Source: c.source, WalkBytes: a.cfg.DeadSet.WalkBytes, Setting: a.cfg.Variable, Logger: c.logger,
 		})
 	}
@@ -117,7 +142,7 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 func (a *Actor) openRetries(l *line, c lineConfig) error {
 	cfg := l.cfg
 	r, err := retry.New(retry.Config{
-		App: a.cfg.App.Name, Stream: c.id,
+		App: a.cfg.App.Name, Stream: c.id, Channel: c.channel,
 		Delays: budgetOf(cfg.Retry), DelayQueues: cfg.Retry.DelayQueues, Jitter: cfg.Retry.Jitter,
 		Broker: a.queues, Source: c.source,
 		Workers: cfg.Concurrency, FirstLane: cfg.Concurrency, Ended: l.dispatch.calls.Ended,
@@ -130,7 +155,7 @@ func (a *Actor) openRetries(l *line, c lineConfig) error {
 		Died: l.dispatch.failures.died, Telemetry: c.metrics, Logger: c.logger,
 	})
 	if err != nil {
-		return fmt.Errorf("stream %s: %w", c.id, err)
+		return fmt.Errorf("%s: %w", l.who(), err)
 	}
 	if l.dispatch.fallback != nil {
 		l.dispatch.fallback.last = r.Last
@@ -144,7 +169,7 @@ func aloneFor(cfg config.Stream) time.Duration { return 2 * cfg.HandlerTimeout }
 
 // declare makes the queues. What is in the way may be removed by an operator at any time, so it
 // tries for ever, and says what it waits for; it reports false when stop ended.
-func (l *line) declare(stop context.Context, waits func(what string)) bool {
+func (l *line) declare(stop context.Context, waits func(why string)) bool {
 	const pause = 5 * time.Second
 	for said := ""; ; {
 		err := l.retries.Declare(stop)
@@ -154,7 +179,7 @@ func (l *line) declare(stop context.Context, waits func(what string)) bool {
 		if stop.Err() != nil {
 			return false
 		}
-		waits("its queues: " + err.Error())
+		waits(err.Error())
 		if err.Error() != said {
 			said = err.Error()
 			l.log.Error("the stream waits until its queues can be declared", "error", err)
@@ -162,6 +187,16 @@ func (l *line) declare(stop context.Context, waits func(what string)) bool {
 		if !task.Sleep(stop, pause) {
 			return false
 		}
+	}
+}
+
+// closeDeadSet waits until the last peek has given back what it held.
+func (l *line) closeDeadSet(ctx context.Context) {
+	if l.deadSet == nil {
+		return
+	}
+	if err := l.deadSet.Close(ctx); err != nil {
+		l.log.Warn("a peek has not given back all it held: the end of its connection does", "error", err)
 	}
 }
 

@@ -13,12 +13,14 @@ import (
 func Load(app App, environ []string) (*config.Config, error) {
 	var errs []error
 	for _, id := range slices.Sorted(maps.Keys(app.Streams)) {
-		if app.Streams[id].Handler == nil {
-			errs = append(errs, fmt.Errorf("stream %q: App.Streams[%q].Handler is nil: register a handler", id, id))
-		}
+		errs = append(errs, app.Streams[id].mistakes(id)...)
 	}
 	streams := make(map[string]config.Stream, len(app.Streams))
 	for id, s := range app.Streams {
+		s.Config.Channels = make(map[string]config.Channel, len(s.Channels))
+		for name, c := range s.Channels {
+			s.Config.Channels[name] = c.Config
+		}
 		streams[id] = s.Config
 	}
 	cfg, err := config.Load(config.Source{
@@ -34,4 +36,20 @@ func Load(app App, environ []string) (*config.Config, error) {
 		return nil, err
 	}
 	return cfg, nil
+}
+
+// mistakes are those in the code of a stream.
+func (s Stream) mistakes(id string) (errs []error) {
+	if s.Handler == nil {
+		errs = append(errs, fmt.Errorf("stream %q: App.Streams[%q].Handler is nil: register a handler", id, id))
+	}
+	if s.Config.Channels != nil {
+		errs = append(errs, fmt.Errorf("stream %q: App.Streams[%q].Config.Channels is set: a channel's settings are in App.Streams[%q].Channels", id, id, id))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Channels)) {
+		if s.Channels[name].Handler == nil {
+			errs = append(errs, fmt.Errorf("channel %q of stream %q: App.Streams[%q].Channels[%q].Handler is nil: register a handler", name, id, id, name))
+		}
+	}
+	return errs
 }

@@ -44,14 +44,18 @@ func (p *progress) idleFor(status server.Status, work bool, now time.Time) time.
 func (a *Actor) watchProgress(ctx context.Context) {
 	tick := time.NewTicker(progressInterval)
 	defer tick.Stop()
-	warned := map[string]time.Time{} // when the call began that was warned of last, by stream
+	warned := map[string]time.Time{} // when the call began that was warned of last, by line
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 			for _, s := range a.streams {
-				s.warnOfSlow(s.now(), warned)
+				oldest := s.now().Oldest
+				for _, l := range s.lines() {
+					l.warnOfSlow(s.setting, oldest, warned)
+					oldest = nil // it is the source's, whose messages no channel has
+				}
 			}
 		}
 	}
@@ -59,16 +63,22 @@ func (a *Actor) watchProgress(ctx context.Context) {
 
 // warnOfSlow tells, once, of the call that has run for the longest if that is past HANDLER_TIMEOUT:
 // its context has ended, and it goes on. Which message it has is not known where many run; the one
-// that holds the window is likely to be it.
-func (s *stream) warnOfSlow(status server.Status, warned map[string]time.Time) {
-	since := s.dispatch.calls.Oldest()
-	if since.IsZero() || time.Since(since) <= s.cfg.HandlerTimeout || since.Equal(warned[s.id]) {
+// that holds the window, if any does, is likely to be it.
+func (l *line) warnOfSlow(setting func(string) string, holds *server.Oldest, warned map[string]time.Time) {
+	since := l.dispatch.calls.Oldest()
+	if since.IsZero() || time.Since(since) <= l.cfg.HandlerTimeout || since.Equal(warned[l.name()]) {
 		return
 	}
-	warned[s.id] = since
-	attrs := []any{"since", since, "timeout", s.cfg.HandlerTimeout, "setting", s.setting("handler_timeout")}
-	if o := status.Oldest; o != nil {
-		attrs = append(attrs, "oldest", fmt.Sprintf("%s/%d/%d", o.Topic, o.Partition, o.Offset))
+	warned[l.name()] = since
+	attrs := []any{"since", since, "timeout", l.cfg.HandlerTimeout, "setting", setting("handler_timeout")}
+	if holds != nil {
+		attrs = append(attrs, "oldest", fmt.Sprintf("%s/%d/%d", holds.Topic, holds.Partition, holds.Offset))
 	}
-	s.log.Warn("a handler runs past its time-out", attrs...)
+	l.log.Warn("a handler runs past its time-out", attrs...)
+}
+
+// hangs says that a call runs far past its time-out.
+func (l *line) hangs() bool {
+	since := l.dispatch.calls.Oldest()
+	return !since.IsZero() && time.Since(since) > 2*l.cfg.HandlerTimeout
 }

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -11,9 +12,11 @@ import (
 	"github.com/stepwell/stepwell/server"
 )
 
-// stream is one stream of an actor: a line, and the source whose messages it handles.
+// stream is one stream of an actor: a line, the source whose messages it handles, and a line for
+// each channel.
 type stream struct {
 	*line
+	channels []*line // by name
 	source   source
 	kafka    *kafka // the source, for what there is in Kafka alone: its options, its partitions
 	setting  func(key string) string
@@ -48,14 +51,21 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := a.newLine(lineConfig{
-		id: id, stream: s, source: records{a.brokers, k.extra}, living: k.living,
-		logger: a.log.With("stream", id), metrics: a.telemetry.Stream(id),
-	})
+	c := lineConfig{
+		id: id, handler: Channel{Handler: s.Handler, Use: s.Use, OnDead: s.OnDead}, cfg: a.cfg.Stream(id),
+		source: records{a.brokers, k.extra}, living: k.living,
+		logger: a.log.With("stream", id),
+	}
+	channels, to, err := newChannels(a, c, s.Channels)
 	if err != nil {
 		return nil, err
 	}
-	st := &stream{line: l, source: k, kafka: k, setting: a.cfg.Variable}
+	c.others, c.metrics = to, a.telemetry.Stream(id)
+	l, err := a.newLine(c)
+	if err != nil {
+		return nil, err
+	}
+	st := &stream{line: l, channels: channels, source: k, kafka: k, setting: a.cfg.Variable}
 	st.waitsFor("its turn to start")
 	return st, nil
 }
@@ -65,7 +75,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 func (s *stream) open(opts []kgo.Opt) error {
 	s.pausing.Lock()
 	defer s.pausing.Unlock()
-	if err := s.kafka.open(opts, s.line); err != nil {
+	if err := s.kafka.open(opts, s); err != nil {
 		return err
 	}
 	if s.paused.Load() {
@@ -76,27 +86,67 @@ func (s *stream) open(opts []kgo.Opt) error {
 
 // run declares the queues, then reads and retries until stop ends.
 func (s *stream) run(stop, work context.Context) error {
-	s.waitsFor("RabbitMQ, to declare its queues")
-	if !s.declare(stop, s.waitsFor) {
+	if !s.declareAll(stop) {
 		return nil
 	}
-	s.trouble.Store(nil)
-	defer s.retries.Close()
+	defer func() {
+		for _, l := range s.lines() {
+			l.retries.Close()
+		}
+	}()
 	g, stop := errgroup.WithContext(stop)
-	g.Go(func() error { return s.retries.work(stop, work) })
+	for _, l := range s.lines() {
+		g.Go(func() error { return l.retries.work(stop, work) })
+	}
 	g.Go(func() error { return s.source.Run(stop, work) })
 	return g.Wait()
 }
 
+// lines are the stream's own and those of its channels.
+func (s *stream) lines() []*line { return append([]*line{s.line}, s.channels...) }
+
+// declareAll makes the queues of all lines: before the first message there is a place for failures,
+// and one for what is handed over. It reports false when stop ended.
+func (s *stream) declareAll(stop context.Context) bool {
+	s.waitsFor("RabbitMQ, to declare its queues")
+	var g errgroup.Group
+	for _, l := range s.lines() {
+		g.Go(func() error {
+			l.declare(stop, func(why string) { s.waitsFor("its queues: " + why) })
+			return nil
+		})
+	}
+	_ = g.Wait() // none has an error
+	if stop.Err() != nil {
+		return false
+	}
+	s.trouble.Store(nil)
+	return true
+}
+
+// confirmsHealthy tells whether it is worth while to wait for what is being parked or handed over.
+func (s *stream) confirmsHealthy() bool {
+	return !slices.ContainsFunc(s.lines(), func(l *line) bool { return !l.confirmsHealthy() })
+}
+
+// forget says that the positions of a partition mean other messages from here on.
+func (s *stream) forget(topic string, partition int32) {
+	for _, l := range s.lines() {
+		l.retries.Forget(topic, partition)
+	}
+}
+
 func (s *stream) waitsFor(what string) { s.trouble.Store(&what) }
 
-// Pause holds the stream's source and retries back on this instance.
+// Pause holds the stream's source, retries and channels back on this instance.
 func (s *stream) Pause() {
 	s.pausing.Lock()
 	defer s.pausing.Unlock()
 	s.paused.Store(true)
 	s.source.Pause()
-	s.retries.Pause()
+	for _, l := range s.lines() {
+		l.retries.Pause()
+	}
 }
 
 // Resume ends a pause.
@@ -105,5 +155,7 @@ func (s *stream) Resume() {
 	defer s.pausing.Unlock()
 	s.paused.Store(false)
 	s.source.Resume()
-	s.retries.Resume()
+	for _, l := range s.lines() {
+		l.retries.Resume()
+	}
 }

@@ -148,7 +148,7 @@ func (w *world) deleteQueues() {
 		kinds = append(kinds, fmt.Sprintf("delay.%d", ms))
 	}
 	kinds = append(kinds, "delay.3600000.2", "delay.3600000.3")
-	for _, stream := range []string{"orders", "parcels"} {
+	for _, stream := range []string{"orders", "parcels", "orders.channel.slow"} {
 		for _, kind := range kinds {
 			ch, err := conn.Channel()
 			if err != nil {

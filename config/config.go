@@ -148,6 +148,9 @@ type Stream struct {
 	CrashProbation time.Duration `key:"crash_probation" default:"1m" doc:"How long a process must have lived, with no suspect running, before a message that another process died of runs in it again; at most 1h. Longer than KAFKA_SESSION_TIMEOUT, else a dead process may count as one that lives."`
 	OnFailure      string        `key:"on_failure" default:"retry" doc:"With retries off: retry (again in place, for ever) or drop (counted)."`
 	Retry          Retry         `key:"retry"`
+	// Channels are the settings of the stream's channels, by their names. In the code they are set
+	// where a channel is registered, and not here.
+	Channels map[string]Channel `key:"channels"`
 }
 
 // Retry is a stream's retry policy.

@@ -37,10 +37,27 @@ func Document(w io.Writer) error {
 	table(&b, "Each stream", own)
 	table(&b, "All streams, or one with `STREAMS_<ID>_` before the name", shared)
 	table(&b, "Retries of all streams, or of one with `STREAMS_<ID>_` before the name", retries)
+	channels(&b)
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write documentation: %w", err)
 	}
 	return nil
+}
+
+// channels says which settings a channel may have of its own.
+func channels(b *strings.Builder) {
+	var names []string
+	retries := false
+	for _, f := range fields(reflect.ValueOf(&Channel{}).Elem(), "") {
+		if retry := strings.HasPrefix(f.path, "retry."); !retry {
+			names = append(names, "`"+variable(f.path)+"`")
+		} else if !retries {
+			retries = true
+			names = append(names, "`RETRY_…`")
+		}
+	}
+	fmt.Fprintf(b, "\n## Each channel\n\nA channel may have of its own, with `STREAMS_<ID>_CHANNELS_<CHANNEL>_` before the name: %s.\n"+
+		"What it has not is its stream's. It always retries: `RETRY_ENABLED=false` of its stream, or of all, is not for it.\n", strings.Join(names, ", "))
 }
 
 func table(b *strings.Builder, title string, fields []field) {

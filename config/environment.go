@@ -112,8 +112,8 @@ func (l *loader) stranger(name, short, value string) {
 		return
 	}
 	meant := didYouMean(name, l.readable)
-	if l.unregistered(short) {
-		l.complain("%s: no code registers such a stream%s", name, meant)
+	if what := l.unregistered(short); what != "" {
+		l.complain("%s: %s%s", name, what, meant)
 		return
 	}
 	word, _, more := strings.Cut(short, "_")
@@ -123,11 +123,29 @@ func (l *loader) stranger(name, short, value string) {
 	}
 }
 
-// unregistered says whether a variable sets a stream that does not exist.
-func (l *loader) unregistered(short string) bool {
+// unregistered says what is wrong with a variable that sets a stream or channel that does not
+// exist, or what a channel does not have; empty: it does none of these.
+func (l *loader) unregistered(short string) string {
 	rest, ok := strings.CutPrefix(short, "STREAMS_")
-	return ok && slices.ContainsFunc(l.names.streams, func(key string) bool {
-		id, ok := strings.CutSuffix(rest, "_"+key)
-		return ok && !slices.ContainsFunc(l.ids, func(known string) bool { return variable(known) == id })
-	})
+	if !ok {
+		return ""
+	}
+	for _, key := range l.names.streams {
+		of, ok := strings.CutSuffix(rest, "_"+key)
+		if !ok || slices.ContainsFunc(l.ids, func(id string) bool { return variable(id) == of }) {
+			continue
+		}
+		for _, id := range l.ids {
+			name, ok := strings.CutPrefix(of, variable(id)+"_CHANNELS_")
+			switch {
+			case !ok:
+			case slices.ContainsFunc(l.channelNames(id), func(known string) bool { return variable(known) == name }):
+				return "a channel has no such setting: it is for the stream"
+			default:
+				return fmt.Sprintf("no code registers such a channel of stream %q", id)
+			}
+		}
+		return "no code registers such a stream"
+	}
+	return ""
 }

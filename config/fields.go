@@ -15,13 +15,14 @@ type field struct {
 func (f field) secret() bool      { return f.tag.Get("secret") != "" }
 func (f field) onlyStreams() bool { return f.tag.Get("stream") == "only" }
 
-// fields lists the settings of the struct in their order, without the streams and what they share.
+// fields lists the settings of the struct in their order, without the streams and what they share,
+// and without channels.
 func fields(v reflect.Value, prefix string) []field {
 	var all []field
 	for i := range v.NumField() {
 		tag := v.Type().Field(i).Tag
 		key := tag.Get("key")
-		if key == "" || key == "streams" {
+		if key == "" || key == "streams" || key == "channels" {
 			continue
 		}
 		path := join(prefix, key)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"regexp"
@@ -66,10 +67,30 @@ func (l *loader) walk(values map[string]any, path, name string, into layer) {
 			l.walk(nested, at, name, into)
 		case l.names.sections[at]:
 			l.complain("%s in %s holds other settings, it has no value of its own", at, name)
+		case l.ofChannels(at) != "":
+			l.complain("%s in %s: %s", at, name, l.ofChannels(at))
 		case path == "streams" && ofStream:
 			l.complain("streams.%s in %s: no code registers stream %q%s", id, name, id, didYouMean(id, l.ids))
 		default:
 			l.complain("%s in %s is no setting%s", at, name, didYouMean(at, l.names.settings()))
 		}
 	}
+}
+
+// ofChannels says what is wrong with a path that is that of channels, or of one, that no code
+// registers; empty: it is none.
+func (l *loader) ofChannels(at string) string {
+	for _, id := range l.ids {
+		known := l.channelNames(id)
+		rest, ok := strings.CutPrefix(at, "streams."+id+".channels")
+		name, below := strings.CutPrefix(rest, ".")
+		switch {
+		case !ok || l.names.sections[at] || below && strings.Contains(name, "."):
+		case rest == "":
+			return fmt.Sprintf("no code registers channels of stream %q", id)
+		case below:
+			return fmt.Sprintf("no code registers channel %q of stream %q%s", name, id, didYouMean(name, known))
+		}
+	}
+	return ""
 }

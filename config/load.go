@@ -111,6 +111,12 @@ func (l *loader) fill() {
 			}
 			l.settle(f, inCode[i].value, paths...)
 		}
+		for _, channel := range l.channelNames(id) {
+			if s.Channels == nil {
+				s.Channels = map[string]Channel{}
+			}
+			s.Channels[channel] = l.fillChannel(id, channel)
+		}
 		l.cfg.Streams[id] = s
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -14,6 +15,7 @@ type names struct {
 	secrets  map[string]bool   // by path
 	sections map[string]bool   // paths that only hold others
 	streams  []string          // the last parts of streams' variables, say RETRY_COUNT
+	owners   map[string]string // by variable: whose setting it is
 }
 
 func (n names) variable(path string) string { return n.prefix + variable(path) }
@@ -48,39 +50,53 @@ func (n names) settings() []string {
 // fileVariable names the file of settings, without the prefix. It is no setting itself.
 const fileVariable = "CONFIG_FILE"
 
-// name finds out all names. Two streams whose variables would be the same are a mistake.
+// name finds out all names. Streams and channels whose variables would be the same are a mistake,
+// as stream a_channels_b beside channel b of stream a.
 func (l *loader) name() {
 	l.names = names{
 		prefix: l.source.EnvPrefix, paths: map[string]string{}, secrets: map[string]bool{},
-		sections: map[string]bool{"app": true, "streams": true},
+		sections: map[string]bool{"app": true, "streams": true}, owners: map[string]string{},
 	}
 	for _, f := range fields(reflect.ValueOf(l.cfg).Elem(), "") {
-		l.add(f)
+		l.add(f, "the actor")
 	}
 	for _, f := range fields(reflect.ValueOf(&l.cfg.Defaults).Elem(), "") {
 		l.names.streams = append(l.names.streams, variable(f.path))
 		if !f.onlyStreams() {
-			l.add(f)
+			l.add(f, "the actor")
 		}
 	}
-	owners := map[string]string{} // streams by their variables' common beginning
 	for _, id := range l.ids {
-		if other, taken := owners[variable(id)]; taken {
-			l.complain("streams %q and %q would both be set by %s: rename a stream", other, id, l.names.variable("streams."+id+".topics"))
-		}
-		owners[variable(id)] = id
-		for _, f := range fields(reflect.ValueOf(&Stream{}).Elem(), "streams."+id) {
-			l.add(f)
+		l.addAll(fields(reflect.ValueOf(&Stream{}).Elem(), "streams."+id), fmt.Sprintf("stream %q", id))
+		for _, channel := range l.channelNames(id) {
+			l.addAll(fields(reflect.ValueOf(&Channel{}).Elem(), channelPath(id, channel)), fmt.Sprintf("channel %q of stream %q", channel, id))
 		}
 	}
 }
 
-// add makes a setting known, with the sections above it.
-func (l *loader) add(f field) {
-	l.names.paths[l.names.variable(f.path)], l.names.secrets[f.path] = f.path, f.secret()
+// addAll adds the settings of a stream or channel.
+func (l *loader) addAll(all []field, owner string) {
+	told := map[string]bool{}
+	for _, f := range all {
+		if other := l.add(f, owner); other != "" && !told[other] {
+			told[other] = true
+			l.complain("%s and %s would both be set by %s: rename one of them", other, owner, l.names.variable(f.path))
+		}
+	}
+}
+
+// add makes a setting known, with the sections above it. It returns who has its variable already;
+// empty: nobody has.
+func (l *loader) add(f field, owner string) (other string) {
+	name := l.names.variable(f.path)
+	if other = l.names.owners[name]; other == "" {
+		l.names.paths[name], l.names.owners[name] = f.path, owner
+	}
+	l.names.secrets[f.path] = f.secret()
 	for i, c := range f.path {
 		if c == '.' {
 			l.names.sections[f.path[:i]] = true
 		}
 	}
+	return other
 }

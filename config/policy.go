@@ -52,11 +52,12 @@ func (l *loader) policy(at string, r *Retry) {
 	}
 }
 
-// only refuses a setting that the stream's policy does not look at. One for all streams may be
-// meant for others, where the stream has a policy of its own.
+// only refuses a setting that the policy of a stream or channel does not look at. One for all
+// streams, or of a channel's stream, may be meant for others, where this one has a policy of its
+// own.
 func (l *loader) only(at, policy, name string, of ...string) {
 	s, p := l.cfg.setting(at+name), l.cfg.setting(at+"retry.policy")
-	own := func(s *setting) bool { return s.origin == "code" || s.found == s.path }
+	own := func(s *setting) bool { return s.found == s.path }
 	if s.origin == "default" || slices.Contains(of, policy) || !own(s) && own(p) && p.origin != "default" {
 		return
 	}

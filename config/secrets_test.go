@@ -120,11 +120,13 @@ func FuzzNoVariablePanicsOrShowsASecret(f *testing.F) {
 	f.Add("SERVER_TOKEN_FILE", "/")
 	f.Add("APP_A_B", "\x00")
 	f.Add("STREAMS_ORDERS_TOPIC_PATTERN", "(")
+	f.Add("STREAMS_ORDERS_CHANNELS_SLOW_RETRY_COUNT", "x")
+	f.Add("STREAMS_ORDERS_CHANNELS_SLO_TOPICS", "x")
 	f.Fuzz(func(t *testing.T, name, value string) {
 		if strings.Contains(name+value, secret) || strings.HasSuffix(name, "_FILE") && value != "/" {
 			t.Skip("shows what the fuzzer made itself, or reads what it likes")
 		}
-		if got := said(source("KAFKA_SASL_PASSWORD="+secret, "SERVER_TOKEN=://"+secret, "APP_DB="+secret, name+"="+value)); strings.Contains(got, secret) {
+		if got := said(withChannel(config.Stream{}, config.Channel{}, "KAFKA_SASL_PASSWORD="+secret, "SERVER_TOKEN=://"+secret, "APP_DB="+secret, name+"="+value)); strings.Contains(got, secret) {
 			t.Errorf("said:\n%s", got)
 		}
 	})
@@ -137,11 +139,13 @@ func FuzzNoFilePanicsOrShowsASecret(f *testing.F) {
 	f.Add("? [a, b]\n: 3\n1: 2\n", "\n# end")
 	f.Add("app: {name: {x: y}}\nstreams: {orders: {topics: {a: b}}}\n", "")
 	f.Add("retry.count: 3\nretry: {count: 3}\n", "\napp: 3")
+	f.Add("streams: {orders: {channels: {slow: {retry: {count: x}}, slo: 3}}}\n", "")
+	f.Add("streams.orders.channels: {slow: 3}\n", "\nstreams: {orders: {channels: }}")
 	f.Fuzz(func(t *testing.T, before, after string) {
 		if strings.ContainsAny(before, "\"'|>") || strings.Contains(before+after, secret) {
 			t.Skip("makes the secret a part of something else's text")
 		}
-		s := source()
+		s := withChannel(config.Stream{}, config.Channel{})
 		s.File = filepath.Join(t.TempDir(), "c.yaml")
 		content := before + "\nserver:\n  token: " + secret + after
 		if err := os.WriteFile(s.File, []byte(content), 0o600); err != nil {

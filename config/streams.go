@@ -35,19 +35,27 @@ func (l *loader) stream(name string, s *Stream) {
 		l.check(err == nil, at+"start", "is neither earliest, latest, nor a time such as 2026-01-31T00:00:00Z")
 	}
 	l.check(s.MaxAge >= 0, at+"max_age", "must not be below 0")
-	l.check(s.HandlerTimeout > 0, at+"handler_timeout", "must be above 0")
 	l.check(s.WindowMessages > 0, at+"window_messages", "must be above 0")
 	l.check(s.WindowBytes > 0, at+"window_bytes", "must be above 0")
 	l.check(s.WindowSpan >= s.WindowMessages, at+"window_span", "must not be below %s", l.names.variable("window_messages"))
 	l.check(s.Fetchers > 0 && s.Fetchers <= maxFetchers, at+"fetchers", "is not within 1 to %d", maxFetchers)
 	l.oneOf(at+"order", s.Order, "key", "partition", "none")
+	l.oneOf(at+"on_failure", s.OnFailure, "retry", "drop")
+	l.check(!*s.Retry.Enabled || s.OnFailure != "drop", at+"on_failure", "is for streams with %s=false: with retries nothing is dropped",
+		l.names.variable("retry.enabled"))
+	l.handler(at, s)
+	l.durations(fields(reflect.ValueOf(s).Elem(), "streams."+name))
+	l.channels(name, s)
+}
+
+// handler checks what streams and channels have: a handler and its retries.
+func (l *loader) handler(at string, s *Stream) {
+	l.check(s.HandlerTimeout > 0, at+"handler_timeout", "must be above 0")
 	l.check(s.Concurrency > 0 && s.Concurrency < maxPrefetch, at+"concurrency", "is not within 1 to %d", maxPrefetch-1)
 	l.check(*s.CrashLimit >= 0 && *s.CrashLimit <= maxDeaths, at+"crash_limit", "is not within 0 to %d", maxDeaths)
 	l.check(*s.CrashLimit == 0 || s.CrashProbation > l.cfg.Kafka.SessionTimeout && s.CrashProbation <= time.Hour, at+"crash_probation",
 		"must be longer than %s (%s), and at most 1h", l.names.variable("kafka.session_timeout"), l.cfg.setting("kafka.session_timeout").value)
-	l.oneOf(at+"on_failure", s.OnFailure, "retry", "drop")
 	l.retry(at, s)
-	l.durations(fields(reflect.ValueOf(s).Elem(), "streams."+name))
 }
 
 func (l *loader) topics(at string, s *Stream) {
@@ -64,8 +72,6 @@ func (l *loader) topics(at string, s *Stream) {
 }
 
 func (l *loader) retry(at string, s *Stream) {
-	l.check(!*s.Retry.Enabled || s.OnFailure != "drop", at+"on_failure", "is for streams with %s=false: with retries nothing is dropped",
-		l.names.variable("retry.enabled"))
 	l.policy(at, &s.Retry)
 	r := s.Retry
 	l.check(r.Jitter >= 0 && r.Jitter <= maxJitter, at+"retry.jitter", "is not within 0 to %v", maxJitter)

@@ -21,7 +21,7 @@ func TestStreamsThatCannotRunTogetherDoNotStart(t *testing.T) {
 		{"a topic that cannot be", map[string]config.Stream{"a": {Topics: []string{"fine", "a b"}}}, `STREAMS_A_TOPICS: "a b" is no name that a topic of Kafka can have`},
 		{"a topic of 250 characters", map[string]config.Stream{"a": {Topics: []string{strings.Repeat("t", 250)}}}, "is no name that a topic of Kafka can have"},
 		{"a topic of dots", map[string]config.Stream{"a": {Topics: []string{".."}}}, "is no name that a topic of Kafka can have"},
-		{"two with the same variables", map[string]config.Stream{"a-b": topics, "a_b": topics}, "rename a stream"},
+		{"two with the same variables", map[string]config.Stream{"a-b": topics, "a_b": topics}, "rename one of them"},
 		{"two of one group", map[string]config.Stream{"a": {Topics: []string{"t"}, Group: "g"}, "b": {Topics: []string{"t"}, Group: "g"}}, `STREAMS_B_GROUP: "g" is the consumer group of stream "a" too`},
 		{"one with a dot in its id", map[string]config.Stream{"a.b": topics}, `stream "a.b"`},
 		{"one with too long an id", map[string]config.Stream{strings.Repeat("a", 61): topics}, "at most 60"},

@@ -72,7 +72,7 @@ func (l *loader) validate() {
 		s := c.Streams[id]
 		l.stream(id, &s)
 		c.Streams[id] = s
-		retries = retries || *s.Retry.Enabled
+		retries = retries || *s.Retry.Enabled || len(s.Channels) > 0
 	}
 	l.groups()
 	l.rabbitMQ(&c.RabbitMQ, retries)
@@ -129,7 +129,7 @@ func (l *loader) tls(path string, t TLS) {
 }
 
 func (l *loader) rabbitMQ(r *RabbitMQ, retries bool) {
-	l.check(len(r.URL) > 0 || !retries || l.source.Embedded, "rabbitmq.url", "is required unless %s is false for every stream", l.names.variable("retry.enabled"))
+	l.check(len(r.URL) > 0 || !retries || l.source.Embedded, "rabbitmq.url", "is required unless %s is false for every stream, and none has channels", l.names.variable("retry.enabled"))
 	for i, raw := range r.URL {
 		u, err := url.Parse(raw)
 		good := err == nil && (u.Scheme == "amqp" || u.Scheme == "amqps") && u.Hostname() != "" && (u.Port() == "" || validAddress(u.Host, 1))

@@ -25,9 +25,10 @@ const fetchTime = 30 * time.Second
 // those that were replayed.
 type owner struct {
 	*parking
-	stream string
-	former *former
-	source Source
+	stream  string
+	channel string
+	former  *former
+	source  Source
 }
 
 // divert sends what has more of its wait left on to the next delay queue. The message is as it
@@ -56,7 +57,7 @@ func (o *owner) Decode(d queue.Delivery) (*envelope.Envelope, error) {
 		// it died of, and acked without a call.
 		e.Replay()
 	}
-	e.Message.Stream = o.stream
+	e.Message.Stream, e.Message.Channel = o.stream, o.channel
 	return e, nil
 }
 

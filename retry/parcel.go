@@ -18,6 +18,7 @@ type parcel struct {
 	queue    string
 	wait     time.Duration // that has no queue of its own, and goes down the ladder; 0: there is none
 	snoozed  bool
+	handed   bool // it is handed over to a channel
 	// traceParent and traceState are of that attempt.
 	traceParent, traceState string
 }
@@ -58,7 +59,7 @@ func (p *parcel) snooze(d time.Duration, t Topology) {
 
 func (p *parcel) bury(reason string, t Topology) {
 	e := p.envelope
-	p.wait, e.Wait, p.snoozed = 0, envelope.Wait{}, false
+	p.wait, e.Wait, p.snoozed, p.handed = 0, envelope.Wait{}, false, false
 	e.Message.Attempt, e.Failure.Reason, p.queue = p.made, reason, t.DeadSet
 	e.DiedAt = cmp.Or(e.Failure.At, time.Now()) // what was only put off never failed
 }

@@ -15,6 +15,7 @@ import (
 
 // parking puts messages into the queues of their next waits, and into the dead set.
 type parking struct {
+	channel   string // empty: the stream's own handler
 	topology  Topology
 	publisher queue.Publisher
 	ladder    *ladder
@@ -23,7 +24,7 @@ type parking struct {
 }
 
 func newParking(cfg Config, t Topology) *parking {
-	return &parking{t, cfg.Broker.Publisher(cfg.App + "." + cfg.Stream), newLadder(t, cfg.Broker, cfg.Logger), cfg.Telemetry, cfg.Died}
+	return &parking{cfg.Channel, t, cfg.Broker.Publisher(cfg.App + "." + cfg.line()), newLadder(t, cfg.Broker, cfg.Logger), cfg.Telemetry, cfg.Died}
 }
 
 // park parks a message whose try failed. done is called once; a nil error means that the message is
@@ -64,6 +65,30 @@ func (k *parking) putOff(e *envelope.Envelope, d time.Duration) (p *parcel, end 
 	p.snooze(d, k.topology)
 	failpoint.Hit("publish")
 	return p, func(error) { failpoint.Hit("parked") }
+}
+
+// take takes a message over that another handler hands over. done is called as park's.
+func (k *parking) take(ctx context.Context, e *envelope.Envelope, traceParent, traceState string, done func(error)) {
+	p, end := k.takeOver(e, traceParent, traceState)
+	k.post(ctx, p, func(err error) {
+		end(err)
+		done(err)
+	})
+}
+
+// takeOver makes a parcel of a message that is handed over. end is as pack's.
+func (k *parking) takeOver(e *envelope.Envelope, traceParent, traceState string) (p *parcel, end func(error)) {
+	e.HandOver(k.channel)
+	if e.TraceParent == "" {
+		e.TraceParent, e.TraceState = traceParent, traceState
+	}
+	p = &parcel{envelope: e, made: 1, queue: k.topology.Instant, handed: true, traceParent: traceParent, traceState: traceState}
+	failpoint.Hit("publish")
+	told := k.telemetry.Publish(e.Message.ID, traceParent, traceState)
+	return p, func(err error) {
+		told(err)
+		failpoint.Hit("parked")
+	}
 }
 
 // post publishes the parcel, made smaller where the broker does not take it. Queues of its wait are
@@ -127,6 +152,10 @@ func (k *parking) BuryUnreadable(ctx context.Context, m queue.Message, problem e
 
 func (k *parking) count(p *parcel) {
 	if p.snoozed {
+		return
+	}
+	if p.handed {
+		k.telemetry.HandedOver()
 		return
 	}
 	if !p.dead() {

@@ -22,9 +22,13 @@ import (
 	"github.com/stepwell/stepwell/internal/task"
 )
 
-// Config describes the retries of one stream. App, Stream and Broker are required.
+// Config describes the retries of one stream, or of a channel of a stream. App, Stream and Broker
+// are required.
 type Config struct {
 	App, Stream string
+	// Channel names the one whose messages they are; empty: they are those of the stream's own
+	// handler.
+	Channel string
 	// Delays are the waits before each further try. Empty: the first failure goes to the dead set.
 	Delays []time.Duration
 	// DelayQueues is how many queues each delay has, at most [MaxWidth]. Default 1. Messages of one
@@ -83,6 +87,8 @@ type Death struct {
 type Telemetry interface {
 	// Retried: the message is stored and waits for this attempt.
 	Retried(attempt int)
+	// HandedOver: the message is stored for its channel.
+	HandedOver()
 	// Died: the message is in the dead set for this reason.
 	Died(reason string)
 	// Duplicate: a message that was settled already was removed without a call.
@@ -92,7 +98,19 @@ type Telemetry interface {
 	Publish(id, traceParent, traceState string) (end func(error))
 }
 
-// Retrier runs the retries of one stream.
+// line is the name of the queues and of their handler: that of the stream, or of its channel.
+func (c Config) line() string {
+	if c.Channel == "" {
+		return c.Stream
+	}
+	return LineOf(c.Stream, c.Channel)
+}
+
+// LineOf is the name of a channel among the handlers of an app: its queues begin with it, behind
+// the app's name. Streams and channels have no dots in their names, so no two are the same.
+func LineOf(stream, channel string) string { return stream + ".channel." + channel }
+
+// Retrier runs the retries of one stream, or of a channel.
 type Retrier struct {
 	cfg      Config
 	topology Topology
@@ -127,10 +145,10 @@ func New(cfg Config) (*Retrier, error) {
 	if cfg.Died == nil {
 		cfg.Died = func(Death) {}
 	}
-	topology, err := NewTopology(cfg.App, cfg.Stream, cfg.Delays, cmp.Or(cfg.DelayQueues, 1), cfg.Jitter)
+	topology, err := NewTopology(cfg.App, cfg.line(), cfg.Delays, cmp.Or(cfg.DelayQueues, 1), cfg.Jitter)
 	if cfg.HandlerTimeout > cfg.ConsumerTimeout/2 {
 		err = errors.Join(err, fmt.Errorf("handler time-out %s of stream %s is more than half of the broker's consumer time-out %s",
-			cfg.HandlerTimeout, cfg.Stream, cfg.ConsumerTimeout))
+			cfg.HandlerTimeout, cfg.line(), cfg.ConsumerTimeout))
 	}
 	if err != nil {
 		return nil, err
@@ -145,7 +163,7 @@ func New(cfg Config) (*Retrier, error) {
 		former:   newFormer(topology, cfg.Logger),
 	}
 	wait, _ := topology.Shortest()
-	owner := &owner{parking, cfg.Stream, r.former, cfg.Source}
+	owner := &owner{parking, cfg.Stream, cfg.Channel, r.former, cfg.Source}
 	r.inbox = inbox.New(inbox.Config{
 		Queue: topology.Instant, Wait: wait,
 		Broker: cfg.Broker, Publisher: parking.publisher, Owner: owner, Divert: owner.divert,
@@ -163,10 +181,10 @@ func (r *Retrier) Topology() Topology { return r.topology }
 // Declare makes the queues that are missing and returns when they are safe to use.
 func (r *Retrier) Declare(ctx context.Context) error {
 	if err := r.cfg.Broker.Declare(ctx, r.topology.Specs()); err != nil {
-		return fmt.Errorf("declare the queues of stream %s: %w", r.cfg.Stream, err)
+		return fmt.Errorf("declare the queues of stream %s: %w", r.cfg.line(), err)
 	}
 	if err := r.parking.ladder.find(ctx); err != nil {
-		return fmt.Errorf("look for the queues of free waits of stream %s: %w", r.cfg.Stream, err)
+		return fmt.Errorf("look for the queues of free waits of stream %s: %w", r.cfg.line(), err)
 	}
 	r.declared.Store(true)
 	return nil
@@ -182,15 +200,15 @@ func (r *Retrier) Last(attempt int) bool {
 // for.
 func (r *Retrier) Rungs() []string { return r.parking.ladder.names() }
 
-// Close ends what Fail and Snooze began in the background, and waits for it. Run, Fail and Snooze
-// are not to be called after it.
+// Close ends what Fail and Snooze began in the background, and waits for it. Nothing is to be
+// called after it.
 func (r *Retrier) Close() { r.parking.ladder.close() }
 
 // Handle works on one message, as [inbox.Handle] does.
 type Handle func(ctx context.Context, m *stepwell.Message, t Ticket) task.Outcome
 
-// Ticket settles a message that was picked up again. Call Settle, Fail or Snooze, once, from any
-// goroutine, and return [task.Pending]; or return another Outcome.
+// Ticket settles a message that was picked up again. Call Settle, Fail, Snooze or Hand, once, from
+// any goroutine, and return [task.Pending]; or return another Outcome.
 type Ticket struct {
 	inbox.Ticket
 	parking *parking
@@ -206,6 +224,14 @@ func (t Ticket) Fail(f Failure) {
 // Snooze puts the message off, as [Retrier.Snooze] does, and settles it when it is safe there.
 func (t Ticket) Snooze(d time.Duration) {
 	t.Park(func(ctx context.Context, e *envelope.Envelope, done func(error)) { t.parking.snooze(ctx, e, d, done) })
+}
+
+// Hand hands the message over to the channel whose Retrier it is given, as [Retrier.Hand] does, and
+// settles it when it is safe there.
+func (t Ticket) Hand(to *Retrier, traceParent, traceState string) {
+	t.Park(func(ctx context.Context, e *envelope.Envelope, done func(error)) {
+		to.parking.take(ctx, e, traceParent, traceState, done)
+	})
 }
 
 // Run declares the queues, unless Declare has, and calls handle for each message that comes to the
@@ -248,6 +274,7 @@ func (r *Retrier) Forget(topic string, partition int32) { r.logs.begin(topic, pa
 type uncounted struct{}
 
 func (uncounted) Retried(int) {}
+func (uncounted) HandedOver() {}
 func (uncounted) Died(string) {}
 func (uncounted) Duplicate()  {}
 

@@ -48,6 +48,15 @@ func (r *Retrier) Snooze(ctx context.Context, m *stepwell.Message, d time.Durati
 	r.firsts.park(ctx, p, end, done)
 }
 
+// Hand takes a message of the stream's over to the channel whose Retrier this is: it is published
+// to the channel's instant queue as it came, as a first attempt without a failure. traceParent and
+// traceState are the W3C trace context of the call that handed it over. Everything else is as for
+// [Retrier.Fail]; what is too large goes to the channel's dead set, as a pointer.
+func (r *Retrier) Hand(ctx context.Context, m *stepwell.Message, traceParent, traceState string, done func(error)) {
+	p, end := r.parking.takeOver(r.envelope(m), traceParent, traceState)
+	r.firsts.park(ctx, p, end, done)
+}
+
 // envelope is that of a message after its first try. It is a clone: it may wait for long, and would
 // keep alive what was fetched with it.
 func (r *Retrier) envelope(m *stepwell.Message) *envelope.Envelope {

@@ -72,6 +72,7 @@ type tally struct {
 	retried    []int // attempts
 	died       map[string]int
 	duplicates int
+	handed     int
 }
 
 func (c *counts) Publish(_, _, _ string) func(error) { return func(error) {} }
@@ -79,6 +80,8 @@ func (c *counts) Publish(_, _, _ string) func(error) { return func(error) {} }
 func (c *counts) Retried(attempt int) {
 	c.do(func(t *tally) { t.retried = append(t.retried, attempt) })
 }
+func (c *counts) HandedOver() { c.do(func(t *tally) { t.handed++ }) }
+
 func (c *counts) Duplicate() { c.do(func(t *tally) { t.duplicates++ }) }
 
 func (c *counts) Died(reason string) {

@@ -116,7 +116,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request, action, done string
 // answerOf says what came of a replay or a delete.
 func (s *Server) answerOf(p params, done string, res Result) result {
 	answer := result{
-		Message:   fmt.Sprintf("%s %d of %d messages of %s", done, res.Done, p.count, p.stream),
+		Message:   fmt.Sprintf("%s %d of %d messages of %s", done, res.Done, p.count, p.who()),
 		Requested: p.count, Done: res.Done, LeftOut: res.LeftOut, TooLarge: res.TooLarge, Stopped: res.Stopped,
 	}
 	if res.Left >= 0 {
@@ -132,13 +132,16 @@ func (s *Server) answerOf(p params, done string, res Result) result {
 	return answer
 }
 
-// audit writes who did what to how many. Nothing in it is free text of the request: the stream is a
-// known name by now.
+// audit writes who did what to how many. Nothing in it is free text of the request: stream and
+// channel are known names by now.
 func (s *Server) audit(r *http.Request, action string, p params, res Result, err error) {
 	attrs := []slog.Attr{
 		slog.String("action", action), slog.String("by", who(r)), slog.String("address", from(r)),
 		slog.String("stream", p.stream),
 		slog.Int("requested", p.count), slog.Int("done", res.Done),
+	}
+	if p.channel != "" {
+		attrs = append(attrs, slog.String("channel", p.channel))
 	}
 	if res.Left >= 0 {
 		attrs = append(attrs, slog.Int("left", res.Left))

@@ -16,13 +16,13 @@ import (
 // params says on which dead set to act, and on how many of its messages.
 type params struct {
 	stream    string
+	channel   string // empty: that of the stream's own handler
 	count     int
 	crashLoop bool // also messages that killed the process
 	set       DeadSet
 }
 
-// The names under which parameters may be sent; Ziggurat's users say topic-entity. They may also
-// send a channel, if it is empty.
+// The names under which parameters may be sent; Ziggurat's users say topic-entity.
 const (
 	countName     = "count"
 	streamName    = "stream"
@@ -93,7 +93,7 @@ func (s *Server) bare(next endpoint) endpoint {
 
 // resolve checks what was given and finds the dead set. It collects all mistakes.
 func (s *Server) resolve(given map[string]string) (params, error) {
-	p := params{stream: given[streamName], crashLoop: given[crashLoopName] == "true"}
+	p := params{stream: given[streamName], channel: given[channelName], crashLoop: given[crashLoopName] == "true"}
 	var wrong []string
 	var err error
 	if p.count, err = count(given); err != nil {
@@ -102,20 +102,31 @@ func (s *Server) resolve(given map[string]string) (params, error) {
 	if text := given[crashLoopName]; text != "" && text != "true" && text != "false" {
 		wrong = append(wrong, fmt.Sprintf("%s must be true or false, not %q", crashLoopName, clip(text)))
 	}
-	if given[channelName] != "" {
-		wrong = append(wrong, fmt.Sprintf("channel must be empty, not %q: streams have no channels", clip(given[channelName])))
-	}
 	stream, known := s.cfg.Streams[p.stream]
-	if !known {
+	p.set = stream.DeadSet
+	switch of, has := stream.Channels[p.channel]; {
+	case !known:
 		wrong = append(wrong, s.unknownStream(p.stream))
+	case has:
+		p.set = of
+	case p.channel != "":
+		wrong = append(wrong, fmt.Sprintf("stream %s has no channel %q; its channels are: %s", p.stream, clip(p.channel), names(stream.Channels)))
 	}
 	if wrong != nil {
 		return params{}, mistake("%s", strings.Join(wrong, "; "))
 	}
-	if p.set = stream.DeadSet; p.set == nil {
+	if p.set == nil {
 		return params{}, ErrRetryOff
 	}
 	return p, nil
+}
+
+// who is the dead set for people.
+func (p params) who() string {
+	if p.channel == "" {
+		return p.stream
+	}
+	return p.stream + " channel " + p.channel
 }
 
 func (s *Server) unknownStream(id string) string {
@@ -159,7 +170,7 @@ func (a arguments) add(name, value string) error {
 }
 
 func (a arguments) unknown(name string) error {
-	known := slices.DeleteFunc(slices.Clone(a.known), func(n string) bool { return n == channelName })
+	known := a.known
 	if len(known) == 0 {
 		known = []string{"none"}
 	}

@@ -45,7 +45,9 @@ func TestAMistakeInTheParametersIsNamedAndNothingIsDone(t *testing.T) {
 		{"unknown stream", "?count=1&stream=ordres", "", `unknown stream "ordres"; streams are: orders, plain`},
 		{"stream in capitals", "?count=1&stream=Orders", "", `unknown stream "Orders"`},
 		{"stream as a number", "", `{"count":1,"stream":7}`, "stream must be a text"},
-		{"a channel", "?count=1&stream=orders&channel=fast", "", "channel must be empty"},
+		{"a channel", "?count=1&stream=orders&channel=fast", "", `stream orders has no channel "fast"; its channels are: slow`},
+		{"a channel of a stream that has none", "?count=1&stream=plain&channel=slow", "", `stream plain has no channel "slow"; its channels are: none`},
+		{"a channel of an unknown stream", "?count=1&stream=ordres&channel=slow", "", `unknown stream "ordres"`},
 		{"channel as an object", "", `{"count":1,"stream":"orders","channel":{}}`, "channel must be a text"},
 		{"misspelt channel", "?count=1&stream=orders&chanel=", "", "did you mean channel?"},
 		{"channel in capitals", "", `{"count":1,"stream":"orders","Channel":""}`, "did you mean channel?"},
@@ -61,7 +63,7 @@ func TestAMistakeInTheParametersIsNamedAndNothingIsDone(t *testing.T) {
 		{"null", "", `null`, "must be a JSON object"},
 		{"blanks", "", "  \n", "not JSON"},
 		{"crash loops of more than a replay", "?stream=orders&count=1&include_crash_loop=maybe", "", "include_crash_loop"},
-		{"a dry run", "?stream=orders&count=1&ids=t:0:1&dry_run=true", "", "unknown parameter dry_run; known: count, stream, topic-entity, topic_entity"},
+		{"a dry run", "?stream=orders&count=1&ids=t:0:1&dry_run=true", "", "unknown parameter dry_run; known: count, stream, topic-entity, topic_entity, channel"},
 		{"a choice by id and reason", "", `{"stream":"orders","count":1,"id":"t:0:1","reason":"decode"}`, "unknown parameter id; known: count, stream"},
 		{"a comment beside two good counts", "?count=1&count=1&stream=orders&comment=x", "", "unknown parameter comment; known:"},
 		{"nested", "", `{"count":1,"stream":"orders","only":{"count":1}}`, "unknown parameter only; known:"},
@@ -91,7 +93,7 @@ func TestAMistakeInTheParametersIsNamedAndNothingIsDone(t *testing.T) {
 
 func TestWhatOnlyAReplayKnowsIsUnknownToTheOthers(t *testing.T) {
 	w := start(t, nil)
-	const known = "known: count, stream, topic-entity, topic_entity"
+	const known = "known: count, stream, topic-entity, topic_entity, channel"
 	tests := []struct{ method, path, query, says string }{
 		{"GET", "/v1/dead_set", "include_crash_loop=true", "unknown parameter include_crash_loop; " + known},
 		{"DELETE", "/v1/dead_set", "include_crash_loop=false", "unknown parameter include_crash_loop; " + known},

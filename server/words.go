@@ -69,6 +69,8 @@ type Stream struct {
 	Control Control
 	// DeadSet is nil where there are no queues.
 	DeadSet DeadSet
+	// Channels are the dead sets of the stream's channels, by their names.
+	Channels map[string]DeadSet
 }
 
 // Status is how a stream of this process is doing.
@@ -97,6 +99,25 @@ type Status struct {
 	Retry bool `json:"retry"`
 	// Queues are the messages ready in each queue of the stream, by the queue's name; nil where
 	// they could not be read.
+	Queues map[string]int `json:"queues,omitempty"`
+	// Channels are those of the stream, by name.
+	Channels []ChannelStatus `json:"channels,omitempty"`
+	// Error says what is wrong now; empty: nothing.
+	Error string `json:"error,omitempty"`
+}
+
+// ChannelStatus is how a channel of a stream of this process is doing. It is paused with its
+// stream.
+type ChannelStatus struct {
+	ID string `json:"id"`
+	// InFlight is how many messages were picked up and are neither done nor given back.
+	InFlight int `json:"in_flight"`
+	// Suspect is the message that may have ended the process and runs now.
+	Suspect string `json:"suspect,omitempty"`
+	// Stuck: a handler runs far past its time-out.
+	Stuck bool `json:"stuck"`
+	// Queues are as those of a stream. Where all are empty, nothing of the channel is left but what
+	// is in flight.
 	Queues map[string]int `json:"queues,omitempty"`
 	// Error says what is wrong now; empty: nothing.
 	Error string `json:"error,omitempty"`

@@ -135,6 +135,7 @@ type world struct {
 	t      testing.TB
 	server *server.Server
 	orders *set
+	slow   *set // of its channel
 	log    *log
 	close  context.CancelFunc // ends Open
 	opened chan error
@@ -147,7 +148,7 @@ func config(w *world) server.Config {
 		Address: "127.0.0.1:0",
 		Logger:  slog.New(slog.NewTextHandler(w.log, nil)),
 		Streams: map[string]server.Stream{
-			"orders": {Control: &control{}, DeadSet: w.orders},
+			"orders": {Control: &control{}, DeadSet: w.orders, Channels: map[string]server.DeadSet{"slow": w.slow}},
 			"plain":  {Control: &control{}},
 		},
 	}
@@ -164,7 +165,7 @@ func start(t testing.TB, change func(*server.Config)) *world {
 // startClosed starts a server that answers probes alone.
 func startClosed(t testing.TB, change func(*server.Config)) *world {
 	t.Helper()
-	w := &world{t: t, orders: newSet("a", "b", "c"), log: &log{}, opened: make(chan error, 1), ended: make(chan error, 1)}
+	w := &world{t: t, orders: newSet("a", "b", "c"), slow: newSet("d", "e"), log: &log{}, opened: make(chan error, 1), ended: make(chan error, 1)}
 	cfg := config(w)
 	if change != nil {
 		change(&cfg)

@@ -43,5 +43,5 @@ func (c *remove) confirm(ctx context.Context, a *actor) error {
 	if err := a.get(ctx, "/v1/dead_set", c.query(), &page); err != nil {
 		return err
 	}
-	return a.ask(fmt.Sprintf("Delete the %d oldest of the %d dead messages of %s for good?", min(c.Count, page.Depth), page.Depth, printable(c.Stream)))
+	return a.ask(fmt.Sprintf("Delete the %d oldest of the %d dead messages of %s for good?", min(c.Count, page.Depth), page.Depth, printable(c.who())))
 }

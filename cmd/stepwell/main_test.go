@@ -65,7 +65,9 @@ func serve(t *testing.T, token string) (address string, dead *set) {
 	oldest := &server.Oldest{Topic: "orders.v1", Partition: 3, Offset: 17, AgeSeconds: 130.4}
 	s, err := server.New(server.Config{
 		Address: "127.0.0.1:0", Token: token, PeekWait: time.Millisecond,
-		Streams: map[string]server.Stream{"orders": {Control: &control{server.Status{Joined: true, Lag: 12, Queues: queues, Oldest: oldest}}, DeadSet: dead}},
+		Streams: map[string]server.Stream{"orders": {Control: &control{server.Status{Joined: true, Lag: 12, Queues: queues, Oldest: oldest,
+			Channels: []server.ChannelStatus{{ID: "slow", InFlight: 3, Queues: map[string]int{"shop.orders.channel.slow.instant": 7}}}}}, DeadSet: dead,
+			Channels: map[string]server.DeadSet{"slow": &set{left: 1}}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +121,9 @@ func TestEachCommandDoesWhatItSays(t *testing.T) {
 		{"dead-set replay --stream=orders --count=2", []string{"replayed 2 of 2", "1 left"}},
 		{"dead-set delete -s orders -n 5 --yes", []string{"deleted 1 of 5", "0 left"}},
 		{"dead-set peek -s orders -n 5", []string{"none"}},
+		{"streams", []string{"orders slow", "shop.orders.channel.slow.instant=7"}},
+		{"dead-set peek -s orders --channel slow -n 5", []string{"orders.v1:0:7"}},
+		{"dead-set replay -s orders -c slow -n 5", []string{"replayed 1 of 5 messages of orders channel slow", "0 left"}},
 	}
 	for _, step := range steps {
 		out, errs, code := command(t, address, strings.Fields(step.args)...)

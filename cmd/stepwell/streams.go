@@ -25,7 +25,17 @@ type streamState struct {
 	InFlight   int            `json:"in_flight"`
 	Oldest     *oldest        `json:"oldest"`
 	Queues     map[string]int `json:"queues"`
+	Channels   []channelState `json:"channels"`
 	Error      string         `json:"error"`
+}
+
+// channelState is what it shows of a channel.
+type channelState struct {
+	ID       string         `json:"id"`
+	Stuck    bool           `json:"stuck"`
+	InFlight int            `json:"in_flight"`
+	Queues   map[string]int `json:"queues"`
+	Error    string         `json:"error"`
 }
 
 // oldest is the message that holds the window.
@@ -66,8 +76,13 @@ func (*list) Run(ctx context.Context, a *actor) error {
 			return err
 		}
 		rows = append(rows, []string{
-			s.ID, s.word(), strconv.Itoa(s.Partitions), strconv.FormatInt(s.Lag, 10), strconv.Itoa(s.InFlight), s.Oldest.String(), s.queues(), s.Error,
+			s.ID, s.word(), strconv.Itoa(s.Partitions), strconv.FormatInt(s.Lag, 10), strconv.Itoa(s.InFlight), s.Oldest.String(), full(s.Queues), s.Error,
 		})
+		for _, c := range s.Channels {
+			rows = append(rows, []string{
+				s.ID + " " + c.ID, streamState{Paused: s.Paused, Joined: true, Stuck: c.Stuck}.word(), "-", "-", strconv.Itoa(c.InFlight), "-", full(c.Queues), c.Error,
+			})
+		}
 	}
 	if a.json {
 		return nil
@@ -88,16 +103,16 @@ func (s streamState) word() string {
 	return "running"
 }
 
-// queues are those with messages.
-func (s streamState) queues() string {
-	var full []string
-	for _, name := range slices.Sorted(maps.Keys(s.Queues)) {
-		if n := s.Queues[name]; n > 0 {
-			full = append(full, fmt.Sprintf("%s=%d", name, n))
+// full are the queues with messages.
+func full(queues map[string]int) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(queues)) {
+		if n := queues[name]; n > 0 {
+			all = append(all, fmt.Sprintf("%s=%d", name, n))
 		}
 	}
-	if full == nil {
+	if all == nil {
 		return "-"
 	}
-	return strings.Join(full, " ")
+	return strings.Join(all, " ")
 }

@@ -8,8 +8,9 @@ import (
 
 // which says which messages a command is about; it is part of every command on dead sets.
 type which struct {
-	Stream string `help:"The stream-id." required:"" short:"s"`
-	Count  int    `help:"How many, the oldest first." required:"" short:"n"`
+	Stream  string `help:"The stream-id." required:"" short:"s"`
+	Channel string `help:"One of the stream's channels; default: the stream itself." short:"c"`
+	Count   int    `help:"How many, the oldest first." required:"" short:"n"`
 }
 
 // Validate is called by the parser.
@@ -21,7 +22,11 @@ func (w which) Validate() error {
 }
 
 func (w which) query() url.Values {
-	return url.Values{"stream": {w.Stream}, "count": {strconv.Itoa(w.Count)}}
+	q := url.Values{"stream": {w.Stream}, "count": {strconv.Itoa(w.Count)}}
+	if w.Channel != "" {
+		q.Set("channel", w.Channel)
+	}
+	return q
 }
 
 // result is what a replay or delete answers.
@@ -33,4 +38,12 @@ type result struct {
 func (a *actor) printResult(r result) error {
 	_, err := fmt.Fprintf(a.out, "%s; %d left\n", printable(r.Message), r.Left)
 	return err
+}
+
+// who is the dead set for people.
+func (w which) who() string {
+	if w.Channel == "" {
+		return w.Stream
+	}
+	return w.Stream + " channel " + w.Channel
 }

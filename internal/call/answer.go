@@ -17,7 +17,9 @@ type Answer struct {
 	// Reason is that of a verdict that has one.
 	Reason string
 	// After is the wait that the handler asked for; 0: none.
-	After   time.Duration
+	After time.Duration
+	// Channel is that of a hand-over.
+	Channel string
 	Failure *Failure
 	// Err is what the handler returned, for the user's own functions alone; nil where it panicked.
 	Err error
@@ -51,11 +53,30 @@ const (
 	maxType = 100
 )
 
+var errNoChannels = errors.New("there are no channels here")
+
+// misdirected is a hand-over that leads nowhere, and why: a failure like others.
+type misdirected struct{ handed, lost error }
+
+// Error says both.
+func (e *misdirected) Error() string { return fmt.Sprintf("not %v: %v", e.handed, e.lost) }
+
+// ErrorType is what metrics and the dead set call it.
+func (*misdirected) ErrorType() string { return "stepwell.To" }
+
+// Unwrap returns what is no verdict first.
+func (e *misdirected) Unwrap() []error { return []error{e.lost, e.handed} }
+
 // judge says what an error means.
-func judge(err error) *Answer {
+func (c *Caller) judge(err error) *Answer {
 	v := stepwell.VerdictOf(err)
+	if v.Kind == stepwell.HandedOver {
+		if lost := c.Direct(v.Channel); lost != nil {
+			return c.judge(&misdirected{err, lost})
+		}
+	}
 	return &Answer{
-		Kind: v.Kind, Reason: cut(v.Reason, maxText), After: v.After, Err: err,
+		Kind: v.Kind, Reason: cut(v.Reason, maxText), After: v.After, Channel: v.Channel, Err: err,
 		Failure: &Failure{Text: cut(fmt.Sprint(err), maxText), Type: cut(errorType(err), maxType)},
 	}
 }
@@ -66,7 +87,7 @@ func (a *Answer) ended() (e telemetry.Ended) {
 	case a == nil:
 	case a.Kind == stepwell.Skipped:
 		e.Skipped = a.Reason
-	case a.Kind == stepwell.Snoozed:
+	case a.Kind == stepwell.Snoozed, a.Kind == stepwell.HandedOver:
 	default:
 		e = telemetry.Ended{Failed: true, Error: a.Failure.Text, ErrorType: a.Failure.Type}
 	}

@@ -24,6 +24,9 @@ type Config struct {
 	Lanes int
 	// Telemetry measures the calls. Nil: nobody does.
 	Telemetry *telemetry.Stream
+	// Direct says why a message cannot be handed over to a channel; nil: it can. A hand-over that
+	// it refuses is a failure. A nil Direct refuses all.
+	Direct func(channel string) error
 	// Tried is told of each call that did not end with Done. Nil: nobody is.
 	Tried func(ctx context.Context, m *stepwell.Message, a *Answer)
 }
@@ -40,6 +43,9 @@ type Caller struct {
 func New(cfg Config) *Caller {
 	if cfg.Tried == nil {
 		cfg.Tried = func(context.Context, *stepwell.Message, *Answer) {}
+	}
+	if cfg.Direct == nil {
+		cfg.Direct = func(string) error { return errNoChannels }
 	}
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -113,7 +119,7 @@ func (c *Caller) call(ctx, handling context.Context, m *stepwell.Message, lane i
 		}
 	}()
 	if err := c.Handler(own, m); err != nil {
-		a = judge(err) // here, where a panic is caught: the error's methods are the user's
+		a = c.judge(err) // here, where a panic is caught: the error's methods are the user's
 	}
 	returned = true
 	return a, true

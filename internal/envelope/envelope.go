@@ -119,6 +119,17 @@ func (e *Envelope) Replay() {
 	e.Wait = Wait{}
 }
 
+// HandOver makes of a message what its channel gets: the record as it came, before its first try.
+// Its replays stay: what was replayed and is handed over again would look like a repeat without
+// them.
+func (e *Envelope) HandOver(channel string) {
+	m := &e.Message
+	m.ID, m.Channel = InChannel(m.ID, channel), channel
+	m.Attempt, m.Snoozes, m.FirstFailed = 1, 0, time.Time{}
+	e.Failure, e.History, e.AttemptsTotal, e.Of = Failure{}, nil, 0, 0
+	e.DiedAt, e.Wait = time.Time{}, Wait{}
+}
+
 // Limits of an envelope.
 const (
 	// MaxHeaders is the largest size of all headers together, in bytes as AMQP encodes them. They

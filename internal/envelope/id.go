@@ -25,6 +25,17 @@ func AppendID(dst []byte, topic string, partition int32, offset int64) []byte {
 	return appendPosition(hex.AppendEncode(dst[:start], sum[:len(sum)/2]), partition, offset)
 }
 
+// InChannel is the identity of a message that was handed over to a channel: id@channel. Where that
+// is longer than 200 bytes, the first half of the id's SHA-256 in hex stands for it: a message-id
+// has no more than 255, and without its channel it would be that of another message.
+func InChannel(id, channel string) string {
+	if len(id)+1+len(channel) > maxID {
+		sum := sha256.Sum256([]byte(id))
+		id = hex.EncodeToString(sum[:len(sum)/2])
+	}
+	return id + "@" + channel
+}
+
 func appendPosition(dst []byte, partition int32, offset int64) []byte {
 	dst = strconv.AppendInt(append(dst, ':'), int64(partition), 10)
 	return strconv.AppendInt(append(dst, ':'), offset, 10)

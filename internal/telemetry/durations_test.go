@@ -21,10 +21,11 @@ import (
 // two, so that no sum is rounded.
 func calls() map[stepwell.Kind][]time.Duration {
 	return map[stepwell.Kind][]time.Duration{
-		stepwell.Done:    {0, 10 * time.Microsecond, 10*time.Microsecond + 1, 250 * time.Millisecond, 500 * time.Millisecond},
-		stepwell.Retry:   {time.Second, 300 * time.Second, 301 * time.Second},
-		stepwell.Skipped: {5 * time.Millisecond},
-		stepwell.Snoozed: {250 * time.Millisecond},
+		stepwell.Done:       {0, 10 * time.Microsecond, 10*time.Microsecond + 1, 250 * time.Millisecond, 500 * time.Millisecond},
+		stepwell.Retry:      {time.Second, 300 * time.Second, 301 * time.Second},
+		stepwell.Skipped:    {5 * time.Millisecond},
+		stepwell.Snoozed:    {250 * time.Millisecond},
+		stepwell.HandedOver: {10 * time.Microsecond},
 	}
 }
 
@@ -46,7 +47,7 @@ func TestDurationsAreShownAsOpenTelemetryWouldShowThem(t *testing.T) {
 		}
 	}
 	got, want := process(t, ours.Handler()), process(t, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	if got != want || strings.Count(want, "_count") != 8 {
+	if got != want || strings.Count(want, "_count") != 10 {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

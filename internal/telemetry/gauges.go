@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -27,6 +28,8 @@ type StreamSnapshot struct {
 	Queues map[string]int
 	// DeadSet names the one of Queues that is the dead set.
 	DeadSet string
+	// Channels are those of the stream, by name. They read nothing from Kafka.
+	Channels map[string]StreamSnapshot
 }
 
 // PartitionLag is the lag of one partition.
@@ -89,24 +92,33 @@ func (g *gauges) observe(o metric.Observer, shot Snapshot) {
 		o.ObserveInt64(g.up, number(shot.RabbitMQUp))
 	}
 	for id, s := range shot.Streams {
-		stream := attribute.String("stepwell.stream", id)
+		stream := streamAttribute(id)
 		of := metric.WithAttributes(stream)
 		o.ObserveInt64(g.lag, s.Lag, of)
 		for _, p := range s.Partitions {
 			o.ObserveInt64(g.partitionLag, p.Lag, metric.WithAttributes(stream,
 				attribute.String("messaging.destination.name", p.Topic), attribute.String("messaging.destination.partition.id", strconv.Itoa(int(p.Partition)))))
 		}
-		o.ObserveInt64(g.inflight, s.Inflight, of)
 		o.ObserveInt64(g.messages, s.WindowMessages, of)
 		o.ObserveInt64(g.bytes, s.WindowBytes, of)
-		o.ObserveInt64(g.suspects, s.Suspects, of)
-		o.ObserveInt64(g.stuck, number(s.Stuck), of)
-		if depth, known := s.Queues[s.DeadSet]; known {
-			o.ObserveInt64(g.deadSet, int64(depth), of)
+		g.handler(o, s, stream)
+		for name, channel := range s.Channels {
+			g.handler(o, channel, stream, channelAttribute(name))
 		}
-		for queue, depth := range s.Queues {
-			o.ObserveInt64(g.queues, int64(depth), metric.WithAttributes(stream, attribute.String("stepwell.queue", queue)))
-		}
+	}
+}
+
+// handler observes what streams and channels have: a handler and its queues.
+func (g *gauges) handler(o metric.Observer, s StreamSnapshot, who ...attribute.KeyValue) {
+	of := metric.WithAttributes(who...)
+	o.ObserveInt64(g.inflight, s.Inflight, of)
+	o.ObserveInt64(g.suspects, s.Suspects, of)
+	o.ObserveInt64(g.stuck, number(s.Stuck), of)
+	if depth, known := s.Queues[s.DeadSet]; known {
+		o.ObserveInt64(g.deadSet, int64(depth), of)
+	}
+	for queue, depth := range s.Queues {
+		o.ObserveInt64(g.queues, int64(depth), metric.WithAttributes(append(slices.Clip(who), attribute.String("stepwell.queue", queue))...))
 	}
 }
 

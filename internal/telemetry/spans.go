@@ -28,7 +28,7 @@ func (s *Stream) Process(ctx context.Context, m *stepwell.Message, first TraceCo
 	if !s.Tracing() {
 		return ctx, func(Ended) {}
 	}
-	ctx, span := s.tracer.Start(ctx, "process "+s.id, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer),
+	ctx, span := s.tracer.Start(ctx, "process "+s.name, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithLinks(links(m, first)...),
 		trace.WithAttributes(
 			semconv.MessagingSystemKafka,
@@ -79,7 +79,7 @@ func (s *Stream) Publish(id, traceParent, traceState string) func(error) {
 	}
 	began, span := time.Now(), trace.Span(nil)
 	if s.Tracing() {
-		_, span = s.tracer.Start(extract(TraceContext{traceParent, traceState}), "send "+s.id, trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
+		_, span = s.tracer.Start(extract(TraceContext{traceParent, traceState}), "send "+s.name, trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
 			semconv.MessagingSystemRabbitMQ,
 			semconv.MessagingOperationName("send"),
 			semconv.MessagingOperationTypeSend,

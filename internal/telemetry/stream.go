@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -12,9 +13,11 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Stream measures one stream. Its attribute sets are made once, so that a call costs no allocation.
+// Stream measures one stream, or a channel of it. Its attribute sets are made once, so that a call
+// costs no allocation.
 type Stream struct {
-	id        string
+	name      string // as spans have it
+	who       []attribute.KeyValue
 	i         instruments
 	tracer    trace.Tracer
 	durations *durations // nil where the user's provider takes the metrics
@@ -28,32 +31,45 @@ type Stream struct {
 }
 
 // Stream returns what measures the stream. Ask for each stream once.
-func (t *Telemetry) Stream(id string) *Stream {
+func (t *Telemetry) Stream(id string) *Stream { return t.measure(id, streamAttribute(id)) }
+
+// Channel returns what measures a channel of a stream. Ask for each channel once.
+func (t *Telemetry) Channel(stream, channel string) *Stream {
+	return t.measure(stream+" "+channel, streamAttribute(stream), channelAttribute(channel))
+}
+
+func streamAttribute(id string) attribute.KeyValue { return attribute.String("stepwell.stream", id) }
+
+func channelAttribute(name string) attribute.KeyValue {
+	return attribute.String("stepwell.channel", name)
+}
+
+// measure makes what measures a handler that has this name in spans, and these attributes.
+func (t *Telemetry) measure(name string, who ...attribute.KeyValue) *Stream {
 	if t == nil {
 		return nil
 	}
-	s := &Stream{id: id, i: t.instruments, tracer: t.tracer}
-	stream := attribute.String("stepwell.stream", id)
-	base := []attribute.KeyValue{stream, semconv.MessagingSystemKafka, semconv.MessagingOperationName("process")}
+	s := &Stream{name: name, who: who, i: t.instruments, tracer: t.tracer}
+	base := append(slices.Clip(who), semconv.MessagingSystemKafka, semconv.MessagingOperationName("process"))
 	var sets [stepwell.Kinds]attribute.Set
 	for k := stepwell.Done; k < stepwell.Kinds; k++ {
-		sets[k] = attribute.NewSet(append(base, attribute.String("stepwell.verdict", k.String()))...)
+		sets[k] = attribute.NewSet(append(slices.Clip(base), attribute.String("stepwell.verdict", k.String()))...)
 		s.verdicts[k] = []metric.RecordOption{metric.WithAttributeSet(sets[k])}
 	}
 	s.failed.base = base
 	if t.producer != nil {
-		s.durations = newDurations(sets, attribute.NewSet(stream), &s.failed)
+		s.durations = newDurations(sets, attribute.NewSet(who...), &s.failed)
 		t.producer.add(s.durations)
 	}
 	option := func(more ...attribute.KeyValue) metric.MeasurementOption {
-		return metric.WithAttributeSet(attribute.NewSet(append(more, stream)...))
+		return metric.WithAttributeSet(attribute.NewSet(append(slices.Clip(more), who...)...))
 	}
 	send := []attribute.KeyValue{semconv.MessagingSystemRabbitMQ, semconv.MessagingOperationName("send"), semconv.MessagingOperationTypeSend}
 	s.add = []metric.AddOption{option()}
 	s.poll = []metric.AddOption{option(semconv.MessagingSystemKafka, semconv.MessagingOperationName("poll"))}
 	s.send = []metric.AddOption{option(send[:2:2]...)}
 	s.sent = []metric.RecordOption{option(send...)}
-	s.refused = []metric.RecordOption{option(append(send, semconv.ErrorTypeOther)...)}
+	s.refused = []metric.RecordOption{option(append(slices.Clip(send), semconv.ErrorTypeOther)...)}
 	s.begin()
 	return s
 }
@@ -78,7 +94,7 @@ func (s *Stream) begin() {
 }
 
 func (s *Stream) because(reason string) metric.MeasurementOption {
-	return metric.WithAttributes(attribute.String("stepwell.stream", s.id), attribute.String("stepwell.reason", reason))
+	return metric.WithAttributes(append(slices.Clip(s.who), attribute.String("stepwell.reason", reason))...)
 }
 
 // Handled counts a call of the handler with its duration and verdict. Calls that run at the same
@@ -123,6 +139,14 @@ func (s *Stream) Retried(int) {
 		return
 	}
 	s.i.retries.Add(context.Background(), 1, s.add...)
+	s.i.sent.Add(context.Background(), 1, s.send...)
+}
+
+// HandedOver counts a message that was stored for this channel.
+func (s *Stream) HandedOver() {
+	if s == nil {
+		return
+	}
 	s.i.sent.Add(context.Background(), 1, s.send...)
 }
 

@@ -40,7 +40,8 @@ type idle struct{}
 
 func (idle) Status(context.Context) server.Status {
 	return server.Status{Joined: true, Partitions: 3, Lag: 7, LastProgress: time.Now(), Retry: true, Queues: map[string]int{"shop.orders.instant": 1}, Error: "none",
-		Oldest: &server.Oldest{Topic: "orders.v1", Partition: 2, Offset: 17, Since: time.Now(), AgeSeconds: 0.25, Behind: 6}}
+		Oldest:   &server.Oldest{Topic: "orders.v1", Partition: 2, Offset: 17, Since: time.Now(), AgeSeconds: 0.25, Behind: 6},
+		Channels: []server.ChannelStatus{{ID: "fast"}, {ID: "slow", InFlight: 2, Suspect: "x@slow", Stuck: true, Queues: map[string]int{"shop.orders.channel.slow.instant": 1}, Error: "none"}}}
 }
 func (idle) Pause()  {}
 func (idle) Resume() {}
@@ -50,7 +51,7 @@ func entries() server.Page {
 	now := time.Now().UTC()
 	return server.Page{Depth: 2, Messages: []any{
 		deadset.Entry{
-			ID: "orders.v1:0:7", Stream: "orders", Topic: "orders.v1", Offset: 7, Key: "k", KeyEncoding: "text", KeyTruncated: true, KeySize: 70000, Timestamp: &now,
+			ID: "orders.v1:0:7@slow", Stream: "orders", Channel: "slow", Topic: "orders.v1", Offset: 7, Key: "k", KeyEncoding: "text", KeyTruncated: true, KeySize: 70000, Timestamp: &now,
 			Headers: []deadset.Header{{Key: "h", Value: "v", Encoding: "text", Truncated: true, Size: 70000}, {Key: "nil"}, {Key: "/wA=", KeyEncoding: "base64"}},
 			Value:   map[string]any{"id": 1}, Encoding: "json", Truncated: true, Size: 70000, Attempts: 4, AttemptsTotal: 8, Replays: 1,
 			FirstFailedAt: &now, DiedAt: &now, Reason: "exhausted", Error: "no", ErrorType: "*errors.errorString", Stack: "main.go:1", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736",
@@ -61,7 +62,8 @@ func entries() server.Page {
 
 func streams() map[string]server.Stream {
 	return map[string]server.Stream{
-		"orders": {Control: idle{}, DeadSet: scripted{page: entries(), result: server.Result{Requested: 2, Done: 2, Left: 1}}},
+		"orders": {Control: idle{}, DeadSet: scripted{page: entries(), result: server.Result{Requested: 2, Done: 2, Left: 1}},
+			Channels: map[string]server.DeadSet{"slow": scripted{page: entries()}}},
 		"plain":  {Control: idle{}},
 		"half":   {Control: idle{}, DeadSet: scripted{result: server.Result{Requested: 2, Done: 1, Left: 1, Stopped: "connection lost"}}},
 		"busy":   {Control: idle{}, DeadSet: scripted{err: server.ErrBusy}},
@@ -82,6 +84,9 @@ func TestWhatTheServerAnswersIsWhatItsDescriptionSays(t *testing.T) {
 		{"metrics", "GET", "/metrics", "", "t", 200},
 		{"the description", "GET", "/openapi.json", "", "t", 200},
 		{"peek", "GET", "/v1/dead_set" + which + "orders", "", "t", 200},
+		{"peek of a channel", "GET", "/v1/dead_set" + which + "orders&channel=slow", "", "t", 200},
+		{"delete from a channel", "DELETE", "/v1/dead_set", `{"count":2,"stream":"orders","channel":"slow"}`, "t", 200},
+		{"unknown channel", "GET", "/v1/dead_set" + which + "orders&channel=fast", "", "t", 400},
 		{"replay", "POST", "/v1/dead_set/replay", `{"count":"2","topic-entity":"orders"}`, "t", 200},
 		{"delete", "DELETE", "/v1/dead_set", `{"count":2,"topic_entity":"orders"}`, "t", 200},
 		{"replay that stopped", "POST", "/v1/dead_set/replay" + which + "half", "", "t", 503},

@@ -1,0 +1,61 @@
+package actor_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/config"
+)
+
+func TestWhatIsWrongWithChannelsIsToldAtOnceAndDoesNotStart(t *testing.T) {
+	works := func(context.Context, *stepwell.Message) error { return nil }
+	_, err := actor.Load(actor.App{Name: "shop", Streams: actor.Streams{
+		"orders": {
+			Handler: works, Config: config.Stream{Topics: []string{"t"}, Channels: map[string]config.Channel{"slow": {}}},
+			Channels: actor.Channels{"slow": {}, "Fast": {Handler: works}},
+		},
+		"orders_channels_slow": {Handler: works, Config: config.Stream{Topics: []string{"t"}}},
+	}}, []string{"KAFKA_BROKERS=k:1", "RETRY_ENABLED=false", "STREAMS_ORDERS_CHANNELS_SLOW_CONCURRENCY=-1"})
+	if err == nil {
+		t.Fatal("it starts")
+	}
+	for _, want := range []string{
+		`channel "slow" of stream "orders": App.Streams["orders"].Channels["slow"].Handler is nil: register a handler`,
+		`stream "orders": App.Streams["orders"].Config.Channels is set: a channel's settings are in App.Streams["orders"].Channels`,
+		`channel "Fast" of stream "orders": a name must be of a-z, 0-9, - and _`,
+		`channel "slow" of stream "orders" and stream "orders_channels_slow" would both be set by STREAMS_ORDERS_CHANNELS_SLOW_HANDLER_TIMEOUT: rename one of them`,
+		"RABBITMQ_URL: is required unless RETRY_ENABLED is false for every stream, and none has channels",
+		`STREAMS_ORDERS_CHANNELS_SLOW_CONCURRENCY: "-1" is not within 1 to 1999`,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is not in %v", want, err)
+		}
+	}
+}
+
+func TestAnOnDeadOfAChannelNeedsTimeAndIsNamed(t *testing.T) {
+	works := func(context.Context, *stepwell.Message) error { return nil }
+	app := actor.App{Name: "shop", Streams: actor.Streams{"orders": {
+		Handler: works, Config: config.Stream{Topics: []string{"t"}},
+		Channels: actor.Channels{"slow": {Handler: works, OnDead: func(context.Context, *stepwell.Message, error) error { return nil }}},
+	}}}
+	cfg, err := actor.Load(app, []string{"KAFKA_BROKERS=k:1", "RABBITMQ_URL=amqp://r", "STREAMS_ORDERS_CHANNELS_SLOW_HANDLER_TIMEOUT=10m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = actor.New(cfg, app); err == nil || !strings.Contains(err.Error(), "channel slow of stream orders: with OnDead") || !strings.Contains(err.Error(), "at most a quarter") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheStartLineTellsTheWaitsOfEachChannel(t *testing.T) {
+	onOneRabbitMQ(t, func(t *testing.T, w *world) {
+		app, b := logged(withSlow(func(context.Context, *stepwell.Message) error { return nil }, actor.Channel{Handler: func(context.Context, *stepwell.Message) error { return nil }}))
+		r := w.start(app, settings{"STREAMS_ORDERS_CHANNELS_SLOW_RETRY_POLICY": "schedule", "STREAMS_ORDERS_CHANNELS_SLOW_RETRY_SCHEDULE": "1s,1m"})
+		r.ready()
+		eventually(t, "the start line", func() bool { return b.said("failed messages are tried again", `"channel":"slow"`, "1m") })
+	})
+}
