@@ -30,7 +30,12 @@ var errNothing = errors.New("nothing to commit")
 // committer sends commits, one at a time: when a revoke has its turn, no older commit of its
 // partitions is under way.
 type committer struct {
-	r       *Reader
+	*common
+	parts   *assignments
+	clients *clients
+	status  *status
+	heal    *healer
+
 	turn    chan struct{}
 	now     chan struct{}        // readable when a commit is not to wait for the next tick
 	room    int                  // for metadata; who has the turn has it
@@ -40,8 +45,11 @@ type committer struct {
 	holds *membership // in which the client was seen to hold commits back; who has the turn has it
 }
 
-func newCommitter(r *Reader) *committer {
-	return &committer{r: r, turn: make(chan struct{}, 1), now: make(chan struct{}, 1), room: ledger.MetadataLimit, refused: map[string]rejection{}}
+func newCommitter(c *common, parts *assignments, cs *clients, s *status, heal *healer) *committer {
+	return &committer{
+		common: c, parts: parts, clients: cs, status: s, heal: heal,
+		turn: make(chan struct{}, 1), now: make(chan struct{}, 1), room: ledger.MetadataLimit, refused: map[string]rejection{},
+	}
 }
 
 // run commits what is dirty until ctx ends. Never the poll loop: a commit may hang for half a
@@ -56,7 +64,7 @@ func (c *committer) run(ctx context.Context) {
 		case <-tick.C:
 		case <-c.now:
 		}
-		c.commit(ctx, c.r.parts.all())
+		c.commit(ctx, c.parts.all())
 	}
 }
 
@@ -89,7 +97,7 @@ func (c *committer) commit(ctx context.Context, parts []*partition) (all bool) {
 	}
 	failpoint.Hit("committed")
 	if ctx.Err() == nil {
-		c.r.status.committed(err)
+		c.status.committed(err)
 	}
 	return len(s.of) == 0
 }
@@ -111,7 +119,7 @@ func (c *committer) collect(parts []*partition) sending {
 	s := sending{c, make(map[string]map[int32]kgo.EpochOffset), make(map[topicPartition]commitOf, len(parts))}
 	for _, p := range parts {
 		check, dirty := p.dirty(c.room)
-		if !dirty || !c.r.parts.isOurs(p) {
+		if !dirty || !c.parts.isOurs(p) {
 			continue
 		}
 		s.of[p.topicPartition] = commitOf{p, check}
@@ -122,7 +130,7 @@ func (c *committer) collect(parts []*partition) sending {
 
 // metadata is what to say of a partition beside its offset, if it is still ours.
 func (s sending) metadata(tp topicPartition) (string, bool) {
-	return s.of[tp].Metadata, s.c.r.parts.isOurs(s.of[tp].p)
+	return s.of[tp].Metadata, s.c.parts.isOurs(s.of[tp].p)
 }
 
 // stored is told what the broker says of a partition.
@@ -133,7 +141,7 @@ func (s sending) stored(tp topicPartition, err error) {
 		delete(s.c.refused, tp.topic)
 		of.p.stored(of.Checkpoint)
 		delete(s.of, tp)
-	case ok && errors.Is(err, kerr.UnknownTopicID) && s.c.r.parts.isOurs(of.p):
+	case ok && errors.Is(err, kerr.UnknownTopicID) && s.c.parts.isOurs(of.p):
 		s.c.refuse(of.p)
 	}
 }
@@ -150,11 +158,11 @@ type rejection struct {
 // just made has an unknown id for a moment.
 func (c *committer) refuse(p *partition) {
 	switch was := c.refused[p.topic]; {
-	case !c.r.parts.isOurs(was.p):
+	case !c.parts.isOurs(was.p):
 		c.refused[p.topic] = rejection{p, time.Now()}
 	case time.Since(was.since) > refusedFor:
 		delete(c.refused, p.topic)
-		c.r.heal.ask(p.topic)
+		c.heal.ask(p.topic)
 	}
 }
 
@@ -176,7 +184,7 @@ func (c *committer) sendByClient(ctx context.Context, offsets map[string]map[int
 		return prepare(req, metadata)
 	}
 	var failed error
-	c.r.client.CommitOffsetsSync(kgo.PreCommitFnContext(ctx, before), offsets,
+	c.clients.member().CommitOffsetsSync(kgo.PreCommitFnContext(ctx, before), offsets,
 		func(_ *kgo.Client, req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
 			if err != nil || resp == nil {
 				failed = err

@@ -105,19 +105,19 @@ func TestACommitLeavesOutWhatIsNoLongerOursWhenItIsSent(t *testing.T) {
 			eventually(t, "all is handled", func() bool { return j.count() == 30 })
 			all := r.parts.all()
 			before, between := r.parts.lookup(topicPartition{w.topic, 0}), r.parts.lookup(topicPartition{w.topic, 1})
-			r.drop([]*partition{before}, ErrLost)
+			r.rebalances.drop([]*partition{before}, ErrLost)
 			s := r.commits.collect(all)
 			if len(s.offsets[w.topic]) != 2 {
 				t.Errorf("to be sent: %v", s.offsets)
 			}
-			r.drop([]*partition{between}, ErrLost)
+			r.rebalances.drop([]*partition{between}, ErrLost)
 			if err := send(r.commits, s); err != nil {
 				t.Fatal(err)
 			}
 			if got := w.committed(); len(got) != 1 || got[2] != 10 {
 				t.Errorf("committed: %v", got)
 			}
-			r.drop(r.parts.all(), ErrLost)
+			r.rebalances.drop(r.parts.all(), ErrLost)
 			if err := send(r.commits, s); err != nil {
 				t.Error("with nothing left to be sent:", err)
 			}

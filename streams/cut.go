@@ -15,16 +15,16 @@ import (
 // cut looks at the error of a client that found a log cut, and notes in cuts which partition is to
 // begin anew. A cut is seen by the group's member, too, when it is given a partition that another
 // fetcher reads; what counts is where that one goes on.
-func (r *Reader) cut(from *fetcher, tp topicPartition, e *kgo.ErrDataLoss, cuts map[*partition]ledger.Position) {
-	if !r.parts.isReadBy(tp, from) {
+func (in *intake) cut(from *fetcher, tp topicPartition, e *kgo.ErrDataLoss, cuts map[*partition]ledger.Position) {
+	if !in.parts.isReadBy(tp, from) {
 		return
 	}
-	p := r.parts.lookup(tp)
+	p := in.parts.lookup(tp)
 	expected := p.position()
 	p.goOn(e.ResetTo)
 	switch {
 	case e.ResetTo > expected && expected >= 0:
-		r.lost(tp, expected, e.ResetTo-expected)
+		in.lost(tp, expected, e.ResetTo-expected)
 	case e.ResetTo < expected:
 		cuts[p] = ledger.At(e.ResetTo, e.ResetToEpoch)
 	}
@@ -33,8 +33,8 @@ func (r *Reader) cut(from *fetcher, tp topicPartition, e *kgo.ErrDataLoss, cuts 
 // isOfCut says that records are not to be taken, since they come from a log that was cut: they are
 // read again when the partition begins anew. Clients that cannot know of the cut go on behind it;
 // records that were read before tell of it.
-func (r *Reader) isOfCut(tp topicPartition, f *kgo.FetchPartition, cuts map[*partition]ledger.Position) bool {
-	p := r.parts.lookup(tp)
+func (in *intake) isOfCut(tp topicPartition, f *kgo.FetchPartition, cuts map[*partition]ledger.Position) bool {
+	p := in.parts.lookup(tp)
 	if first, expected := f.Records[0].Offset, p.position(); first < expected {
 		if _, known := cuts[p]; !known {
 			cuts[p] = ledger.At(first, -1)
@@ -45,11 +45,11 @@ func (r *Reader) isOfCut(tp topicPartition, f *kgo.FetchPartition, cuts map[*par
 }
 
 // beginAnew replaces a partition whose log was cut. Only within gate.poll.
-func (r *Reader) beginAnew(p *partition, cut ledger.Position) {
+func (in *intake) beginAnew(p *partition, cut ledger.Position) {
 	at := p.goesOnAt(cut)
-	r.log.Error("the log of a partition was cut: what is read from there replaces records that were read before",
+	in.log.Error("the log of a partition was cut: what is read from there replaces records that were read before",
 		"topic", p.topic, "partition", p.partition, "read_to", p.position(), "cut_at", cut.Offset, "goes_on_at", at.Offset)
-	if r.parts.replace(p, at) {
+	if in.parts.replace(p, at) {
 		p.fetcher.seek(p.topicPartition, at)
 	}
 }

@@ -27,7 +27,7 @@ func (p *partition) mustBe(t *testing.T, done chan struct{}, what string) {
 func TestALogThatIsCutInAPauseIsReadOnAfterIt(t *testing.T) {
 	j := newJournal()
 	r, tp := lone(t, j.settleAll)
-	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
+	r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 	r.parts.lookup(tp).begin(ledger.At(0, 0), false)
 	r.Pause()
 	r.fetched(tp, records(0, 10), nil)
@@ -59,7 +59,7 @@ func TestACutBeginsAnewAtTheFirstRecordThatIsNotSettledBeforeIt(t *testing.T) {
 				}
 				return task.Settled
 			})
-			r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
+			r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 			r.parts.lookup(tp).begin(ledger.At(0, 0), false)
 			r.fetched(tp, records(0, 10), nil)
 			within(t, 2*time.Second, "all are called", func() bool { return j.count() == 10 })
@@ -112,7 +112,7 @@ func TestAfterACutTheClientReadsAgainWhatIsNotSettledWhoeverReadsThePartition(t 
 				t.Fatal("one fetcher reads both")
 			}
 			r.gate.poll(t.Context(), func(context.Context) {
-				r.distribute(f, kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: tp.topic, Partitions: []kgo.FetchPartition{
+				r.intake.distribute(f, kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: tp.topic, Partitions: []kgo.FetchPartition{
 					{Partition: id, Err: &kgo.ErrDataLoss{Topic: tp.topic, Partition: id, ConsumedTo: 100, ResetTo: 50}},
 				}}}}})
 			})
@@ -135,7 +135,7 @@ func TestACutThatComesWithItsFirstRecordsDoesNotCommitPastThem(t *testing.T) {
 		}
 		return task.Settled
 	})
-	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
+	r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 	r.parts.lookup(tp).begin(ledger.At(0, 0), false)
 	r.fetched(tp, records(0, 100), nil)
 	for range 100 {
@@ -151,7 +151,7 @@ func TestACutThatComesWithItsFirstRecordsDoesNotCommitPastThem(t *testing.T) {
 		f.Records[0].Key = []byte("pending")
 		return f
 	}
-	r.distribute(r.fetchers[0], kgo.Fetches{fetch(*first()), fetch(kgo.FetchPartition{Err: &kgo.ErrDataLoss{Topic: tp.topic, ConsumedTo: 100, ResetTo: 50}})})
+	r.intake.distribute(r.clients.all[0], kgo.Fetches{fetch(*first()), fetch(kgo.FetchPartition{Err: &kgo.ErrDataLoss{Topic: tp.topic, ConsumedTo: 100, ResetTo: 50}})})
 	got := r.fetched(tp, first(), nil) // again: the reader goes back there
 	got.add(r.fetched(tp, records(51, 60), nil))
 	if got.records != 10 {
@@ -170,7 +170,7 @@ func TestACutThatComesWithItsFirstRecordsDoesNotCommitPastThem(t *testing.T) {
 // metadata after part of a restored span is read.
 func TestMetadataStaysReadableInTheMiddleOfARestoredSpan(t *testing.T) {
 	r, tp := lone(t, func(context.Context, *stepwell.Message, task.Ticket) task.Outcome { return task.Settled })
-	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
+	r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 	p := r.parts.lookup(tp)
 	p.restored(100, ledger.WriteMetadata(100, ledger.Metadata{}, slices.Values([]ledger.Span{{First: 101, End: 200}, {First: 300, End: 400}}), 4096))
 	p.begin(ledger.At(100, 0), false)
@@ -186,7 +186,7 @@ func TestMetadataStaysReadableInTheMiddleOfARestoredSpan(t *testing.T) {
 func TestACutEndsWhatTheCommitSaidOfTheOffsetsBehindIt(t *testing.T) {
 	j := newJournal()
 	r, tp := lone(t, j.settleAll)
-	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
+	r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 	p := r.parts.lookup(tp)
 	p.restored(0, ledger.WriteMetadata(0, ledger.Metadata{}, slices.Values([]ledger.Span{{First: 3, End: 10}}), 4096))
 	p.begin(ledger.At(0, 0), false)
@@ -216,7 +216,7 @@ func TestRecordsOfANewerEpochAreNotThoseThatWereSettled(t *testing.T) {
 		}
 		return task.Settled
 	})
-	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
+	r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 	p := r.parts.lookup(tp)
 	p.restored(0, ledger.WriteMetadata(0, ledger.Metadata{Epoch: 1}, slices.Values([]ledger.Span{{First: 3, End: 10}}), 4096))
 	p.begin(ledger.At(0, 1), false)

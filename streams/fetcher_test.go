@@ -39,7 +39,7 @@ func TestFetchersShareThePartitionsOutAndEachRecordIsFetchedOnce(t *testing.T) {
 		for _, p := range r.parts.all() {
 			share[p.fetcher]++
 		}
-		if len(share) != 3 || share[r.fetchers[0]] != 2 || share[r.fetchers[1]] != 2 || share[r.fetchers[2]] != 1 {
+		if len(share) != 3 || share[r.clients.all[0]] != 2 || share[r.clients.all[1]] != 2 || share[r.clients.all[2]] != 1 {
 			t.Errorf("the fetchers read %v", share)
 		}
 		if n := all.records.Load(); n != 1000 {
@@ -191,13 +191,13 @@ func TestWhatAnotherFetcherSaysOfAPartitionDoesNotCount(t *testing.T) {
 	t.Parallel()
 	j := newJournal()
 	r, tp := lone(t, j.settleAll)
-	reads, member := &fetcher{client: new(kgo.Client)}, r.fetchers[0]
-	r.parts.assign(tp, r.fetchers).fetcher = reads
+	reads, member := &fetcher{client: new(kgo.Client)}, r.clients.all[0]
+	r.parts.assign(tp, r.clients.all).fetcher = reads
 	r.parts.lookup(tp).begin(ledger.At(10, 1), false)
 	poll := func(from *fetcher, first, end int64, err error) polled {
 		f := records(first, end)
 		f.Err = err
-		return r.distribute(from, kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: tp.topic, Partitions: []kgo.FetchPartition{*f}}}}})
+		return r.intake.distribute(from, kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: tp.topic, Partitions: []kgo.FetchPartition{*f}}}}})
 	}
 	if got := poll(reads, 10, 20, nil); got.records != 10 {
 		t.Fatalf("its own fetcher: %+v", got)
@@ -219,16 +219,16 @@ func TestWhatAnotherFetcherSaysOfAPartitionDoesNotCount(t *testing.T) {
 func TestWhoReadsAPartitionIsWhoReadsTheFewestOfItsTopic(t *testing.T) {
 	t.Parallel()
 	r, _ := lone(t, newJournal().settleAll)
-	r.fetchers = []*fetcher{{}, {}, {}}
+	r.clients.all = []*fetcher{{}, {}, {}}
 	for id, want := range []int{0, 1, 2, 0, 1} {
-		if p := r.parts.assign(topicPartition{"t", int32(id)}, r.fetchers); p.fetcher != r.fetchers[want] {
+		if p := r.parts.assign(topicPartition{"t", int32(id)}, r.clients.all); p.fetcher != r.clients.all[want] {
 			t.Errorf("partition %d is not read by fetcher %d", id, want)
 		}
 	}
-	if p := r.parts.assign(topicPartition{"other", 0}, r.fetchers); p.fetcher != r.fetchers[2] {
+	if p := r.parts.assign(topicPartition{"other", 0}, r.clients.all); p.fetcher != r.clients.all[2] {
 		t.Error("another topic begins with who reads the fewest of all")
 	}
-	r.fetchers = nil
+	r.clients.all = nil
 }
 
 func TestWhatIsRevokedIsReadNoMoreWhileItsCallsEnd(t *testing.T) {
@@ -254,7 +254,7 @@ func TestWhatIsRevokedIsReadNoMoreWhileItsCallsEnd(t *testing.T) {
 	revoked := make(chan struct{})
 	go func() {
 		defer close(revoked)
-		r.onRevoked(t.Context(), new(kgo.Client), map[string][]int32{w.topic: {1}})
+		r.rebalances.onRevoked(t.Context(), new(kgo.Client), map[string][]int32{w.topic: {1}})
 	}()
 	<-other.roster.Halted()
 	w.produce(1, 100)
@@ -278,14 +278,14 @@ func TestARevokeThatMeetsACutGivesUpWhatReplacedThePartition(t *testing.T) {
 		<-release
 		return task.Settled
 	})
-	p := r.parts.assign(tp, r.fetchers)
+	p := r.parts.assign(tp, r.clients.all)
 	p.begin(ledger.At(0, -1), false)
-	r.receive(tp, records(0, 5), [16]byte{})
+	r.intake.receive(tp, records(0, 5), [16]byte{})
 	eventually(t, "it is at work", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.roster.Running() == 1 })
 	revoked := make(chan struct{})
 	go func() {
 		defer close(revoked)
-		r.onRevoked(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {tp.partition}})
+		r.rebalances.onRevoked(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {tp.partition}})
 	}()
 	<-p.roster.Halted()
 	if r.wasCut(tp, 2); r.parts.lookup(tp) == p {
@@ -314,15 +314,15 @@ func TestATopicMadeAnewThatOnlyAnotherFetcherFoundIsCommitted(t *testing.T) {
 			t.Fatal("the group's member reads both")
 		}
 		ours := map[string][]int32{w.topic: {0}}
-		r.onLost(t.Context(), nil, ours)
+		r.rebalances.onLost(t.Context(), nil, ours)
 		w.remake(1)
 		fresh := newProducer(t, w)
 		for range 30 {
 			fresh(0)
 		}
 		other.client.PurgeTopicsFromConsuming(w.topic) // as one that never knew the old topic
-		r.onAssigned(t.Context(), new(kgo.Client), ours)
-		if _, err := r.adjust(t.Context(), map[string]map[int32]kgo.Offset{w.topic: {0: kgo.NewOffset().AtStart()}}); err != nil {
+		r.rebalances.onAssigned(t.Context(), new(kgo.Client), ours)
+		if _, err := r.starts.adjust(t.Context(), map[string]map[int32]kgo.Offset{w.topic: {0: kgo.NewOffset().AtStart()}}); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "30 more calls", func() bool { return j.count() >= 50 })
@@ -362,20 +362,20 @@ func TestAFetcherForgetsATopicOfWhichItReadsNothingAndFindsItAgain(t *testing.T)
 	if other.member {
 		t.Fatal("the group's member reads both")
 	}
-	r.onLost(t.Context(), nil, ours)
-	r.forgetIdle(t.Context(), time.Now()) // not for long
+	r.rebalances.onLost(t.Context(), nil, ours)
+	r.clients.forgetIdle(t.Context(), time.Now()) // not for long
 	if len(other.client.GetConsumeTopics()) != 1 {
 		t.Error("it has forgotten at once")
 	}
-	r.forgetIdle(t.Context(), time.Now().Add(2*idleTopic))
+	r.clients.forgetIdle(t.Context(), time.Now().Add(2*idleTopic))
 	if topics := other.client.GetConsumeTopics(); len(topics) != 0 {
 		t.Errorf("it remembers %v", topics)
 	}
-	r.onAssigned(t.Context(), new(kgo.Client), ours)
-	if _, err := r.adjust(t.Context(), map[string]map[int32]kgo.Offset{w.topic: {1: kgo.NewOffset().At(10).WithEpoch(0)}}); err != nil {
+	r.rebalances.onAssigned(t.Context(), new(kgo.Client), ours)
+	if _, err := r.starts.adjust(t.Context(), map[string]map[int32]kgo.Offset{w.topic: {1: kgo.NewOffset().At(10).WithEpoch(0)}}); err != nil {
 		t.Fatal(err)
 	}
-	r.forgetIdle(t.Context(), time.Now().Add(2*idleTopic))
+	r.clients.forgetIdle(t.Context(), time.Now().Add(2*idleTopic))
 	w.produce(1, 10)
 	eventually(t, "10 more calls", func() bool { return j.count() == 20 })
 }

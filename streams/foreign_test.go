@@ -88,7 +88,7 @@ func TestOtherOptionsReachEveryClientAndNothingIsAskedBeforeTheReaderRuns(t *tes
 	before := made.Load()
 	r := w.start(reader)
 	eventually(t, "all", func() bool { return j.count() == 10 })
-	for _, f := range r.fetchers {
+	for _, f := range r.clients.all {
 		if rack := f.client.OptValue(kgo.Rack); rack != "r" {
 			t.Errorf("the rack of a client is %v", rack)
 		}

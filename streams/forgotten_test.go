@@ -45,9 +45,9 @@ func TestWhoeverRemembersOffsetsIsToldBeforeTheyMeanSomethingElse(t *testing.T) 
 				}
 				events <- told
 			}
-			r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {tp.partition}})
+			r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {tp.partition}})
 			r.parts.lookup(tp).begin(ledger.At(0, 0), false)
-			r.receive(tp, records(0, 10), [16]byte{1})
+			r.intake.receive(tp, records(0, 10), [16]byte{1})
 			for range 10 {
 				<-events
 			}
@@ -68,8 +68,8 @@ func TestWhoeverRemembersOffsetsIsToldBeforeTheyMeanSomethingElse(t *testing.T) 
 // again takes the partition away and gives it back.
 func again(r *Reader, tp topicPartition, start int64, id byte) {
 	ours := map[string][]int32{tp.topic: {tp.partition}}
-	r.onLost(context.Background(), nil, ours)
-	r.onAssigned(context.Background(), new(kgo.Client), ours)
+	r.rebalances.onLost(context.Background(), nil, ours)
+	r.rebalances.onAssigned(context.Background(), new(kgo.Client), ours)
 	r.parts.lookup(tp).begin(ledger.At(start, 0), false)
-	r.receive(tp, records(start, 12), [16]byte{id})
+	r.intake.receive(tp, records(start, 12), [16]byte{id})
 }

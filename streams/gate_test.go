@@ -63,26 +63,26 @@ func TestAPollThatBeganBeforeALossBringsNothingIntoTheNextAssignment(t *testing.
 	j := newJournal()
 	r, tp := lone(t, j.settleAll)
 	ours := map[string][]int32{tp.topic: {tp.partition}}
-	r.onAssigned(t.Context(), new(kgo.Client), ours)
+	r.rebalances.onAssigned(t.Context(), new(kgo.Client), ours)
 	polling, changed := make(chan struct{}), make(chan struct{})
 	var late sync.WaitGroup
 	late.Go(func() {
 		r.gate.poll(t.Context(), func(ctx context.Context) {
 			close(polling)
 			<-ctx.Done() // the loss wants in, and this poll comes back with old records all the same
-			r.receive(tp, records(90, 100), [16]byte{1})
+			r.intake.receive(tp, records(90, 100), [16]byte{1})
 		})
 	})
 	<-polling
 	go func() {
-		r.onLost(t.Context(), nil, ours)
-		r.onAssigned(t.Context(), new(kgo.Client), ours)
+		r.rebalances.onLost(t.Context(), nil, ours)
+		r.rebalances.onAssigned(t.Context(), new(kgo.Client), ours)
 		close(changed)
 	}()
 	late.Wait()
 	<-changed
 	r.parts.lookup(tp).begin(ledger.At(10, -1), false)
-	r.receive(tp, records(10, 12), [16]byte{1})
+	r.intake.receive(tp, records(10, 12), [16]byte{1})
 	eventually(t, "the new records", func() bool { o := j.of(0); return len(o) > 1 && o[len(o)-1] == 11 })
 	if c, ok := r.parts.lookup(tp).dirty(0); !ok || c.At.Offset != 12 {
 		t.Fatalf("committable %v %v", c, ok)

@@ -70,90 +70,41 @@ func (h *healer) done(topic string, now time.Time) {
 // end and are committed before, as in a revoke. The group's member comes last: what it is given of
 // the topic then, all read anew. It reports false when the cluster does not say which topic there
 // is.
-func (r *Reader) healTopic(ctx context.Context, topic string) bool {
-	id, err := r.idOf(ctx, topic)
+func (s *supervisor) healTopic(ctx context.Context, topic string) bool {
+	id, err := s.idOf(ctx, topic)
 	if err != nil {
 		return false
 	}
-	r.log.Warn("a topic cannot be read, perhaps it was made anew: looking for it again", "topic", topic)
-	same, made := r.parts.ofTopic(topic, id)
-	r.drop(made, ErrLost)
-	r.giveBack(same)
+	s.log.Warn("a topic cannot be read, perhaps it was made anew: looking for it again", "topic", topic)
+	same, made := s.parts.ofTopic(topic, id)
+	s.rebalances.drop(made, ErrLost)
+	s.rebalances.giveBack(same)
 	if ctx.Err() != nil {
 		return false
 	}
 	var others sync.WaitGroup
-	for _, f := range r.fetchers {
+	for _, f := range s.clients.all {
 		if !f.member {
-			others.Go(func() { r.purge(ctx, f, topic) })
+			others.Go(func() { s.clients.purge(ctx, f, topic) })
 		}
 	}
 	others.Wait()
 	if ctx.Err() != nil {
 		return false
 	}
-	r.client.PurgeTopicsFromConsuming(topic)
-	r.client.ResumeFetchTopics(topic)
-	r.client.AddConsumeTopics(topic)
+	s.clients.member().PurgeTopicsFromConsuming(topic)
+	s.clients.member().ResumeFetchTopics(topic)
+	s.clients.member().AddConsumeTopics(topic)
 	return true
 }
 
 // idOf asks for the id of a topic; zero where there is no such topic, or the brokers know no ids.
-func (r *Reader) idOf(ctx context.Context, topic string) (kadm.TopicID, error) {
+func (s *supervisor) idOf(ctx context.Context, topic string) (kadm.TopicID, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	found, err := kadm.NewClient(r.client).ListTopicsWithInternal(ctx, topic)
+	found, err := kadm.NewClient(s.clients.member()).ListTopicsWithInternal(ctx, topic)
 	if err != nil {
 		return kadm.TopicID{}, err
 	}
 	return found[topic].ID, nil
-}
-
-// giveBack gives partitions up as a revoke does: nothing more of them is read, their calls may end,
-// and what is settled is committed, with the word that nobody died.
-func (r *Reader) giveBack(parts []*partition) {
-	if len(parts) == 0 {
-		return
-	}
-	r.gate.change(func() {
-		for _, p := range parts {
-			r.cease([]topicPartition{p.topicPartition})
-		}
-		r.client.PauseFetchTopics(parts[0].topic)
-	})
-	r.handOver(parts, ErrLost)
-}
-
-// purge makes a fetcher that is no member forget topics. The client does so when a request for
-// metadata that is under way is over, which takes long when brokers are away, and a stop does not
-// wait for that: it ends with the client.
-func (r *Reader) purge(ctx context.Context, f *fetcher, topics ...string) {
-	purged := make(chan struct{})
-	r.purges.Go(func() {
-		defer close(purged)
-		f.client.PurgeTopicsFromConsuming(topics...)
-	})
-	select {
-	case <-purged:
-	case <-ctx.Done():
-	}
-}
-
-// forgetIdle makes fetchers forget topics of which they have read nothing for a while: a client
-// asks for one that was deleted again and again.
-func (r *Reader) forgetIdle(ctx context.Context, now time.Time) {
-	for _, f := range r.fetchers {
-		topics := f.idleSince(now.Add(-idleTopic))
-		if len(topics) == 0 {
-			continue
-		}
-		r.purge(ctx, f, topics...)
-		r.gate.change(func() {
-			for _, topic := range topics {
-				if len(f.reading[topic]) > 0 { // it was told to read it meanwhile, and has forgotten that
-					r.heal.ask(topic)
-				}
-			}
-		})
-	}
 }

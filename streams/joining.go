@@ -3,7 +3,6 @@ package streams
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -30,7 +29,7 @@ type membership struct {
 // us. It reports false where we are another member than before: the group had put us out, and the
 // client has joined again without a word.
 func (c *committer) joined(client *kgo.Client) (same bool) {
-	if c.r.cfg.Group.Protocol != "classic" {
+	if c.cfg.Group.Protocol != "classic" {
 		return true
 	}
 	id, generation := client.GroupMetadata()
@@ -72,17 +71,17 @@ func (c *committer) sendPast(ctx context.Context, in *membership, offsets map[st
 	for topic := range offsets {
 		names = append(names, topic)
 	}
-	topics, err := kadm.NewClient(c.r.client).ListTopics(ctx, names...)
+	topics, err := kadm.NewClient(c.clients.member()).ListTopics(ctx, names...)
 	if err != nil {
 		return fmt.Errorf("commit offsets: %w", err)
 	}
 	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.MemberID, req.Generation = c.r.cfg.Group.ID, in.id, in.generation
+	req.Group, req.MemberID, req.Generation = c.cfg.Group.ID, in.id, in.generation
 	for name, parts := range offsets {
 		t := kmsg.NewOffsetCommitRequestTopic()
 		t.Topic, t.TopicID = name, topics[name].ID
 		for id, at := range parts {
-			if p := c.r.parts.lookup(topicPartition{name, id}); topics[name].Err != nil || p == nil || p.topicNow() != t.TopicID {
+			if p := c.parts.lookup(topicPartition{name, id}); topics[name].Err != nil || p == nil || p.topicNow() != t.TopicID {
 				continue
 			}
 			part := kmsg.NewOffsetCommitRequestTopicPartition()
@@ -94,7 +93,7 @@ func (c *committer) sendPast(ctx context.Context, in *membership, offsets map[st
 	if err := prepare(req, metadata); err != nil || len(req.Topics) == 0 {
 		return nil //nolint:nilerr // nothing is ours any more
 	}
-	resp, err := req.RequestWith(ctx, c.r.client)
+	resp, err := req.RequestWith(ctx, c.clients.member())
 	if err == nil {
 		err = eachCommitted(req, resp, told)
 	}
@@ -110,32 +109,4 @@ func (p *partition) topicNow() [16]byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ledger.TopicID()
-}
-
-// leaveGroup leaves by the client; where that takes long, past it and once it has ended. A member
-// that cannot leave is out after its session.
-func (r *Reader) leaveGroup() {
-	limit, cancel := context.WithTimeout(r.life, r.cfg.Group.LeaveTimeout/4)
-	defer cancel()
-	if r.client.LeaveGroupContext(limit) == nil {
-		return
-	}
-	id, _ := r.client.GroupMetadata()
-	r.endMember() // or it would join again when it is told that it has left
-	if id == "" || r.cfg.Group.Protocol != "classic" {
-		return
-	}
-	limit, cancel = context.WithTimeout(r.life, r.cfg.Group.LeaveTimeout/4)
-	defer cancel()
-	client, err := kgo.NewClient(append(slices.Clone(r.cfg.Kafka.Options), kgo.WithContext(limit))...)
-	if err != nil {
-		return
-	}
-	defer client.Close()
-	req := kmsg.NewPtrLeaveGroupRequest()
-	req.Group, req.MemberID = r.cfg.Group.ID, id
-	member := kmsg.NewLeaveGroupRequestMember()
-	member.MemberID = id
-	req.Members = append(req.Members, member)
-	_, _ = req.RequestWith(limit, client)
 }

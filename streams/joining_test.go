@@ -152,7 +152,7 @@ func TestAMemberThatWasExpelledWhileItJoinedDoesNotRewindTheNextOwner(t *testing
 	})
 	defer func() { ra.kill(nil) }()
 	eventually(t, "the first has all", func() bool { at := w.committed(); return at[0] == 5 && at[1] == 5 })
-	id, _ := ra.client.GroupMetadata()
+	id, _ := ra.clients.member().GroupMetadata()
 	var expelled, again atomic.Bool
 	release := make(chan struct{})
 	w.fake.ControlKey(int16(kmsg.JoinGroup), func(k kmsg.Request) (kmsg.Response, error, bool) {
@@ -172,7 +172,7 @@ func TestAMemberThatWasExpelledWhileItJoinedDoesNotRewindTheNextOwner(t *testing
 	eventually(t, "the other one has all", func() bool { at := w.committed(); return at[0] == 20 && at[1] == 20 })
 	close(release)
 	eventually(t, "the first is back", func() bool {
-		now, gen := ra.client.GroupMetadata()
+		now, gen := ra.clients.member().GroupMetadata()
 		return now != id && gen > 0 && ra.Status().Partitions == 1
 	})
 	for range 40 {

@@ -28,14 +28,17 @@ func processOf(clientID string) (process uint32, ok bool) {
 }
 
 // Living says which processes are members of the stream's group now, by [Guard.Process].
-// It asks for a group of either protocol: one that is being moved to the other has members of both.
-func (r *Reader) Living(ctx context.Context) (map[uint32]bool, error) {
-	if joined, _ := r.status.read(); !joined {
-		return nil, fmt.Errorf("look at the members of group %s: %w", r.cfg.Group.ID, errNotThere)
+func (r *Reader) Living(ctx context.Context) (map[uint32]bool, error) { return r.watch.living(ctx) }
+
+// living asks for a group of either protocol: one that is being moved to the other has members of
+// both.
+func (s *supervisor) living(ctx context.Context) (map[uint32]bool, error) {
+	if joined, _ := s.status.read(); !joined {
+		return nil, fmt.Errorf("look at the members of group %s: %w", s.cfg.Group.ID, errNotThere)
 	}
 	ctx, cancel := context.WithTimeout(ctx, livingTimeout)
 	defer cancel()
-	admin, group := kadm.NewClient(r.client), r.cfg.Group.ID
+	admin, group := kadm.NewClient(s.clients.member()), s.cfg.Group.ID
 	living := map[uint32]bool{}
 	add := func(clientID string) {
 		if process, ok := processOf(clientID); ok {
@@ -50,7 +53,7 @@ func (r *Reader) Living(ctx context.Context) (map[uint32]bool, error) {
 	for _, m := range consumer[group].Members {
 		add(m.ClientID)
 	}
-	if !living[r.cfg.Guard.Process] { // we are a member
+	if !living[s.cfg.Guard.Process] { // we are a member
 		return nil, fmt.Errorf("look at the members of group %s: %w", group,
 			cmp.Or(errors.Join(errClassic, classic[group].Err, errConsumer, consumer[group].Err), errNotThere))
 	}

@@ -7,12 +7,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// fetchOptions are those of a client that reads. They are chosen for a fast fail-over and bounded
+// options are those of a client that reads. They are chosen for a fast fail-over and bounded
 // memory: a coordinator that dies is found in seconds, one hung broker costs one short time-out
 // after another, new topics and partitions are seen within ten seconds. number tells it from the
 // other clients of the reader.
-func (r *Reader) fetchOptions(life context.Context, number int) []kgo.Opt {
-	c := r.cfg
+func (c *clients) options(life context.Context, number int) []kgo.Opt {
+	cfg := c.cfg
 	opts := []kgo.Opt{
 		kgo.DialTimeout(3 * time.Second),
 		kgo.RequestTimeoutOverhead(2 * time.Second),
@@ -21,14 +21,14 @@ func (r *Reader) fetchOptions(life context.Context, number int) []kgo.Opt {
 		kgo.RetryBackoffFn(backoff),
 		kgo.FetchMaxWait(500 * time.Millisecond),
 	}
-	opts = append(opts, c.Kafka.Options...)
-	opts = append(opts, c.Kafka.Extra()...)
+	opts = append(opts, cfg.Kafka.Options...)
+	opts = append(opts, cfg.Kafka.Extra()...)
 	opts = append(opts,
 		kgo.WithContext(life),
-		kgo.WithHooks(fetchMeter{r.fetchSize, number}),
-		kgo.WithPools(&r.records),
-		kgo.FetchMaxBytes(firstFetchOf(c.Kafka.Fetchers)),
-		kgo.FetchMaxPartitionBytes(firstFetchOf(c.Kafka.Fetchers)),
+		kgo.WithHooks(fetchMeter{c.size, number}),
+		kgo.WithPools(&c.records),
+		kgo.FetchMaxBytes(firstFetchOf(cfg.Kafka.Fetchers)),
+		kgo.FetchMaxPartitionBytes(firstFetchOf(cfg.Kafka.Fetchers)),
 		// No commit: see adjust. An expired one: the earliest record left, never the end, which
 		// would skip everything silently.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
@@ -37,11 +37,11 @@ func (r *Reader) fetchOptions(life context.Context, number int) []kgo.Opt {
 		// marker is read: see append.
 		kgo.KeepControlRecords(),
 	)
-	if !c.ReadUncommitted {
+	if !cfg.ReadUncommitted {
 		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	}
-	if c.Kafka.ClientID != "" {
-		opts = append(opts, kgo.ClientID(c.Kafka.ClientID))
+	if cfg.Kafka.ClientID != "" {
+		opts = append(opts, kgo.ClientID(cfg.Kafka.ClientID))
 	}
 	return opts
 }
@@ -49,18 +49,18 @@ func (r *Reader) fetchOptions(life context.Context, number int) []kgo.Opt {
 // options are those of the client that is the group's member.
 func (r *Reader) options(life context.Context) []kgo.Opt {
 	c := r.cfg
-	opts := append(r.fetchOptions(life, 0),
+	opts := append(r.clients.options(life, 0),
 		kgo.ClientID(c.memberID(c.Guard.Process)),
 		kgo.ConsumerGroup(c.Group.ID),
 		kgo.SessionTimeout(c.Group.SessionTimeout),
 		kgo.HeartbeatInterval(c.Group.HeartbeatInterval),
 		kgo.RebalanceTimeout(c.Group.RebalanceTimeout),
 		kgo.DisableAutoCommit(),
-		kgo.OnPartitionsAssigned(r.onAssigned),
-		kgo.OnPartitionsRevoked(r.onRevoked),
-		kgo.OnPartitionsLost(r.onLost),
-		kgo.OnOffsetsFetched(r.onFetched),
-		kgo.AdjustFetchOffsetsFn(r.adjust),
+		kgo.OnPartitionsAssigned(r.rebalances.onAssigned),
+		kgo.OnPartitionsRevoked(r.rebalances.onRevoked),
+		kgo.OnPartitionsLost(r.rebalances.onLost),
+		kgo.OnOffsetsFetched(r.starts.onFetched),
+		kgo.AdjustFetchOffsetsFn(r.starts.adjust),
 	)
 	if c.Pattern != "" {
 		opts = append(opts, kgo.ConsumeRegex(), kgo.ConsumeTopics(c.wholeName()))

@@ -7,29 +7,48 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/stepwell/stepwell/internal/crew"
 	"github.com/stepwell/stepwell/internal/ledger"
 	"github.com/stepwell/stepwell/internal/task"
 )
 
+// intake polls the clients, and hands what they bring to the partitions.
+type intake struct {
+	*common
+	crew   *crew.Crew
+	gate   *gate
+	load   *load
+	parts  *assignments
+	status *status
+	heal   *healer
+	tenure tenure // who has load.taking has it
+}
+
+func newIntake(s *shared, g *gate, parts *assignments, st *status, heal *healer) *intake {
+	in := &intake{common: s.common, crew: s.crew, load: s.load, gate: g, parts: parts, status: st, heal: heal}
+	in.tenure.step = int64(s.cfg.Window.Bytes / 8)
+	return in
+}
+
 // poll reads the share of a fetcher until ctx ends (nil) or the group refuses us for good.
-func (r *Reader) poll(ctx context.Context, f *fetcher) error {
+func (in *intake) poll(ctx context.Context, f *fetcher) error {
 	failures := 0
-	for r.crew.AwaitResume(ctx.Done()) && r.load.await(ctx, f.average.value(), r.parts.flush) {
+	for in.crew.AwaitResume(ctx.Done()) && in.load.await(ctx, f.average.value(), in.parts.flush) {
 		var got polled
-		r.gate.poll(ctx, func(ctx context.Context) {
-			if !r.crew.Paused() {
-				got = r.take(ctx, f)
+		in.gate.poll(ctx, func(ctx context.Context) {
+			if !in.crew.Paused() {
+				got = in.take(ctx, f)
 			}
 		})
-		r.load.kept()
+		in.load.kept()
 		f.average.add(got.records, got.bytes)
 		switch {
 		case got.fatal != nil && ctx.Err() == nil:
 			return &fatalError{got.fatal}
 		case got.records > 0:
 			failures = 0
-			r.cfg.Telemetry.Consumed(int64(got.records))
-			r.status.polled()
+			in.cfg.Telemetry.Consumed(int64(got.records))
+			in.status.polled()
 		case got.failed: // the client returns some errors at once, again and again
 			failures++
 			if !task.Sleep(ctx, backoff(failures)) {
@@ -42,15 +61,15 @@ func (r *Reader) poll(ctx context.Context, f *fetcher) error {
 
 // take waits for the first record, and takes as many with it as there is room for then: meanwhile
 // another fetcher may have filled it.
-func (r *Reader) take(ctx context.Context, f *fetcher) polled {
+func (in *intake) take(ctx context.Context, f *fetcher) polled {
 	first := f.client.PollRecords(ctx, 1)
-	r.load.taking.Lock()
-	defer r.load.taking.Unlock()
-	got := r.distribute(f, first)
-	if room := r.load.free(f.average.value()); room > 0 && got.records > 0 {
-		got.add(r.distribute(f, f.client.PollRecords(nil, int(room)))) //nolint:staticcheck // nil is for what is there
+	in.load.taking.Lock()
+	defer in.load.taking.Unlock()
+	got := in.distribute(f, first)
+	if room := in.load.free(f.average.value()); room > 0 && got.records > 0 {
+		got.add(in.distribute(f, f.client.PollRecords(nil, int(room)))) //nolint:staticcheck // nil is for what is there
 	}
-	r.letGo()
+	in.letGo()
 	return got
 }
 
@@ -67,7 +86,7 @@ func (p *polled) add(q polled) {
 
 // distribute hands what was polled to the partitions. Errors come first: the client appends that of
 // a log that was cut to the records which it read after it.
-func (r *Reader) distribute(from *fetcher, fetches kgo.Fetches) (got polled) {
+func (in *intake) distribute(from *fetcher, fetches kgo.Fetches) (got polled) {
 	cuts := map[*partition]ledger.Position{}
 	eachPartition(fetches, func(t *kgo.FetchTopic, f *kgo.FetchPartition) {
 		if f.Err == nil || interrupted(f.Err) {
@@ -76,32 +95,32 @@ func (r *Reader) distribute(from *fetcher, fetches kgo.Fetches) (got polled) {
 		tp := topicPartition{t.Topic, f.Partition}
 		if cut := (*kgo.ErrDataLoss)(nil); errors.As(f.Err, &cut) {
 			got.failed = true
-			r.cut(from, tp, cut, cuts)
+			in.cut(from, tp, cut, cuts)
 			return
 		}
-		if r.parts.isReadBy(tp, from) {
+		if in.parts.isReadBy(tp, from) {
 			from.rest(tp) // the others go on
 		} else {
 			got.failed = true
 		}
-		if err := r.trouble(tp, f.Err); err != nil {
+		if err := in.trouble(tp, f.Err); err != nil {
 			got.fatal = err
 		}
 	})
 	eachPartition(fetches, func(t *kgo.FetchTopic, f *kgo.FetchPartition) {
 		tp := topicPartition{t.Topic, f.Partition}
-		if len(f.Records) == 0 || !r.parts.isReadBy(tp, from) || r.isOfCut(tp, f, cuts) {
+		if len(f.Records) == 0 || !in.parts.isReadBy(tp, from) || in.isOfCut(tp, f, cuts) {
 			return
 		}
 		if f.Err == nil {
-			r.status.fetched(tp)
+			in.status.fetched(tp)
 		}
-		records, bytes := r.receive(tp, f, t.TopicID)
+		records, bytes := in.receive(tp, f, t.TopicID)
 		got.records += records
 		got.bytes += bytes
 	})
 	for p, at := range cuts {
-		r.beginAnew(p, at)
+		in.beginAnew(p, at)
 	}
 	return got
 }
@@ -124,8 +143,8 @@ func interrupted(err error) bool {
 
 // receive gives records to their partition. Those of a partition that is not ours are dropped: the
 // client may hold some for a moment after it lost the partition, and the next owner reads them.
-func (r *Reader) receive(tp topicPartition, f *kgo.FetchPartition, topicID [16]byte) (records, bytes int) {
-	p := r.parts.lookup(tp)
+func (in *intake) receive(tp topicPartition, f *kgo.FetchPartition, topicID [16]byte) (records, bytes int) {
+	p := in.parts.lookup(tp)
 	if p == nil {
 		return 0, 0
 	}
@@ -133,11 +152,11 @@ func (r *Reader) receive(tp topicPartition, f *kgo.FetchPartition, topicID [16]b
 	// A gap alone is no loss: compaction and transactions leave some. What lies before the log's
 	// start is.
 	if lost := min(first, f.LogStartOffset) - expected; expected >= 0 && lost > 0 {
-		r.lost(tp, expected, lost)
+		in.lost(tp, expected, lost)
 	}
-	records, bytes = p.append(f, topicID, r.tenure.fetched)
-	r.load.add(records, bytes)
-	r.tenure.fetched += held(records, bytes)
+	records, bytes = p.append(f, topicID, in.tenure.fetched)
+	in.load.add(records, bytes)
+	in.tenure.fetched += held(records, bytes)
 	p.roster.Offer()
 	return len(f.Records), bytes
 }
@@ -151,33 +170,33 @@ func (c *common) endOf(f *kgo.FetchPartition) int64 {
 }
 
 // lost counts records that Kafka deleted before we read them.
-func (r *Reader) lost(tp topicPartition, from, n int64) {
-	r.cfg.Telemetry.Lost(n)
-	r.log.Error("records were deleted by Kafka before they were read: the topic's retention is too short for this lag",
+func (in *intake) lost(tp topicPartition, from, n int64) {
+	in.cfg.Telemetry.Lost(n)
+	in.log.Error("records were deleted by Kafka before they were read: the topic's retention is too short for this lag",
 		"topic", tp.topic, "partition", tp.partition, "from_offset", from, "records", n)
 }
 
 // trouble looks at an error of a poll. It returns those that end the reader.
-func (r *Reader) trouble(tp topicPartition, err error) error {
+func (in *intake) trouble(tp topicPartition, err error) error {
 	switch {
 	case errors.Is(err, kgo.ErrClientClosed):
 		return err
-	case errors.Is(err, kerr.UnknownTopicID) && tp.topic != "", !kerr.IsRetriable(err) && r.isUnplaced(tp):
+	case errors.Is(err, kerr.UnknownTopicID) && tp.topic != "", !kerr.IsRetriable(err) && in.isUnplaced(tp):
 		// A topic that was made anew; a partition whose commit could not be read. The client comes
 		// back to neither.
-		r.heal.ask(tp.topic)
+		in.heal.ask(tp.topic)
 	}
 	var huge *kgo.ErrDecompressTooLarge // the client does not ask for it again
-	r.status.unread(tp, r.status.explain(tp, err), errors.As(err, &huge))
+	in.status.unread(tp, in.status.explain(tp, err), errors.As(err, &huge))
 	if errors.Is(err, kerr.InvalidSessionTimeout) || errors.Is(err, kerr.FencedInstanceID) {
-		return r.status.explain(tp, err)
+		return in.status.explain(tp, err)
 	}
 	return nil
 }
 
 // isUnplaced says that a partition is ours, and where it begins is not known.
-func (r *Reader) isUnplaced(tp topicPartition) bool {
-	p := r.parts.lookup(tp)
+func (in *intake) isUnplaced(tp topicPartition) bool {
+	p := in.parts.lookup(tp)
 	return p != nil && !p.placed.Load()
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -14,27 +13,25 @@ import (
 	"github.com/stepwell/stepwell/internal/crew"
 )
 
-// Reader reads one stream.
+// Reader reads one stream. It is made of parts, of which each has its own state, and of what
+// several of them use.
 type Reader struct {
 	*common
-	begin     startAt
-	gate      *gate
-	parts     *assignments
-	load      *load
-	tenure    tenure // who has load.taking has it
-	status    *status
-	commits   *committer
-	records   recordPool
-	fetchSize *fetchSize
-	crew      *crew.Crew
-	heal      *healer
-	started   atomic.Bool
+	gate   *gate
+	load   *load
+	status *status
+	heal   *healer
+	crew   *crew.Crew
 
-	// set by Run
-	fetchers  []*fetcher
-	client    *kgo.Client // of the first: the group's member
-	endMember context.CancelFunc
-	purges    sync.WaitGroup // of clients; they end when these are closed
+	parts      *assignments
+	clients    *clients
+	commits    *committer
+	rebalances *rebalancer
+	starts     *starter
+	intake     *intake
+	watch      *supervisor
+
+	started atomic.Bool
 }
 
 // common is what all parts of a reader know.
@@ -59,18 +56,12 @@ func New(cfg Config, handle Handle) (*Reader, error) {
 	}
 	r := &Reader{
 		common: &common{cfg: cfg, log: cfg.Logger.With("stream", cfg.Stream)},
-		begin:  begin, gate: newGate(), load: newLoad(cfg.Window), heal: newHealer(), status: newStatus(cfg),
+		gate:   newGate(), load: newLoad(cfg.Window), status: newStatus(cfg), heal: newHealer(),
 		crew: crew.New(crew.Config{
 			Handle: handle, Size: cfg.Calls.Concurrency, Seats: cfg.Calls.Seats, Ended: cfg.Calls.Ended, Held: cfg.Calls.Held,
 		}),
 	}
-	r.tenure.step = int64(cfg.Window.Bytes / 8)
-	r.fetchSize = newFetchSize(cfg.Window.Bytes, cfg.Window.Messages, r.updateFetches)
-	r.commits = newCommitter(r)
-	r.parts = newAssignments(&shared{
-		common: r.common, crew: r.crew, load: r.load, seed: maphash.MakeSeed(),
-		hurry: r.commits.hurry, living: r.Living, condemned: func() int { return r.parts.condemnedInARow() },
-	})
+	r.build(begin)
 	if err := CheckOptions(cfg.Setting, cfg.Kafka.Extra()); err != nil {
 		return nil, fmt.Errorf("stream %s: kafka options: %w", cfg.Stream, err)
 	}
@@ -78,6 +69,19 @@ func New(cfg Config, handle Handle) (*Reader, error) {
 		return nil, fmt.Errorf("stream %s: kafka options: %w", cfg.Stream, err)
 	}
 	return r, nil
+}
+
+// build makes the parts, each of those before it.
+func (r *Reader) build(begin startAt) {
+	s := &shared{common: r.common, crew: r.crew, load: r.load, seed: maphash.MakeSeed()}
+	r.parts = newAssignments(s)
+	r.clients = newClients(r.common, r.gate, r.parts, r.heal)
+	r.commits = newCommitter(r.common, r.parts, r.clients, r.status, r.heal)
+	r.rebalances = &rebalancer{r.common, r.gate, r.parts, r.clients, r.commits, r.status}
+	r.starts = &starter{r.common, begin, r.gate, r.parts, r.clients, r.commits, r.status, r.heal}
+	r.intake = newIntake(s, r.gate, r.parts, r.status, r.heal)
+	r.watch = &supervisor{r.common, r.parts, r.clients, r.rebalances, r.status, r.heal}
+	s.hurry, s.living, s.condemned = r.commits.hurry, r.watch.living, r.parts.condemnedInARow
 }
 
 // Pause stops the handing out of messages; a call that runs is not disturbed. The reader stays in

@@ -225,7 +225,7 @@ func TestPauseHandlesNothingAndCausesNoRebalance(t *testing.T) {
 	eventually(t, "five", func() bool { return j.count() == 5 })
 	r.Pause()
 	r.Pause()
-	_, generation := r.client.GroupMetadata()
+	_, generation := r.clients.member().GroupMetadata()
 	w.produce(0, 5)
 	<-time.After(time.Second)
 	if j.count() != 5 || !r.Status().Paused {
@@ -233,7 +233,7 @@ func TestPauseHandlesNothingAndCausesNoRebalance(t *testing.T) {
 	}
 	r.Resume()
 	eventually(t, "ten", func() bool { return j.count() == 10 })
-	if _, g := r.client.GroupMetadata(); g != generation {
+	if _, g := r.clients.member().GroupMetadata(); g != generation {
 		t.Fatalf("generation %d became %d", generation, g)
 	}
 }

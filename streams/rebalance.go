@@ -27,10 +27,21 @@ const (
 	pendingGrace = time.Second
 )
 
+// rebalancer is what becomes of partitions that come and go: those that come are made ours, those
+// that go end in good order, or at once.
+type rebalancer struct {
+	*common
+	gate    *gate
+	parts   *assignments
+	clients *clients
+	commits *committer
+	status  *status
+}
+
 // onAssigned gives each partition a ledger and a roster. It runs before the client asks where to
 // begin, and with partitions we count as joined only once that is known: what is produced after we
 // say so is read, also by a group that begins at the latest.
-func (r *Reader) onAssigned(_ context.Context, client *kgo.Client, assigned map[string][]int32) {
+func (r *rebalancer) onAssigned(_ context.Context, client *kgo.Client, assigned map[string][]int32) {
 	r.commits.joined(client)
 	if len(assigned) == 0 {
 		r.status.joined()
@@ -40,14 +51,14 @@ func (r *Reader) onAssigned(_ context.Context, client *kgo.Client, assigned map[
 	r.gate.change(func() {
 		mine, others := map[string][]int32{}, map[string][]int32{} // of the member, and not
 		for _, tp := range inOrder(assigned) {
-			r.cease([]topicPartition{tp}) // what was not given up before
-			if p := r.parts.assign(tp, r.fetchers); p != nil && p.fetcher != nil && !p.fetcher.member {
+			r.clients.cease([]topicPartition{tp}) // what was not given up before
+			if p := r.parts.assign(tp, r.clients.all); p != nil && p.fetcher != nil && !p.fetcher.member {
 				others[tp.topic] = append(others[tp.topic], tp.partition)
 			} else {
 				mine[tp.topic] = append(mine[tp.topic], tp.partition)
 			}
 		}
-		r.divide(mine, others)
+		r.clients.divide(mine, others)
 	})
 }
 
@@ -59,7 +70,7 @@ func (r *Reader) onAssigned(_ context.Context, client *kgo.Client, assigned map[
 //
 // A group that takes partitions away has joined, and nobody has them yet. But had it put us out
 // before, somebody may have had them since, and be further than we are.
-func (r *Reader) onRevoked(_ context.Context, client *kgo.Client, revoked map[string][]int32) {
+func (r *rebalancer) onRevoked(_ context.Context, client *kgo.Client, revoked map[string][]int32) {
 	if !r.commits.joined(client) {
 		r.status.moved(slog.LevelWarn, "partitions lost", revoked)
 		r.drop(r.parts.pick(revoked), ErrLost)
@@ -67,7 +78,7 @@ func (r *Reader) onRevoked(_ context.Context, client *kgo.Client, revoked map[st
 	}
 	var parts []*partition
 	r.gate.change(func() {
-		r.cease(inOrder(revoked))
+		r.clients.cease(inOrder(revoked))
 		parts = r.parts.pick(revoked)
 	})
 	if len(parts) == 0 {
@@ -78,7 +89,7 @@ func (r *Reader) onRevoked(_ context.Context, client *kgo.Client, revoked map[st
 }
 
 // handOver lets the calls of partitions end, commits what is settled, and gives them up.
-func (r *Reader) handOver(parts []*partition, cause error) {
+func (r *rebalancer) handOver(parts []*partition, cause error) {
 	limit, cancel := context.WithTimeout(r.life, r.cfg.Group.RevokeTimeout)
 	defer cancel()
 	r.drain(limit, parts, cause)
@@ -89,7 +100,7 @@ func (r *Reader) handOver(parts []*partition, cause error) {
 }
 
 // onLost gives the partitions up at once: they may have another owner already.
-func (r *Reader) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+func (r *rebalancer) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
 	r.status.left()
 	r.status.moved(slog.LevelWarn, "partitions lost", lost)
 	r.drop(r.parts.pick(lost), ErrLost)
@@ -97,7 +108,7 @@ func (r *Reader) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int3
 
 // drain stops handing out, waits for the calls that run while limit lives, then cancels them with
 // cause, and waits for their tickets.
-func (r *Reader) drain(limit context.Context, parts []*partition, cause error) {
+func (r *rebalancer) drain(limit context.Context, parts []*partition, cause error) {
 	for _, p := range parts {
 		p.stop()
 	}
@@ -130,7 +141,7 @@ func awaitAll(ctx context.Context, parts []*partition) bool {
 
 // awaitTickets waits for what is pending, but only while there is hope: a publisher without a
 // connection does not confirm.
-func (r *Reader) awaitTickets(ctx context.Context, parts []*partition) {
+func (r *rebalancer) awaitTickets(ctx context.Context, parts []*partition) {
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
 	for _, p := range parts {
@@ -167,13 +178,39 @@ func whileAny(a, b context.Context) (context.Context, context.CancelFunc) {
 }
 
 // drop forgets that the partitions are ours, once nothing polls.
-func (r *Reader) drop(parts []*partition, cause error) {
+func (r *rebalancer) drop(parts []*partition, cause error) {
 	if len(parts) == 0 {
 		return
 	}
 	r.gate.change(func() {
 		dropped := r.parts.drop(parts, cause)
-		r.cease(dropped)
+		r.clients.cease(dropped)
 		r.status.gone(dropped)
 	})
+}
+
+// giveBack gives partitions up as a revoke does: nothing more of them is read, their calls may end,
+// and what is settled is committed, with the word that nobody died.
+func (r *rebalancer) giveBack(parts []*partition) {
+	if len(parts) == 0 {
+		return
+	}
+	r.gate.change(func() {
+		for _, p := range parts {
+			r.clients.cease([]topicPartition{p.topicPartition})
+		}
+		r.clients.member().PauseFetchTopics(parts[0].topic)
+	})
+	r.handOver(parts, ErrLost)
+}
+
+// part says in commits from now on that the partitions are parted with: whatever ends the process
+// before their calls are over, a stop that took too long for instance, is nobody's fault.
+func (r *rebalancer) part(parts []*partition) {
+	for _, p := range parts {
+		p.mu.Lock()
+		p.ledger.Part(!p.suspects.deserted)
+		p.mu.Unlock()
+	}
+	r.commits.hurry()
 }

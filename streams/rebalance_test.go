@@ -217,11 +217,11 @@ func loneOf(t *testing.T, concurrency int, handle Handle) (*Reader, topicPartiti
 	}
 	var end context.CancelFunc
 	r.life, end = context.WithCancel(context.Background())
-	r.fetchers = []*fetcher{{client: new(kgo.Client), member: true}}
+	r.clients.all = []*fetcher{{client: new(kgo.Client), member: true}}
 	working, dismiss := context.WithCancel(r.life)
 	r.parts.workers.Go(func() { r.crew.Run(working) })
 	t.Cleanup(func() {
-		r.drop(r.parts.all(), ErrShutdown)
+		r.rebalances.drop(r.parts.all(), ErrShutdown)
 		end()
 		dismiss()
 		r.parts.workers.Wait()
@@ -232,7 +232,7 @@ func loneOf(t *testing.T, concurrency int, handle Handle) (*Reader, topicPartiti
 // fetched hands the reader what its fetcher polled, records or an error.
 func (r *Reader) fetched(tp topicPartition, f *kgo.FetchPartition, err error) polled {
 	f.Partition, f.Err = tp.partition, err
-	return r.distribute(r.fetchers[0], kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: tp.topic, TopicID: [16]byte{1}, Partitions: []kgo.FetchPartition{*f}}}}})
+	return r.intake.distribute(r.clients.all[0], kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: tp.topic, TopicID: [16]byte{1}, Partitions: []kgo.FetchPartition{*f}}}}})
 }
 
 // wasCut tells the reader, as the client does, that a log was cut.
@@ -261,15 +261,15 @@ func TestANewWorkerWaitsForTheOldOneOfTheSamePartition(t *testing.T) {
 	})
 	ours := map[string][]int32{tp.topic: {tp.partition}}
 	for range 3 {
-		r.onAssigned(t.Context(), new(kgo.Client), ours)
-		r.receive(tp, records(0, 2), [16]byte{1})
+		r.rebalances.onAssigned(t.Context(), new(kgo.Client), ours)
+		r.intake.receive(tp, records(0, 2), [16]byte{1})
 		if len(inside) == 0 {
 			eventually(t, "the first worker works", func() bool { return len(inside) > 0 })
 		}
-		r.onLost(t.Context(), nil, ours)
+		r.rebalances.onLost(t.Context(), nil, ours)
 	}
-	r.onAssigned(t.Context(), new(kgo.Client), ours)
-	r.receive(tp, records(0, 2), [16]byte{1})
+	r.rebalances.onAssigned(t.Context(), new(kgo.Client), ours)
+	r.intake.receive(tp, records(0, 2), [16]byte{1})
 	<-time.After(100 * time.Millisecond) // time enough for the last worker to do what it must not
 	close(release)
 	eventually(t, "the last worker is through", func() bool { r.parts.flush(); return r.load.records.Load() == 0 })
@@ -297,16 +297,16 @@ func TestARevocationOfManyPartitionsTakesNoLongerThanThatOfOne(t *testing.T) {
 		for p := range int32(many) {
 			ours[tp.topic] = append(ours[tp.topic], p)
 		}
-		r.onAssigned(t.Context(), new(kgo.Client), ours)
+		r.rebalances.onAssigned(t.Context(), new(kgo.Client), ours)
 		for _, p := range ours[tp.topic] {
-			r.receive(topicPartition{tp.topic, p}, records(0, 1), [16]byte{})
+			r.intake.receive(topicPartition{tp.topic, p}, records(0, 1), [16]byte{})
 		}
 		synctest.Wait()
 		if called.Load() != many {
 			t.Fatalf("%d calls", called.Load())
 		}
 		began := time.Now()
-		r.onRevoked(t.Context(), new(kgo.Client), ours)
+		r.rebalances.onRevoked(t.Context(), new(kgo.Client), ours)
 		if took, most := time.Since(began), r.cfg.Group.RevokeTimeout+handlerGrace+pendingGrace; took > most {
 			t.Errorf("took %v, and may take %v", took, most)
 		}
@@ -329,18 +329,18 @@ func TestAPartitionThatComesBackAfterALossRepeatsWhatWasNotCommittedAndNothingEl
 	ours := map[string][]int32{tp.topic: {tp.partition}}
 	var committed ledger.Checkpoint
 	round := func(start, end int64, id byte, commits bool) {
-		r.onAssigned(t.Context(), new(kgo.Client), ours)
+		r.rebalances.onAssigned(t.Context(), new(kgo.Client), ours)
 		r.parts.lookup(tp).restored(start, committed.Metadata)
 		r.parts.lookup(tp).begin(ledger.At(start, 0), false)
 		before := j.count() + int(c.duplicates.Load())
-		r.receive(tp, records(start, end), [16]byte{id})
+		r.intake.receive(tp, records(start, end), [16]byte{id})
 		eventually(t, "all is handed out", func() bool { return j.count()+int(c.duplicates.Load()) == before+int(end-start) })
 		eventually(t, "all is flushed", func() bool { r.parts.flush(); return r.load.records.Load() == 1 && r.load.span.Load() == end-2 })
 		if commits {
 			committed, _ = r.parts.lookup(tp).dirty(ledger.MetadataLimit)
 			r.parts.lookup(tp).stored(committed)
 		}
-		r.onLost(t.Context(), nil, ours)
+		r.rebalances.onLost(t.Context(), nil, ours)
 	}
 	round(0, 8, 1, true)
 	round(2, 10, 1, false) // of a connection that is gone: no commit leaves
@@ -365,7 +365,7 @@ func TestRecordsOfAPartitionThatIsNotOursAreDropped(t *testing.T) {
 	t.Parallel()
 	j := newJournal()
 	r, tp := lone(t, j.settleAll)
-	r.receive(tp, records(0, 5), [16]byte{})
+	r.intake.receive(tp, records(0, 5), [16]byte{})
 	if r.load.records.Load() != 0 || j.count() != 0 {
 		t.Fatal("they were taken")
 	}
@@ -379,11 +379,11 @@ func TestALostPartitionFreesItsPartOfTheWindowOnceAndItsTicketsChangeNothing(t *
 		return task.Pending
 	})
 	ours := map[string][]int32{tp.topic: {tp.partition}}
-	r.onAssigned(t.Context(), new(kgo.Client), ours)
-	r.receive(tp, records(0, 10), [16]byte{})
+	r.rebalances.onAssigned(t.Context(), new(kgo.Client), ours)
+	r.intake.receive(tp, records(0, 10), [16]byte{})
 	eventually(t, "all is handed out", func() bool { return len(tickets) == 10 })
 	(<-tickets).Settle()
-	r.onLost(t.Context(), nil, ours)
+	r.rebalances.onLost(t.Context(), nil, ours)
 	for len(tickets) > 0 {
 		tk := <-tickets
 		if !errors.Is(context.Cause(tk.Context()), ErrLost) {

@@ -23,9 +23,10 @@ func (r *Reader) Run(stop, work context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(work))
 	defer end()
 	r.life = life
-	if err := r.openFetchers(life); err != nil {
+	if err := r.clients.open(life, r.options); err != nil {
 		return err
 	}
+	r.status.connects(r.clients.member())
 
 	reading, stopReading := context.WithCancelCause(life)
 	defer stopReading(nil)
@@ -40,11 +41,11 @@ func (r *Reader) Run(stop, work context.Context) error {
 	defer dismiss()
 
 	var reader, rest sync.WaitGroup
-	for _, f := range r.fetchers {
-		reader.Go(func() { stopReading(r.poll(reading, f)) })
+	for _, f := range r.clients.all {
+		reader.Go(func() { stopReading(r.intake.poll(reading, f)) })
 	}
 	rest.Go(func() { r.commits.run(committing) })
-	rest.Go(func() { r.supervise(reading) })
+	rest.Go(func() { r.watch.supervise(reading) })
 	r.parts.workers.Go(func() { r.crew.Run(working) })
 	select {
 	case <-reading.Done():
@@ -69,7 +70,7 @@ func (r *Reader) Run(stop, work context.Context) error {
 // wind lets what runs come to its end.
 func (r *Reader) wind(work context.Context) error {
 	r.parts.close()
-	r.drain(work, r.parts.all(), shutdownCause(work))
+	r.rebalances.drain(work, r.parts.all(), shutdownCause(work))
 	for _, p := range r.parts.all() {
 		if !p.isDone() {
 			return fmt.Errorf("stream %s: a handler of %s/%d did not return though it was cancelled", r.cfg.Stream, p.topic, p.partition)
@@ -90,9 +91,9 @@ func (r *Reader) commitLast(work context.Context) {
 // leave gives everything up, leaves the group and dismisses the crew.
 func (r *Reader) leave(work context.Context, dismiss func()) error {
 	r.gate.change(func() { r.parts.drop(r.parts.all(), shutdownCause(work)) }) // what the clients read counts no more, and they end
-	r.leaveGroup()
-	r.closeFetchers()
-	r.purges.Wait()
+	r.clients.leaveGroup()
+	r.clients.close()
+	r.clients.purges.Wait()
 	dismiss()
 	for _, p := range r.parts.left() {
 		if !p.isDone() {

@@ -41,6 +41,19 @@ func parseStart(s string) (startAt, error) {
 
 func (s startAt) earliest() bool { return !s.latest && s.after.IsZero() }
 
+// starter finds where the group begins with partitions that are given to us: at its commits, or
+// where the stream is to start, once that is committed.
+type starter struct {
+	*common
+	begin   startAt
+	gate    *gate
+	parts   *assignments
+	clients *clients
+	commits *committer
+	status  *status
+	heal    *healer
+}
+
 // startTimeout bounds the questions that are asked before the first fetch.
 const startTimeout = 20 * time.Second
 
@@ -51,13 +64,13 @@ const startTimeout = 20 * time.Second
 // topic before the first record is read: else a restart before the first commit would begin at a
 // later end, and skip what came between. A partition without a commit in a topic that has others is
 // new, and begins at its start.
-func (r *Reader) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+func (s *starter) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	var first map[topicPartition]ledger.Position
-	if missing := withoutCommit(offsets); len(missing) > 0 && !r.begin.earliest() {
+	if missing := withoutCommit(offsets); len(missing) > 0 && !s.begin.earliest() {
 		var err error
-		if first, err = r.firstStart(ctx, slices.Collect(maps.Keys(missing))); err != nil {
+		if first, err = s.firstStart(ctx, slices.Collect(maps.Keys(missing))); err != nil {
 			return nil, err
 		}
 	}
@@ -73,7 +86,7 @@ func (r *Reader) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Of
 				at = f
 				parts[id] = kgo.NewOffset().At(at.Offset)
 			}
-			p := r.parts.lookup(tp)
+			p := s.parts.lookup(tp)
 			if p == nil {
 				continue
 			}
@@ -84,13 +97,13 @@ func (r *Reader) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Of
 			}
 		}
 	}
-	r.gate.change(func() {
-		r.keep(unsure)
-		r.readFrom(offsets)
+	s.gate.change(func() {
+		s.clients.keep(unsure)
+		s.clients.readFrom(offsets)
 	})
-	r.status.joined()
+	s.status.joined()
 	for topic, n := range withoutCommit(offsets) {
-		r.log.Info("the group has no commits of partitions and reads them from their first record", "topic", topic, "partitions", n)
+		s.log.Info("the group has no commits of partitions and reads them from their first record", "topic", topic, "partitions", n)
 	}
 	return offsets, nil
 }
@@ -109,9 +122,9 @@ func withoutCommit(offsets map[string]map[int32]kgo.Offset) map[string]int {
 }
 
 // onFetched reads what the commits say of the offsets beyond them. It comes before adjust.
-func (r *Reader) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
+func (s *starter) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
 	note := func(topic string, partition int32, offset int64, metadata *string) {
-		if p := r.parts.lookup(topicPartition{topic, partition}); p != nil && metadata != nil {
+		if p := s.parts.lookup(topicPartition{topic, partition}); p != nil && metadata != nil {
 			p.restored(offset, *metadata)
 		}
 	}
@@ -132,19 +145,19 @@ func (r *Reader) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFe
 
 // firstStart returns where partitions without commits begin, if not at their start, once that is
 // committed.
-func (r *Reader) firstStart(ctx context.Context, missing []string) (map[topicPartition]ledger.Position, error) {
-	admin := kadm.NewClient(r.client)
-	commits, err := r.commitsOfGroup(ctx, admin)
+func (s *starter) firstStart(ctx context.Context, missing []string) (map[topicPartition]ledger.Position, error) {
+	admin := kadm.NewClient(s.clients.member())
+	commits, err := s.commitsOfGroup(ctx, admin)
 	if err != nil {
 		return nil, err
 	}
-	topics, err := r.freshTopics(ctx, admin, commits, missing)
+	topics, err := s.freshTopics(ctx, admin, commits, missing)
 	if err != nil {
 		return nil, err
 	}
 	first := make(map[topicPartition]ledger.Position)
 	if len(topics) > 0 {
-		if err := r.commitStart(ctx, admin, topics, first); err != nil {
+		if err := s.commitStart(ctx, admin, topics, first); err != nil {
 			return nil, err
 		}
 	}
@@ -156,22 +169,22 @@ func (r *Reader) firstStart(ctx context.Context, missing []string) (map[topicPar
 	return first, nil
 }
 
-func (r *Reader) commitsOfGroup(ctx context.Context, admin *kadm.Client) (kadm.OffsetResponses, error) {
-	commits, err := admin.FetchOffsets(ctx, r.cfg.Group.ID)
+func (s *starter) commitsOfGroup(ctx context.Context, admin *kadm.Client) (kadm.OffsetResponses, error) {
+	commits, err := admin.FetchOffsets(ctx, s.cfg.Group.ID)
 	if err == nil {
 		err = commits.Error()
 	}
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		return nil, fmt.Errorf("read the commits of group %s: %w", r.cfg.Group.ID, err)
+		return nil, fmt.Errorf("read the commits of group %s: %w", s.cfg.Group.ID, err)
 	}
 	return commits, nil
 }
 
 // freshTopics are those that the group has never read. With a pattern a topic that turns up while
 // the group has commits of others is a new one, which begins at its start.
-func (r *Reader) freshTopics(ctx context.Context, admin *kadm.Client, commits kadm.OffsetResponses, missing []string) ([]string, error) {
+func (s *starter) freshTopics(ctx context.Context, admin *kadm.Client, commits kadm.OffsetResponses, missing []string) ([]string, error) {
 	var topics []string
-	if r.cfg.Pattern == "" {
+	if s.cfg.Pattern == "" {
 		for _, topic := range missing {
 			if len(commits[topic]) == 0 {
 				topics = append(topics, topic)
@@ -186,7 +199,7 @@ func (r *Reader) freshTopics(ctx context.Context, admin *kadm.Client, commits ka
 	if err != nil {
 		return nil, fmt.Errorf("list topics: %w", err)
 	}
-	pattern := regexp.MustCompile(r.cfg.wholeName()) // New has compiled it
+	pattern := regexp.MustCompile(s.cfg.wholeName()) // New has compiled it
 	for topic := range all {
 		if pattern.MatchString(topic) {
 			topics = append(topics, topic)
@@ -198,11 +211,11 @@ func (r *Reader) freshTopics(ctx context.Context, admin *kadm.Client, commits ka
 // commitStart finds the start of all partitions of the topics and commits it where there is no
 // commit yet. Another member may do the same; it may even overwrite ours with a later end, which is
 // why partition.begin has ours committed again.
-func (r *Reader) commitStart(ctx context.Context, admin *kadm.Client, topics []string, first map[topicPartition]ledger.Position) error {
+func (s *starter) commitStart(ctx context.Context, admin *kadm.Client, topics []string, first map[topicPartition]ledger.Position) error {
 	list := admin.ListEndOffsets
-	if !r.begin.latest {
+	if !s.begin.latest {
 		list = func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
-			return admin.ListOffsetsAfterMilli(ctx, r.begin.after.UnixMilli(), topics...)
+			return admin.ListOffsetsAfterMilli(ctx, s.begin.after.UnixMilli(), topics...)
 		}
 	}
 	listed, err := list(ctx, topics...)
@@ -212,7 +225,7 @@ func (r *Reader) commitStart(ctx context.Context, admin *kadm.Client, topics []s
 	if err != nil {
 		return fmt.Errorf("list where to begin: %w", err)
 	}
-	commits, err := r.commitsOfGroup(ctx, admin)
+	commits, err := s.commitsOfGroup(ctx, admin)
 	if err != nil {
 		return err
 	}
@@ -231,12 +244,12 @@ func (r *Reader) commitStart(ctx context.Context, admin *kadm.Client, topics []s
 	if missing == 0 {
 		return nil
 	}
-	err = r.commits.sendByClient(ctx, offsets, func(topicPartition) (string, bool) { return "", true }, func(tp topicPartition, err error) {
+	err = s.commits.sendByClient(ctx, offsets, func(topicPartition) (string, bool) { return "", true }, func(tp topicPartition, err error) {
 		switch {
 		case err == nil:
 			missing--
 		case errors.Is(err, kerr.UnknownTopicID): // of a topic that was made anew and that nobody here reads
-			r.heal.ask(tp.topic)
+			s.heal.ask(tp.topic)
 		}
 	})
 	if err == nil && missing > 0 {
@@ -245,13 +258,13 @@ func (r *Reader) commitStart(ctx context.Context, admin *kadm.Client, topics []s
 	if err != nil {
 		return fmt.Errorf("commit where to begin: %w", err)
 	}
-	r.tellStart(ctx, admin, offsets)
+	s.tellStart(ctx, admin, offsets)
 	return nil
 }
 
 // tellStart logs how many records a group without commits leaves out. The brokers forget the
 // commits of a group that has had no members for a week: it begins as a new one does.
-func (r *Reader) tellStart(ctx context.Context, admin *kadm.Client, at map[string]map[int32]kgo.EpochOffset) {
+func (s *starter) tellStart(ctx context.Context, admin *kadm.Client, at map[string]map[int32]kgo.EpochOffset) {
 	firsts, _ := admin.ListStartOffsets(ctx, slices.Collect(maps.Keys(at))...) // what cannot be had is not counted
 	for topic, parts := range at {
 		level, left := slog.LevelInfo, int64(0)
@@ -263,7 +276,7 @@ func (r *Reader) tellStart(ctx context.Context, admin *kadm.Client, at map[strin
 		if left > 0 {
 			level = slog.LevelWarn
 		}
-		r.log.Log(ctx, level, "the group has no commits and begins where the stream is to start: what came before is not read",
-			"stream", r.cfg.Stream, "topic", topic, "start", r.cfg.Start, "partitions", len(parts), "records_left_out", left)
+		s.log.Log(ctx, level, "the group has no commits and begins where the stream is to start: what came before is not read",
+			"topic", topic, "start", s.cfg.Start, "partitions", len(parts), "records_left_out", left)
 	}
 }

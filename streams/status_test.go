@@ -231,7 +231,7 @@ func TestAStopDoesNotWaitForAFetcherThatIsToForgetATopic(t *testing.T) {
 		w.fake.SleepControl(func() { <-release })
 		return nil, nil, false
 	})
-	other := r.fetchers[1]
+	other := r.clients.all[1]
 	other.mu.Lock()
 	other.idle["gone"] = time.Now().Add(-time.Hour)
 	other.mu.Unlock()

@@ -18,74 +18,86 @@ const (
 	idleAfter = 10 * time.Second
 )
 
+// supervisor asks the cluster what polling does not tell, and mends what clients do not: it looks
+// whether there is a cluster and a topic, where the logs end and who is in the group, and has
+// topics found anew.
+type supervisor struct {
+	*common
+	parts      *assignments
+	clients    *clients
+	rebalances *rebalancer
+	status     *status
+	heal       *healer
+}
+
 // supervise looks after what polling does not tell: it is silent about a wrong password, an
 // unreachable broker, a missing topic.
-func (r *Reader) supervise(ctx context.Context) {
+func (s *supervisor) supervise(ctx context.Context) {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
-	r.look(ctx)
+	s.look(ctx)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.heal.asked:
+		case <-s.heal.asked:
 		case <-tick.C:
-			r.forgetIdle(ctx, time.Now())
-			r.wake()
-			r.status.age(time.Now())
-			if r.status.wantsLook() {
-				r.look(ctx)
+			s.clients.forgetIdle(ctx, time.Now())
+			s.clients.wake()
+			s.status.age(time.Now())
+			if s.status.wantsLook() {
+				s.look(ctx)
 			}
 		}
-		for _, topic := range r.heal.due(time.Now()) {
+		for _, topic := range s.heal.due(time.Now()) {
 			if ctx.Err() != nil {
 				return
 			}
-			if r.healTopic(ctx, topic) {
-				r.heal.done(topic, time.Now())
+			if s.healTopic(ctx, topic) {
+				s.heal.done(topic, time.Now())
 			}
 		}
 	}
 }
 
 // look asks the cluster how it is, and where the logs end.
-func (r *Reader) look(ctx context.Context) {
+func (s *supervisor) look(ctx context.Context) {
 	limit, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	topics, err := r.reach(limit)
+	topics, err := s.reach(limit)
 	if ctx.Err() != nil {
 		return
 	}
-	r.status.reached(err, topics)
+	s.status.reached(err, topics)
 	if err == nil {
-		r.seeEnds(limit)
+		s.seeEnds(limit)
 	}
 }
 
 // reach returns why topics cannot be read, by their name, or why nothing can.
-func (r *Reader) reach(ctx context.Context) (map[string]error, error) {
-	if err := r.client.Ping(ctx); err != nil {
-		if e := r.status.explain(topicPartition{}, err); e.Error() != err.Error() {
+func (s *supervisor) reach(ctx context.Context) (map[string]error, error) {
+	if err := s.clients.member().Ping(ctx); err != nil {
+		if e := s.status.explain(topicPartition{}, err); e.Error() != err.Error() {
 			return nil, e
 		}
-		return nil, fmt.Errorf("kafka cannot be reached, see %s: %w", r.cfg.Setting("kafka.brokers"), err)
+		return nil, fmt.Errorf("kafka cannot be reached, see %s: %w", s.cfg.Setting("kafka.brokers"), err)
 	}
-	admin := kadm.NewClient(r.client)
-	if r.cfg.Pattern != "" {
-		return r.matching(ctx, admin)
+	admin := kadm.NewClient(s.clients.member())
+	if s.cfg.Pattern != "" {
+		return s.matching(ctx, admin)
 	}
-	found, err := admin.ListTopicsWithInternal(ctx, r.cfg.Topics...)
+	found, err := admin.ListTopicsWithInternal(ctx, s.cfg.Topics...)
 	if err != nil {
 		return nil, fmt.Errorf("ask kafka for the topics: %w", err)
 	}
 	errs := map[string]error{}
-	for _, topic := range r.cfg.Topics {
+	for _, topic := range s.cfg.Topics {
 		t, ok := found[topic]
 		if err := t.Err; !ok || err != nil {
 			if err == nil {
 				err = kerr.UnknownTopicOrPartition
 			}
-			errs[topic] = r.status.explain(topicPartition{topic, -1}, err)
+			errs[topic] = s.status.explain(topicPartition{topic, -1}, err)
 		}
 	}
 	return errs, nil
@@ -110,20 +122,20 @@ func Matches(ctx context.Context, admin *kadm.Client, pattern string) (bool, err
 }
 
 // matching tells that a pattern matches nothing, which a client does not.
-func (r *Reader) matching(ctx context.Context, admin *kadm.Client) (map[string]error, error) {
-	if len(r.parts.all()) > 0 {
+func (s *supervisor) matching(ctx context.Context, admin *kadm.Client) (map[string]error, error) {
+	if len(s.parts.all()) > 0 {
 		return nil, nil // it is given partitions, so there are topics
 	}
-	found, err := Matches(ctx, admin, r.cfg.Pattern)
+	found, err := Matches(ctx, admin, s.cfg.Pattern)
 	if found || err != nil {
 		return nil, err
 	}
-	return map[string]error{r.cfg.Pattern: r.status.noMatch(r.cfg.Pattern)}, nil
+	return map[string]error{s.cfg.Pattern: s.status.noMatch(s.cfg.Pattern)}, nil
 }
 
 // seeEnds brings the lag up to date while nothing is read. What cannot be had now is had later.
-func (r *Reader) seeEnds(ctx context.Context) {
-	parts := r.parts.all()
+func (s *supervisor) seeEnds(ctx context.Context) {
+	parts := s.parts.all()
 	seen := map[string]bool{}
 	var topics []string
 	for _, p := range parts {
@@ -135,9 +147,9 @@ func (r *Reader) seeEnds(ctx context.Context) {
 	if len(topics) == 0 {
 		return
 	}
-	list := kadm.NewClient(r.client).ListCommittedOffsets
-	if r.cfg.ReadUncommitted {
-		list = kadm.NewClient(r.client).ListEndOffsets
+	list := kadm.NewClient(s.clients.member()).ListCommittedOffsets
+	if s.cfg.ReadUncommitted {
+		list = kadm.NewClient(s.clients.member()).ListEndOffsets
 	}
 	ends, _ := list(ctx, topics...)
 	for _, p := range parts {

@@ -244,14 +244,3 @@ func (c *suspects) unguard() {
 	c.p.cfg.Guard.Token.Release(&c.turn)
 	c.p.roster.Offer()
 }
-
-// part says in commits from now on that the partitions are parted with: whatever ends the process
-// before their calls are over, a stop that took too long for instance, is nobody's fault.
-func (r *Reader) part(parts []*partition) {
-	for _, p := range parts {
-		p.mu.Lock()
-		p.ledger.Part(!p.suspects.deserted)
-		p.mu.Unlock()
-	}
-	r.commits.hurry()
-}

@@ -341,7 +341,7 @@ func TestAMemberThatIsExpelledAgainAndAgainWhileItsSlowHandlersRunCondemnsNobody
 // expel removes a member from its group, as the broker does with one that was not heard of.
 func (w *world) expel(r *running) {
 	w.t.Helper()
-	id, _ := r.client.GroupMetadata()
+	id, _ := r.clients.member().GroupMetadata()
 	req := kmsg.NewPtrLeaveGroupRequest()
 	req.Group = w.group
 	m := kmsg.NewLeaveGroupRequestMember()

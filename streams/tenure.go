@@ -36,18 +36,18 @@ const messageOverhead = 2 * recordOverhead
 func held(records, bytes int) int64 { return int64(records)*messageOverhead + int64(bytes) }
 
 // letGo looks now and then whether what waits keeps alive much that is done.
-func (r *Reader) letGo() {
-	t := &r.tenure
+func (in *intake) letGo() {
+	t := &in.tenure
 	if t.fetched-t.looked < t.step {
 		return
 	}
 	t.looked = t.fetched
-	parts := r.parts.all()
+	parts := in.parts.all()
 	oldest := t.fetched
 	for _, p := range parts {
 		oldest = min(oldest, p.waitsSince(t.owned))
 	}
-	if inFlight := held(int(r.load.records.Load()), int(r.load.bytes.Load())); t.fetched-oldest <= inFlight+2*t.step {
+	if inFlight := held(int(in.load.records.Load()), int(in.load.bytes.Load())); t.fetched-oldest <= inFlight+2*t.step {
 		return
 	}
 	until := t.fetched - t.step

@@ -240,7 +240,7 @@ func TestPartitionsThatComeAndGoAreLogged(t *testing.T) {
 	})
 	w.run(w.config(), func(context.Context, *stepwell.Message, task.Ticket) task.Outcome { return task.Settled })
 	eventually(t, "half of them go", func() bool { return log.count("level=INFO", `msg="partitions revoked"`, "partitions="+w.topic) == 1 })
-	r.onLost(t.Context(), nil, map[string][]int32{w.topic: {0, 1, 2, 3}})
+	r.rebalances.onLost(t.Context(), nil, map[string][]int32{w.topic: {0, 1, 2, 3}})
 	if log.count("level=WARN", `msg="partitions lost"`) != 1 {
 		t.Errorf("logged:\n%s", &log.text)
 	}

@@ -62,7 +62,7 @@ func TestACutLogLeavesNoSuspectBehind(t *testing.T) {
 	holder := &solo.Turn{Ready: func() {}}
 	token.Request(holder)
 	r.cfg.Guard.CrashLimit, r.cfg.Calls.Order, r.cfg.Guard.Token, r.cfg.Guard.Process = 3, OrderNone, &token, 5
-	r.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
+	r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 	p := r.parts.lookup(tp)
 	p.begin(ledger.At(0, 0), false)
 	p.mu.Lock()
