@@ -24,13 +24,20 @@ type acks struct {
 	wake  chan struct{} // readable when there is something to tell
 	quiet chan struct{} // readable when nothing is handed out any longer
 
-	mu     sync.Mutex
-	base   uint64 // tag of marks[0]
-	marks  []mark
-	open   int
-	unsaid int // settled, and in no plan yet
-	dead   bool
-	asked  []chan<- error // who waits until the broker has taken what was settled before
+	// mu guards the fields below.
+	mu sync.Mutex
+	// marks has a byte for each tag from base on: those before base are settled, and the broker was
+	// told.
+	base  uint64
+	marks []mark
+	// open counts the tags that are held.
+	open int
+	// unsaid counts those that are settled and in no plan yet.
+	unsaid int
+	// dead: the channel is over, and its tags mean nothing any longer.
+	dead bool
+	// asked are those who wait in Flush; each channel has room for its one answer.
+	asked []chan<- error
 }
 
 func newAcks() *acks {
@@ -41,6 +48,8 @@ func newAcks() *acks {
 func (a *acks) take(tag uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	// A loop, though tags come one after another: a gap would make all later acks go to the wrong
+	// tag.
 	for a.base+uint64(len(a.marks)) <= tag {
 		a.marks = append(a.marks, held)
 	}
@@ -81,6 +90,8 @@ func (a *acks) takeAsked() []chan<- error {
 	return asked
 }
 
+// settle notes what becomes of a held tag. A second ack or release of a tag changes nothing: the
+// broker closes the channel over a tag that it does not know.
 func (a *acks) settle(tag uint64, as mark) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -96,6 +107,7 @@ func (a *acks) settle(tag uint64, as mark) {
 	}
 }
 
+// signal makes c readable, and does not wait: one signal stands for many.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -150,6 +162,8 @@ func (a *acks) plan() []word {
 		switch a.marks[n] { //nolint:exhaustive // the other states need nothing here
 		case acked:
 			last = a.base + uint64(n)
+		// Ahead of the ack that covers its tag: a tag that was given back is out of what that ack
+		// reaches.
 		case released:
 			words = append(words, word{tag: a.base + uint64(n), requeue: true})
 		}
@@ -159,6 +173,7 @@ func (a *acks) plan() []word {
 	}
 	a.marks = a.marks[n:]
 	a.base += uint64(n)
+	// Behind the first tag that is held, "all before" would ack that one too: a word for each.
 	for i, m := range a.marks {
 		if m != acked && m != released {
 			continue

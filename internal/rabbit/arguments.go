@@ -7,14 +7,15 @@ import (
 )
 
 const (
-	// returnLimit is how many returns of a message our queues bear.
+	// returnLimit is how many returns of a message our queues bear. "No limit" has no value that
+	// all releases understand: -1 lets 3.10 drop at the first return.
 	returnLimit = 1_000_000
 	// defaultReturnLimit is RabbitMQ 4's for quorum queues that say nothing.
 	defaultReturnLimit = 20
 )
 
 // Arguments are layout 1 of the topology and never change: a queue that exists with others is
-// refused.
+// refused. Another layout would need other names.
 func Arguments(spec queue.Spec) (map[string]any, error) {
 	args := map[string]any{"x-queue-type": "quorum", "x-delivery-limit": int64(returnLimit)}
 	switch spec.Kind {
@@ -33,6 +34,9 @@ func Arguments(spec queue.Spec) (map[string]any, error) {
 	args["x-dead-letter-exchange"] = ""
 	args["x-dead-letter-routing-key"] = spec.Target
 	args["x-dead-letter-strategy"] = "at-least-once" // takes effect with reject-publish only
+	// The default, drop-head, would make RabbitMQ fall back to at-most-once without a word. It also
+	// turns a full queue into a refusal, which the lane holds back, where messages would be
+	// dropped.
 	args["x-overflow"] = "reject-publish"
 	return args, nil
 }

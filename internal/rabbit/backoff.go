@@ -7,10 +7,11 @@ import (
 )
 
 // backoff yields waits that double from least to most, each spread over its upper half so that many
-// clients do not come back at the same moment.
+// clients do not come back at the same moment. It is for one goroutine.
 type backoff struct {
 	least, most time.Duration
-	tries       int
+	// tries counts the waits since the last success; see reset.
+	tries int
 }
 
 func (c *Config) backoff() backoff { return backoff{least: c.BackoffMin, most: c.BackoffMax} }
@@ -25,6 +26,7 @@ func (b *backoff) next() time.Duration {
 
 // after returns the wait that follows the given number of tries.
 func (b *backoff) after(tries int) time.Duration {
+	// The shift is bounded: one by 63 or more would make the wait zero or negative.
 	d := min(b.least<<min(tries, 20), b.most)
 	return d/2 + rand.N(d/2+1)
 }

@@ -19,19 +19,30 @@ import (
 
 // Broker is a queue.Broker on RabbitMQ.
 type Broker struct {
-	config   Config
-	trouble  *trouble
+	// with defaults; read only after New
+	config Config
+	// trouble is what Status and the log tell of all parts: links, lanes, consumers, the topology.
+	trouble *trouble
+	// Two connections: under an alarm the broker stops reading from one that publishes, and acks
+	// sent there would hang with the messages.
 	publish  *link
 	consume  *link
 	topology *topology
 
-	started chan struct{} // closed when Run begins
-	over    chan struct{} // closed when Run is about to end
-	targets []target      // set before started is closed
+	// started is closed when Run begins. Lease waits for it, since targets is not set before.
+	started chan struct{}
+	// over is closed when Run is about to end: who waits for a session then gets queue.ErrClosed.
+	over    chan struct{}
+	targets []target // set before started is closed
 
-	mu      sync.Mutex
-	ctx     context.Context // Run's; nil before
+	// mu guards the fields below.
+	mu sync.Mutex
+	// ctx is that of Run; nil before Run.
+	ctx context.Context
+	// waiting are the functions given to spawn before Run; start begins them.
 	waiting []func(context.Context)
+	// closed is set before Run waits for running. spawn adds to running only while it is not set,
+	// so that no goroutine begins after that wait.
 	closed  bool
 	running sync.WaitGroup
 }
@@ -57,6 +68,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// A link that meets a broker too old ends both links by this cause.
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	if !b.start(ctx, targets) {
@@ -86,6 +98,7 @@ func (b *Broker) Run(ctx context.Context) error {
 // fatal is the cause of a Run that ended by itself.
 type fatal struct{ error }
 
+// start begins what was spawned before Run. It reports false when Run was called before.
 func (b *Broker) start(ctx context.Context, targets []target) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,6 +167,8 @@ func (b *Broker) Depth(ctx context.Context, name string) (int, error) {
 		depth int
 		err   error
 	}
+	// The question is asked on a goroutine that Run waits for, and goes on when ctx ends; the room
+	// for its answer lets it end where the caller is gone.
 	answers := make(chan answer, 1)
 	asked := b.spawn(func(context.Context) {
 		state, err := s.inspect(name)

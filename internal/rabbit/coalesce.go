@@ -29,12 +29,17 @@ type coalescer struct {
 	in   *bufio.Reader
 	gone chan struct{} // closed when the goroutine that writes has ended
 
+	// mu guards the fields below; change is signalled whenever one of them changes.
 	mu     sync.Mutex
 	change sync.Cond
-	out    []byte // waits
-	busy   bool   // something is being written
+	// out is what Write took and run has not taken yet: at most writeBehind, or one longer frame.
+	out []byte
+	// busy: run is writing what it took from out.
+	busy bool
+	// closed: run ends once out is empty.
 	closed bool
-	err    error
+	// err is why nothing is taken any more: a write that failed, or net.ErrClosed after Close.
+	err error
 }
 
 var _ io.ReadWriteCloser = (*coalescer)(nil)
@@ -77,7 +82,7 @@ func (c *coalescer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// run writes what waits.
+// run writes what waits, until take says that there will be no more, or a write fails.
 func (c *coalescer) run() {
 	defer close(c.gone)
 	var batch []byte
@@ -97,6 +102,7 @@ func (c *coalescer) run() {
 // take waits for something to write and exchanges it for the memory of what was written; nothing
 // when there will be no more.
 func (c *coalescer) take(written []byte) []byte {
+	// The memory of one long frame is not kept for the life of the connection.
 	if cap(written) > 2*writeBehind { // of one long frame
 		written = nil
 	}
@@ -125,6 +131,7 @@ func (c *coalescer) drain() {
 func (c *coalescer) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// What waited is dropped. No confirm will come for it, so that the lanes publish it again.
 	c.err, c.out = err, nil
 	c.change.Broadcast()
 }

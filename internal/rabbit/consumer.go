@@ -15,30 +15,47 @@ import (
 
 // consumer consumes a queue on one channel, until the channel ends. The goroutine of Consume opens
 // the consumer on the broker and hands deliveries out; the keeper's sends acks and looks after
-// pause, prefetch and loss.
+// pause, prefetch and loss. Acks come from any goroutine.
 type consumer struct {
 	b       *Broker
 	c       queue.Consumption
 	session *session
 	ch      *amqp.Channel
 	acks    *acks
-	closed  chan *amqp.Error
-	lost    chan string
-	ctx     context.Context // the life of the channel
-	end     context.CancelCauseFunc
-	queue   int           // which of the queues of that name, see topology.creations
-	came    atomic.Int64  // how many deliveries
-	busy    atomic.Bool   // a delivery is being taken over
-	seen    int64         // how many deliveries the keeper saw
-	starved int           // how often the keeper saw messages that did not come
-	again   chan struct{} // readable when the prefetch is to be changed
-	resumed chan struct{} // readable when the pause may be over
+	// closed and lost are the library's notices: the channel ended, and the broker cancelled the
+	// consumer.
+	closed chan *amqp.Error
+	lost   chan string
+	// ctx is the life of the channel; end is called by whoever finds that it is over, with the
+	// reason.
+	ctx context.Context
+	end context.CancelCauseFunc
+	// queue says which of the queues of that name is consumed; see topology.creations.
+	queue int
+	// came counts the deliveries.
+	came atomic.Int64
+	// busy is set while Handle has a delivery: nothing else can come then, which is no loss.
+	busy atomic.Bool
+	// seen is what came was when the keeper last looked; starved counts its looks that found
+	// messages ready though none came. Both are the keeper's alone.
+	seen    int64
+	starved int // how often the keeper saw messages that did not come
+	// again is readable when the prefetch is to be changed: the keeper asks, Consume's goroutine
+	// does it.
+	again chan struct{}
+	// resumed is readable when the pause may be over.
+	resumed chan struct{}
 
-	rpc sync.Mutex // held while the broker is asked something on the channel: one question at a time
+	// rpc is held while the broker is asked something on the channel: answers carry no number, and
+	// two goroutines that ask at a time may get each other's.
+	rpc sync.Mutex
 
-	mu       sync.Mutex
+	// mu guards the fields below.
+	mu sync.Mutex
+	// prefetch is what the broker was last told; 0 before.
 	prefetch int
-	hand     context.CancelFunc // ends the handing out; nil while nothing is handed out
+	// hand ends the handing out; nil while nothing is handed out.
+	hand context.CancelFunc
 }
 
 var (
@@ -48,6 +65,8 @@ var (
 
 // Consume hands out the queue's messages until stop ends; see queue.Broker.
 func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error {
+	// Only stop and the end of Run end this loop: whatever happens to a channel, a queue or a
+	// connection, consuming begins again.
 	wait := b.config.backoff()
 	part := "consumer of " + c.Queue
 	defer b.trouble.clear(part)
@@ -68,6 +87,7 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 			b.awaitGone(stop, s, c.Queue)
 		}
 		if code(err) == amqp.NotFound || errors.Is(err, errConsumerLost) || errors.Is(err, errConsumerForgot) {
+			// The queue may be gone. Only a declaration can tell, and makes it again.
 			b.topology.missing()
 		}
 		if s.alive() {
@@ -101,13 +121,18 @@ func (b *Broker) consumeOn(stop, work context.Context, s *session, c queue.Consu
 	k := &consumer{
 		b: b, c: c, session: s, ch: ch, acks: newAcks(),
 		closed: ch.NotifyClose(make(chan *amqp.Error, 1)), lost: ch.NotifyCancel(make(chan string, 4)),
+		// Read before the consumer exists: a queue that is made anew from here on is noticed by the
+		// keeper.
 		queue: b.topology.creations(c.Queue),
 		again: make(chan struct{}, 1), resumed: make(chan struct{}, 1),
 	}
 	k.ctx, k.end = context.WithCancelCause(s.ctx)
+	// The keeper outlives stop: what is being handled is acked in the drain.
 	keep, release := context.WithCancel(context.Background())
 	var keeper sync.WaitGroup
 	keeper.Go(func() { k.keep(keep) })
+	// The order: nothing more is handed out, then all that was is settled, then the keeper ends,
+	// and then finish is alone with the acks.
 	err = k.run(stop)
 	if err == nil && k.ctx.Err() == nil {
 		k.drain(work)
@@ -117,7 +142,8 @@ func (b *Broker) consumeOn(stop, work context.Context, s *session, c queue.Consu
 	return k.finish(err)
 }
 
-// finish sends the last acks and closes the channel, which gives back the rest.
+// finish sends the last acks and closes the channel, which gives back the rest. What is acked later
+// is dropped: its tag means nothing on the next channel.
 func (k *consumer) finish(err error) error {
 	if cause := context.Cause(k.ctx); cause != nil && err == nil {
 		err = cause
@@ -157,6 +183,8 @@ func (k *consumer) run(stop context.Context) error {
 
 func (k *consumer) paused() bool { return k.c.Paused != nil && k.c.Paused() }
 
+// wantedPrefetch is what the owner wants to have ahead, within what AMQP can say. 0 would mean no
+// limit: the broker would send the whole queue.
 func (k *consumer) wantedPrefetch() int {
 	if k.c.Prefetch == nil {
 		return 1
@@ -164,6 +192,8 @@ func (k *consumer) wantedPrefetch() int {
 	return min(max(k.c.Prefetch(), 1), 65535)
 }
 
+// subscribe sets the prefetch and opens a consumer with it. A changed prefetch counts only for
+// consumers that are opened after it, which is why each change needs a new one.
 func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err error) {
 	n := k.wantedPrefetch()
 	k.rpc.Lock()
@@ -200,6 +230,8 @@ func (k *consumer) handOut(stop context.Context, deliveries <-chan amqp.Delivery
 		select {
 		case <-ctx.Done():
 			return k.giveBack(deliveries, tag, cancelled)
+		// After the cancel the broker sends nothing more, and closes deliveries once those that
+		// were sent are through.
 		case <-again: // the deliveries that are here already are handed out still
 			if err := k.unsubscribe(tag); err != nil {
 				return err
@@ -214,6 +246,9 @@ func (k *consumer) handOut(stop context.Context, deliveries <-chan amqp.Delivery
 	}
 }
 
+// take hands one delivery to the owner. The tag is noted before, since the ack may come from
+// another goroutine before Handle returns; a delivery that the owner did not take goes back to the
+// queue.
 func (k *consumer) take(ctx context.Context, d *amqp.Delivery) {
 	k.acks.take(d.DeliveryTag)
 	k.came.Add(1)
@@ -224,10 +259,12 @@ func (k *consumer) take(ctx context.Context, d *amqp.Delivery) {
 	}
 }
 
+// setHand publishes how to end the handing out; nil: there is none.
 func (k *consumer) setHand(cancel context.CancelFunc) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.hand = cancel
+	// A pause that began after run looked found no hand to call, and may not be signalled again.
 	if cancel != nil && k.paused() {
 		cancel()
 	}
@@ -249,6 +286,7 @@ func (k *consumer) giveBack(deliveries <-chan amqp.Delivery, tag string, cancell
 			return err
 		}
 	}
+	// The library closes deliveries when the cancel is answered.
 	for d := range deliveries {
 		k.acks.take(d.DeliveryTag)
 		k.acks.Release(d.DeliveryTag)

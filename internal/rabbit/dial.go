@@ -17,12 +17,15 @@ import (
 // handshakeLimit bounds each attempt: TCP, TLS and the AMQP handshake.
 const handshakeLimit = 5 * time.Second
 
-// target is one place to connect to.
+// target is one URL of the configuration, ready to connect to.
 type target struct {
-	uri    amqp.URI
+	// uri has the user, password and vhost that count, those of Config before the URL's own.
+	uri amqp.URI
+	// host:port
 	addr   string
 	config amqp.Config
 	tls    *tls.Config // nil: plain
+	// called is Config.Setting: how errors name a setting.
 	called func(key string) string
 }
 
@@ -61,6 +64,8 @@ func (c *Config) target(uri amqp.URI) target {
 		uri.Vhost = c.VHost
 	}
 	t := target{uri: uri, addr: net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)), called: c.Setting}
+	// A frame of 128 KiB is what the broker offers by default; a body may take many, headers only
+	// one.
 	t.config = amqp.Config{Vhost: uri.Vhost, Heartbeat: c.Heartbeat, Locale: "en_US", FrameSize: 128 << 10}
 	if uri.Scheme == "amqps" {
 		t.tls = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -92,14 +97,17 @@ func (t *target) connect(ctx context.Context, name string) (*amqp.Connection, *c
 	if err != nil {
 		return nil, nil, t.explain(err)
 	}
+	// Closing the TCP connection is what ends a handshake for good: the library's has no context.
 	w := newWire(tcp, handshakeLimit)
 	stopWatching := context.AfterFunc(ctx, func() { _ = tcp.Close() })
 	conn, c, err := t.handshake(ctx, w, name)
+	// The time was over as the handshake ended: the connection is closed already, or about to be.
 	if !stopWatching() && err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
 		_ = tcp.Close()
+		// The coalescer has a goroutine, which ends with Close.
 		if c != nil {
 			_ = c.Close()
 		}
@@ -108,10 +116,13 @@ func (t *target) connect(ctx context.Context, name string) (*amqp.Connection, *c
 		}
 		return nil, nil, t.explain(err)
 	}
+	// The heartbeat that both sides agreed on, which may be shorter than ours.
 	w.setQuiet(2 * conn.Config.Heartbeat)
 	return conn, c, nil
 }
 
+// handshake speaks TLS, where the URL asks for it, and AMQP. It returns a coalescer, which the
+// caller has to close, also beside an error of the AMQP handshake.
 func (t *target) handshake(ctx context.Context, w *wire, name string) (*amqp.Connection, *coalescer, error) {
 	var conn net.Conn = w
 	if t.tls != nil {
@@ -125,6 +136,7 @@ func (t *target) handshake(ctx context.Context, w *wire, name string) (*amqp.Con
 	config.SASL = t.sasl()
 	config.Properties = amqp.NewConnectionProperties()
 	config.Properties.SetClientConnectionName(name)
+	// Above TLS: frames are gathered first, and encrypted together.
 	c := newCoalescer(conn, w)
 	opened, err := amqp.Open(c, config)
 	return opened, c, err
@@ -135,7 +147,9 @@ type tlsError struct{ error }
 
 func (e *tlsError) Unwrap() error { return e.error }
 
-// explain says which setting an error of connecting is about.
+// explain says which setting an error of connecting is about. The order of the cases counts: an
+// answer that is no TLS is an error of the TLS handshake, too, and a client certificate that is
+// refused under TLS 1.3 shows only at the first read, as an AMQP error that quotes TLS.
 func (t *target) explain(err error) error {
 	var secure *tlsError
 	var record tls.RecordHeaderError

@@ -11,9 +11,16 @@ import (
 )
 
 const (
-	ackDelay      = 10 * time.Millisecond // how long an ack waits for others to go with it
-	ackBatch      = 64                    // how many acks do not wait
-	pauseInterval = time.Second           // how often a pause is asked for where nothing signals it, and a larger prefetch
+	// ackDelay is how long an ack waits for others to go with it. A crash within it repeats the
+	// message.
+	ackDelay = 10 * time.Millisecond
+	// ackBatch is how many acks do not wait.
+	ackBatch = 64
+	// pauseInterval is how often Consumption.Paused is asked where nobody signals Changed, and how
+	// often a prefetch may become larger.
+	pauseInterval = time.Second
+	// prefetchEvery is how often a prefetch may become smaller, and a loss of the consumer is
+	// looked for.
 	prefetchEvery = 5 * time.Second
 )
 
@@ -24,6 +31,7 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 	defer pause.Stop()
 	prefetch := time.NewTicker(prefetchEvery)
 	defer prefetch.Stop()
+	// flush is nil while no ack waits, and a nil channel is never ready.
 	var flush <-chan time.Time
 	for {
 		select {
@@ -32,12 +40,15 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 		case <-k.ctx.Done():
 			return
 		case err := <-k.closed:
+			// A close that we asked for closes the channel without an error.
 			if err != nil {
 				k.end(fmt.Errorf("channel closed: %w", err))
 			} else {
 				k.end(errSessionOver)
 			}
 		case _, ok := <-k.lost:
+			// Not ok: the AMQP channel was closed, which k.closed tells; a closed Go channel would
+			// keep the loop busy.
 			if ok {
 				k.end(fmt.Errorf("%w; the time-out should be %s", errConsumerLost, k.b.config.ConsumerTimeout))
 			} else {
@@ -57,6 +68,7 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 		case <-pause.C:
 			k.lookAtPause()
 			k.grow()
+			// The consumer is bound to a queue that is gone, and the broker may never say so.
 			if k.b.topology.creations(k.c.Queue) != k.queue {
 				k.end(errConsumerForgot)
 			}
@@ -70,22 +82,29 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 func (k *consumer) ask() error {
 	k.rpc.Lock()
 	defer k.rpc.Unlock()
+	// The prefetch it has already: a question that changes nothing. The broker handles the methods
+	// of one channel in order.
 	return k.session.call("flush acks", func() error { return k.ch.Qos(k.limit(), 0, false) })
 }
 
-// batch is how many acks do not wait: the broker sends no more while too many do.
+// batch is how many acks do not wait for ackDelay: at most half the prefetch, since the broker
+// sends nothing more while the prefetch is used up by messages whose acks wait here.
 func (k *consumer) batch() int { return max(1, min(ackBatch, k.limit()/2)) }
 
-// limit is the prefetch as the broker knows it.
+// limit is the prefetch as the broker knows it; 1 before the first consumer.
 func (k *consumer) limit() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return max(1, k.prefetch)
 }
 
-// flush tells the broker what was settled; the channel's life ends where that is not possible.
+// flush tells the broker what was settled; the channel's life ends where that is not possible. The
+// keeper calls it, and finish once the keeper has ended, never two goroutines at a time.
 func (k *consumer) flush() {
 	failpoint.Hit("ack")
+	// takeAsked comes before plan: who is in asked settled before asking, so that the plan has
+	// those acks. The other way round a message acked in between would be reported as taken though
+	// nothing was sent.
 	asked := k.acks.takeAsked()
 	err := tell(k.ch, k.acks.plan())
 	k.session.written()
@@ -107,6 +126,7 @@ type acker interface {
 	Nack(tag uint64, multiple, requeue bool) error
 }
 
+// tell sends the words in order. After an error it is not known which of them the broker took.
 func tell(ch acker, words []word) error {
 	for _, w := range words {
 		var err error
@@ -123,7 +143,7 @@ func tell(ch acker, words []word) error {
 }
 
 // lookAtPause ends the handing out when there is a pause, and lets it begin again when there is
-// none.
+// none. The goroutine of Consume then gives back what was prefetched.
 func (k *consumer) lookAtPause() {
 	if !k.paused() {
 		signal(k.resumed)
@@ -136,9 +156,9 @@ func (k *consumer) lookAtPause() {
 	}
 }
 
-// lookForLoss looks whether the broker still knows the consumer, when nothing came for a while
-// though it could have. A queue that is deleted and declared again at once may not tell its
-// consumers.
+// lookForLoss asks whether the broker still knows the consumer, when nothing came since the last
+// look though the prefetch had room. A queue that is deleted and declared again at once may not
+// tell its consumers: they would wait for ever beside a full queue.
 func (k *consumer) lookForLoss(prefetch int) {
 	came := k.came.Load()
 	idle := came == k.seen && !k.busy.Load() && !k.paused() && k.acks.outstanding() < prefetch
@@ -151,6 +171,7 @@ func (k *consumer) lookForLoss(prefetch int) {
 	switch {
 	case code(err) == amqp.NotFound:
 		k.end(errConsumerForgot)
+	// Any other error says nothing about the consumer, and a delivery says that it lives.
 	case err != nil || k.came.Load() != came:
 	case state.Consumers == 0:
 		k.end(errConsumerForgot)
@@ -161,8 +182,9 @@ func (k *consumer) lookForLoss(prefetch int) {
 	}
 }
 
-// grow asks for a new consumer as soon as more than twice as much may be fetched ahead, as after
-// the first calls of a fast handler.
+// grow asks for a new consumer once more than twice as much may be fetched ahead, as after the
+// first calls of a fast handler. It comes each second: too small a prefetch costs throughput at
+// once, too large a one only memory, which lookAfter may correct later.
 func (k *consumer) grow() {
 	want := k.wantedPrefetch()
 	k.mu.Lock()

@@ -12,23 +12,35 @@ import (
 	"github.com/stepwell/stepwell/internal/failpoint"
 )
 
-// lane sends the messages of one publisher and tells what became of them. One goroutine owns it.
+// lane sends the messages of one publisher and tells what became of them. The goroutine of run owns
+// it and all outgoing messages, so that it has no lock.
 //
 // A message is in one place: pending (to be sent, in order), held (to be sent later), or flight
-// (sent, no confirm yet).
+// (sent, no confirm yet), and leaves them only with its done. That is what "never lost" rests on
+// here.
 type lane struct {
-	p       *publisher
+	p *publisher
+	// part is the lane's name in trouble.
 	part    string
 	pending []*outgoing
 	held    []*outgoing
 	flight  []*outgoing
-	open    *opened // nil: no channel
-	limit   int     // how many may be in flight now: a session begins with one, so that an alarm is met by one message
-	retry   time.Time
-	wait    backoff
+	// open is the channel that is published on; nil: there is none.
+	open *opened
+	// limit is how many may be in flight now. A channel begins with one, so that an alarm is met by
+	// one message, and doubles up to PublishWindow with each confirm.
+	limit int
+	// retry is when the next channel may be opened at the earliest; wait is how that grows.
+	retry time.Time
+	wait  backoff
+	// holding says how long a message waits that was returned or refused. Only its after is used,
+	// with the tries of each message.
 	holding backoff
-	stale   bool      // a queue has refused for long: no more on this channel
-	renewed time.Time // when a channel was last given up for that
+	// stale says that a queue has refused for long: nothing more is sent on this channel; see
+	// renew.
+	stale bool
+	// renewed is when a channel was last given up for that.
+	renewed time.Time
 }
 
 // opened is a channel in confirm mode.
@@ -40,8 +52,11 @@ type opened struct {
 }
 
 const (
-	renewAfter = 6                // refusals of one message, about five seconds, after which another channel may do better
-	renewEvery = 10 * time.Second // how often that is tried at most
+	// renewAfter is how many refusals of one message, about five seconds, it takes until another
+	// channel is tried.
+	renewAfter = 6
+	// renewEvery is how often that is tried at most.
+	renewEvery = 10 * time.Second
 )
 
 var (
@@ -61,12 +76,15 @@ func (l *lane) run(ctx context.Context) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
+		// What comes after this line signals wake, and a session that changes closes changed:
+		// nothing is missed by the select below.
 		l.collect()
 		session, changed := l.p.b.publish.current()
 		more := l.step(session)
 		if more {
 			continue
 		}
+		// An idle publisher does not wake up at all.
 		var ticks <-chan time.Time
 		if l.busy() {
 			ticks = ticker.C
@@ -79,12 +97,15 @@ func (l *lane) run(ctx context.Context) {
 		case r, ok := <-l.returned():
 			l.note(r, ok)
 		case err := <-l.broken():
+			// Confirms that came before the channel broke are judged while that can be told apart;
+			// see end.
 			l.settle()
 			l.end(closeCause(l.open, err))
 		case <-ticks:
 			l.sweep(time.Now())
 		}
 	}
+	// Every done is called, whatever the state: callers wait for it.
 	l.abandon()
 }
 
@@ -144,6 +165,8 @@ func (l *lane) broken() <-chan *amqp.Error {
 	return l.open.closed
 }
 
+// openChannel opens a channel in confirm mode. Where that fails run comes back by the tick, and
+// tries again when retry has passed.
 func (l *lane) openChannel(s *session) {
 	ch, err := s.channel()
 	if err == nil {
@@ -175,12 +198,16 @@ func (l *lane) send(now time.Time) (more bool, err error) {
 			return false, nil
 		}
 		o := l.pending[0]
+		// The first in flight is enough to look at: a message that has to be alone has none beside
+		// it.
 		if len(l.flight) > 0 && (o.alone() || l.flight[0].alone()) {
 			return false, nil
 		}
 		l.pending[0] = nil
 		l.pending = l.pending[1:]
 		switch {
+		// The message is not tried again. Stored it may be all the same, where an earlier channel
+		// broke with it in flight.
 		case o.ctx.Err() != nil:
 			o.done(o.ctx.Err())
 		case !l.p.b.topology.ripe(o.queue):
@@ -211,6 +238,8 @@ func (l *lane) renew(now time.Time) bool {
 
 func (l *lane) sendOne(o *outgoing) error {
 	o.returned, o.sent = false, time.Now()
+	// To the default exchange, whose routing key is the queue's name, and mandatory: without that
+	// the broker confirms a message for which there is no queue, and drops it.
 	confirm, err := l.open.ch.PublishWithDeferredConfirm("", o.queue, true, false, o.msg)
 	if err == nil {
 		o.confirm = confirm
@@ -240,6 +269,7 @@ func (l *lane) sweep(now time.Time) {
 		return true
 	})
 	l.pending = slices.Insert(l.pending, 0, due...)
+	// A channel that closes makes every confirm look like a refusal; end tells them apart.
 	if l.open == nil || len(l.flight) == 0 || l.open.ch.IsClosed() {
 		return
 	}
@@ -247,6 +277,7 @@ func (l *lane) sweep(now time.Time) {
 	l.checkTime(now)
 }
 
+// ended calls done for a message whose ctx has ended, and reports whether it did.
 func ended(o *outgoing) bool {
 	if o.ctx.Err() == nil {
 		return false
@@ -255,7 +286,8 @@ func ended(o *outgoing) bool {
 	return true
 }
 
-// checkTime ends the session when the oldest confirm is late. Time under an alarm does not count.
+// checkTime ends the channel when the oldest confirm is late. Time under an alarm does not count:
+// the broker confirms nothing then, and what it has taken it may still store.
 func (l *lane) checkTime(now time.Time) {
 	s := l.open.session
 	if len(l.flight) == 0 || s.blocked() {

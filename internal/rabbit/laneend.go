@@ -12,9 +12,11 @@ import (
 )
 
 // end gives up the channel. What was in flight without a confirm is unknown, and is published again
-// in a next session: twice stored at worst, never lost.
+// on the next channel: stored twice at worst, never lost.
 func (l *lane) end(cause error) {
 	o := l.open
+	// The channel is closed before flight is divided: after that no confirm can come any more, and
+	// a message that is taken for unknown stays so.
 	if !o.ch.IsClosed() {
 		_ = o.session.closeChannel(o.ch)
 	}
@@ -28,6 +30,8 @@ func (l *lane) end(cause error) {
 	if o.session.alive() {
 		l.p.b.trouble.set(l.part, cause.Error())
 	}
+	// With several unknown ones it cannot be said which was too large: all are tried again, after
+	// two times each of them alone.
 	if len(unknown) == 1 && refusedAsTooLarge(o, cause) {
 		unknown[0].done(fmt.Errorf("%w: %w", queue.ErrTooLarge, cause))
 		return

@@ -9,7 +9,8 @@ import (
 	"github.com/stepwell/stepwell/internal/failpoint"
 )
 
-// settle looks at the oldest messages in flight as far as their confirms came.
+// settle judges the oldest messages in flight, as far as they have their confirms without a gap.
+// What was confirmed behind a gap is found by sweep.
 func (l *lane) settle() {
 	n := 0
 	for n < len(l.flight) && isDone(l.flight[n]) {
@@ -18,6 +19,8 @@ func (l *lane) settle() {
 	if n == 0 || l.open.ch.IsClosed() { // a channel that closes makes every confirm look like a refusal: see end
 		return
 	}
+	// Before judge: what is returned is confirmed as well, and only its return says that it is not
+	// stored.
 	l.drainReturns()
 	for _, o := range l.flight[:n] {
 		l.judge(o)
@@ -54,6 +57,7 @@ func (l *lane) judge(o *outgoing) {
 		if o.tries > 0 {
 			l.p.b.trouble.clear("queue " + o.queue)
 		}
+		// The first confirm of a channel shows that the broker takes messages.
 		if l.limit == 1 {
 			l.wait.reset()
 			l.p.b.trouble.clear(l.part)
@@ -64,7 +68,8 @@ func (l *lane) judge(o *outgoing) {
 	}
 }
 
-// hold keeps the message back for a while.
+// hold keeps the message back: due grows with its tries, from BackoffMin to BackoffMax. Others, to
+// other queues, go on meanwhile.
 func (l *lane) hold(o *outgoing) {
 	o.due = time.Now().Add(l.holding.after(o.tries))
 	o.tries++
@@ -100,6 +105,8 @@ func (l *lane) note(r amqp.Return, ok bool) {
 	}
 }
 
+// settleOutOfOrder judges every message in flight that has its confirm. Different queues confirm at
+// different speeds, so that one queue without a majority would hold up the confirms of all others.
 func (l *lane) settleOutOfOrder() {
 	var confirmed []*outgoing
 	l.flight = slices.DeleteFunc(l.flight, func(o *outgoing) bool {
@@ -109,6 +116,7 @@ func (l *lane) settleOutOfOrder() {
 		confirmed = append(confirmed, o)
 		return true
 	})
+	// The channel closed between isDone and here: these may be no confirms at all.
 	if l.open.ch.IsClosed() {
 		l.flight = append(confirmed, l.flight...)
 		return

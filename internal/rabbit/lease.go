@@ -21,15 +21,21 @@ type lease struct {
 	b       *Broker
 	queue   string
 	session *session
-	locked  *amqp.Channel // has the exclusive queue; nil: it is another's
-	ended   chan struct{} // closed when the connection is closed
+	// locked is the channel that declared the exclusive queue; nil: another connection has that
+	// queue.
+	locked *amqp.Channel
+	ended  chan struct{} // closed when the connection is closed
 
-	mu   sync.Mutex
-	open bool // a window is open
+	mu sync.Mutex
+	// open: a window is open, and no other may be. mu guards it, also while a window is being
+	// opened.
+	open bool
 }
 
 // Lease takes the right to walk the queue; see queue.Broker.
 func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
+	// Who waits here is a person with a request that has a time limit: after a long outage each
+	// request would only wait in vain.
 	if b.publish.away() > b.config.LeaseWait {
 		return nil, b.unavailable(errAway)
 	}
@@ -48,6 +54,8 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 		return nil, err
 	}
 	l := &lease{b: b, queue: name, session: s, ended: make(chan struct{})}
+	// This goroutine owns the connection: it closes it when Release, the broker or the end of Run
+	// ends the session.
 	kept := b.spawn(func(ctx context.Context) {
 		defer close(l.ended)
 		select {
@@ -64,11 +72,13 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 		l.Release()
 		return nil, err
 	}
+	// A walk has to know how many returns the queue bears; see ReturnLimit.
 	b.topology.compareDeadSet(s, name)
 	return l, nil
 }
 
-// takesMessages waits until no alarm is on.
+// takesMessages waits until no alarm is on. Under one a replay could publish nothing, while the
+// walk held the messages and the lease.
 func (b *Broker) takesMessages(ctx context.Context) error {
 	for {
 		s, _ := b.publish.current()
@@ -81,7 +91,8 @@ func (b *Broker) takesMessages(ctx context.Context) error {
 	}
 }
 
-// leaseSession connects, again and again until ctx ends.
+// leaseSession connects, again and again until ctx ends. A lease has a connection of its own so
+// that whatever ends it ends nothing else.
 func (b *Broker) leaseSession(ctx context.Context) (*session, error) {
 	wait := b.config.backoff()
 	for {
@@ -98,6 +109,8 @@ func (b *Broker) leaseSession(ctx context.Context) (*session, error) {
 	}
 }
 
+// lock declares the exclusive queue, which the broker lets only one connection have at a time.
+// ErrLeased means that another has it.
 func (l *lease) lock() error {
 	ch, err := l.session.channel()
 	if err == nil {
@@ -144,6 +157,7 @@ func (l *lease) settled(ctx context.Context) (int, error) {
 		switch {
 		case err != nil:
 			return 0, l.failed(err)
+		// Messages counts only those that no consumer holds.
 		case state.Consumers == 0:
 			return state.Messages, nil
 		case time.Now().After(limit):

@@ -7,25 +7,31 @@ import (
 	"time"
 )
 
-// link keeps one connection: when a session ends, it makes the next, for ever.
+// link keeps one connection: when a session ends, it makes the next, for ever. Run's goroutine is
+// the only one that changes it.
 type link struct {
 	name    string
 	config  *Config
 	trouble *trouble
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// session is nil while there is no connection.
 	session *session
-	lost    time.Time     // when session was set last; zero before run
-	changed chan struct{} // closed and replaced when session changes
+	// lost is when the session last came or went; zero before run.
+	lost time.Time
+	// changed is closed, and replaced, whenever session changes.
+	changed chan struct{}
 }
 
 func newLink(name string, config *Config, trouble *trouble) *link {
 	return &link{name: name, config: config, trouble: trouble, changed: make(chan struct{})}
 }
 
-// run connects again and again until ctx ends; its error is one that cannot heal.
+// run connects again and again until ctx ends; its error is one that cannot heal (errTooOld). A
+// wrong password is not: somebody may correct it at the broker.
 func (l *link) run(ctx context.Context, targets []target) error {
 	wait := l.config.backoff()
+	// away counts from here on.
 	l.set(nil)
 	for ctx.Err() == nil {
 		s, err := connect(ctx, targets, l.config.ConnectionName+" "+l.name)
@@ -37,6 +43,8 @@ func (l *link) run(ctx context.Context, targets []target) error {
 		case err == nil:
 			l.config.Logger.Info("connected to RabbitMQ", "connection", l.name, "product", s.release.String())
 			l.trouble.releases.warn(l.config.Logger, s.release)
+			// A broker that accepts a connection and drops it at once is not asked again without
+			// waiting.
 			if l.live(ctx, s) > 5*time.Second {
 				wait.reset()
 			}
@@ -56,11 +64,13 @@ func (l *link) live(ctx context.Context, s *session) time.Duration {
 		l.trouble.set(l.name, context.Cause(s.ctx).Error())
 	case <-ctx.Done():
 	}
+	// No caller may get the session any more before close, which can take some time.
 	l.set(nil)
 	s.close()
 	return time.Since(since)
 }
 
+// set makes s, which may be nil, the current session and wakes all who wait for a change.
 func (l *link) set(s *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,10 +89,12 @@ func (l *link) away() time.Duration {
 	return time.Since(l.lost)
 }
 
-// current returns the session, or nil, and what is closed when that changes.
+// current returns the session, or nil, and what is closed when that changes. Both are read under
+// one lock: a session that comes in between would else be waited for in vain.
 func (l *link) current() (*session, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// The session has ended, and live is about to take it away.
 	if l.session != nil && !l.session.alive() {
 		return nil, l.changed
 	}

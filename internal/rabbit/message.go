@@ -14,11 +14,13 @@ import (
 const maxHeaders = 120 << 10
 
 // encode makes what is sent, or an error when the broker, or the library, would end the session
-// over it.
+// over it: with the session, the confirms of all neighbours in flight would be lost. limit is
+// MaxMessageSize, in bytes.
 func encode(m queue.Message, limit int) (amqp.Publishing, error) {
 	headers := sendable(m.Headers)
 	size := 0
 	for name, value := range headers {
+		// AMQP has one byte for the length of a name, and so for that of a message-id.
 		if len(name) > 255 {
 			return amqp.Publishing{}, fmt.Errorf("header name of %d bytes: %w", len(name), queue.ErrTooLarge)
 		}

@@ -14,31 +14,45 @@ import (
 type publisher struct {
 	b    *Broker
 	name string
+	// wake is readable when the inbox has something; it has room for one signal.
 	wake chan struct{}
 
-	mu     sync.Mutex
-	inbox  []*outgoing
+	mu sync.Mutex
+	// inbox is not bounded here: callers bound it, each of whom waits for done (see
+	// queue.Publisher).
+	inbox []*outgoing
+	// closed says that the lane is gone, or never began, so that nobody will empty the inbox.
 	closed bool
 }
 
-// outgoing is a message on its way.
+// outgoing is a message on its way. After Publish has put it into the inbox it is the lane's alone.
 type outgoing struct {
+	// ctx is the caller's. Its end takes the message back while it is unsent, or once the channel
+	// broke; in flight the confirm is waited for.
 	ctx   context.Context
 	queue string
 	msg   amqp.Publishing
-	err   error // not nil: it cannot be sent
-	done  func(error)
+	// err is why the message cannot be sent: done must not be called by Publish itself, so the lane
+	// does.
+	err  error
+	done func(error)
 
-	confirm  *amqp.DeferredConfirmation // of the last time it was sent
-	sent     time.Time
-	returned bool // the last time it was sent, its queue was missing
-	breaks   int  // how many sessions ended with it in flight
-	tries    int  // how often it was held back
-	due      time.Time
+	confirm *amqp.DeferredConfirmation // of the last time it was sent
+	sent    time.Time
+	// returned: the broker found no queue of that name when it was last sent. The confirm that
+	// follows means nothing then.
+	returned bool
+	// breaks counts the channels that ended with the message in flight.
+	breaks int
+	// tries counts how often it was returned or refused, and so how long it is held back next.
+	tries int
+	// due is when a message that is held may be sent again.
+	due time.Time
 }
 
-// alone tells whether nothing else may be in flight with the message, since it may be what ends the
-// sessions.
+// alone tells whether nothing else may be in flight with the message: two channels ended with it in
+// flight, so that it may be what ends them. Alone it shows whether it is, and its neighbours get
+// through meanwhile.
 func (o *outgoing) alone() bool { return o.breaks >= 2 }
 
 // Publisher returns a publisher with a channel of its own; see queue.Broker.
@@ -80,7 +94,7 @@ func (p *publisher) take() []*outgoing {
 	return all
 }
 
-// shut empties the inbox for the last time.
+// shut empties the inbox for the last time. From then on Publish answers with ErrClosed itself.
 func (p *publisher) shut() []*outgoing {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,9 +17,12 @@ var errTooOld = errors.New("RabbitMQ 3.10 or newer is needed")
 // release is what a broker says that it is.
 type release struct {
 	product, version string
-	major, minor     int // -1: unknown
+	// major and minor are -1 where the version could not be read. Such a broker is refused as too
+	// old.
+	major, minor int
 }
 
+// newRelease reads what the broker said of itself in the handshake.
 func newRelease(properties amqp.Table) release {
 	r := release{major: -1, minor: -1}
 	r.product, _ = properties["product"].(string)
@@ -38,6 +41,7 @@ func newRelease(properties amqp.Table) release {
 
 func (r release) String() string { return strings.TrimSpace(r.product + " " + r.version) }
 
+// before reports whether the release is older than major.minor.
 func (r release) before(major, minor int) bool {
 	return r.major < major || r.major == major && r.minor < minor
 }

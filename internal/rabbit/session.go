@@ -28,9 +28,13 @@ var errSessionOver = errors.New("connection closed")
 // another session, with new channels and new delivery tags, so that nothing of an old one can reach
 // a new one.
 type session struct {
-	conn    *amqp.Connection
-	bytes   *coalescer
-	wire    *wire // below that
+	// The layers of one connection, from the library down to the socket: conn writes to bytes,
+	// which writes to wire, or to TLS over wire.
+	conn  *amqp.Connection
+	bytes *coalescer
+	// wire can be closed whatever the layers above wait for; it also knows about the alarm.
+	wire *wire
+	// release is the broker's version, as its handshake told.
 	release release
 	// ctx ends with the connection; its cause says why.
 	ctx context.Context
@@ -39,10 +43,12 @@ type session struct {
 	// nanoseconds: those would be compared by the wall clock, and one that was set back would
 	// forgive a late confirm for as long.
 	unblockedAt atomic.Pointer[time.Time]
-	watcher     sync.WaitGroup
+	// watcher is the goroutine of watch, which ends with the connection.
+	watcher sync.WaitGroup
 }
 
-// connect tries the targets in turn.
+// connect tries the targets in turn and takes the first that answers. A broker that is too old ends
+// the search: that errTooOld is returned alone, so that it is not taken for an outage.
 func connect(ctx context.Context, targets []target, name string) (*session, error) {
 	var all several
 	for i := range targets {
@@ -85,14 +91,19 @@ func newSession(conn *amqp.Connection, c *coalescer) *session {
 	return s
 }
 
+// watch notes alarms, and ends the session with the connection.
 func (s *session) watch(closed <-chan *amqp.Error, blocked <-chan amqp.Blocking) {
 	for {
 		select {
 		case b, ok := <-blocked:
+			// The library closes this channel with the connection; closed tells why.
 			if !ok {
 				blocked = nil
 				continue
 			}
+			// unblockedAt is set before blocked is cleared. A lane reads them the other way round:
+			// it would else see no alarm, and count the time under it as time in which no confirm
+			// came.
 			if !b.Active {
 				s.unblockedAt.Store(new(time.Now()))
 			}
@@ -113,8 +124,8 @@ func (s *session) watch(closed <-chan *amqp.Error, blocked <-chan amqp.Blocking)
 
 func (s *session) alive() bool { return s.ctx.Err() == nil }
 
-// lostOver says that the error is that of a lost connection, which may be known from it before the
-// session knows.
+// lostOver says that the error is that of a lost connection, which an error may show before the
+// session has noticed.
 func (s *session) lostOver(err error) bool {
 	return !s.alive() || s.conn.IsClosed() || isCut(err) && !errors.Is(err, amqp.ErrClosed) // which may be the end of a channel alone
 }
@@ -132,11 +143,15 @@ func (s *session) blocked() bool { return s.wire.blocked.Load() }
 // cut ends the connection at once, whatever is under way on it.
 func (s *session) cut(why error) {
 	s.end(why)
+	// The socket, not the library: the library's close waits for the broker, or for a write that an
+	// alarm holds up.
 	_ = s.wire.Close()
 }
 
 // close ends the connection in good order where the broker answers quickly, and cuts it where not.
+// It returns when the session's goroutine has ended.
 func (s *session) close() {
+	// Under an alarm the broker does not read, so that a close in good order would not be answered.
 	if s.blocked() {
 		s.cut(errSessionOver)
 	}
@@ -162,13 +177,15 @@ func (s *session) call(what string, f func() error) error {
 	if err == nil {
 		return nil
 	}
+	// The library says only that the connection is closed; the session knows why. What the broker
+	// said itself is more precise than both.
 	if cause := context.Cause(s.ctx); cause != nil && code(err) == 0 {
 		err = cause
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// channel opens a channel.
+// channel opens an AMQP channel, on which delivery tags and confirms begin at one.
 func (s *session) channel() (ch *amqp.Channel, err error) {
 	err = s.call("open channel", func() error {
 		ch, err = s.conn.Channel()
@@ -177,7 +194,8 @@ func (s *session) channel() (ch *amqp.Channel, err error) {
 	return ch, err
 }
 
-// closeChannel gives back what the channel holds, in order.
+// closeChannel closes the channel and waits for the broker: what was unacked on it is back in its
+// queue, in order.
 func (s *session) closeChannel(ch *amqp.Channel) error { return s.call("close channel", ch.Close) }
 
 // inspect asks for the state of a queue, on a channel of its own since a missing queue closes it.

@@ -21,17 +21,27 @@ import (
 // a quorum queue younger than about a second with all that was confirmed in it.
 const settleTime = 2 * time.Second
 
-// topology knows the queues that were declared, and declares again what vanished.
+// topology knows the queues that were declared, and declares again what vanished. Any goroutine may
+// use it.
 type topology struct {
-	b      *Broker
-	turn   chan struct{} // held while queues are declared, so that two do not create the same one
+	b *Broker
+	// turn has room for one: who declares queues has put a value there, so that no two create the
+	// same.
+	turn chan struct{}
+	// repair is readable when a queue was found missing; see missing.
 	repair chan struct{}
-	young  atomic.Int32 // how many entries until has, so that publishers look without a lock
+	// young is the length of until, so that publishers look without a lock.
+	young atomic.Int32
 
-	mu    sync.Mutex
-	specs []queue.Spec    // targets first
-	made  map[string]int  // how often a queue was created
-	lacks map[string]bool // queues that were missing, and are not known to be declared since
+	// mu guards the fields below.
+	mu sync.Mutex
+	// specs are the queues that are kept, targets first.
+	specs []queue.Spec
+	// made counts how often a queue was created by this process.
+	made map[string]int
+	// lacks has the queues that were missing, and are not known to be declared since.
+	lacks map[string]bool
+	// until is when a queue that is being created, or was just created, may be published to.
 	until map[string]time.Time
 	// compared are the queues that are known to have our arguments.
 	compared map[string]bool
@@ -54,12 +64,15 @@ func (b *Broker) Declare(ctx context.Context, specs []queue.Spec) error {
 			return fmt.Errorf("declare queues: %w", err)
 		}
 		created, err := b.topology.ensure(ctx, s, ordered)
+		// A session that breaks says nothing about the queues: the next one is asked.
 		if err != nil && (!s.alive() || isCut(err)) && sleep(ctx, cutPause) {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("declare queues: %w", err)
 		}
+		// Before the wait: should ctx end it, the queues are there all the same, and are looked
+		// after.
 		b.topology.remember(ordered)
 		if names := b.topology.uncompared(ordered); len(names) > 0 {
 			b.config.Logger.Warn("the arguments of queues could not be compared, since the RabbitMQ user has no right to configure them: "+
@@ -99,7 +112,8 @@ func rank(k queue.Kind) int {
 	}
 }
 
-// ensure declares the queues one after another, and returns the names of those it created.
+// ensure declares the queues one after another, and returns the names of those it created, also
+// beside an error.
 func (t *topology) ensure(ctx context.Context, s *session, specs []queue.Spec) (created []string, err error) {
 	select {
 	case t.turn <- struct{}{}:
@@ -139,6 +153,8 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 		return false, err
 	}
 	if missing = t.lacked(spec.Name, missing); missing {
+		// Before the queue exists, since a publisher may find it at once. The hour stands for
+		// "until it is made", which the deferred line replaces.
 		t.hold(spec.Name, time.Hour)
 		defer func() { t.hold(spec.Name, settleTime) }()
 	}
@@ -202,7 +218,7 @@ func (t *topology) isCompared(name string) bool {
 	return t.compared[name]
 }
 
-// uncompared names the queues whose arguments are not known.
+// uncompared names the queues whose arguments nobody could compare, or that have others.
 func (t *topology) uncompared(specs []queue.Spec) (names []string) {
 	for _, spec := range specs {
 		if !t.isCompared(spec.Name) {
@@ -266,7 +282,8 @@ func (t *topology) ripe(name string) bool {
 	return true
 }
 
-// missing says that a queue was found missing. It does not wait.
+// missing says that a queue was found missing. It does not wait: lanes and consumers call it, and
+// hold their messages back meanwhile.
 func (t *topology) missing() {
 	select {
 	case t.repair <- struct{}{}:
@@ -287,6 +304,7 @@ func (t *topology) run(ctx context.Context) {
 			case <-changed:
 				continue
 			case <-t.repair:
+				// As if the session were new: all queues are looked at again.
 				seen = nil
 				continue
 			}
@@ -306,7 +324,8 @@ func (t *topology) run(ctx context.Context) {
 	}
 }
 
-// heal declares again what is missing.
+// heal declares again what is missing. What the queue held is gone: the warning in the log is all
+// that tells of it.
 func (t *topology) heal(ctx context.Context, s *session) error {
 	t.mu.Lock()
 	specs := slices.Clone(t.specs)

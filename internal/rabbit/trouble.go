@@ -13,15 +13,19 @@ import (
 type trouble struct {
 	log *slog.Logger
 
-	releases releases // those that were warned of
+	// releases are those whose fault was warned of.
+	releases releases
 
+	// mu guards what, which has a sentence for each part, as "queue x" or "publisher y", that is
+	// hindered.
 	mu   sync.Mutex
 	what map[string]string
 }
 
 func newTrouble(log *slog.Logger) *trouble { return &trouble{log: log, what: map[string]string{}} }
 
-// set notes what hinders part.
+// set notes what hinders part. One outage hinders many parts for the same reason: only the first of
+// them is logged.
 func (t *trouble) set(part, what string) {
 	t.mu.Lock()
 	known := slices.Contains(slices.Collect(maps.Values(t.what)), what)

@@ -15,20 +15,26 @@ import (
 // closeLimit is how long the queue may take to show what was given back.
 const closeLimit = 10 * time.Second
 
-// heldAcks leads a window's acks on and remembers them, since the broker confirms none.
+// heldAcks leads a window's acks on and remembers them, since the broker confirms none: verify
+// compares what it remembers with what the queue shows once the window is closed.
 type heldAcks struct {
 	*acks
 	seed maphash.Seed
 
-	mu    sync.Mutex
-	held  map[uint64]hold // by tag
-	bytes int             // held
-	left  map[uint64]int  // prints of what came and is not acked, and how often
-	gone  map[uint64]int  // prints of what is acked
-	count int             // acks
+	// mu guards the fields below. It is not that of acks, and never held while that is taken.
+	mu sync.Mutex
+	// held are the messages that were handed out and not acked, by tag; bytes is their size.
+	held  map[uint64]hold
+	bytes int // held
+	// left counts what came and is not acked, by fingerprint, gone what is acked. Equal messages
+	// share a fingerprint: hence the counts.
+	left map[uint64]int
+	gone map[uint64]int // prints of what is acked
+	// count is the number of acks.
+	count int
 }
 
-// hold is a message that was handed out.
+// hold is a message that was handed out: its size and its fingerprint.
 type hold struct {
 	bytes int
 	print uint64
@@ -44,6 +50,7 @@ func (a *heldAcks) hold(d *queue.Delivery, maxBytes int) bool {
 	h := hold{d.Size(), a.pass(d)}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	// One message always fits, however large: a walk would else never get past it.
 	if len(a.held) > 0 && a.bytes+h.bytes > maxBytes {
 		return false
 	}
@@ -94,7 +101,8 @@ func (a *heldAcks) acked() int {
 	return a.count
 }
 
-// fingerprint is the same for messages with the same id, headers and body.
+// fingerprint is the same for messages with the same id, headers and body. The seed is one for a
+// window and the looks that verify it.
 func fingerprint(seed maphash.Seed, m *queue.Message) uint64 {
 	sum := maphash.String(seed, m.ID) + 3*maphash.Bytes(seed, m.Body)
 	for name, value := range m.Headers { // in any order: so they are added up
@@ -173,6 +181,8 @@ func (w *window) ackAgain(ctx context.Context, depth int) (lost int, err error) 
 	for _, d := range all {
 		extra[again.acks.held[d.Tag].print]++
 	}
+	// Of the messages with one fingerprint, as many may stay as were not acked; beyond that, no
+	// more can be lost acks than there were acks.
 	for print := range extra {
 		extra[print] = min(extra[print]-w.acks.left[print], w.acks.gone[print])
 	}

@@ -29,18 +29,29 @@ const (
 
 // window holds the oldest messages on a channel of its own, until that is closed.
 type window struct {
-	l        *lease
-	ch       *amqp.Channel // nil: the queue was empty
+	// The lease whose connection this is, and whose open is set meanwhile.
+	l *lease
+	// ch is nil where the queue was empty: there is nothing to close.
+	ch *amqp.Channel
+	// depth is that of the queue as the window was opened, when nobody held messages.
 	depth    int
 	prefetch int
+	// maxBytes bounds the bodies and headers that are held at a time, but for one message.
 	maxBytes int
-	bare     bool // bodies are not handed out
-	acks     *heldAcks
+	// bare: bodies are not handed out, for a look that needs only fingerprints.
+	bare bool
+	acks *heldAcks
 
-	deliveries chan queue.Delivery // has room for all that the broker hands out without acks
-	lost       error               // why the broker ended the window, to be read after end
-	last       uint64              // the newest tag that came
+	// deliveries has room for all that the broker hands out without acks, so that read never waits
+	// for the caller.
+	deliveries chan queue.Delivery
+	// lost is why the broker ended the window. The reader writes it; end waits for the reader, so
+	// that Close may read it after that.
+	lost error
+	// last is the newest tag that came; it is read and written as lost is.
+	last uint64
 
+	// stop ends the sender; the reader ends with the channel.
 	stop   context.CancelFunc
 	sender sync.WaitGroup
 	reader sync.WaitGroup
@@ -56,6 +67,8 @@ func (l *lease) Narrow(ctx context.Context, most, few, maxBytes int) (queue.Wind
 	if most < 1 {
 		return nil, fmt.Errorf("walk of %s: a window of %d messages: it takes 1 or more", l.queue, most)
 	}
+	// Held until the window is open, which may take LeaseWait: two at a time would see each other
+	// as consumers.
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open {
@@ -114,7 +127,8 @@ func (w *window) consume() (deliveries <-chan amqp.Delivery, err error) {
 	return deliveries, err
 }
 
-// finish says that no more is handed out.
+// finish says that no more is handed out. It is called once: by the reader, or by start where the
+// queue is empty.
 func (w *window) finish(lost error) {
 	w.lost = lost
 	close(w.deliveries)
@@ -122,8 +136,8 @@ func (w *window) finish(lost error) {
 
 var errWindowLost = errors.New("the broker ended the walk's consumer")
 
-// read hands out the oldest messages, so many and held bytes as fit. The rest it lets go as it
-// comes: that stays unacked and goes back with the channel.
+// read hands out the oldest messages, so many (left) and held bytes as fit. The rest it lets go as
+// it comes: that stays unacked and goes back with the channel.
 func (w *window) read(ctx context.Context, deliveries <-chan amqp.Delivery, left int, emptied func() (bool, error)) {
 	idle := time.NewTicker(windowIdle)
 	defer idle.Stop()
@@ -142,6 +156,7 @@ func (w *window) read(ctx context.Context, deliveries <-chan amqp.Delivery, left
 			}
 			left--
 		case <-idle.C:
+			// A prefetch that is used up is the caller's silence, not the queue's.
 			if quiet++; quiet < 2 || w.acks.outstanding() >= w.prefetch {
 				continue
 			}
@@ -189,6 +204,8 @@ func (w *window) hand(d *amqp.Delivery) bool {
 	return true
 }
 
+// discard reads on until the channel is closed, without handing out. Fingerprints and tags are
+// noted all the same: verify has to know all that was out, also what nobody saw.
 func (w *window) discard(deliveries <-chan amqp.Delivery) {
 	for d := range deliveries {
 		w.last = d.DeliveryTag
