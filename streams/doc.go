@@ -3,25 +3,45 @@
 //
 // # The way of a record
 //
-//	fetcher -> Reader.poll     as many records as the load has room for
-//	  -> partition.append      into the ledger, which knows what is settled, and the queue
+//	fetcher -> intake.poll     as many records as the load has room for
+//	  -> partition.append      into the ledger, which knows what is settled, and the backlog
 //	  -> roster.Offer          the crew (internal/crew) takes them from here: partition.Take
 //	  -> Handle                the call, on a worker of the crew, with a ticket
 //	  -> partition.Done        or Settle, later: into the ledger again
 //	  -> committer             five times a second, and before a partition is given up
 //
+// # Parts
+//
+// A [Reader] is made of parts, each of which owns its state and names in its fields what it works
+// with. None knows one that comes after it here:
+//
+//	assignments   which partitions are ours, and which were while calls of them run
+//	clients       the group's member and the others that fetch, and which reads what
+//	committer     what is settled, sent one commit at a time
+//	rebalancer    partitions come, and go in good order or at once
+//	starter       where the group begins with partitions that come
+//	intake        what polls bring, handed to the partitions
+//	supervisor    what the cluster must be asked, and topics to be found anew
+//
+// They share what knows none of them: gate, load, status, healer and the crew. A partition knows
+// no part either; what it asks of them is three functions (shared).
+//
 // # Map
 //
-//	reader.go, config.go       Reader, Pause; its settings
+//	reader.go, config.go       Reader, its parts, Pause; what it is told
 //	options.go, foreign.go     options of our clients; those of a user that must be left alone
 //	run.go                     one Run: start, stop, the drain
-//	fetcher.go, poll.go        clients that fetch, one of them the group's member; what they bring
+//	assignments.go             which partitions are ours
+//	clients.go, fetcher.go     all clients; one of them
+//	rebalance.go, joining.go   partitions come and go; which membership they belong to
 //	gate.go                    polls, or a change of what is ours, never both
+//	poll.go, cut.go            what polls bring; a log that was cut
 //	load.go, fetchsize.go      how much is in flight; how much a fetch is to bring
-//	assign.go, joining.go      partitions come and go; which membership they belong to
-//	start.go, cut.go           where a group begins; a log that was cut
+//	start.go                   where a group begins
 //	partition.go               one assignment of a partition
+//	books.go, lifetime.go      its ledger and its lock; its contexts, and when it is over
 //	feed.go, settle.go         what the crew takes from it and tells it; its tickets
+//	backlog.go                 what was fetched of it and is no message yet
 //	message.go, recordpool.go  records as messages, without an allocation for each
 //	tenure.go                  what waits for long gets memory of its own
 //	oldest.go                  which record holds the window
@@ -52,11 +72,13 @@
 //
 //	gate             what changes who reads what runs alone (gate.change), polls share (gate.poll)
 //	load.taking      who looks how much room there is, and takes it
-//	Reader.mu        which partitions are ours
-//	partition.mu     its ledger, queue, suspects, and its roster: the feed's lock of the crew
+//	assignments.mu   which partitions are ours
+//	partition.mu     its ledger, backlog, suspects, and its roster: the feed's lock of the crew
 //	Crew.mu          and the lock of the suspects' token: for moments, nothing is taken under them
 //
-// committer.turn, a place for one, is never waited for by who holds one of these; who has it takes
-// Reader.mu and partition.mu. A method whose name ends in Locked, or whose comment says so, is for
-// who holds the lock.
+// Who waits for room holds load.turn, outside of the gate, and takes them from load.taking on. The
+// locks of status, healer, fetcher and fetchSize are for moments: none of the table is taken under
+// them. committer.turn, a place for one, is never waited for by who holds one of these; who has it
+// takes assignments.mu and partition.mu. A method whose name ends in Locked, or whose comment says
+// so, is for who holds the lock.
 package streams

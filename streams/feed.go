@@ -1,7 +1,6 @@
 package streams
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -10,15 +9,6 @@ import (
 
 // A partition is a [crew.Feed]: this is how the crew gets its records, and tells what became of
 // them.
-
-// Lock takes the lock of the partition and its roster.
-func (p *partition) Lock() { p.mu.Lock() }
-
-// Unlock gives it back.
-func (p *partition) Unlock() { p.mu.Unlock() }
-
-// Calls is the context of handlers.
-func (p *partition) Calls() context.Context { return p.handling }
 
 // stop ends the handing out of records: what runs ends, what waits is dropped.
 func (p *partition) stop() {
@@ -61,27 +51,21 @@ func (p *partition) unblock() {
 // More says that there is more to hand out. What waits for its turn as a suspect is no more than
 // others once deaths do not count.
 func (p *partition) More() bool {
-	return len(p.queue) > 0 || !p.ledger.Guard.Counts() && len(p.suspects.aside) > 0
+	return !p.backlog.isEmpty() || !p.ledger.Guard.Counts() && len(p.suspects.aside) > 0
 }
 
 // Take looks at the next records.
 func (p *partition) Take() bool {
-	if p.blocked || len(p.queue) == 0 {
+	if p.blocked || p.backlog.isEmpty() {
 		return false
 	}
-	records, at := p.queue[0].records, p.queue[0].at
-	n := min(slabSize, len(records))
-	if n = p.suspects.permitted(records[:n]); n == 0 {
+	records := p.backlog.next()
+	n := p.suspects.permitted(records)
+	if n == 0 {
 		return false
 	}
 	p.ledger.HandOut(records[n-1].Offset + 1)
-	if n < len(records) {
-		p.queue[0].records, records = records[n:], records[:n]
-	} else {
-		p.queue[0] = chunk{}
-		p.queue = p.queue[1:]
-	}
-	messages := p.slab.messages(records)
+	messages, at := p.backlog.take(n)
 	var now time.Time
 	if p.cfg.MaxAge > 0 {
 		now = time.Now()

@@ -102,11 +102,3 @@ func (c *committer) sendPast(ctx context.Context, in *membership, offsets map[st
 	}
 	return fmt.Errorf("commit offsets: %w", err)
 }
-
-// topicNow is the ID of the topic whose records were read last; zero: none was, or the brokers know
-// no IDs.
-func (p *partition) topicNow() [16]byte {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.ledger.TopicID()
-}

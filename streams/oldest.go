@@ -30,11 +30,6 @@ func (p *partition) oldestOpen() (o Oldest, open bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.roster.Flush()
-	return p.look()
-}
-
-// look is oldestOpen for who has the lock, and has flushed.
-func (p *partition) look() (o Oldest, open bool) {
 	offset, since, behind, open := p.ledger.Oldest(time.Now())
 	return Oldest{p.topic, p.partition, offset, since, behind}, open
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -36,66 +37,35 @@ type shared struct {
 	condemned func() int
 }
 
-// partition is one assignment of a partition to us: what was read of it, what is settled, and its
-// roster in the crew. When the same partition is assigned anew there is a new one.
+// partition is one assignment of a partition to us. When the same partition is assigned anew there
+// is a new one.
 type partition struct {
 	topicPartition
 	*shared
+	books    // what is settled of it, and the lock that guards the rest
+	lifetime // until when it may be settled, and its calls run
+
 	fetcher *fetcher // that reads it
 	// given is which of all assignments of the group it is; one whose log was cut begins anew
 	// within it
 	given int
-
-	// owned ends when the partition is no longer ours to settle: what was not sent by then is the
-	// next owner's to send.
-	owned  context.Context
-	disown context.CancelCauseFunc
-	// handling is the context of handler calls. It ends with owned, and earlier when a drain has no
-	// more time.
-	handling context.Context
-	halt     context.CancelCauseFunc
-
-	roster *crew.Roster // what of it waits and runs; mu guards it, too
-	// done is closed when nothing of it runs, or will.
-	done chan struct{}
 	// placed says that its commit was read, or that there is none.
 	placed atomic.Bool
 
-	mu       sync.Mutex
-	blocked  bool // calls of the assignment before this one run
-	ledger   ledger.Ledger
-	queue    []chunk // not looked at yet
-	slab     slab
-	over     bool // done is closed
-	released bool // no longer counted in the reader's totals
-	quiet    chan struct{}
+	roster   *crew.Roster // what of it waits and runs
+	backlog  backlog      // what was fetched, and the crew has not taken yet
 	suspects suspects
+	released bool // no longer counted in the load
 }
 
 func newPartition(s *shared, tp topicPartition) *partition {
 	p := &partition{
-		topicPartition: tp, shared: s, done: make(chan struct{}),
-		ledger: ledger.New(s.cfg.Guard.rules()), slab: newSlab(s.cfg.Stream, tp),
+		topicPartition: tp, shared: s, lifetime: newLifetime(s.life),
+		books: books{ledger: ledger.New(s.cfg.Guard.rules())}, backlog: backlog{slab: newSlab(s.cfg.Stream, tp)},
 	}
 	p.roster = s.crew.NewRoster(p, &p.suspects)
 	p.suspects.begin(p)
-	p.owned, p.disown = context.WithCancelCause(s.life)
-	p.handling, p.halt = context.WithCancelCause(p.owned)
 	return p
-}
-
-// restored notes what the commit says from which we begin.
-func (p *partition) restored(offset int64, metadata string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ledger.Restore(offset, metadata)
-}
-
-// begin says where the partition is read from, as soon as that is known.
-func (p *partition) begin(at ledger.Position, restate bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ledger.Begin(at, restate)
 }
 
 // append takes fetched records and returns how many, with their bytes, were added. Markers of
@@ -124,17 +94,10 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte, at int64) (r
 		f.Records = slices.DeleteFunc(f.Records, func(r *kgo.Record) bool { return r.Attrs.IsControl() })
 	}
 	if len(f.Records) > 0 {
-		p.queue = append(p.queue, chunk{f.Records, at})
+		p.backlog.add(f.Records, at)
 	}
 	p.roster.Came()
 	return records, bytes
-}
-
-// position is the offset that the next record should have; negative: not known.
-func (p *partition) position() int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.ledger.Expected()
 }
 
 // goesOnAt is where the partition is to be read from where its log was cut: where it was cut, or at
@@ -152,7 +115,7 @@ func (p *partition) dirty(limit int) (ledger.Checkpoint, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.roster.Flush()
-	p.look()
+	p.ledger.Oldest(time.Now()) // notes since when
 	if p.ledger.Guard.Counts() && !p.ledger.Guard.Fits(limit) {
 		p.suspects.unguard()
 	}
@@ -186,41 +149,9 @@ func (p *partition) release(cause error) {
 	}
 	p.released = true
 	p.suspects.end()
-	p.queue = nil
+	p.backlog.clear()
 	p.roster.Clear()
 	p.load.remove(p.ledger.Left())
-}
-
-// lag is how many records lie between the settled prefix and the end of the log.
-func (p *partition) lag() int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.ledger.Lag()
-}
-
-// sawEnd notes where the log ends.
-func (p *partition) sawEnd(offset int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ledger.SawEnd(offset)
-}
-
-// isDone says that nothing of it runs, or will.
-func (p *partition) isDone() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// goOn is for a log that is another one from here on.
-func (p *partition) goOn(offset int64) {
-	p.mu.Lock()
-	p.ledger.GoOn(offset)
-	p.mu.Unlock()
-	p.cfg.Forgotten(p.topic, p.partition)
 }
 
 // logger names the record.

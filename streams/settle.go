@@ -1,10 +1,5 @@
 package streams
 
-import "context"
-
-// Context ends, with a cause, when the partition is no longer ours.
-func (p *partition) Context() context.Context { return p.owned }
-
 // Trace is empty: what comes from Kafka is tried for the first time.
 func (p *partition) Trace() (parent, state string) { return "", "" }
 
@@ -28,29 +23,7 @@ func (p *partition) Settle(offset int64) {
 
 // settled marks the offsets from first to last.
 func (p *partition) settled(first, last int64) {
-	f := p.ledger.Settle(first, last)
-	if f.Records > 0 && !p.released {
+	if f := p.settleLocked(first, last); f.Records > 0 && !p.released {
 		p.load.remove(f)
 	}
-	if p.quiet != nil && p.ledger.Quiet() {
-		close(p.quiet)
-		p.quiet = nil
-	}
-}
-
-// quieted returns a channel that is closed when everything handed out is settled. Ask after the
-// partition is done.
-func (p *partition) quieted() <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.quiet != nil {
-		return p.quiet // a revoke and a stop may wait at once
-	}
-	c := make(chan struct{})
-	if p.ledger.Quiet() {
-		close(c)
-	} else {
-		p.quiet = c
-	}
-	return c
 }

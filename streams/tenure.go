@@ -1,10 +1,7 @@
 package streams
 
 import (
-	"bytes"
 	"math"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell/internal/crew"
 )
@@ -23,12 +20,6 @@ type tenure struct {
 	owned   int64 // what waits and came before that was fetched has memory of its own
 }
 
-// chunk is what came together of a partition; at is how much was fetched before them.
-type chunk struct {
-	records []*kgo.Record
-	at      int64
-}
-
 // messageOverhead is what a record takes beside its bytes until it is settled, in its client and as
 // a message.
 const messageOverhead = 2 * recordOverhead
@@ -45,52 +36,43 @@ func (in *intake) letGo() {
 	parts := in.parts.all()
 	oldest := t.fetched
 	for _, p := range parts {
-		oldest = min(oldest, p.waitsSince(t.owned))
+		oldest = min(oldest, t.waitsSince(p))
 	}
 	if inFlight := held(int(in.load.records.Load()), int(in.load.bytes.Load())); t.fetched-oldest <= inFlight+2*t.step {
 		return
 	}
 	until := t.fetched - t.step
 	for _, p := range parts {
-		p.own(t.owned, until)
+		t.own(p, until)
 	}
 	t.owned = until
 }
 
-// waitsSince is when the first was fetched that waits, of those fetched at owned or later.
-func (p *partition) waitsSince(owned int64) int64 {
+// waitsSince is when the first was fetched that waits in a partition, of those that have no memory
+// of their own.
+func (t *tenure) waitsSince(p *partition) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	oldest := int64(math.MaxInt64)
 	note := func(at int64) {
-		if at >= owned {
+		if at >= t.owned {
 			oldest = min(oldest, at)
 		}
 	}
-	for _, f := range p.queue {
-		note(f.at)
+	for _, c := range p.backlog.chunks {
+		note(c.at)
 	}
 	p.roster.Each(func(e *crew.Entry) { note(e.Fetched) })
 	return oldest
 }
 
-// own gives what waits, and was fetched between from and to, memory of its own.
-func (p *partition) own(from, to int64) {
+// own gives what waits in a partition, and was fetched before until, memory of its own.
+func (t *tenure) own(p *partition, until int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, f := range p.queue {
-		if f.at < from || f.at >= to {
-			continue
-		}
-		for _, r := range f.records {
-			r.Key, r.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
-			for i := range r.Headers {
-				r.Headers[i].Value = bytes.Clone(r.Headers[i].Value)
-			}
-		}
-	}
+	p.backlog.own(t.owned, until)
 	p.roster.Each(func(e *crew.Entry) {
-		if e.Fetched >= from && e.Fetched < to {
+		if e.Fetched >= t.owned && e.Fetched < until {
 			e.Message = e.Message.Clone()
 		}
 	})

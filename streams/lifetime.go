@@ -1,0 +1,43 @@
+package streams
+
+import "context"
+
+// lifetime is how an assignment ends, in this order: nothing of it runs any more, or its calls are
+// cancelled, and it is no longer ours to settle.
+type lifetime struct {
+	// owned ends when the partition is no longer ours to settle: what was not sent by then is the
+	// next owner's to send.
+	owned  context.Context
+	disown context.CancelCauseFunc
+	// handling is the context of handler calls. It ends with owned, and earlier when a drain has no
+	// more time.
+	handling context.Context
+	halt     context.CancelCauseFunc
+
+	done    chan struct{} // closed when nothing of it runs, or will
+	over    bool          // done is closed; the partition's lock guards it
+	blocked bool          // calls of the assignment before this one run; the same
+}
+
+func newLifetime(life context.Context) (l lifetime) {
+	l.done = make(chan struct{})
+	l.owned, l.disown = context.WithCancelCause(life)
+	l.handling, l.halt = context.WithCancelCause(l.owned)
+	return l
+}
+
+// Context ends, with a cause, when the partition is no longer ours.
+func (l *lifetime) Context() context.Context { return l.owned }
+
+// Calls is the context of handlers.
+func (l *lifetime) Calls() context.Context { return l.handling }
+
+// isDone says that nothing of it runs, or will.
+func (l *lifetime) isDone() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
