@@ -1,0 +1,270 @@
+// Package filter chooses among dead messages by what is known of them: "those with this error that
+// died within two hours". A filter is made of the parameters of a request, and tested on a message
+// in hand.
+package filter
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Message is what a filter looks at.
+type Message struct {
+	*stepwell.Message
+	// Reason is one of stepwell's Reason constants, Error the text of the last failure, ErrorType
+	// its Go type.
+	Reason, Error, ErrorType string
+	// TraceID is the trace of the first try; empty where it has none.
+	TraceID string
+	// DiedAt is when the message came to the dead set; zero where that is not known.
+	DiedAt time.Time
+	// AttemptsTotal counts the tries over all replays.
+	AttemptsTotal int
+	// Group is the fingerprint of the cause.
+	Group string
+}
+
+// Filter is true of some messages. The zero value is true of all.
+type Filter struct {
+	tests []func(*Message) bool
+	words []string
+}
+
+// IsZero says that nothing was asked for.
+func (f Filter) IsZero() bool { return len(f.tests) == 0 }
+
+// String is the filter as its parameters, in a fixed order.
+func (f Filter) String() string { return strings.Join(f.words, " ") }
+
+// Match says whether the filter is true of the message.
+func (f Filter) Match(m *Message) bool {
+	for _, test := range f.tests {
+		if !test(m) {
+			return false
+		}
+	}
+	return true
+}
+
+// A parameter whose name begins so is about one header, or about one place in a JSON value.
+const (
+	headerPrefix = "header."
+	valuePrefix  = "value."
+)
+
+// maxExpression is how long a regular expression may be, in bytes.
+const maxExpression = 500
+
+// maker makes the test of a parameter's text. now is for texts such as 2h.
+type maker func(text string, now time.Time) (func(*Message) bool, error)
+
+var makers = map[string]maker{
+	"id":          equal(func(m *Message) string { return m.ID }),
+	"group":       equal(func(m *Message) string { return m.Group }),
+	"reason":      equal(func(m *Message) string { return m.Reason }),
+	"error":       part(func(m *Message) string { return m.Error }),
+	"error_re":    expression,
+	"error_type":  equal(func(m *Message) string { return m.ErrorType }),
+	"topic":       equal(func(m *Message) string { return m.Origin.Topic }),
+	"partition":   number(func(m *Message, n int64) bool { return m.Origin.Topic != "" && int64(m.Origin.Partition) == n }),
+	"offset_from": number(func(m *Message, n int64) bool { return m.Origin.Topic != "" && m.Origin.Offset >= n }),
+	"offset_to":   number(func(m *Message, n int64) bool { return m.Origin.Topic != "" && m.Origin.Offset <= n }),
+	"key":         equal(func(m *Message) string { return string(m.Key) }),
+	"key_prefix": func(text string, _ time.Time) (func(*Message) bool, error) {
+		return func(m *Message) bool { return m.Key != nil && bytes.HasPrefix(m.Key, []byte(text)) }, nil
+	},
+	"died_from":    moment(func(died, at time.Time) bool { return !died.Before(at) }),
+	"died_to":      moment(func(died, at time.Time) bool { return !died.After(at) }),
+	"attempts_min": number(func(m *Message, n int64) bool { return int64(m.AttemptsTotal) >= n }),
+	"replays_max":  number(func(m *Message, n int64) bool { return int64(m.Replays) <= n }),
+	"trace_id":     equal(func(m *Message) string { return m.TraceID }),
+	"value":        part(func(m *Message) string { return string(m.Value) }),
+}
+
+// Names are the parameters that there are, for a person to read.
+func Names() []string {
+	return append(slices.Sorted(maps.Keys(makers)), headerPrefix+"<name>", valuePrefix+"<path>")
+}
+
+// Known says whether there is such a parameter.
+func Known(name string) bool {
+	_, ok := makers[name]
+	return ok || isOf(headerPrefix, name) || isOf(valuePrefix, name)
+}
+
+func isOf(prefix, name string) bool {
+	return strings.HasPrefix(name, prefix) && len(name) > len(prefix)
+}
+
+// Parse makes a filter of parameters by their names; all of them must be true of a message.
+//
+//	id, group, reason, error_type, topic, trace_id, key   is that
+//	error, value                                          has it as a part
+//	key_prefix                                            begins with it
+//	error_re                                              an RE2 expression that is found in the error, 500 bytes at most
+//	partition, offset_from, offset_to                     whole numbers; a range has both its ends
+//	attempts_min, replays_max                             the tries over all replays, the replays
+//	died_from, died_to                                    RFC 3339, or so long ago: 2h
+//	header.<name>                                         the last header of that name is that text
+//	value.<path>                                          a text, number or truth value in a JSON value: value.order.lines.0.sku
+//
+// The error has all mistakes. An empty text is one: what was not said must not mean everything.
+func Parse(parameters map[string]string, now time.Time) (Filter, error) {
+	var f Filter
+	var wrong []error
+	for _, name := range slices.Sorted(maps.Keys(parameters)) {
+		text := parameters[name]
+		test, err := testOf(name, text, now)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("%s %w", name, err))
+			continue
+		}
+		f.tests = append(f.tests, test)
+		f.words = append(f.words, name+"="+strconv.Quote(text))
+	}
+	if wrong != nil {
+		return Filter{}, mistakes(wrong)
+	}
+	return f, nil
+}
+
+// mistakes are told on one line.
+type mistakes []error
+
+func (m mistakes) Error() string {
+	texts := make([]string, len(m))
+	for i, err := range m {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (m mistakes) Unwrap() []error { return m }
+
+var errEmpty = errors.New("is empty: leave it out, or say what is meant")
+
+func testOf(name, text string, now time.Time) (func(*Message) bool, error) {
+	if text == "" {
+		return nil, errEmpty
+	}
+	switch {
+	case isOf(headerPrefix, name):
+		return header(strings.TrimPrefix(name, headerPrefix), text), nil
+	case isOf(valuePrefix, name):
+		return place(strings.Split(strings.TrimPrefix(name, valuePrefix), "."), text), nil
+	}
+	makes, ok := makers[name]
+	if !ok {
+		return nil, errors.New("is no parameter of a filter")
+	}
+	return makes(text, now)
+}
+
+func equal(of func(*Message) string) maker {
+	return func(text string, _ time.Time) (func(*Message) bool, error) {
+		return func(m *Message) bool { return of(m) == text }, nil
+	}
+}
+
+func part(of func(*Message) string) maker {
+	return func(text string, _ time.Time) (func(*Message) bool, error) {
+		return func(m *Message) bool { return strings.Contains(of(m), text) }, nil
+	}
+}
+
+func expression(text string, _ time.Time) (func(*Message) bool, error) {
+	if len(text) > maxExpression {
+		return nil, fmt.Errorf("is %d bytes long, and %d are the limit", len(text), maxExpression)
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, fmt.Errorf("is no RE2 expression: %w", err)
+	}
+	return func(m *Message) bool { return re.MatchString(m.Error) }, nil
+}
+
+func number(is func(*Message, int64) bool) maker {
+	return func(text string, _ time.Time) (func(*Message) bool, error) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("must be a whole number from 0 on, not %q", clip(text))
+		}
+		return func(m *Message) bool { return is(m, n) }, nil
+	}
+}
+
+// moment compares when a message died. Of one that nobody knows the time of nothing is true.
+func moment(is func(died, at time.Time) bool) maker {
+	return func(text string, now time.Time) (func(*Message) bool, error) {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			ago, agoErr := time.ParseDuration(text)
+			if agoErr != nil || ago < 0 {
+				return nil, fmt.Errorf("must be a time such as 2026-01-31T23:59:59Z, or how long ago, such as 2h, not %q", clip(text))
+			}
+			at = now.Add(-ago)
+		}
+		return func(m *Message) bool { return !m.DiedAt.IsZero() && is(m.DiedAt, at) }, nil
+	}
+}
+
+func header(name, text string) func(*Message) bool {
+	return func(m *Message) bool {
+		value, ok := m.Header(name)
+		return ok && value != nil && string(value) == text
+	}
+}
+
+// place compares what a JSON value has at a path: members by name, elements by number.
+func place(path []string, text string) func(*Message) bool {
+	return func(m *Message) bool {
+		d := json.NewDecoder(bytes.NewReader(m.Value))
+		d.UseNumber() // as it is written: a large id is no float
+		var at any
+		if d.Decode(&at) != nil {
+			return false
+		}
+		for _, name := range path {
+			switch in := at.(type) {
+			case map[string]any:
+				at = in[name]
+			case []any:
+				i, err := strconv.Atoi(name)
+				if err != nil || i < 0 || i >= len(in) {
+					return false
+				}
+				at = in[i]
+			default:
+				return false
+			}
+		}
+		switch v := at.(type) {
+		case string:
+			return v == text
+		case json.Number:
+			return v.String() == text
+		case bool:
+			return strconv.FormatBool(v) == text
+		}
+		return false
+	}
+}
+
+// clip bounds what a mistake repeats.
+func clip(text string) string {
+	const most = 60
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
