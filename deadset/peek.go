@@ -15,8 +15,6 @@ type Page struct {
 	Messages []Entry
 	// Depth is how many there were.
 	Depth int
-
-	pointers []pointed
 }
 
 // pageLife is for how long the peeks of one process share a walk.
@@ -47,11 +45,11 @@ func (s *Set) Peek(ctx context.Context, count int) (Page, error) {
 	if fresh {
 		return page, nil
 	}
-	page, err := s.look(ctx, count)
+	seen, err := s.look(ctx, count)
 	if err != nil {
 		return Page{}, fmt.Errorf("peek: %w", err)
 	}
-	s.resolve(ctx, &page)
+	page = Page{Messages: s.entries(ctx, seen.all), Depth: seen.depth}
 	s.remember(page, count, changes)
 	return page, nil
 }
@@ -92,13 +90,14 @@ func (s *Set) remember(page Page, count, changes int) {
 func (s *Set) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = nil
+	s.last, s.surveyed = nil, nil
 	s.changes++
 }
 
 // sight is what a look at the queue saw.
 type sight struct {
-	page   Page
+	all    []found
+	depth  int
 	worn   bool         // some messages came back so often that the queue might drop them one day
 	window queue.Window // holds them still; nil: none was opened
 }
@@ -106,14 +105,15 @@ type sight struct {
 // whole says that the page has all that was asked for. Where it has not, the broker may have ended
 // the window, which only its Close tells.
 func (see *sight) whole(count int) bool {
-	return len(see.page.Messages) == min(count, see.page.Depth, queue.WindowSize)
+	return len(see.all) == min(count, see.depth, queue.WindowSize)
 }
 
-// look returns the page as soon as it is known. What it held is given back in the background.
-func (s *Set) look(ctx context.Context, count int) (Page, error) {
+// look returns the oldest messages as soon as they are known. What it held is given back in the
+// background.
+func (s *Set) look(ctx context.Context, count int) (sight, error) {
 	lease, err := s.lease(ctx, 0)
 	if err != nil {
-		return Page{}, err
+		return sight{}, err
 	}
 	seen, err := s.read(ctx, lease, count)
 	if err == nil && seen.worn {
@@ -121,14 +121,14 @@ func (s *Set) look(ctx context.Context, count int) (Page, error) {
 	}
 	if err == nil && seen.whole(count) {
 		s.giveBack(ctx, lease, seen.window)
-		return seen.page, nil
+		return seen, nil
 	}
 	defer lease.Release()
 	if seen.window != nil {
 		_, closeErr := seen.window.Close(ctx)
 		err = errors.Join(err, closeErr)
 	}
-	return seen.page, err
+	return seen, err
 }
 
 // renew publishes what is worn anew, and looks again: what is shown is what the next delete would
@@ -149,14 +149,10 @@ func (s *Set) read(ctx context.Context, lease queue.Lease, count int) (see sight
 	if err != nil {
 		return sight{}, err
 	}
-	see.page.Depth = see.window.Depth()
+	see.depth = see.window.Depth()
 	all, err := queue.Gather(ctx, see.window)
 	for _, d := range all {
-		entry, pointer := view(d)
-		if pointer != nil {
-			see.page.pointers = append(see.page.pointers, pointed{len(see.page.Messages), pointer})
-		}
-		see.page.Messages = append(see.page.Messages, entry)
+		see.all = append(see.all, find(d))
 		see.worn = see.worn || s.isWorn(d.Returns)
 	}
 	return see, err

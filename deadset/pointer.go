@@ -18,49 +18,55 @@ type Source interface {
 // resolveTime is how long one peek reads values from Kafka.
 const resolveTime = 10 * time.Second
 
-// pointed is an entry of a page whose value is only in Kafka.
-type pointed struct {
-	at       int // in the page
-	envelope *envelope.Envelope
-}
-
-// resolve shows the values that are only in Kafka, one after another, as many as fit the time and
-// the bytes of a walk. The lease is given back meanwhile: a replay need not wait for Kafka.
-func (s *Set) resolve(ctx context.Context, page *Page) {
+// entries shows messages. Values that are only in Kafka are read there, one after another, as many
+// as fit the time and the bytes of a walk. The lease is given back meanwhile: a replay need not wait
+// for Kafka.
+func (s *Set) entries(ctx context.Context, all []found) []Entry {
 	ctx, cancel := context.WithTimeout(ctx, resolveTime)
 	defer cancel()
 	left := s.cfg.WalkBytes
-	for _, p := range page.pointers {
-		entry := &page.Messages[p.at]
+	shown := make([]Entry, 0, len(all))
+	for _, f := range all {
+		entry := f.entry()
 		switch {
+		case !f.envelope.Pointer:
 		case s.cfg.Source == nil:
 			entry.ValueError = "the value is only in Kafka, and nothing here reads it"
 		case left <= 0 || ctx.Err() != nil:
 			entry.ValueError = "the value is only in Kafka and was not read, since there are too many such messages in one answer"
 		default:
-			left -= s.show(ctx, p.envelope, entry)
+			m, why := s.fetch(ctx, f.envelope)
+			if m == nil {
+				entry.ValueError = why
+				break
+			}
+			entry.record(m)
+			left -= sizeShown(m)
 		}
+		shown = append(shown, entry)
 	}
-	page.pointers = nil
+	return shown
 }
 
-// show shows what Kafka has of the pointer's record, and returns how many bytes that takes.
-func (s *Set) show(ctx context.Context, e *envelope.Envelope, entry *Entry) int {
-	record, found, err := s.cfg.Source.Record(ctx, e.Message.Origin)
+// fetch returns the pointer's record as Kafka has it; nil, and why, where it has not.
+func (s *Set) fetch(ctx context.Context, e *envelope.Envelope) (m *stepwell.Message, why string) {
+	record, there, err := s.cfg.Source.Record(ctx, e.Message.Origin)
+	whole := *e // the envelope itself is shared
 	switch {
 	case err != nil:
-		entry.ValueError = "the value is only in Kafka, which cannot be read now: " + text(err.Error())
-		return 0
-	case !found:
-		entry.ValueError = "Kafka no longer has the record"
-		return 0
-	case !e.Restore(&record):
-		entry.ValueError = "Kafka no longer has the record: there is another one at its offset"
-		return 0
+		return nil, "the value is only in Kafka, which cannot be read now: " + text(err.Error())
+	case !there:
+		return nil, "Kafka no longer has the record"
+	case !whole.Restore(&record):
+		return nil, "Kafka no longer has the record: there is another one at its offset"
 	}
-	entry.record(&e.Message)
-	size := len(e.Message.Key) + min(len(e.Message.Value), maxShown)
-	for _, h := range e.Message.Headers {
+	return &whole.Message, ""
+}
+
+// sizeShown is how many bytes an entry takes that shows the record.
+func sizeShown(m *stepwell.Message) int {
+	size := len(m.Key) + min(len(m.Value), maxShown)
+	for _, h := range m.Headers {
 		size += len(h.Key) + min(len(h.Value), maxShown)
 	}
 	return size

@@ -69,11 +69,12 @@ type Set struct {
 	peeking chan struct{} // holds a token while nobody peeks
 	closed  atomic.Bool
 
-	mu      sync.Mutex
-	refused bool          // no walk begins: see ErrRefused
-	back    chan struct{} // closed when the last peek has given back what it held
-	last    *shared       // nil: no peek within the last second
-	changes int           // how often a walk began or ended that changes the dead set
+	mu       sync.Mutex
+	refused  bool          // no walk begins: see ErrRefused
+	back     chan struct{} // closed when the last peek has given back what it held
+	last     *shared       // nil: no peek within the last second
+	surveyed *survey       // nil: no survey within the last second
+	changes  int           // how often a walk began or ended that changes the dead set
 }
 
 // New makes a Set. It connects nowhere. Call Close when it has peeked.

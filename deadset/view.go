@@ -9,8 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/internal/envelope"
-	"github.com/stepwell/stepwell/internal/queue"
 )
 
 // maxShown is how much of a value, a key or a header an entry shows, in bytes.
@@ -62,6 +60,8 @@ type Entry struct {
 	ErrorType     string     `json:"error_type,omitempty"`
 	Stack         string     `json:"stack,omitempty"`
 	TraceID       string     `json:"trace_id,omitempty"`
+	// Group is the fingerprint of the cause: see Groups.
+	Group string `json:"group"`
 }
 
 // Header is a header of the record.
@@ -74,49 +74,6 @@ type Header struct {
 	// Truncated says that only the first 64 KiB are shown, of Size bytes, which is 0 where all are.
 	Truncated bool  `json:"truncated,omitempty"`
 	Size      int64 `json:"size,omitempty"`
-}
-
-// view shows a message, also one that nobody can read. pointer is its envelope where its value is
-// only in Kafka.
-func view(d queue.Delivery) (shown Entry, pointer *envelope.Envelope) {
-	e, err := envelope.Decode(d.Message)
-	switch {
-	case err != nil:
-		return unreadable(d, err), nil
-	case e.Pointer:
-		return readable(e), e
-	}
-	return readable(e), nil
-}
-
-func unreadable(d queue.Delivery, err error) Entry {
-	f := envelope.FailureOf(d.Message)
-	entry := Entry{
-		ID: text(d.ID), Headers: []Header{}, DiedAt: instant(f.At), Reason: f.Reason, Error: f.Error, Size: int64(len(d.Body)),
-	}
-	if entry.Reason == "" {
-		entry.Reason, entry.Error = stepwell.ReasonUndecodable, text(err.Error())
-	}
-	entry.Value, entry.Encoding, entry.Truncated = shown(d.Body)
-	return entry
-}
-
-func readable(e *envelope.Envelope) Entry {
-	m := &e.Message
-	entry := Entry{
-		ID: m.ID, Stream: m.Stream, Channel: m.Channel,
-		Topic: m.Origin.Topic, Partition: m.Origin.Partition, Offset: m.Origin.Offset,
-		Timestamp: instant(m.Time),
-		Attempts:  m.Attempt, AttemptsTotal: e.AttemptsTotal, Replays: m.Replays,
-		FirstFailedAt: instant(m.FirstFailed), DiedAt: instant(e.DiedAt),
-		Reason: e.Failure.Reason, Error: e.Failure.Error, ErrorType: e.Failure.ErrorType, Stack: e.Failure.Stack,
-		TraceID: traceID(e.TraceParent, m),
-	}
-	entry.record(m)
-	if e.Pointer {
-		entry.Size = e.Size
-	}
-	return entry
 }
 
 // record shows what came from Kafka.

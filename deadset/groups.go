@@ -1,0 +1,112 @@
+package deadset
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/filter"
+)
+
+const (
+	// maxGroups bounds the groups of an answer; what belongs to none of them is counted as one.
+	maxGroups = 1000
+	// minutesShown is for how long before the look the deaths of a group are counted by minutes.
+	minutesShown = 60
+)
+
+// Group is a cause of death and what died of it.
+type Group struct {
+	// Group is the cause's fingerprint; empty for what is left when there are more than 1000.
+	Group  string `json:"group"`
+	Count  int    `json:"count"`
+	Reason string `json:"reason"`
+	// Error is what the errors of the group share: what varies is <n>.
+	Error     string `json:"error"`
+	ErrorType string `json:"error_type,omitempty"`
+	// ExampleID is the message that died last.
+	ExampleID   string     `json:"example_id"`
+	FirstDiedAt *time.Time `json:"first_died_at,omitempty"`
+	LastDiedAt  *time.Time `json:"last_died_at,omitempty"`
+	// Keys is how many different keys they have, Replayed how many of them were replayed before.
+	Keys     int `json:"keys"`
+	Replayed int `json:"replayed"`
+	// Minutes is how many died in each of the last sixty minutes before the look, oldest first.
+	Minutes []int `json:"minutes"`
+
+	keys map[string]struct{}
+}
+
+// Causes are the groups of a dead set, the largest first.
+type Causes struct {
+	Span
+	Groups []*Group `json:"groups"`
+}
+
+// Groups counts the messages for which the filter is true by what killed them. It looks at no more
+// of the dead set than a walk holds, which the Span says. The error is as that of Peek.
+func (s *Set) Groups(ctx context.Context, of filter.Filter) (Causes, error) {
+	v, err := s.survey(ctx)
+	if err != nil {
+		return Causes{}, err
+	}
+	c := Causes{Span: v.Span, Groups: []*Group{}}
+	by := map[string]*Group{}
+	for _, f := range v.all {
+		if !f.isTrue(of) {
+			continue
+		}
+		g := by[f.group]
+		if g == nil {
+			g = c.begin(f)
+			by[f.group] = g
+		}
+		g.add(f, v.AsOf)
+	}
+	for _, g := range c.Groups {
+		g.Keys, g.keys = len(g.keys), nil
+	}
+	slices.SortStableFunc(c.Groups, func(a, b *Group) int { return cmp.Compare(b.Count, a.Count) })
+	return c, nil
+}
+
+// begin adds the group of the message; the last one that there may be is that of all others.
+func (c *Causes) begin(f found) *Group {
+	if len(c.Groups) == maxGroups {
+		return c.Groups[maxGroups-1]
+	}
+	g := &Group{Minutes: make([]int, minutesShown), keys: map[string]struct{}{}}
+	if len(c.Groups) < maxGroups-1 {
+		g.Group, g.Reason, g.Error, g.ErrorType = f.group, f.envelope.Failure.Reason, f.pattern, f.envelope.Failure.ErrorType
+	} else {
+		g.Error = "all other causes"
+	}
+	c.Groups = append(c.Groups, g)
+	return g
+}
+
+func (g *Group) add(f found, asOf time.Time) {
+	e := f.envelope
+	g.Count++
+	if e.Message.Key != nil {
+		g.keys[string(e.Message.Key)] = struct{}{}
+	}
+	if e.Message.Replays > 0 {
+		g.Replayed++
+	}
+	died := instant(e.DiedAt)
+	if died == nil {
+		g.ExampleID = cmp.Or(g.ExampleID, f.id())
+		return
+	}
+	if g.FirstDiedAt == nil || died.Before(*g.FirstDiedAt) {
+		g.FirstDiedAt = died
+	}
+	if g.LastDiedAt == nil || !died.Before(*g.LastDiedAt) {
+		g.LastDiedAt, g.ExampleID = died, f.id()
+	}
+	if ago := int(asOf.Sub(*died) / time.Minute); ago < minutesShown {
+		g.Minutes[minutesShown-1-max(0, ago)]++
+	}
+}

@@ -1,0 +1,224 @@
+package deadset
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/filter"
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// Errors of those who look for messages of a kind.
+var (
+	// ErrNotFound: no message that was looked at has the id.
+	ErrNotFound = errors.New("no dead message has this id")
+	// ErrMoved: the message behind which a list was to go on is no longer there.
+	ErrMoved = errors.New("the list has changed: the message behind which it was to go on is gone")
+)
+
+// Span says how much of a dead set an answer is about.
+type Span struct {
+	// Depth is how many messages the dead set had, Unsorted how many of them were not looked at:
+	// a look takes the oldest 2000, or as many as fit the bytes of a walk. Complete says that there
+	// are no such.
+	Depth    int  `json:"depth"`
+	Unsorted int  `json:"unsorted"`
+	Complete bool `json:"complete"`
+	// AsOf is when the look began: who acts on what it showed leaves out what died later.
+	AsOf time.Time `json:"as_of"`
+}
+
+// Query says which messages to find.
+type Query struct {
+	Filter filter.Filter
+	// Limit is how many at most are shown, 1 or more.
+	Limit int
+	// After is the Next of the list before; empty: from the oldest on.
+	After string
+}
+
+// List is what was found.
+type List struct {
+	Span
+	// Messages are the oldest of those that match, oldest first.
+	Messages []Entry
+	// Matched is how many match, shown or not.
+	Matched int
+	// Next is for the query that goes on behind the last of Messages; empty: there are no more.
+	Next string
+}
+
+// survey is what one look at the oldest messages found, as many as a walk holds.
+type survey struct {
+	Span
+	all []found
+}
+
+// survey looks at as much as a walk holds. Those who ask within a second share a look, unless a
+// replay or delete of this process came between. It holds WalkBytes for that second.
+func (s *Set) survey(ctx context.Context) (*survey, error) {
+	select {
+	case <-s.peeking:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("look: wait for another: %w", ctx.Err())
+	}
+	defer func() { s.peeking <- struct{}{} }()
+	if s.closed.Load() {
+		return nil, fmt.Errorf("look: %w", queue.ErrClosed)
+	}
+	s.mu.Lock()
+	last, changes := s.surveyed, s.changes
+	s.mu.Unlock()
+	if last != nil {
+		return last, nil
+	}
+	asOf := time.Now().UTC()
+	seen, err := s.look(ctx, queue.WindowSize)
+	if err != nil {
+		return nil, fmt.Errorf("look: %w", err)
+	}
+	unsorted := max(0, seen.depth-len(seen.all))
+	v := &survey{Span{Depth: seen.depth, Unsorted: unsorted, Complete: unsorted == 0, AsOf: asOf}, seen.all}
+	v.number()
+	s.keep(v, changes)
+	return v, nil
+}
+
+// keep keeps the survey for a second, unless the dead set was changed since.
+func (s *Set) keep(v *survey, changes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changes != changes {
+		return
+	}
+	s.surveyed = v
+	time.AfterFunc(pageLife, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.surveyed == v {
+			s.surveyed = nil
+		}
+	})
+}
+
+// number counts the copies of messages, so that each has a mark of its own.
+func (v *survey) number() {
+	before := make(map[string]int, len(v.all))
+	for i := range v.all {
+		mark := v.all[i].mark()
+		v.all[i].copy = before[mark]
+		before[mark]++
+	}
+}
+
+// mark names a message in a list: by its id, when it died, and which of its copies it is. It is a
+// hash, since an id may be anything.
+func (f found) mark() string {
+	sum := sha256.Sum256([]byte(f.id() + "\x00" + f.envelope.DiedAt.UTC().Format(time.RFC3339Nano) + "\x00" + strconv.Itoa(f.copy)))
+	return hex.EncodeToString(sum[:12])
+}
+
+// Find lists the oldest messages for which the filter is true. It looks at no more of the dead set
+// than a walk holds, which the Span of the list says. The error is as that of Peek, or [ErrMoved].
+func (s *Set) Find(ctx context.Context, q Query) (List, error) {
+	v, err := s.survey(ctx)
+	if err != nil {
+		return List{}, err
+	}
+	list := List{Span: v.Span}
+	var shown []found
+	begun := q.After == ""
+	for _, f := range v.all {
+		isTrue := f.isTrue(q.Filter)
+		if isTrue {
+			list.Matched++
+		}
+		switch {
+		case !begun:
+			begun = f.mark() == q.After
+		case !isTrue:
+		case len(shown) < q.Limit:
+			shown = append(shown, f)
+		case list.Next == "":
+			list.Next = shown[len(shown)-1].mark()
+		}
+	}
+	if !begun {
+		return List{}, ErrMoved
+	}
+	list.Messages = s.entries(ctx, shown)
+	return list, nil
+}
+
+// Detail is all that is known of one message.
+type Detail struct {
+	Entry
+	// Copies is how many messages with this id were seen, this one included.
+	Copies int `json:"copies"`
+	// Tries are the last failures, oldest first, at most ten; the last of them is what killed it.
+	Tries []Try `json:"tries"`
+
+	key, value []byte
+}
+
+// Try is a try that failed.
+type Try struct {
+	Attempt int        `json:"attempt"`
+	At      *time.Time `json:"at,omitempty"`
+	Error   string     `json:"error"`
+}
+
+// Bytes returns the record's key and value, whole. Where ValueError is set they are not known.
+func (d Detail) Bytes() (key, value []byte) { return d.key, d.value }
+
+// Message shows the oldest message of an id. The error is as that of Peek, or [ErrNotFound], also
+// where it may be among those that were not looked at, as it says then.
+func (s *Set) Message(ctx context.Context, id string) (Detail, error) {
+	v, err := s.survey(ctx)
+	if err != nil {
+		return Detail{}, err
+	}
+	var of []found
+	for _, f := range v.all {
+		if f.id() == id {
+			of = append(of, f)
+		}
+	}
+	switch {
+	case len(of) > 0:
+		return s.detail(ctx, of[0], len(of)), nil
+	case !v.Complete:
+		return Detail{}, fmt.Errorf("%w among the oldest %d of %d: the others were not looked at", ErrNotFound, len(v.all), v.Depth)
+	}
+	return Detail{}, ErrNotFound
+}
+
+func (s *Set) detail(ctx context.Context, f found, copies int) Detail {
+	e := f.envelope
+	d := Detail{Entry: f.entry(), Copies: copies, Tries: []Try{}, key: e.Message.Key, value: e.Message.Value}
+	for _, t := range e.History {
+		d.Tries = append(d.Tries, Try{t.Attempt, instant(t.At), t.Error})
+	}
+	if !e.Pointer {
+		return d
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveTime)
+	defer cancel()
+	if s.cfg.Source == nil {
+		d.ValueError = "the value is only in Kafka, and nothing here reads it"
+		return d
+	}
+	m, why := s.fetch(ctx, e)
+	if m == nil {
+		d.ValueError = why
+		return d
+	}
+	d.record(m)
+	d.key, d.value = m.Key, m.Value
+	return d
+}
