@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/stepwell/stepwell/deadset"
+	"github.com/stepwell/stepwell/internal/filter"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/telemetry"
 	"github.com/stepwell/stepwell/server"
@@ -65,11 +66,44 @@ func (d deadSet) Peek(ctx context.Context, count int) (server.Page, error) {
 	if err != nil {
 		return server.Page{}, forServer(err)
 	}
-	all := make([]any, 0, len(page.Messages))
-	for _, m := range page.Messages {
-		all = append(all, m)
+	return server.Page{Messages: anyOf(page.Messages), Depth: page.Depth}, nil
+}
+
+// Find lists messages for which a filter is true.
+func (d deadSet) Find(ctx context.Context, q server.Query) (server.List, error) {
+	list, err := d.set.Find(ctx, deadset.Query(q))
+	if err != nil {
+		return server.List{}, forServer(err)
 	}
-	return server.Page{Messages: all, Depth: page.Depth}, nil
+	return server.List{
+		Page:    server.Page{Messages: anyOf(list.Messages), Depth: list.Depth},
+		Matched: list.Matched, Unsorted: list.Unsorted, Next: list.Next, AsOf: list.AsOf,
+	}, nil
+}
+
+// Groups counts messages by what killed them.
+func (d deadSet) Groups(ctx context.Context, of filter.Filter) (any, error) {
+	causes, err := d.set.Groups(ctx, of)
+	return causes, forServer(err)
+}
+
+// Message shows one message.
+func (d deadSet) Message(ctx context.Context, id string) (server.Detail, error) {
+	one, err := d.set.Message(ctx, id)
+	if err != nil {
+		return server.Detail{}, forServer(err)
+	}
+	shown := server.Detail{Message: one, Missing: one.ValueError}
+	shown.Key, shown.Value = one.Bytes()
+	return shown, nil
+}
+
+func anyOf(entries []deadset.Entry) []any {
+	all := make([]any, 0, len(entries))
+	for _, e := range entries {
+		all = append(all, e)
+	}
+	return all
 }
 
 // Replay gives the oldest messages a new budget.
@@ -112,6 +146,10 @@ func forServer(err error) error {
 		return nil
 	case errors.Is(err, queue.ErrLeased):
 		return inWords{err, server.ErrBusy}
+	case errors.Is(err, deadset.ErrNotFound):
+		return inWords{err, server.ErrNotFound}
+	case errors.Is(err, deadset.ErrMoved):
+		return inWords{err, server.ErrMoved}
 	case errors.Is(err, deadset.ErrRefused):
 		return inWords{err, server.ErrRefused}
 	case errors.Is(err, queue.ErrUnavailable), errors.Is(err, queue.ErrClosed), errors.Is(err, context.DeadlineExceeded):

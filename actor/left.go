@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/deadset"
+	"github.com/stepwell/stepwell/internal/filter"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/retry"
@@ -118,6 +119,30 @@ func (d leftSet) Peek(ctx context.Context, count int) (server.Page, error) {
 		return server.Page{}, err
 	}
 	return d.deadSet.Peek(ctx, count)
+}
+
+// Find lists messages for which a filter is true.
+func (d leftSet) Find(ctx context.Context, q server.Query) (server.List, error) {
+	if err := d.there(); err != nil {
+		return server.List{}, err
+	}
+	return d.deadSet.Find(ctx, q)
+}
+
+// Groups counts messages by what killed them.
+func (d leftSet) Groups(ctx context.Context, of filter.Filter) (any, error) {
+	if err := d.there(); err != nil {
+		return nil, err
+	}
+	return d.deadSet.Groups(ctx, of)
+}
+
+// Message shows one message.
+func (d leftSet) Message(ctx context.Context, id string) (server.Detail, error) {
+	if err := d.there(); err != nil {
+		return server.Detail{}, err
+	}
+	return d.deadSet.Message(ctx, id)
 }
 
 // Delete removes the oldest messages.

@@ -62,7 +62,7 @@ func (s *Set) giveBack(ctx context.Context, lease queue.Lease, w queue.Window) {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer cancel()
 		if _, err := w.Close(closing); err != nil {
-			s.forget()
+			s.recent.forget()
 			s.cfg.Logger.Warn("a peek has not seen all it held come back to the dead set: the end of its connection gives back the rest",
 				"queue", s.cfg.Queue, "error", err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/stepwell/stepwell/internal/queue"
 )
@@ -15,15 +14,6 @@ type Page struct {
 	Messages []Entry
 	// Depth is how many there were.
 	Depth int
-}
-
-// pageLife is for how long the peeks of one process share a walk.
-const pageLife = time.Second
-
-// shared is a page and the count it answers.
-type shared struct {
-	page  Page
-	count int
 }
 
 // Peek returns the count oldest messages and changes nothing. It holds them, and the lease, for
@@ -41,7 +31,7 @@ func (s *Set) Peek(ctx context.Context, count int) (Page, error) {
 	if s.closed.Load() {
 		return Page{}, fmt.Errorf("peek: %w", queue.ErrClosed)
 	}
-	page, fresh, changes := s.remembered(count)
+	page, fresh, changes := s.recent.pageFor(count)
 	if fresh {
 		return page, nil
 	}
@@ -49,49 +39,9 @@ func (s *Set) Peek(ctx context.Context, count int) (Page, error) {
 	if err != nil {
 		return Page{}, fmt.Errorf("peek: %w", err)
 	}
-	page = Page{Messages: s.entries(ctx, seen.all), Depth: seen.depth}
-	s.remember(page, count, changes)
+	page = Page{Messages: s.values.entries(ctx, seen.all), Depth: seen.depth}
+	s.recent.keepPage(page, count, changes)
 	return page, nil
-}
-
-// remembered is a page that is younger than a second and says enough. changes is for remember.
-func (s *Set) remembered(count int) (page Page, ok bool, changes int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.last == nil {
-		return page, false, s.changes
-	}
-	page = s.last.page
-	if s.last.count < count && len(page.Messages) < page.Depth {
-		return Page{}, false, s.changes
-	}
-	page.Messages = page.Messages[:min(count, len(page.Messages))]
-	return page, true, s.changes
-}
-
-// remember keeps the page for a second, unless the dead set was changed since.
-func (s *Set) remember(page Page, count, changes int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.changes != changes {
-		return
-	}
-	mine := &shared{page, count}
-	s.last = mine
-	time.AfterFunc(pageLife, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.last == mine {
-			s.last = nil
-		}
-	})
-}
-
-func (s *Set) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last, s.surveyed = nil, nil
-	s.changes++
 }
 
 // sight is what a look at the queue saw.

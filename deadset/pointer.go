@@ -18,24 +18,28 @@ type Source interface {
 // resolveTime is how long one peek reads values from Kafka.
 const resolveTime = 10 * time.Second
 
+// values shows messages whose values may be only in Kafka.
+type values struct {
+	source Source // nil: nothing reads them
+	bytes  int    // how much one answer may hold of them
+}
+
 // entries shows messages. Values that are only in Kafka are read there, one after another, as many
-// as fit the time and the bytes of a walk. The lease is given back meanwhile: a replay need not wait
-// for Kafka.
-func (s *Set) entries(ctx context.Context, all []found) []Entry {
+// as fit the time and the bytes of a walk. The lease is given back meanwhile: a replay need not
+// wait for Kafka.
+func (v values) entries(ctx context.Context, all []found) []Entry {
 	ctx, cancel := context.WithTimeout(ctx, resolveTime)
 	defer cancel()
-	left := s.cfg.WalkBytes
+	left := v.bytes
 	shown := make([]Entry, 0, len(all))
 	for _, f := range all {
 		entry := f.entry()
 		switch {
 		case !f.envelope.Pointer:
-		case s.cfg.Source == nil:
-			entry.ValueError = "the value is only in Kafka, and nothing here reads it"
 		case left <= 0 || ctx.Err() != nil:
 			entry.ValueError = "the value is only in Kafka and was not read, since there are too many such messages in one answer"
 		default:
-			m, why := s.fetch(ctx, f.envelope)
+			m, why := v.fetch(ctx, f.envelope)
 			if m == nil {
 				entry.ValueError = why
 				break
@@ -49,8 +53,11 @@ func (s *Set) entries(ctx context.Context, all []found) []Entry {
 }
 
 // fetch returns the pointer's record as Kafka has it; nil, and why, where it has not.
-func (s *Set) fetch(ctx context.Context, e *envelope.Envelope) (m *stepwell.Message, why string) {
-	record, there, err := s.cfg.Source.Record(ctx, e.Message.Origin)
+func (v values) fetch(ctx context.Context, e *envelope.Envelope) (m *stepwell.Message, why string) {
+	if v.source == nil {
+		return nil, "the value is only in Kafka, and nothing here reads it"
+	}
+	record, there, err := v.source.Record(ctx, e.Message.Origin)
 	whole := *e // the envelope itself is shared
 	switch {
 	case err != nil:

@@ -69,12 +69,12 @@ type Set struct {
 	peeking chan struct{} // holds a token while nobody peeks
 	closed  atomic.Bool
 
-	mu       sync.Mutex
-	refused  bool          // no walk begins: see ErrRefused
-	back     chan struct{} // closed when the last peek has given back what it held
-	last     *shared       // nil: no peek within the last second
-	surveyed *survey       // nil: no survey within the last second
-	changes  int           // how often a walk began or ended that changes the dead set
+	values values
+	recent recent
+
+	mu      sync.Mutex
+	refused bool          // no walk begins: see ErrRefused
+	back    chan struct{} // closed when the last peek has given back what it held
 }
 
 // New makes a Set. It connects nowhere. Call Close when it has peeked.
@@ -86,6 +86,7 @@ func New(cfg Config) *Set {
 	}
 	s := &Set{
 		cfg: cfg, publisher: cfg.Broker.Publisher(cfg.App + "." + cfg.Stream + " replay"),
+		values:  values{cfg.Source, cfg.WalkBytes},
 		peeking: make(chan struct{}, 1), back: make(chan struct{}),
 	}
 	s.peeking <- struct{}{}

@@ -71,9 +71,7 @@ func (s *Set) survey(ctx context.Context) (*survey, error) {
 	if s.closed.Load() {
 		return nil, fmt.Errorf("look: %w", queue.ErrClosed)
 	}
-	s.mu.Lock()
-	last, changes := s.surveyed, s.changes
-	s.mu.Unlock()
+	last, changes := s.recent.last()
 	if last != nil {
 		return last, nil
 	}
@@ -85,25 +83,8 @@ func (s *Set) survey(ctx context.Context) (*survey, error) {
 	unsorted := max(0, seen.depth-len(seen.all))
 	v := &survey{Span{Depth: seen.depth, Unsorted: unsorted, Complete: unsorted == 0, AsOf: asOf}, seen.all}
 	v.number()
-	s.keep(v, changes)
+	s.recent.keepSurvey(v, changes)
 	return v, nil
-}
-
-// keep keeps the survey for a second, unless the dead set was changed since.
-func (s *Set) keep(v *survey, changes int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.changes != changes {
-		return
-	}
-	s.surveyed = v
-	time.AfterFunc(pageLife, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.surveyed == v {
-			s.surveyed = nil
-		}
-	})
 }
 
 // number counts the copies of messages, so that each has a mark of its own.
@@ -151,7 +132,7 @@ func (s *Set) Find(ctx context.Context, q Query) (List, error) {
 	if !begun {
 		return List{}, ErrMoved
 	}
-	list.Messages = s.entries(ctx, shown)
+	list.Messages = s.values.entries(ctx, shown)
 	return list, nil
 }
 
@@ -191,14 +172,15 @@ func (s *Set) Message(ctx context.Context, id string) (Detail, error) {
 	}
 	switch {
 	case len(of) > 0:
-		return s.detail(ctx, of[0], len(of)), nil
+		return s.values.detail(ctx, of[0], len(of)), nil
 	case !v.Complete:
 		return Detail{}, fmt.Errorf("%w among the oldest %d of %d: the others were not looked at", ErrNotFound, len(v.all), v.Depth)
 	}
 	return Detail{}, ErrNotFound
 }
 
-func (s *Set) detail(ctx context.Context, f found, copies int) Detail {
+// detail shows one message, whole.
+func (v values) detail(ctx context.Context, f found, copies int) Detail {
 	e := f.envelope
 	d := Detail{Entry: f.entry(), Copies: copies, Tries: []Try{}, key: e.Message.Key, value: e.Message.Value}
 	for _, t := range e.History {
@@ -209,11 +191,7 @@ func (s *Set) detail(ctx context.Context, f found, copies int) Detail {
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveTime)
 	defer cancel()
-	if s.cfg.Source == nil {
-		d.ValueError = "the value is only in Kafka, and nothing here reads it"
-		return d
-	}
-	m, why := s.fetch(ctx, e)
+	m, why := v.fetch(ctx, e)
 	if m == nil {
 		d.ValueError = why
 		return d

@@ -37,8 +37,8 @@ type errand struct {
 // it leaves out stay at the head of the queue: where they fill a window it sees nothing beyond
 // them.
 func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
-	s.forget()
-	defer s.forget()
+	s.recent.forget()
+	defer s.recent.forget()
 	r.Requested, r.Left = e.most, Unknown
 	lease, err := s.lease(ctx, walkPatience)
 	if err != nil {

@@ -9,10 +9,11 @@ import (
 	"mime"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/filter"
 )
 
 // body reads the request's body, which is JSON or empty.
@@ -103,7 +104,7 @@ func (a arguments) addObject(d *json.Decoder) error {
 }
 
 func (a arguments) addValue(name string, value any) error {
-	if !slices.Contains(a.known, name) {
+	if !a.knows(name) {
 		return a.unknown(name)
 	}
 	param := meaning(name)
@@ -113,11 +114,11 @@ func (a arguments) addValue(name string, value any) error {
 	case string:
 		return a.add(name, v)
 	case bool:
-		if param == crashLoopName {
+		if param == crashLoopName || filter.Known(name) {
 			return a.add(name, strconv.FormatBool(v))
 		}
 	case json.Number:
-		if param == countName {
+		if param == countName || param == limitName || filter.Known(name) {
 			return a.add(name, v.String())
 		}
 	}

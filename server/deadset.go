@@ -3,12 +3,10 @@ package server
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"time"
 )
 
 // result is a [Result] on the wire. Left is null where nobody knows.
@@ -31,14 +29,8 @@ type peeked struct {
 }
 
 // peek shows the oldest dead messages.
-func (s *Server) peek(w http.ResponseWriter, r *http.Request) error {
-	p, err := s.params(w, r)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.WriteTimeout)
-	defer cancel()
-	page, err := s.patientPeek(ctx, p)
+func (s *Server) peek(w http.ResponseWriter, r *http.Request, p params) error {
+	page, err := patiently(r.Context(), s, func(ctx context.Context) (Page, error) { return p.set.Peek(ctx, p.count) })
 	if err != nil {
 		return err
 	}
@@ -46,25 +38,7 @@ func (s *Server) peek(w http.ResponseWriter, r *http.Request) error {
 	if answer.Messages == nil {
 		answer.Messages = []any{}
 	}
-	s.writeWithin(w, s.cfg.WriteTimeout) // anew: the walk may have used up the first
-	return writeJSON(w, http.StatusOK, jsonType, answer)
-}
-
-// patientPeek waits for a walk that is under way, up to PeekWait.
-func (s *Server) patientPeek(ctx context.Context, p params) (Page, error) {
-	const again = 100 * time.Millisecond
-	began := time.Now()
-	for {
-		page, err := p.set.Peek(ctx, p.count)
-		if !errors.Is(err, ErrBusy) || time.Since(began)+again > s.cfg.PeekWait {
-			return page, err
-		}
-		select {
-		case <-time.After(again):
-		case <-ctx.Done():
-			return Page{}, err
-		}
-	}
+	return s.answer(w, answer)
 }
 
 // replay gives the oldest dead messages a new budget.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stepwell/stepwell/internal/filter"
 	"github.com/stepwell/stepwell/internal/spelling"
 )
 
@@ -38,11 +39,13 @@ func meaning(name string) string {
 	return name
 }
 
-// which are the names that say which messages of which dead set. More that a call knows come behind
-// them.
-func which(more ...string) []string {
-	return append([]string{countName, streamName, "topic-entity", "topic_entity", channelName}, more...)
+// whose are the names that say which dead set is meant. More that a call knows come behind them.
+func whose(more ...string) []string {
+	return append([]string{streamName, "topic-entity", "topic_entity", channelName}, more...)
 }
+
+// which are the names that say which messages of which dead set.
+func which(more ...string) []string { return append([]string{countName}, whose(more...)...) }
 
 // wholeNumber is deliberately strict: no sign, no leading zero, no exponent. A count that can be
 // read in two ways is not acted on.
@@ -50,16 +53,17 @@ var wholeNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})$`)
 
 // params reads which messages are meant; more are the names that this call knows besides.
 func (s *Server) params(w http.ResponseWriter, r *http.Request, more ...string) (params, error) {
-	given, err := s.arguments(w, r, which(more...))
+	given, err := s.arguments(w, r, which(more...), nil)
 	if err != nil {
 		return params{}, err
 	}
 	return s.resolve(given)
 }
 
-// arguments reads query and body. The error of a mistake names it.
-func (s *Server) arguments(w http.ResponseWriter, r *http.Request, known []string) (map[string]string, error) {
-	given := arguments{known, map[string]string{}}
+// arguments reads query and body. The names of parameters are those that are known, and those of
+// which also is true; nil: of none. The error of a mistake names it.
+func (s *Server) arguments(w http.ResponseWriter, r *http.Request, known []string, also func(string) bool) (map[string]string, error) {
+	given := arguments{known, also, map[string]string{}}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, mistake("the query cannot be read: %s", clip(err.Error()))
@@ -84,7 +88,7 @@ func (s *Server) arguments(w http.ResponseWriter, r *http.Request, known []strin
 // bare lets only requests through that have no parameters.
 func (s *Server) bare(next endpoint) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if _, err := s.arguments(w, r, nil); err != nil {
+		if _, err := s.arguments(w, r, nil, nil); err != nil {
 			return err
 		}
 		return next(w, r)
@@ -102,20 +106,12 @@ func (s *Server) resolve(given map[string]string) (params, error) {
 	if text := given[crashLoopName]; text != "" && text != "true" && text != "false" {
 		wrong = append(wrong, fmt.Sprintf("%s must be true or false, not %q", crashLoopName, clip(text)))
 	}
-	stream, known := s.cfg.Streams[p.stream]
-	p.set = stream.DeadSet
-	switch of, has := stream.Channels[p.channel]; {
-	case !known:
-		wrong = append(wrong, s.unknownStream(p.stream))
-	case has:
-		p.set = of
-	case p.channel != "":
-		wrong = append(wrong, fmt.Sprintf("stream %s has no channel %q; its channels are: %s", p.stream, clip(p.channel), names(stream.Channels)))
-	}
+	set, mistakes := s.target(given)
+	wrong = append(wrong, mistakes...)
 	if wrong != nil {
 		return params{}, mistake("%s", strings.Join(wrong, "; "))
 	}
-	if p.set == nil {
+	if p.set = set; p.set == nil {
 		return params{}, ErrRetryOff
 	}
 	return p, nil
@@ -127,6 +123,22 @@ func (p params) who() string {
 		return p.stream
 	}
 	return p.stream + " channel " + p.channel
+}
+
+// target finds the dead set that is meant; nil where the stream has none.
+func (s *Server) target(given map[string]string) (set DeadSet, wrong []string) {
+	id, channel := given[streamName], given[channelName]
+	stream, known := s.cfg.Streams[id]
+	set = stream.DeadSet
+	switch of, has := stream.Channels[channel]; {
+	case !known:
+		wrong = append(wrong, s.unknownStream(id))
+	case has:
+		set = of
+	case channel != "":
+		wrong = append(wrong, fmt.Sprintf("stream %s has no channel %q; its channels are: %s", id, clip(channel), names(stream.Channels)))
+	}
+	return set, wrong
 }
 
 func (s *Server) unknownStream(id string) string {
@@ -148,17 +160,23 @@ func count(given map[string]string) (int, error) {
 	return n, nil
 }
 
-// arguments are the values that were sent, by parameter, of a call that knows these names.
+// arguments are the values that were sent, by parameter, of a call that knows these names, and
+// those of which also is true.
 type arguments struct {
 	known  []string
+	also   func(name string) bool // nil: of none
 	values map[string]string
+}
+
+func (a arguments) knows(name string) bool {
+	return slices.Contains(a.known, name) || a.also != nil && a.also(name)
 }
 
 // add takes one value. Sent twice, it must be the same. A name that the call does not know is
 // refused: what somebody wished for and did not get, a dry run or a choice, must not become a
 // deletion.
 func (a arguments) add(name, value string) error {
-	if !slices.Contains(a.known, name) {
+	if !a.knows(name) {
 		return a.unknown(name)
 	}
 	param := meaning(name)
@@ -170,12 +188,16 @@ func (a arguments) add(name, value string) error {
 }
 
 func (a arguments) unknown(name string) error {
-	known := a.known
-	if len(known) == 0 {
-		known = []string{"none"}
+	all := slices.Clone(a.known)
+	if a.also != nil {
+		all = append(all, filter.Names()...)
 	}
-	text := "unknown parameter " + clip(name) + "; known: " + strings.Join(known, ", ")
-	if near := spelling.Nearest(name, a.known); near != "" {
+	shown := all
+	if len(shown) == 0 {
+		shown = []string{"none"}
+	}
+	text := "unknown parameter " + clip(name) + "; known: " + strings.Join(shown, ", ")
+	if near := spelling.Nearest(name, all); near != "" {
 		text += "; did you mean " + near + "?"
 	}
 	return mistake("%s", text)

@@ -64,7 +64,6 @@ func TestAMistakeInTheParametersIsNamedAndNothingIsDone(t *testing.T) {
 		{"blanks", "", "  \n", "not JSON"},
 		{"crash loops of more than a replay", "?stream=orders&count=1&include_crash_loop=maybe", "", "include_crash_loop"},
 		{"a dry run", "?stream=orders&count=1&ids=t:0:1&dry_run=true", "", "unknown parameter dry_run; known: count, stream, topic-entity, topic_entity, channel"},
-		{"a choice by id and reason", "", `{"stream":"orders","count":1,"id":"t:0:1","reason":"decode"}`, "unknown parameter id; known: count, stream"},
 		{"a comment beside two good counts", "?count=1&count=1&stream=orders&comment=x", "", "unknown parameter comment; known:"},
 		{"nested", "", `{"count":1,"stream":"orders","only":{"count":1}}`, "unknown parameter only; known:"},
 		{"the parameters nested", "", `{"data":{"count":1,"stream":"orders"}}`, "unknown parameter data; known:"},

@@ -46,6 +46,10 @@ func (s *Server) problemOf(r *http.Request, err error) *problem {
 		return &problem{status: http.StatusConflict, detail: ErrBusy.Error(), retryAfter: 1}
 	case errors.Is(err, ErrUnavailable):
 		return &problem{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 5}
+	case errors.Is(err, ErrNotFound):
+		return &problem{status: http.StatusNotFound, detail: err.Error()}
+	case errors.Is(err, ErrMoved):
+		return &problem{status: http.StatusGone, detail: ErrMoved.Error()}
 	case errors.Is(err, ErrReplayOff):
 		return &problem{status: http.StatusConflict, detail: err.Error()}
 	case errors.Is(err, ErrRetryOff):

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/filter"
 )
 
 // Errors that a [DeadSet] returns, or wraps, for the server to tell them apart. What is none of
@@ -13,6 +15,10 @@ var (
 	ErrBusy = errors.New("another replay, delete or peek of this dead set is under way")
 	// ErrUnavailable: the queues cannot be reached, or take nothing now (503).
 	ErrUnavailable = errors.New("the queues are not available")
+	// ErrNotFound: no dead message that was looked at has the id (404).
+	ErrNotFound = errors.New("no dead message has this id")
+	// ErrMoved: the list that a cursor belongs to has changed (410).
+	ErrMoved = errors.New("the list has changed: the message behind which it was to go on is gone. Begin without a cursor")
 	// ErrReplayOff: the stream has a dead set from before its retries were off, and nobody would
 	// take what is replayed (409).
 	ErrReplayOff = errors.New("retries are off for this stream: nobody would take what is replayed. Peek and delete work")
@@ -32,6 +38,35 @@ type Page struct {
 	Depth int
 }
 
+// Query says which messages a list is to show: the oldest of those for which the filter is true,
+// 1 … 500 of them, behind the one that the Next of an earlier list names.
+type Query struct {
+	Filter filter.Filter
+	Limit  int
+	After  string
+}
+
+// List is what a query found.
+type List struct {
+	Page
+	// Matched is how many messages match, shown or not, of those that were looked at; Unsorted how
+	// many were not.
+	Matched, Unsorted int
+	// Next is for the query that goes on; empty: there is no more.
+	Next string
+	// AsOf is when the look began.
+	AsOf time.Time
+}
+
+// Detail is one message.
+type Detail struct {
+	// Message is all that is known of it, in the form in which it becomes JSON.
+	Message any
+	// Key and Value are the record's bytes; Missing says why they are not known, else it is empty.
+	Key, Value []byte
+	Missing    string
+}
+
 // Result is what a replay or a delete did.
 type Result struct {
 	// Requested is the count that was asked for, Done how many messages it was done to. Left is how
@@ -47,6 +82,14 @@ type Result struct {
 type DeadSet interface {
 	// Peek returns the oldest messages and changes nothing.
 	Peek(ctx context.Context, count int) (Page, error)
+	// Find lists messages for which a filter is true; ErrMoved where the query goes on behind one
+	// that is gone.
+	Find(ctx context.Context, q Query) (List, error)
+	// Groups counts those for which the filter is true by what killed them, in the form in which
+	// that becomes JSON.
+	Groups(ctx context.Context, of filter.Filter) (any, error)
+	// Message shows the oldest message with the id, or ErrNotFound.
+	Message(ctx context.Context, id string) (Detail, error)
 	// Replay gives the oldest messages a new budget of tries, but those that killed the process.
 	// The result counts also beside an error.
 	Replay(ctx context.Context, count int) (Result, error)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/stepwell/stepwell/internal/filter"
 	"github.com/stepwell/stepwell/server"
 )
 
@@ -25,6 +27,7 @@ type set struct {
 	all        []any
 	acted      []int                                        // the counts of all replays and deletes
 	crashLoops int                                          // how many of them were replays of all
+	query      server.Query                                 // the last one
 	asked      int                                          // how often anything was asked of it
 	trap       func(context.Context) (server.Result, error) // nil: all goes well
 }
@@ -50,6 +53,42 @@ func (s *set) Peek(ctx context.Context, count int) (server.Page, error) {
 	defer s.mu.Unlock()
 	const most = 3 // of one answer
 	return server.Page{Messages: s.all[:min(count, most, len(s.all))], Depth: len(s.all)}, nil
+}
+
+func (s *set) Find(ctx context.Context, q server.Query) (server.List, error) {
+	if _, err := s.enter(ctx); err != nil {
+		return server.List{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.query = q
+	if q.After == "gone" {
+		return server.List{}, fmt.Errorf("find: %w", server.ErrMoved)
+	}
+	return server.List{Page: server.Page{Messages: s.all[:min(q.Limit, len(s.all))], Depth: len(s.all)}, Matched: len(s.all), Unsorted: 5, Next: "n"}, nil
+}
+
+func (s *set) Groups(ctx context.Context, of filter.Filter) (any, error) {
+	if _, err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.query = server.Query{Filter: of}
+	return map[string]any{"groups": []any{}}, nil
+}
+
+func (s *set) Message(ctx context.Context, id string) (server.Detail, error) {
+	if _, err := s.enter(ctx); err != nil {
+		return server.Detail{}, err
+	}
+	switch id {
+	case "pointer":
+		return server.Detail{Message: id, Missing: "Kafka no longer has the record"}, nil
+	case "a:0:7", "a/b c":
+		return server.Detail{Message: id, Value: []byte("<script>")}, nil
+	}
+	return server.Detail{}, fmt.Errorf("%w among the oldest 3", server.ErrNotFound)
 }
 
 func (s *set) Replay(ctx context.Context, count int) (server.Result, error) {

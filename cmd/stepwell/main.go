@@ -1,5 +1,8 @@
 // Command stepwell looks after running actors over their HTTP: dead sets and streams.
 //
+//	stepwell dead-set groups --stream orders
+//	stepwell dead-set list --stream orders --error "status 503" --died-from 2h
+//	stepwell dead-set show --stream orders orders.v1:3:8812
 //	stepwell dead-set peek --stream orders --count 10
 //	stepwell dead-set replay --stream orders --count 10
 //	stepwell dead-set delete --stream orders --count 10
@@ -48,6 +51,9 @@ type commands struct {
 	Version kong.VersionFlag `help:"Print the version."`
 
 	DeadSet struct {
+		Groups groups `cmd:"" help:"Show what killed the messages; nothing changes."`
+		List   find   `cmd:"" help:"Show the oldest messages of a kind; nothing changes."`
+		Show   show   `cmd:"" help:"Show all that is known of one message; nothing changes."`
 		Peek   peek   `cmd:"" help:"Show the oldest messages; nothing changes."`
 		Replay replay `cmd:"" help:"Give the oldest messages a full new budget of tries."`
 		Delete remove `cmd:"" help:"Delete the oldest messages for good."`

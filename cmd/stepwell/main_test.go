@@ -5,14 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stepwell/stepwell/deadset"
+	"github.com/stepwell/stepwell/internal/filter"
 	"github.com/stepwell/stepwell/server"
 )
 
@@ -21,7 +25,8 @@ type set struct {
 	left int
 	err  error
 
-	crashLoop bool // the last replay was one of all
+	crashLoop bool         // the last replay was one of all
+	query     server.Query // the last one
 }
 
 func (s *set) Peek(_ context.Context, count int) (server.Page, error) {
@@ -31,6 +36,40 @@ func (s *set) Peek(_ context.Context, count int) (server.Page, error) {
 			"value": map[string]any{"id": 7, "note": strings.Repeat("x", 100)}, "attempts_total": 4, "reason": "exhausted", "error": "no \x1b[31mstock\nat all"})
 	}
 	return page, s.err
+}
+
+func (s *set) Find(_ context.Context, q server.Query) (server.List, error) {
+	s.query = q
+	at, _ := strconv.Atoi(q.After)
+	list := server.List{Page: server.Page{Depth: 1207}, Matched: 700, Unsorted: 7}
+	for ; at < 700 && len(list.Messages) < q.Limit; at++ {
+		list.Messages = append(list.Messages, map[string]any{"id": fmt.Sprint("orders.v1:0:", at), "topic": "orders.v1", "value": "\x1b[2Jtext", "encoding": "text", "error": "away"})
+	}
+	if at < 700 {
+		list.Next = strconv.Itoa(at)
+	}
+	return list, s.err
+}
+
+func (s *set) Groups(_ context.Context, of filter.Filter) (any, error) {
+	s.query = server.Query{Filter: of}
+	minutes := make([]int, 60)
+	minutes[0], minutes[58], minutes[59] = 1, 20, 30
+	return deadset.Causes{Span: deadset.Span{Depth: 9, Unsorted: 2}, Groups: []*deadset.Group{
+		{Group: "7f3a91c2b04d", Count: 6, Reason: "exhausted", Error: "status <n>", ErrorType: "*url.Error", ExampleID: "orders.v1:0:7", Keys: 2, Replayed: 1, Minutes: minutes},
+		{Count: 1, Error: "all other causes", Minutes: make([]int, 60)},
+	}}, s.err
+}
+
+func (s *set) Message(_ context.Context, id string) (server.Detail, error) {
+	if id != "orders/v1:0:7" {
+		return server.Detail{}, fmt.Errorf("find: %w", server.ErrNotFound)
+	}
+	return server.Detail{Value: []byte("\x00whole"), Message: map[string]any{
+		"id": id, "topic": "orders.v1", "partition": 3, "offset": 7, "key": "k7", "key_encoding": "text", "encoding": "json", "value": map[string]any{"note": "\u009bx"}, "size": 12,
+		"group": "7f3a91c2b04d", "attempts_total": 4, "reason": "exhausted", "error": "no\nstock", "copies": 2, "headers": []any{map[string]any{"key": "h", "value": "v"}},
+		"stack": "main.handle()\n\tmain.go:3\n", "tries": []any{map[string]any{"attempt": 1, "error": "first"}, map[string]any{"attempt": 2, "error": "\x1b[31mlast"}},
+	}}, s.err
 }
 
 func (s *set) Replay(ctx context.Context, count int) (server.Result, error) {

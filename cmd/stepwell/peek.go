@@ -36,28 +36,23 @@ func (c *peek) Run(ctx context.Context, a *actor) error {
 	if err := a.get(ctx, "/v1/dead_set", c.query(), &page); err != nil {
 		return err
 	}
-	rows := make([][]string, 0, len(page.Messages))
-	for _, message := range page.Messages {
-		if a.json {
-			if err := a.line(message); err != nil {
-				return err
-			}
-			continue
-		}
-		var m dead
-		if err := read(message, &m); err != nil {
-			return err
-		}
-		rows = append(rows, m.row())
-	}
 	if page.Cut {
 		defer fmt.Fprintf(a.errs, "the oldest %d of %d: one answer shows no more\n", len(page.Messages), page.Depth)
 	}
-	if a.json {
-		return nil
+	rows, err := rowsOf(a, page.Messages, dead.row)
+	if err != nil || a.json {
+		return err
 	}
+	return a.deadTable(rows)
+}
+
+// deadTable prints rows of dead messages.
+func (a *actor) deadTable(rows [][]string) error {
 	return a.table([]string{"ID", "DIED", "TRIES", "REPLAYS", "REASON", "TOPIC", "KEY", "VALUE", "ERROR"}, rows)
 }
+
+// keyColumn is where the key stands in it.
+const keyColumn = 6
 
 func (m dead) row() []string {
 	const keyShown, valueShown = 24, 60

@@ -68,37 +68,41 @@ const maxExpression = 500
 // maker makes the test of a parameter's text. now is for texts such as 2h.
 type maker func(text string, now time.Time) (func(*Message) bool, error)
 
-var makers = map[string]maker{
-	"id":          equal(func(m *Message) string { return m.ID }),
-	"group":       equal(func(m *Message) string { return m.Group }),
-	"reason":      equal(func(m *Message) string { return m.Reason }),
-	"error":       part(func(m *Message) string { return m.Error }),
-	"error_re":    expression,
-	"error_type":  equal(func(m *Message) string { return m.ErrorType }),
-	"topic":       equal(func(m *Message) string { return m.Origin.Topic }),
-	"partition":   number(func(m *Message, n int64) bool { return m.Origin.Topic != "" && int64(m.Origin.Partition) == n }),
-	"offset_from": number(func(m *Message, n int64) bool { return m.Origin.Topic != "" && m.Origin.Offset >= n }),
-	"offset_to":   number(func(m *Message, n int64) bool { return m.Origin.Topic != "" && m.Origin.Offset <= n }),
-	"key":         equal(func(m *Message) string { return string(m.Key) }),
-	"key_prefix": func(text string, _ time.Time) (func(*Message) bool, error) {
-		return func(m *Message) bool { return m.Key != nil && bytes.HasPrefix(m.Key, []byte(text)) }, nil
-	},
-	"died_from":    moment(func(died, at time.Time) bool { return !died.Before(at) }),
-	"died_to":      moment(func(died, at time.Time) bool { return !died.After(at) }),
-	"attempts_min": number(func(m *Message, n int64) bool { return int64(m.AttemptsTotal) >= n }),
-	"replays_max":  number(func(m *Message, n int64) bool { return int64(m.Replays) <= n }),
-	"trace_id":     equal(func(m *Message) string { return m.TraceID }),
-	"value":        part(func(m *Message) string { return string(m.Value) }),
+// makers are the makers of all tests but those of headers and places in a value, by the names of
+// their parameters.
+func makers() map[string]maker {
+	return map[string]maker{
+		"id":          equal(func(m *Message) string { return m.ID }),
+		"group":       equal(func(m *Message) string { return m.Group }),
+		"reason":      equal(func(m *Message) string { return m.Reason }),
+		"error":       part(func(m *Message) string { return m.Error }),
+		"error_re":    expression,
+		"error_type":  equal(func(m *Message) string { return m.ErrorType }),
+		"topic":       equal(func(m *Message) string { return m.Origin.Topic }),
+		"partition":   number(func(m *Message, n int64) bool { return m.Origin.Topic != "" && int64(m.Origin.Partition) == n }),
+		"offset_from": number(func(m *Message, n int64) bool { return m.Origin.Topic != "" && m.Origin.Offset >= n }),
+		"offset_to":   number(func(m *Message, n int64) bool { return m.Origin.Topic != "" && m.Origin.Offset <= n }),
+		"key":         equal(func(m *Message) string { return string(m.Key) }),
+		"key_prefix": func(text string, _ time.Time) (func(*Message) bool, error) {
+			return func(m *Message) bool { return m.Key != nil && bytes.HasPrefix(m.Key, []byte(text)) }, nil
+		},
+		"died_from":    moment(func(died, at time.Time) bool { return !died.Before(at) }),
+		"died_to":      moment(func(died, at time.Time) bool { return !died.After(at) }),
+		"attempts_min": number(func(m *Message, n int64) bool { return int64(m.AttemptsTotal) >= n }),
+		"replays_max":  number(func(m *Message, n int64) bool { return int64(m.Replays) <= n }),
+		"trace_id":     equal(func(m *Message) string { return m.TraceID }),
+		"value":        part(func(m *Message) string { return string(m.Value) }),
+	}
 }
 
 // Names are the parameters that there are, for a person to read.
 func Names() []string {
-	return append(slices.Sorted(maps.Keys(makers)), headerPrefix+"<name>", valuePrefix+"<path>")
+	return append(slices.Sorted(maps.Keys(makers())), headerPrefix+"<name>", valuePrefix+"<path>")
 }
 
 // Known says whether there is such a parameter.
 func Known(name string) bool {
-	_, ok := makers[name]
+	_, ok := makers()[name]
 	return ok || isOf(headerPrefix, name) || isOf(valuePrefix, name)
 }
 
@@ -111,12 +115,12 @@ func isOf(prefix, name string) bool {
 //	id, group, reason, error_type, topic, trace_id, key   is that
 //	error, value                                          has it as a part
 //	key_prefix                                            begins with it
-//	error_re                                              an RE2 expression that is found in the error, 500 bytes at most
-//	partition, offset_from, offset_to                     whole numbers; a range has both its ends
-//	attempts_min, replays_max                             the tries over all replays, the replays
+//	error_re                                              an RE2 expression, 500 bytes at most
+//	partition, offset_from, offset_to                     whole numbers; both ends belong to it
+//	attempts_min, replays_max                             tries over all replays, replays
 //	died_from, died_to                                    RFC 3339, or so long ago: 2h
-//	header.<name>                                         the last header of that name is that text
-//	value.<path>                                          a text, number or truth value in a JSON value: value.order.lines.0.sku
+//	header.<name>                                         the last header of that name is that
+//	value.<path>                                          a JSON value has that there: lines.0.sku
 //
 // The error has all mistakes. An empty text is one: what was not said must not mean everything.
 func Parse(parameters map[string]string, now time.Time) (Filter, error) {
@@ -163,7 +167,7 @@ func testOf(name, text string, now time.Time) (func(*Message) bool, error) {
 	case isOf(valuePrefix, name):
 		return place(strings.Split(strings.TrimPrefix(name, valuePrefix), "."), text), nil
 	}
-	makes, ok := makers[name]
+	makes, ok := makers()[name]
 	if !ok {
 		return nil, errors.New("is no parameter of a filter")
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/getkin/kin-openapi/routers/legacy"
 
 	"github.com/stepwell/stepwell/deadset"
+	"github.com/stepwell/stepwell/internal/filter"
 	"github.com/stepwell/stepwell/server"
 )
 
@@ -33,6 +34,27 @@ func (s scripted) Peek(context.Context, int) (server.Page, error)     { return s
 func (s scripted) Replay(context.Context, int) (server.Result, error) { return s.result, s.err }
 func (s scripted) ReplayAll(context.Context, int) (server.Result, error) {
 	return s.result, s.err
+}
+func (s scripted) Find(_ context.Context, q server.Query) (server.List, error) {
+	if q.After != "" {
+		return server.List{}, server.ErrMoved
+	}
+	return server.List{Page: s.page, Matched: 7, Unsorted: 3, Next: "n", AsOf: time.Now()}, s.err
+}
+func (s scripted) Groups(context.Context, filter.Filter) (any, error) {
+	now := time.Now()
+	return deadset.Causes{Span: deadset.Span{Depth: 7, Complete: true, AsOf: now}, Groups: []*deadset.Group{
+		{Group: "7f3a91c2b04d", Count: 5, Reason: "exhausted", Error: "status <n>", ErrorType: "*url.Error", ExampleID: "orders.v1:0:7", FirstDiedAt: &now, LastDiedAt: &now, Keys: 2, Replayed: 1, Minutes: make([]int, 60)},
+		{Count: 2, Error: "all other causes", Minutes: make([]int, 60)},
+	}}, s.err
+}
+func (s scripted) Message(_ context.Context, id string) (server.Detail, error) {
+	if id != "orders.v1:0:7" {
+		return server.Detail{}, server.ErrNotFound
+	}
+	entry, _ := entries().Messages[0].(deadset.Entry)
+	at := time.Now()
+	return server.Detail{Value: []byte("v"), Message: deadset.Detail{Entry: entry, Copies: 2, Tries: []deadset.Try{{Attempt: 1, At: &at, Error: "no"}, {Attempt: 2}}}}, s.err
 }
 func (s scripted) Delete(context.Context, int) (server.Result, error) { return s.result, s.err }
 
@@ -54,7 +76,7 @@ func entries() server.Page {
 			ID: "orders.v1:0:7@slow", Stream: "orders", Channel: "slow", Topic: "orders.v1", Offset: 7, Key: "k", KeyEncoding: "text", KeyTruncated: true, KeySize: 70000, Timestamp: &now,
 			Headers: []deadset.Header{{Key: "h", Value: "v", Encoding: "text", Truncated: true, Size: 70000}, {Key: "nil"}, {Key: "/wA=", KeyEncoding: "base64"}},
 			Value:   map[string]any{"id": 1}, Encoding: "json", Truncated: true, Size: 70000, Attempts: 4, AttemptsTotal: 8, Replays: 1,
-			FirstFailedAt: &now, DiedAt: &now, Reason: "exhausted", Error: "no", ErrorType: "*errors.errorString", Stack: "main.go:1", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736",
+			FirstFailedAt: &now, DiedAt: &now, Reason: "exhausted", Error: "no", ErrorType: "*errors.errorString", Stack: "main.go:1", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", Group: "7f3a91c2b04d",
 		},
 		deadset.Entry{Headers: []deadset.Header{}, Reason: "undecodable", ValueError: "gone"},
 	}}
@@ -87,6 +109,15 @@ func TestWhatTheServerAnswersIsWhatItsDescriptionSays(t *testing.T) {
 		{"peek of a channel", "GET", "/v1/dead_set" + which + "orders&channel=slow", "", "t", 200},
 		{"delete from a channel", "DELETE", "/v1/dead_set", `{"count":2,"stream":"orders","channel":"slow"}`, "t", 200},
 		{"unknown channel", "GET", "/v1/dead_set" + which + "orders&channel=fast", "", "t", 400},
+		{"list", "GET", "/v1/dead_set?stream=orders&reason=exhausted&limit=2&died_from=2h&partition=0", "", "t", 200},
+		{"list of a page that is gone", "GET", "/v1/dead_set?stream=orders&cursor=x", "", "t", 410},
+		{"list with a mistake", "GET", "/v1/dead_set?stream=orders&error_re=(", "", "t", 400},
+		{"groups", "GET", "/v1/dead_set/groups?stream=orders&error=x", "", "t", 200},
+		{"groups while another walks", "GET", "/v1/dead_set/groups?stream=busy", "", "t", 409},
+		{"groups without retries", "GET", "/v1/dead_set/groups?stream=plain", "", "t", 404},
+		{"message", "GET", "/v1/dead_set/messages/orders.v1:0:7?stream=orders", "", "t", 200},
+		{"value of a message", "GET", "/v1/dead_set/messages/orders.v1:0:7?stream=orders&part=value", "", "t", 200},
+		{"a message that is not there", "GET", "/v1/dead_set/messages/none?stream=orders", "", "t", 404},
 		{"replay", "POST", "/v1/dead_set/replay", `{"count":"2","topic-entity":"orders"}`, "t", 200},
 		{"delete", "DELETE", "/v1/dead_set", `{"count":2,"topic_entity":"orders"}`, "t", 200},
 		{"replay that stopped", "POST", "/v1/dead_set/replay" + which + "half", "", "t", 503},

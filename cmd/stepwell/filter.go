@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// chosen says which messages of a dead set a command is about; it is part of every command that
+// chooses. The actor checks what is given: it knows more than this program may.
+type chosen struct {
+	Stream      string   `help:"The stream-id." required:"" short:"s"`
+	Channel     string   `help:"One of the stream's channels; default: the stream itself." short:"c"`
+	Group       string   `help:"Of this cause, as groups shows it."`
+	Reason      string   `help:"Dead for this reason, such as exhausted."`
+	Error       string   `help:"Whose last error has this text."`
+	ErrorRE     string   `name:"error-re" help:"Whose last error matches this RE2 expression."`
+	ErrorType   string   `help:"Whose last error is of this Go type."`
+	Topic       string   `help:"Of this topic."`
+	Partition   string   `help:"Of this partition."`
+	OffsetFrom  string   `help:"From this offset on."`
+	OffsetTo    string   `help:"Up to this offset."`
+	Key         string   `help:"With this key."`
+	KeyPrefix   string   `help:"Whose key begins so."`
+	DiedFrom    string   `help:"Dead since: a time (RFC 3339), or how long ago, such as 2h."`
+	DiedTo      string   `help:"Dead until, likewise."`
+	AttemptsMin string   `help:"Tried so often at least."`
+	ReplaysMax  string   `help:"Replayed so often at most."`
+	TraceID     string   `name:"trace-id" help:"Of this trace."`
+	Value       string   `help:"Whose value has this text."`
+	Header      []string `help:"Whose header is that: name=text." placeholder:"NAME=TEXT" sep:"none"`
+	ValueAt     []string `name:"value-at" help:"Whose JSON value has that at a path: order.lines.0.sku=text." placeholder:"PATH=TEXT" sep:"none"`
+}
+
+// Validate is called by the parser.
+func (c chosen) Validate() error {
+	for flag, pairs := range map[string][]string{"--header": c.Header, "--value-at": c.ValueAt} {
+		for _, pair := range pairs {
+			if name, _, ok := strings.Cut(pair, "="); !ok || name == "" {
+				return fmt.Errorf("%s must be NAME=TEXT, not %q", flag, pair)
+			}
+		}
+	}
+	return nil
+}
+
+// query is what the actor is asked.
+func (c chosen) query() url.Values {
+	q := url.Values{"stream": {c.Stream}}
+	for name, text := range map[string]string{
+		"channel": c.Channel, "group": c.Group, "reason": c.Reason, "error": c.Error, "error_re": c.ErrorRE, "error_type": c.ErrorType,
+		"topic": c.Topic, "partition": c.Partition, "offset_from": c.OffsetFrom, "offset_to": c.OffsetTo,
+		"key": c.Key, "key_prefix": c.KeyPrefix, "died_from": c.DiedFrom, "died_to": c.DiedTo,
+		"attempts_min": c.AttemptsMin, "replays_max": c.ReplaysMax, "trace_id": c.TraceID, "value": c.Value,
+	} {
+		if text != "" {
+			q.Set(name, text)
+		}
+	}
+	for prefix, pairs := range map[string][]string{"header.": c.Header, "value.": c.ValueAt} {
+		for _, pair := range pairs {
+			name, text, _ := strings.Cut(pair, "=")
+			q.Add(prefix+name, text)
+		}
+	}
+	return q
+}
+
+// span says how much of a dead set an answer is about.
+type span struct {
+	Depth    int `json:"depth"`
+	Unsorted int `json:"unsorted"`
+}
+
+// note says so of what was not looked at.
+func (s span) note(a *actor) {
+	if s.Unsorted > 0 {
+		fmt.Fprintf(a.errs, "the oldest %d of %d were looked at\n", s.Depth-s.Unsorted, s.Depth)
+	}
+}

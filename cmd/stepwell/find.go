@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// find is stepwell dead-set list.
+type find struct {
+	chosen
+	Limit int `help:"How many at most." default:"50" short:"n"`
+}
+
+// foundPage is a part of a list.
+type foundPage struct {
+	span
+	Messages []json.RawMessage `json:"messages"`
+	Matched  int               `json:"matched"`
+	Next     string            `json:"next"`
+}
+
+// maxPage is how many messages the actor shows in one answer.
+const maxPage = 500
+
+// Validate is called by the parser.
+func (c *find) Validate() error {
+	if c.Limit < 1 {
+		return errors.New("--limit must be 1 or more")
+	}
+	return c.chosen.Validate()
+}
+
+// Run does it.
+func (c *find) Run(ctx context.Context, a *actor) error {
+	var all []json.RawMessage
+	var page foundPage
+	for q := c.query(); ; q.Set("cursor", page.Next) {
+		q.Set("limit", strconv.Itoa(min(maxPage, c.Limit-len(all))))
+		page = foundPage{} // what was decoded before is kept
+		if err := a.get(ctx, "/v1/dead_set", q, &page); err != nil {
+			return err
+		}
+		all = append(all, page.Messages...)
+		if page.Next == "" || len(all) >= c.Limit {
+			break
+		}
+	}
+	defer page.note(a)
+	if len(all) < page.Matched {
+		defer fmt.Fprintf(a.errs, "%d of the %d that match\n", len(all), page.Matched)
+	}
+	rows, err := rowsOf(a, all, dead.row)
+	if err != nil || a.json {
+		return err
+	}
+	return a.deadTable(rows)
+}

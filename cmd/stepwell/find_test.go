@@ -1,0 +1,66 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCausesAreATableWithTheirLastHour(t *testing.T) {
+	address, dead := serve(t, "")
+	out, errs, code := command(t, address, "dead-set", "groups", "-s", "orders", "--error", "status 503", "--died-from", "2h")
+	for _, want := range []string{"GROUP", "7f3a91c2b04d  6", "*url.Error", "status <n>", ".__________#", "orders.v1:0:7", "-             1"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	if code != exitOK || errs != "the oldest 7 of 9 were looked at\n" || dead.query.Filter.String() != `died_from="2h" error="status 503"` {
+		t.Errorf("exit %d, %q, asked for %s", code, errs, dead.query.Filter)
+	}
+	if out, _, _ := command(t, address, "dead-set", "groups", "-s", "orders", "--json"); strings.Count(out, "\n") != 2 || !strings.HasPrefix(out, `{"group":"7f3a91c2b04d"`) {
+		t.Errorf("as JSON: %s", out)
+	}
+}
+
+func TestAListAsksForPagesUntilItHasWhatWasWished(t *testing.T) {
+	address, dead := serve(t, "")
+	all := []string{"--group=7f", "--reason=a", "--error=b", "--error-re=c", "--error-type=d", "--topic=e", "--partition=1", "--offset-from=2", "--offset-to=3", "--key=f", "--key-prefix=g",
+		"--died-from=2h", "--died-to=1h", "--attempts-min=4", "--replays-max=5", "--trace-id=h", "--value=i", "--header", "x=y,z=1", "--value-at", "a.b=c=d"}
+	out, errs, code := command(t, address, append([]string{"dead-set", "list", "-s", "orders", "-n", "600"}, all...)...)
+	const asked = `attempts_min="4" died_from="2h" died_to="1h" error="b" error_re="c" error_type="d" group="7f" header.x="y,z=1" key="f" key_prefix="g" ` +
+		`offset_from="2" offset_to="3" partition="1" reason="a" replays_max="5" topic="e" trace_id="h" value="i" value.a.b="c=d"`
+	if code != exitOK || dead.query.Filter.String() != asked || dead.query.Limit != 100 || strings.Count(out, "\n") != 601 || strings.Contains(out, "\x1b") {
+		t.Errorf("exit %d, %d lines, asked for %s, at last %d", code, strings.Count(out, "\n"), dead.query.Filter, dead.query.Limit)
+	}
+	if errs != "600 of the 700 that match\nthe oldest 1200 of 1207 were looked at\n" {
+		t.Errorf("%q", errs)
+	}
+	if out, errs, code := command(t, address, "dead-set", "list", "-s", "orders", "-n", "9999", "--json"); code != exitOK || strings.Count(out, "\n") != 700 || strings.Contains(errs, "match") {
+		t.Errorf("all as JSON: %d, %d lines, %s", code, strings.Count(out, "\n"), errs)
+	}
+	for args, says := range map[string]string{
+		"-n 0": "--limit", "--header x": "--header must be NAME=TEXT", "--value-at =x": "--value-at must be", "--partition -1": "partition", "--error-re (": "RE2", "--grup x": "grup",
+	} {
+		if _, errs, code := command(t, address, append(strings.Fields("dead-set list -s orders"), strings.Fields(args)...)...); code == exitOK || !strings.Contains(errs, says) {
+			t.Errorf("%s: %d %s", args, code, errs)
+		}
+	}
+}
+
+func TestAMessageIsShownWithItsTriesAndNothingThatATerminalObeys(t *testing.T) {
+	address, _ := serve(t, "")
+	out, errs, code := command(t, address, "dead-set", "show", "-s", "orders", "orders/v1:0:7")
+	for _, want := range []string{"record   orders.v1, partition 3, offset 7\n", "cause    7f3a91c2b04d\n", "error    no stock\n", "copies   2\n", "try 2    -   [31mlast\n", "value    12 bytes, json\n", "\n{\n  \"note\": \"", "\nmain.handle()\n\tmain.go:3\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	if code != exitOK || errs != "" || strings.ContainsAny(out, "\x1b\u009b") {
+		t.Errorf("%d %q", code, errs)
+	}
+	if out, _, _ := command(t, address, "dead-set", "show", "-s", "orders", "orders/v1:0:7", "--part", "value"); out != "\x00whole" {
+		t.Errorf("its bytes: %q", out)
+	}
+	if _, errs, code := command(t, address, "dead-set", "show", "-s", "orders", "other"); code != exitFailed || !strings.Contains(errs, "404") {
+		t.Errorf("%d %s", code, errs)
+	}
+}

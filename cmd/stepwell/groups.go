@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// groups is stepwell dead-set groups.
+type groups struct{ chosen }
+
+// group is what the table shows of a cause.
+type group struct {
+	Group      string    `json:"group"`
+	Count      int       `json:"count"`
+	Reason     string    `json:"reason"`
+	Error      string    `json:"error"`
+	ErrorType  string    `json:"error_type"`
+	FirstDied  time.Time `json:"first_died_at"`
+	LastDied   time.Time `json:"last_died_at"`
+	Keys       int       `json:"keys"`
+	Replayed   int       `json:"replayed"`
+	ExampleID  string    `json:"example_id"`
+	PerMinutes []int     `json:"minutes"`
+}
+
+// Run does it.
+func (c *groups) Run(ctx context.Context, a *actor) error {
+	var answer struct {
+		span
+		Groups []json.RawMessage `json:"groups"`
+	}
+	if err := a.get(ctx, "/v1/dead_set/groups", c.query(), &answer); err != nil {
+		return err
+	}
+	defer answer.note(a)
+	rows, err := rowsOf(a, answer.Groups, group.row)
+	if err != nil || a.json {
+		return err
+	}
+	return a.table([]string{"GROUP", "COUNT", "REASON", "TYPE", "ERROR", "FIRST DIED", "LAST DIED", "LAST HOUR", "KEYS", "REPLAYED", "EXAMPLE"}, rows)
+}
+
+func (g group) row() []string {
+	name := g.Group
+	if name == "" {
+		name = "-"
+	}
+	return []string{
+		name, strconv.Itoa(g.Count), g.Reason, g.ErrorType, g.Error, when(g.FirstDied), when(g.LastDied), curve(g.PerMinutes),
+		strconv.Itoa(g.Keys), strconv.Itoa(g.Replayed), g.ExampleID,
+	}
+}
+
+// curve draws how many died in each of twelve five minutes, the most as #.
+func curve(minutes []int) string {
+	const parts, heights = 12, "_.:oO#"
+	sums, most := make([]int, parts), 0
+	for i, n := range minutes {
+		at := i * parts / len(minutes)
+		sums[at] += n
+		most = max(most, sums[at])
+	}
+	var b strings.Builder
+	for _, n := range sums {
+		height := 0
+		if n > 0 {
+			height = 1 + (n*(len(heights)-2))/most
+		}
+		b.WriteByte(heights[height])
+	}
+	return b.String()
+}
+
+// rowsOf are the rows of a table; with --json the objects are printed instead, a line each.
+func rowsOf[T any](a *actor, objects []json.RawMessage, row func(T) []string) ([][]string, error) {
+	rows := make([][]string, 0, len(objects))
+	for _, object := range objects {
+		if a.json {
+			if err := a.line(object); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		var v T
+		if err := read(object, &v); err != nil {
+			return nil, err
+		}
+		rows = append(rows, row(v))
+	}
+	return rows, nil
+}

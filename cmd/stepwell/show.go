@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// show is stepwell dead-set show.
+type show struct {
+	ID      string `arg:"" help:"The message's id."`
+	Stream  string `help:"The stream-id." required:"" short:"s"`
+	Channel string `help:"One of the stream's channels; default: the stream itself." short:"c"`
+	Part    string `help:"Write only the bytes of the record's key or value, as they are." enum:",key,value" default:"" placeholder:"key|value"`
+}
+
+// one is all that is shown of a message.
+type one struct {
+	dead
+	Partition int32           `json:"partition"`
+	Offset    int64           `json:"offset"`
+	Headers   json.RawMessage `json:"headers"`
+	Group     string          `json:"group"`
+	ErrorType string          `json:"error_type"`
+	Stack     string          `json:"stack"`
+	TraceID   string          `json:"trace_id"`
+	Missing   string          `json:"value_error"`
+	Truncated bool            `json:"truncated"`
+	Size      int64           `json:"size"`
+	Copies    int             `json:"copies"`
+	Tries     []struct {
+		Attempt int       `json:"attempt"`
+		At      time.Time `json:"at"`
+		Error   string    `json:"error"`
+	} `json:"tries"`
+}
+
+// Run does it.
+func (c *show) Run(ctx context.Context, a *actor) error {
+	path, q := "/v1/dead_set/messages/"+url.PathEscape(c.ID), url.Values{"stream": {c.Stream}}
+	if c.Channel != "" {
+		q.Set("channel", c.Channel)
+	}
+	if c.Part != "" {
+		q.Set("part", c.Part)
+		part, err := a.send(ctx, "GET", path, q)
+		if err != nil {
+			return err
+		}
+		return a.write(part)
+	}
+	var whole json.RawMessage
+	if err := a.get(ctx, path, q, &whole); err != nil {
+		return err
+	}
+	if a.json {
+		return a.line(whole)
+	}
+	var m one
+	if err := read(whole, &m); err != nil {
+		return err
+	}
+	return a.write([]byte(m.text()))
+}
+
+// write writes bytes as they are.
+func (a *actor) write(b []byte) error {
+	if _, err := a.out.Write(b); err != nil {
+		return fmt.Errorf("print the message: %w", err)
+	}
+	return nil
+}
+
+// text is the message for a person: a line for each thing that is known, the value and the stack
+// below.
+func (m *one) text() string {
+	row := m.row()
+	lines := [][2]string{
+		{"id", m.ID}, {"record", fmt.Sprintf("%s, partition %d, offset %d", m.Topic, m.Partition, m.Offset)},
+		{"key", row[keyColumn]}, {"headers", string(m.Headers)}, {"cause", m.Group},
+		{"died", when(m.DiedAt)}, {"reason", m.Reason}, {"error", m.Error}, {"type", m.ErrorType}, {"trace", m.TraceID},
+		{"tries", strconv.Itoa(m.Attempts)}, {"replays", strconv.Itoa(m.Replays)}, {"copies", strconv.Itoa(m.Copies)},
+	}
+	for _, t := range m.Tries {
+		lines = append(lines, [2]string{"try " + strconv.Itoa(t.Attempt), when(t.At) + "  " + t.Error})
+	}
+	lines = append(lines, [2]string{"value", m.about()})
+	var b strings.Builder
+	for _, line := range lines {
+		if line[1] != "" {
+			fmt.Fprintf(&b, "%-8s %s\n", line[0], harmless(strings.ReplaceAll(line[1], "\n", " ")))
+		}
+	}
+	for _, block := range []string{m.whole(), m.Stack} {
+		if block != "" {
+			fmt.Fprintf(&b, "\n%s\n", harmless(strings.TrimRight(block, "\n")))
+		}
+	}
+	return b.String()
+}
+
+// about says what the value below is.
+func (m *one) about() string {
+	switch {
+	case m.Missing != "":
+		return m.Missing
+	case m.Encoding == "":
+		return "null"
+	case m.Truncated:
+		return fmt.Sprintf("%d bytes, %s, cut: --part value writes all", m.Size, m.Encoding)
+	}
+	return fmt.Sprintf("%d bytes, %s", m.Size, m.Encoding)
+}
+
+// whole is the value as far as the actor shows it.
+func (m *one) whole() string {
+	if m.Encoding == "json" {
+		var pretty bytes.Buffer
+		if json.Indent(&pretty, m.Value, "", "  ") == nil {
+			return pretty.String()
+		}
+	}
+	var text *string
+	if json.Unmarshal(m.Value, &text) != nil || text == nil {
+		return ""
+	}
+	return *text
+}
+
+// harmless is text without what a terminal would obey.
+func harmless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) && r != '\n' && r != '\t' {
+			return ' '
+		}
+		return r
+	}, text)
+}

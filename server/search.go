@@ -1,0 +1,224 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/filter"
+)
+
+// The names of parameters that say how much of what was found to show. Those that say what to find
+// are those of [filter.Parse].
+const (
+	limitName  = "limit"
+	cursorName = "cursor"
+	partName   = "part"
+)
+
+const (
+	defaultLimit = 50
+	maxLimit     = 500
+)
+
+// search is what somebody looks for.
+type search struct {
+	set   DeadSet
+	query Query
+}
+
+// listed is a [List] on the wire: what a peek answers, and how the list goes on.
+type listed struct {
+	peeked
+	Matched  int       `json:"matched"`
+	Next     string    `json:"next,omitempty"`
+	Complete bool      `json:"complete"`
+	Unsorted int       `json:"unsorted"`
+	AsOf     time.Time `json:"as_of"`
+}
+
+// look is a peek where only a count is given, else a list of what the filter is true of.
+func (s *Server) look(w http.ResponseWriter, r *http.Request) error {
+	given, err := s.arguments(w, r, which(limitName, cursorName), filter.Known)
+	if err != nil {
+		return err
+	}
+	if !asksForList(given) {
+		p, err := s.resolve(given)
+		if err != nil {
+			return err
+		}
+		return s.peek(w, r, p)
+	}
+	sought, err := s.search(given)
+	if err != nil {
+		return err
+	}
+	list, err := patiently(r.Context(), s, func(ctx context.Context) (List, error) { return sought.set.Find(ctx, sought.query) })
+	if err != nil {
+		return err
+	}
+	answer := listed{
+		peeked:  peeked{Messages: list.Messages, Depth: list.Depth, Cut: list.Next != ""},
+		Matched: list.Matched, Next: list.Next, Complete: list.Unsorted == 0, Unsorted: list.Unsorted, AsOf: list.AsOf,
+	}
+	if answer.Messages == nil {
+		answer.Messages = []any{}
+	}
+	return s.answer(w, answer)
+}
+
+// asksForList says that more is given than a peek knows.
+func asksForList(given map[string]string) bool {
+	for name := range given {
+		if name == limitName || name == cursorName || filter.Known(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// search reads what a list is to show. It collects all mistakes.
+func (s *Server) search(given map[string]string) (search, error) {
+	sought := search{query: Query{Limit: defaultLimit, After: given[cursorName]}}
+	var wrong []string
+	if _, twice := given[countName]; twice {
+		wrong = append(wrong, "count is for a peek at the oldest: with a filter, limit says how many to show")
+	}
+	if text, ok := given[limitName]; ok {
+		n, err := strconv.Atoi(text)
+		if err != nil || !wholeNumber.MatchString(text) || n < 1 || n > maxLimit {
+			wrong = append(wrong, fmt.Sprintf("limit must be a whole number from 1 to %d, not %q", maxLimit, clip(text)))
+		}
+		sought.query.Limit = n
+	}
+	var err error
+	if sought.query.Filter, err = filterOf(given); err != nil {
+		wrong = append(wrong, err.Error())
+	}
+	return s.within(sought, given, wrong)
+}
+
+// within completes a search by the dead set that it is about.
+func (s *Server) within(sought search, given map[string]string, wrong []string) (search, error) {
+	set, mistakes := s.target(given)
+	if wrong = append(wrong, mistakes...); wrong != nil {
+		return search{}, mistake("%s", strings.Join(wrong, "; "))
+	}
+	if sought.set = set; sought.set == nil {
+		return search{}, ErrRetryOff
+	}
+	return sought, nil
+}
+
+// filterOf makes the filter of what was given.
+func filterOf(given map[string]string) (filter.Filter, error) {
+	parameters := map[string]string{}
+	for name, text := range given {
+		if filter.Known(name) {
+			parameters[name] = text
+		}
+	}
+	return filter.Parse(parameters, time.Now())
+}
+
+// groups counts the dead messages by what killed them.
+func (s *Server) groups(w http.ResponseWriter, r *http.Request) error {
+	given, err := s.arguments(w, r, whose(), filter.Known)
+	if err != nil {
+		return err
+	}
+	of, err := filterOf(given)
+	var wrong []string
+	if err != nil {
+		wrong = append(wrong, err.Error())
+	}
+	sought, err := s.within(search{query: Query{Filter: of}}, given, wrong)
+	if err != nil {
+		return err
+	}
+	causes, err := patiently(r.Context(), s, func(ctx context.Context) (any, error) { return sought.set.Groups(ctx, of) })
+	if err != nil {
+		return err
+	}
+	return s.answer(w, causes)
+}
+
+// message shows one dead message, or a part of it as it is.
+func (s *Server) message(w http.ResponseWriter, r *http.Request) error {
+	given, err := s.arguments(w, r, whose(partName), nil)
+	if err != nil {
+		return err
+	}
+	part := given[partName]
+	var wrong []string
+	if part != "" && part != "key" && part != "value" {
+		wrong = append(wrong, fmt.Sprintf("part must be key or value, not %q", clip(part)))
+	}
+	sought, err := s.within(search{}, given, wrong)
+	if err != nil {
+		return err
+	}
+	id := r.PathValue("id")
+	if r.URL.RawPath != "" { // it has something escaped
+		if id, err = url.PathUnescape(id); err != nil {
+			return mistake("the id cannot be read: %s", clip(err.Error()))
+		}
+	}
+	one, err := patiently(r.Context(), s, func(ctx context.Context) (Detail, error) { return sought.set.Message(ctx, id) })
+	if err != nil {
+		return err
+	}
+	if part == "" {
+		return s.answer(w, one.Message)
+	}
+	return s.attach(w, part, one)
+}
+
+// attach answers with bytes that a browser saves and never shows: they may be anybody's.
+func (s *Server) attach(w http.ResponseWriter, part string, one Detail) error {
+	if one.Missing != "" {
+		return &problem{status: http.StatusNotFound, detail: one.Missing}
+	}
+	body := one.Value
+	if part == "key" {
+		body = one.Key
+	}
+	if body == nil {
+		return &problem{status: http.StatusNotFound, detail: "the record's " + part + " is null"}
+	}
+	w.Header().Set("Content-Disposition", `attachment; filename="`+part+`.bin"`)
+	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	s.writeWithin(w, s.cfg.WriteTimeout)
+	return write(w, http.StatusOK, "application/octet-stream", body)
+}
+
+// answer writes what a look found.
+func (s *Server) answer(w http.ResponseWriter, v any) error {
+	s.writeWithin(w, s.cfg.WriteTimeout) // anew: the walk may have used up the first
+	return writeJSON(w, http.StatusOK, jsonType, v)
+}
+
+// patiently looks, and waits for a walk that is under way, up to PeekWait.
+func patiently[T any](ctx context.Context, s *Server, look func(context.Context) (T, error)) (T, error) {
+	const again = 100 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.WriteTimeout)
+	defer cancel()
+	began := time.Now()
+	for {
+		found, err := look(ctx)
+		if !errors.Is(err, ErrBusy) || time.Since(began)+again > s.cfg.PeekWait {
+			return found, err
+		}
+		select {
+		case <-time.After(again):
+		case <-ctx.Done():
+			return found, err
+		}
+	}
+}
