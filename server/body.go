@@ -17,15 +17,15 @@ import (
 )
 
 // body reads the request's body, which is JSON or empty.
-func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (q requests) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	tooLarge := &problem{
 		status: http.StatusRequestEntityTooLarge,
-		detail: fmt.Sprintf("the body is larger than %d bytes", s.cfg.BodyLimit),
+		detail: fmt.Sprintf("the body is larger than %d bytes", q.cfg.BodyLimit),
 	}
-	if r.ContentLength > s.cfg.BodyLimit {
+	if r.ContentLength > q.cfg.BodyLimit {
 		return nil, tooLarge
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.cfg.BodyLimit))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, q.cfg.BodyLimit))
 	switch _, large := errors.AsType[*http.MaxBytesError](err); {
 	case large:
 		return nil, tooLarge

@@ -28,9 +28,13 @@ type peeked struct {
 	Cut      bool  `json:"cut"`
 }
 
+// deadSets answers what is asked of dead sets: it reads which set and which messages are meant,
+// asks that set, and says what came of it.
+type deadSets struct{ requests }
+
 // peek shows the oldest dead messages.
-func (s *Server) peek(w http.ResponseWriter, r *http.Request, p params) error {
-	page, err := patiently(r.Context(), s, func(ctx context.Context) (Page, error) { return p.set.Peek(ctx, p.count) })
+func (d deadSets) peek(w http.ResponseWriter, r *http.Request, p params) error {
+	page, err := patiently(r.Context(), d.cfg, func(ctx context.Context) (Page, error) { return p.set.Peek(ctx, p.count) })
 	if err != nil {
 		return err
 	}
@@ -38,12 +42,12 @@ func (s *Server) peek(w http.ResponseWriter, r *http.Request, p params) error {
 	if answer.Messages == nil {
 		answer.Messages = []any{}
 	}
-	return s.answer(w, answer)
+	return d.answer(w, answer)
 }
 
 // replay gives the oldest dead messages a new budget.
-func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
-	return s.act(w, r, "replay", "replayed", func(set DeadSet, ctx context.Context, p params) (Result, error) {
+func (d deadSets) replay(w http.ResponseWriter, r *http.Request) error {
+	return d.act(w, r, "replay", "replayed", func(set DeadSet, ctx context.Context, p params) (Result, error) {
 		if p.crashLoop {
 			return set.ReplayAll(ctx, p.count)
 		}
@@ -52,26 +56,26 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
 }
 
 // remove deletes the oldest dead messages.
-func (s *Server) remove(w http.ResponseWriter, r *http.Request) error {
-	return s.act(w, r, "delete", "deleted", func(set DeadSet, ctx context.Context, p params) (Result, error) {
+func (d deadSets) remove(w http.ResponseWriter, r *http.Request) error {
+	return d.act(w, r, "delete", "deleted", func(set DeadSet, ctx context.Context, p params) (Result, error) {
 		return set.Delete(ctx, p.count)
 	})
 }
 
 // act does what a person asked for to the oldest messages, in a call that knows the parameters more
 // besides, and leaves an audit line whatever came of it.
-func (s *Server) act(w http.ResponseWriter, r *http.Request, action, done string, do func(DeadSet, context.Context, params) (Result, error), more ...string) error {
-	p, err := s.params(w, r, more...)
+func (d deadSets) act(w http.ResponseWriter, r *http.Request, action, done string, do func(DeadSet, context.Context, params) (Result, error), more ...string) error {
+	p, err := d.params(w, r, more...)
 	if err != nil {
 		return err
 	}
 	res, err := do(p.set, r.Context(), p)
-	s.audit(r, action, p, res, err)
-	answer := s.answerOf(p, done, res)
+	d.audit(r, action, p, res, err)
+	answer := d.answerOf(p, done, res)
 	if err != nil {
 		answer.Stopped = cmp.Or(answer.Stopped, err.Error())
 		if res.Done == 0 {
-			told := s.problemOf(r, err)
+			told := problemOf(d.cfg.Logger, r, err)
 			if told.status == http.StatusServiceUnavailable {
 				told.result = &answer
 			}
@@ -88,7 +92,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request, action, done string
 }
 
 // answerOf says what came of a replay or a delete.
-func (s *Server) answerOf(p params, done string, res Result) result {
+func (d deadSets) answerOf(p params, done string, res Result) result {
 	answer := result{
 		Message:   fmt.Sprintf("%s %d of %d messages of %s", done, res.Done, p.count, p.who()),
 		Requested: p.count, Done: res.Done, LeftOut: res.LeftOut, TooLarge: res.TooLarge, Stopped: res.Stopped,
@@ -101,14 +105,14 @@ func (s *Server) answerOf(p params, done string, res Result) result {
 	}
 	if res.TooLarge > 0 {
 		answer.Message += fmt.Sprintf("; %d stay because they are larger than %s or RabbitMQ's frames allow",
-			res.TooLarge, s.cfg.Setting("rabbitmq.max_message_size"))
+			res.TooLarge, d.cfg.Setting("rabbitmq.max_message_size"))
 	}
 	return answer
 }
 
 // audit writes who did what to how many. Nothing in it is free text of the request: stream and
 // channel are known names by now.
-func (s *Server) audit(r *http.Request, action string, p params, res Result, err error) {
+func (d deadSets) audit(r *http.Request, action string, p params, res Result, err error) {
 	attrs := []slog.Attr{
 		slog.String("action", action), slog.String("by", who(r)), slog.String("address", from(r)),
 		slog.String("stream", p.stream),
@@ -126,7 +130,7 @@ func (s *Server) audit(r *http.Request, action string, p params, res Result, err
 	if err != nil {
 		attrs = append(attrs, slog.Any("error", err))
 	}
-	s.cfg.Logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelInfo, "audit: dead set", attrs...)
+	d.cfg.Logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelInfo, "audit: dead set", attrs...)
 }
 
 // from is the address that a request came from, without its port, which says nothing.

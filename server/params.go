@@ -51,18 +51,22 @@ func which(more ...string) []string { return append([]string{countName}, whose(m
 // read in two ways is not acted on.
 var wholeNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})$`)
 
+// requests reads what a request asks for: its parameters, all of which must be known, and the
+// stream and dead set that they name.
+type requests struct{ cfg *Config }
+
 // params reads which messages are meant; more are the names that this call knows besides.
-func (s *Server) params(w http.ResponseWriter, r *http.Request, more ...string) (params, error) {
-	given, err := s.arguments(w, r, which(more...), nil)
+func (q requests) params(w http.ResponseWriter, r *http.Request, more ...string) (params, error) {
+	given, err := q.arguments(w, r, which(more...), nil)
 	if err != nil {
 		return params{}, err
 	}
-	return s.resolve(given)
+	return q.resolve(given)
 }
 
 // arguments reads query and body. The names of parameters are those that are known, and those of
 // which also is true; nil: of none. The error of a mistake names it.
-func (s *Server) arguments(w http.ResponseWriter, r *http.Request, known []string, also func(string) bool) (map[string]string, error) {
+func (q requests) arguments(w http.ResponseWriter, r *http.Request, known []string, also func(string) bool) (map[string]string, error) {
 	given := arguments{known, also, map[string]string{}}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -75,7 +79,7 @@ func (s *Server) arguments(w http.ResponseWriter, r *http.Request, known []strin
 			}
 		}
 	}
-	body, err := s.body(w, r)
+	body, err := q.body(w, r)
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +90,9 @@ func (s *Server) arguments(w http.ResponseWriter, r *http.Request, known []strin
 }
 
 // bare lets only requests through that have no parameters.
-func (s *Server) bare(next endpoint) endpoint {
+func (q requests) bare(next endpoint) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if _, err := s.arguments(w, r, nil, nil); err != nil {
+		if _, err := q.arguments(w, r, nil, nil); err != nil {
 			return err
 		}
 		return next(w, r)
@@ -96,7 +100,7 @@ func (s *Server) bare(next endpoint) endpoint {
 }
 
 // resolve checks what was given and finds the dead set. It collects all mistakes.
-func (s *Server) resolve(given map[string]string) (params, error) {
+func (q requests) resolve(given map[string]string) (params, error) {
 	p := params{stream: given[streamName], channel: given[channelName], crashLoop: given[crashLoopName] == "true"}
 	var wrong []string
 	var err error
@@ -106,7 +110,7 @@ func (s *Server) resolve(given map[string]string) (params, error) {
 	if text := given[crashLoopName]; text != "" && text != "true" && text != "false" {
 		wrong = append(wrong, fmt.Sprintf("%s must be true or false, not %q", crashLoopName, clip(text)))
 	}
-	set, mistakes := s.target(given)
+	set, mistakes := q.target(given)
 	wrong = append(wrong, mistakes...)
 	if wrong != nil {
 		return params{}, mistake("%s", strings.Join(wrong, "; "))
@@ -126,13 +130,13 @@ func (p params) who() string {
 }
 
 // target finds the dead set that is meant; nil where the stream has none.
-func (s *Server) target(given map[string]string) (set DeadSet, wrong []string) {
+func (q requests) target(given map[string]string) (set DeadSet, wrong []string) {
 	id, channel := given[streamName], given[channelName]
-	stream, known := s.cfg.Streams[id]
+	stream, known := q.cfg.Streams[id]
 	set = stream.DeadSet
 	switch of, has := stream.Channels[channel]; {
 	case !known:
-		wrong = append(wrong, s.unknownStream(id))
+		wrong = append(wrong, q.unknownStream(id))
 	case has:
 		set = of
 	case channel != "":
@@ -141,11 +145,11 @@ func (s *Server) target(given map[string]string) (set DeadSet, wrong []string) {
 	return set, wrong
 }
 
-func (s *Server) unknownStream(id string) string {
+func (q requests) unknownStream(id string) string {
 	if id == "" {
-		return "stream (or topic-entity) is missing; streams are: " + names(s.cfg.Streams)
+		return "stream (or topic-entity) is missing; streams are: " + names(q.cfg.Streams)
 	}
-	return fmt.Sprintf("unknown stream %q; streams are: %s", clip(id), names(s.cfg.Streams))
+	return fmt.Sprintf("unknown stream %q; streams are: %s", clip(id), names(q.cfg.Streams))
 }
 
 func count(given map[string]string) (int, error) {

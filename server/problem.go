@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 )
@@ -37,7 +38,7 @@ type problemJSON struct {
 
 // problemOf says what the client is told about err. What is no fault of the client and not expected
 // is logged, and told only as such.
-func (s *Server) problemOf(r *http.Request, err error) *problem {
+func problemOf(log *slog.Logger, r *http.Request, err error) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
 	}
@@ -57,7 +58,7 @@ func (s *Server) problemOf(r *http.Request, err error) *problem {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &problem{status: http.StatusServiceUnavailable, detail: "the request was cancelled or took too long", retryAfter: 5}
 	}
-	s.cfg.Logger.Error("HTTP request went wrong", "method", r.Method, "path", r.URL.Path, "error", err)
+	log.Error("HTTP request went wrong", "method", r.Method, "path", r.URL.Path, "error", err)
 	if errors.Is(err, ErrRefused) {
 		return &problem{status: http.StatusInternalServerError, detail: err.Error()}
 	}

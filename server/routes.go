@@ -24,32 +24,34 @@ type route struct {
 func (s *Server) routes() []route {
 	api := func(e endpoint) endpoint { return s.gated(s.guarded(s.timely(e))) }
 	long := func(e endpoint) endpoint { return s.gated(s.guarded(e)) }
+	ask := requests{&s.cfg}
+	dead, streams := deadSets{ask}, controls{ask}
 	return []route{
 		{http.MethodGet, "/ping", s.timely(ping)},
 		{http.MethodGet, "/livez", s.timely(live)},
 		{http.MethodGet, "/readyz", s.timely(s.ready)},
 		{http.MethodGet, "/metrics", s.timely(s.metrics)},
 		{http.MethodGet, "/openapi.json", s.gated(s.timely(description))},
-		{http.MethodGet, "/v1/dead_set", api(s.look)},
-		{http.MethodGet, "/v1/dead_set/groups", api(s.groups)},
-		{http.MethodGet, "/v1/dead_set/messages/:id", api(s.message)},
-		{http.MethodPost, "/v1/dead_set/replay", long(s.replay)},
-		{http.MethodDelete, "/v1/dead_set", long(s.remove)},
-		{http.MethodGet, "/v1/streams", api(s.bare(s.listStreams))},
-		{http.MethodPost, "/v1/streams/:id/pause", api(s.bare(s.pause))},
-		{http.MethodPost, "/v1/streams/:id/resume", api(s.bare(s.resume))},
+		{http.MethodGet, "/v1/dead_set", api(dead.look)},
+		{http.MethodGet, "/v1/dead_set/groups", api(dead.groups)},
+		{http.MethodGet, "/v1/dead_set/messages/:id", api(dead.message)},
+		{http.MethodPost, "/v1/dead_set/replay", long(dead.replay)},
+		{http.MethodDelete, "/v1/dead_set", long(dead.remove)},
+		{http.MethodGet, "/v1/streams", api(ask.bare(streams.listStreams))},
+		{http.MethodPost, "/v1/streams/:id/pause", api(ask.bare(streams.pause))},
+		{http.MethodPost, "/v1/streams/:id/resume", api(ask.bare(streams.resume))},
 	}
 }
 
 // timely bounds the time for the answer.
 func (s *Server) timely(next endpoint) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		s.writeWithin(w, s.cfg.WriteTimeout)
+		writeWithin(w, s.cfg.WriteTimeout)
 		return next(w, r)
 	}
 }
 
-func (s *Server) writeWithin(w http.ResponseWriter, d time.Duration) {
+func writeWithin(w http.ResponseWriter, d time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d)) // what has no deadlines is no connection
 }
 
@@ -118,7 +120,7 @@ func (s *Server) answerError(err error, c echo.Context) {
 	if he, ok := errors.AsType[*echo.HTTPError](err); ok {
 		err = &problem{status: he.Code, detail: fmt.Sprintf("%s %s: %s", c.Request().Method, clip(c.Request().URL.Path), http.StatusText(he.Code))}
 	}
-	if err := s.problemOf(c.Request(), err).write(c.Response()); err != nil {
+	if err := problemOf(s.cfg.Logger, c.Request(), err).write(c.Response()); err != nil {
 		s.cfg.Logger.Error("HTTP answer could not be encoded", "error", err)
 	}
 }

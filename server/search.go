@@ -43,23 +43,23 @@ type listed struct {
 }
 
 // look is a peek where only a count is given, else a list of what the filter is true of.
-func (s *Server) look(w http.ResponseWriter, r *http.Request) error {
-	given, err := s.arguments(w, r, which(limitName, cursorName), filter.Known)
+func (d deadSets) look(w http.ResponseWriter, r *http.Request) error {
+	given, err := d.arguments(w, r, which(limitName, cursorName), filter.Known)
 	if err != nil {
 		return err
 	}
 	if !asksForList(given) {
-		p, err := s.resolve(given)
+		p, err := d.resolve(given)
 		if err != nil {
 			return err
 		}
-		return s.peek(w, r, p)
+		return d.peek(w, r, p)
 	}
-	sought, err := s.search(given)
+	sought, err := d.search(given)
 	if err != nil {
 		return err
 	}
-	list, err := patiently(r.Context(), s, func(ctx context.Context) (List, error) { return sought.set.Find(ctx, sought.query) })
+	list, err := patiently(r.Context(), d.cfg, func(ctx context.Context) (List, error) { return sought.set.Find(ctx, sought.query) })
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request) error {
 	if answer.Messages == nil {
 		answer.Messages = []any{}
 	}
-	return s.answer(w, answer)
+	return d.answer(w, answer)
 }
 
 // asksForList says that more is given than a peek knows.
@@ -84,7 +84,7 @@ func asksForList(given map[string]string) bool {
 }
 
 // search reads what a list is to show. It collects all mistakes.
-func (s *Server) search(given map[string]string) (search, error) {
+func (q requests) search(given map[string]string) (search, error) {
 	sought := search{query: Query{Limit: defaultLimit, After: given[cursorName]}}
 	var wrong []string
 	if _, twice := given[countName]; twice {
@@ -101,12 +101,12 @@ func (s *Server) search(given map[string]string) (search, error) {
 	if sought.query.Filter, err = filterOf(given); err != nil {
 		wrong = append(wrong, err.Error())
 	}
-	return s.within(sought, given, wrong)
+	return q.within(sought, given, wrong)
 }
 
 // within completes a search by the dead set that it is about.
-func (s *Server) within(sought search, given map[string]string, wrong []string) (search, error) {
-	set, mistakes := s.target(given)
+func (q requests) within(sought search, given map[string]string, wrong []string) (search, error) {
+	set, mistakes := q.target(given)
 	if wrong = append(wrong, mistakes...); wrong != nil {
 		return search{}, mistake("%s", strings.Join(wrong, "; "))
 	}
@@ -128,8 +128,8 @@ func filterOf(given map[string]string) (filter.Filter, error) {
 }
 
 // groups counts the dead messages by what killed them.
-func (s *Server) groups(w http.ResponseWriter, r *http.Request) error {
-	given, err := s.arguments(w, r, whose(), filter.Known)
+func (d deadSets) groups(w http.ResponseWriter, r *http.Request) error {
+	given, err := d.arguments(w, r, whose(), filter.Known)
 	if err != nil {
 		return err
 	}
@@ -138,20 +138,20 @@ func (s *Server) groups(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		wrong = append(wrong, err.Error())
 	}
-	sought, err := s.within(search{query: Query{Filter: of}}, given, wrong)
+	sought, err := d.within(search{query: Query{Filter: of}}, given, wrong)
 	if err != nil {
 		return err
 	}
-	causes, err := patiently(r.Context(), s, func(ctx context.Context) (any, error) { return sought.set.Groups(ctx, of) })
+	causes, err := patiently(r.Context(), d.cfg, func(ctx context.Context) (any, error) { return sought.set.Groups(ctx, of) })
 	if err != nil {
 		return err
 	}
-	return s.answer(w, causes)
+	return d.answer(w, causes)
 }
 
 // message shows one dead message, or a part of it as it is.
-func (s *Server) message(w http.ResponseWriter, r *http.Request) error {
-	given, err := s.arguments(w, r, whose(partName), nil)
+func (d deadSets) message(w http.ResponseWriter, r *http.Request) error {
+	given, err := d.arguments(w, r, whose(partName), nil)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request) error {
 	if part != "" && part != "key" && part != "value" {
 		wrong = append(wrong, fmt.Sprintf("part must be key or value, not %q", clip(part)))
 	}
-	sought, err := s.within(search{}, given, wrong)
+	sought, err := d.within(search{}, given, wrong)
 	if err != nil {
 		return err
 	}
@@ -170,18 +170,18 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request) error {
 			return mistake("the id cannot be read: %s", clip(err.Error()))
 		}
 	}
-	one, err := patiently(r.Context(), s, func(ctx context.Context) (Detail, error) { return sought.set.Message(ctx, id) })
+	one, err := patiently(r.Context(), d.cfg, func(ctx context.Context) (Detail, error) { return sought.set.Message(ctx, id) })
 	if err != nil {
 		return err
 	}
 	if part == "" {
-		return s.answer(w, one.Message)
+		return d.answer(w, one.Message)
 	}
-	return s.attach(w, part, one)
+	return d.attach(w, part, one)
 }
 
 // attach answers with bytes that a browser saves and never shows: they may be anybody's.
-func (s *Server) attach(w http.ResponseWriter, part string, one Detail) error {
+func (d deadSets) attach(w http.ResponseWriter, part string, one Detail) error {
 	if one.Missing != "" {
 		return &problem{status: http.StatusNotFound, detail: one.Missing}
 	}
@@ -194,25 +194,25 @@ func (s *Server) attach(w http.ResponseWriter, part string, one Detail) error {
 	}
 	w.Header().Set("Content-Disposition", `attachment; filename="`+part+`.bin"`)
 	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'")
-	s.writeWithin(w, s.cfg.WriteTimeout)
+	writeWithin(w, d.cfg.WriteTimeout)
 	return write(w, http.StatusOK, "application/octet-stream", body)
 }
 
 // answer writes what a look found.
-func (s *Server) answer(w http.ResponseWriter, v any) error {
-	s.writeWithin(w, s.cfg.WriteTimeout) // anew: the walk may have used up the first
+func (d deadSets) answer(w http.ResponseWriter, v any) error {
+	writeWithin(w, d.cfg.WriteTimeout) // anew: the walk may have used up the first
 	return writeJSON(w, http.StatusOK, jsonType, v)
 }
 
 // patiently looks, and waits for a walk that is under way, up to PeekWait.
-func patiently[T any](ctx context.Context, s *Server, look func(context.Context) (T, error)) (T, error) {
+func patiently[T any](ctx context.Context, cfg *Config, look func(context.Context) (T, error)) (T, error) {
 	const again = 100 * time.Millisecond
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.WriteTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cfg.WriteTimeout)
 	defer cancel()
 	began := time.Now()
 	for {
 		found, err := look(ctx)
-		if !errors.Is(err, ErrBusy) || time.Since(began)+again > s.cfg.PeekWait {
+		if !errors.Is(err, ErrBusy) || time.Since(began)+again > cfg.PeekWait {
 			return found, err
 		}
 		select {

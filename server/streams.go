@@ -13,24 +13,27 @@ type streamJSON struct {
 	Status
 }
 
+// controls shows the streams of this process, and holds them back.
+type controls struct{ requests }
+
 // listStreams shows what runs and how it is doing.
-func (s *Server) listStreams(w http.ResponseWriter, r *http.Request) error {
+func (c controls) listStreams(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), lookTimeout)
 	defer cancel()
-	all := make([]streamJSON, 0, len(s.cfg.Streams))
-	for _, id := range slices.Sorted(maps.Keys(s.cfg.Streams)) {
-		all = append(all, streamJSON{id, s.cfg.Streams[id].Control.Status(ctx)})
+	all := make([]streamJSON, 0, len(c.cfg.Streams))
+	for _, id := range slices.Sorted(maps.Keys(c.cfg.Streams)) {
+		all = append(all, streamJSON{id, c.cfg.Streams[id].Control.Status(ctx)})
 	}
 	return writeJSON(w, http.StatusOK, jsonType, map[string][]streamJSON{"streams": all})
 }
 
 // pause holds a stream of this process back; resume lets it go on. Both are fine twice.
-func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
-	return s.hold(w, r, "paused", true, Control.Pause)
+func (c controls) pause(w http.ResponseWriter, r *http.Request) error {
+	return c.hold(w, r, "paused", true, Control.Pause)
 }
 
-func (s *Server) resume(w http.ResponseWriter, r *http.Request) error {
-	return s.hold(w, r, "resumed", false, Control.Resume)
+func (c controls) resume(w http.ResponseWriter, r *http.Request) error {
+	return c.hold(w, r, "resumed", false, Control.Resume)
 }
 
 // pauseJSON is the answer to both. Scope says how far it reaches: this process alone.
@@ -41,14 +44,14 @@ type pauseJSON struct {
 	Scope   string `json:"scope"`
 }
 
-func (s *Server) hold(w http.ResponseWriter, r *http.Request, done string, paused bool, do func(Control)) error {
+func (c controls) hold(w http.ResponseWriter, r *http.Request, done string, paused bool, do func(Control)) error {
 	id := r.PathValue("id")
-	stream, known := s.cfg.Streams[id]
+	stream, known := c.cfg.Streams[id]
 	if !known {
-		return &problem{status: http.StatusNotFound, detail: s.unknownStream(id)}
+		return &problem{status: http.StatusNotFound, detail: c.unknownStream(id)}
 	}
 	do(stream.Control)
-	s.cfg.Logger.Info("audit: stream "+done, "by", who(r), "address", from(r), "stream", id)
+	c.cfg.Logger.Info("audit: stream "+done, "by", who(r), "address", from(r), "stream", id)
 	return writeJSON(w, http.StatusOK, jsonType, pauseJSON{
 		Message: id + " is " + done + " on this instance", Stream: id, Paused: paused, Scope: "instance",
 	})
