@@ -39,7 +39,7 @@ func (r *run) spawnWith(more settings) *process {
 	p.log = fmt.Sprintf("%s.%d.log", r.ledger, len(r.every))
 	env := settings{
 		"CHAOS_LEDGER": r.ledger, "APP_NAME": r.app, "KAFKA_BROKERS": r.kafka.Bootstrap, "RABBITMQ_URL": r.urls(), "STREAMS_ORDERS_TOPICS": r.topic,
-		"RETRY_COUNT": fmt.Sprint(retries), "RETRY_DELAY": r.delay().String(), "RETRY_PREFETCH": "50",
+		"RETRY_COUNT": fmt.Sprint(retries), "RETRY_DELAY": r.delay().String(), "RETRY_PREFETCH": "50", "STREAMS_ORDERS_CHANNELS_SLOW_CONCURRENCY": "4",
 		"KAFKA_SESSION_TIMEOUT": "6s", "CRASH_PROBATION": "7s", "RABBITMQ_CONFIRM_TIMEOUT": "5s", "SHUTDOWN_TIMEOUT": "15s", "SERVER_ADDRESS": p.address,
 	}
 	if r.toKafka != nil {

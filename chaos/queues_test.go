@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,14 +29,25 @@ func (r *run) delayed() string { return delayed(r.delay()) }
 
 func delayed(d time.Duration) string { return fmt.Sprintf("delay.%d", d.Milliseconds()) }
 
-// kinds are the queues of a run; all but the dead set, the last, must be empty in the end.
+// kinds are the queues of a run; all but the dead sets must be empty in the end.
 func (r *run) kinds() []string {
 	all := []string{"instant", r.delayed()}
 	for _, d := range r.delays {
 		all = append(all, delayed(d))
 	}
-	return append(all, "dead_set")
+	for _, kind := range slices.Clone(all) {
+		all = append(all, ofChannel+kind)
+	}
+	return append(all, ofChannel+deadSet, deadSet)
 }
+
+const (
+	// ofChannel is what the kinds of the channel's queues begin with.
+	ofChannel = "channel." + ledger.Channel + "."
+	deadSet   = "dead_set"
+)
+
+func isDead(queue string) bool { return strings.HasSuffix(queue, deadSet) }
 
 // channel opens a channel to RabbitMQ itself, not through the proxy, which ends with the run.
 func (r *run) channel() *amqp.Channel {
@@ -114,7 +126,7 @@ func (r *run) waiting() int {
 	}
 	n := 0
 	for kind, q := range queues {
-		if kind != "dead_set" {
+		if !isDead(kind) {
 			n += q.Messages
 		}
 	}
@@ -133,7 +145,7 @@ func (r *run) empty() map[string][]ledger.Position {
 			continue
 		}
 		found[name] = r.all(r.consume(name, true))
-		if kind == "dead_set" && r.dragged > 0 {
+		if kind == deadSet && r.dragged > 0 {
 			r.complain("%d messages in the dead set have headers that the broker wrote in another queue", r.dragged)
 		}
 	}
@@ -191,11 +203,11 @@ func (r *run) all(deliveries <-chan amqp.Delivery) []ledger.Position {
 // position reads the message's id: topic:partition:offset.
 func (r *run) position(d *amqp.Delivery) ledger.Position {
 	r.t.Helper()
-	if d.Headers["x-death"] != nil && d.RoutingKey == r.queue("dead_set") { // where messages are only published
+	if d.Headers["x-death"] != nil && isDead(d.RoutingKey) { // where messages are only published
 		r.dragged++
 	}
 	p := r.idOf(d)
-	if head, _ := d.Headers["x-stepwell"].(string); d.RoutingKey == r.queue("dead_set") {
+	if head, _ := d.Headers["x-stepwell"].(string); isDead(d.RoutingKey) {
 		for word := range strings.FieldsSeq(head) {
 			if reason, ok := strings.CutPrefix(word, "reason="); ok {
 				r.end.Reasons[p] = reason
@@ -206,7 +218,11 @@ func (r *run) position(d *amqp.Delivery) ledger.Position {
 }
 
 func (r *run) idOf(d *amqp.Delivery) ledger.Position {
-	parts := strings.Split(d.MessageId, ":")
+	id, channel, _ := strings.Cut(d.MessageId, "@")
+	if here := strings.HasPrefix(d.RoutingKey, r.queue(ofChannel)); here != (channel == ledger.Channel) {
+		r.complain("a message with the id %q is in %s", d.MessageId, d.RoutingKey)
+	}
+	parts := strings.Split(id, ":")
 	if len(parts) != 3 || parts[0] != r.topic {
 		r.complain("a message with the id %q is in %s", d.MessageId, d.RoutingKey)
 		return ledger.Position{Partition: -1, Offset: -1}

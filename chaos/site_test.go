@@ -117,6 +117,15 @@ func (s *site) perform(t *testing.T, c scenario, random *rand.Rand) ledger.Repor
 }
 
 func (s *site) start(t *testing.T, c scenario, random *rand.Rand) *run {
+	r := s.quiet(t, c, random)
+	r.spawn()
+	r.spawn()
+	r.load = r.startLoad()
+	return r
+}
+
+// quiet is a run without actors and load.
+func (s *site) quiet(t *testing.T, c scenario, random *rand.Rand) *run {
 	name := fmt.Sprintf("c%d", time.Now().UnixNano()%1e12)
 	r := &run{site: s, t: t, random: random, app: name, topic: name + ".v1", env: c.env, most: s.most(c)}
 	r.end.Reasons = map[ledger.Position]string{}
@@ -140,9 +149,6 @@ func (s *site) start(t *testing.T, c scenario, random *rand.Rand) *run {
 	r.check(testbroker.MakeTopic(making, r.client, r.topic, partitions, map[string]*string{"max.message.bytes": kadm.StringPtr(fmt.Sprint(mostBytes))}))
 	r.ledger = filepath.Join(t.TempDir(), "ledger")
 	r.watch = r.startWatch()
-	r.spawn()
-	r.spawn()
-	r.load = r.startLoad()
 	return r
 }
 

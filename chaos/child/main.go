@@ -49,7 +49,9 @@ func main() {
 	}
 	h := habits{slowEvery: number(everyVariable, 400), failEvery: number(failVariable, 0)}
 	h.pause, _ = time.ParseDuration(os.Getenv(slowVariable)) // none is zero
-	app := actor.App{Streams: actor.Streams{"orders": {Handler: handler(w, h)}}}
+	app := actor.App{Streams: actor.Streams{"orders": {
+		Handler: handler(w, h), Channels: actor.Channels{ledger.Channel: {Handler: handler(w, h)}},
+	}}}
 	if through := os.Getenv(proxyVariable); through != "" {
 		app.Brokers = newBrokers(through)
 	}
@@ -114,13 +116,14 @@ func entry(m *stepwell.Message) (ledger.Entry, error) {
 	key, keyErr := strconv.Atoi(string(m.Key))
 	return ledger.Entry{
 		Position: ledger.Position{Partition: m.Origin.Partition, Offset: m.Origin.Offset},
-		Key:      key, Sequence: sequence, Attempt: m.Attempt, Replays: m.Replays, Kind: ledger.Began,
+		Key:      key, Sequence: sequence, Attempt: m.Attempt, Replays: m.Replays, Channel: m.Channel != "", Kind: ledger.Began,
 	}, errors.Join(err, keyErr)
 }
 
 // work is what the record demands: of 40 records ten fail twice, and one of these asks for a wait
-// that goes through two queues, one fails until it is replayed, one is dead until then and one is
-// skipped; one that succeeds and one that fails twice are slow.
+// that goes through two queues, one is handed over then; one fails until it is replayed, one is
+// dead until then and one is skipped, one is handed over at once; one that succeeds and one that
+// fails twice are slow.
 func work(ctx context.Context, e ledger.Entry, h habits) error {
 	pause := time.Millisecond
 	if n := e.Sequence % h.slowEvery; n == 33 || n == 35 {
@@ -141,7 +144,12 @@ func work(ctx context.Context, e ledger.Entry, h habits) error {
 }
 
 func verdict(e ledger.Entry) error {
+	if e.Channel {
+		return inChannel(e)
+	}
 	switch n := e.Sequence % 40; {
+	case n == 25, n == 15 && e.Attempt == 3:
+		return stepwell.To(ledger.Channel)
 	case n == 7 && e.Attempt == 1:
 		return stepwell.RetryAfter(errFlaky, 1500*time.Millisecond)
 	case n%4 == 3 && e.Attempt <= 2:
@@ -152,6 +160,18 @@ func verdict(e ledger.Entry) error {
 		return stepwell.DeadLetter(errBad)
 	case n == 30:
 		return stepwell.Skip("not wanted")
+	}
+	return nil
+}
+
+// inChannel is what a record demands of the channel: one of ten dies there, others fail twice or
+// not.
+func inChannel(e ledger.Entry) error {
+	switch n := e.Sequence / 40 % 10; {
+	case n == 3:
+		return stepwell.DeadLetter(errBad)
+	case n%2 == 0 && e.Attempt <= 2:
+		return errFlaky
 	}
 	return nil
 }
@@ -167,6 +187,8 @@ func kind(verdict error) ledger.Kind {
 		return ledger.Dead
 	case stepwell.Skipped:
 		return ledger.Skipped
+	case stepwell.HandedOver:
+		return ledger.HandedOver
 	default:
 		return ledger.Failed
 	}

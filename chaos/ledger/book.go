@@ -31,11 +31,14 @@ type history struct {
 	tries   map[try]*outcome
 }
 
-type try struct{ replays, attempt int }
+type try struct {
+	channel          bool
+	replays, attempt int
+}
 
 type outcome struct {
-	ended        int // with a verdict
-	failed, dead bool
+	ended                int // with a verdict
+	failed, dead, handed bool
 }
 
 // NewBook makes an empty book.
@@ -68,7 +71,7 @@ func (b *Book) Note(e Entry) {
 		h = &history{tries: map[try]*outcome{}}
 		b.records[e.Position] = h
 	}
-	t := try{e.Replays, e.Attempt}
+	t := try{e.Channel, e.Replays, e.Attempt}
 	o := h.tries[t]
 	if o == nil {
 		o = &outcome{}
@@ -90,6 +93,7 @@ func (b *Book) Note(e Entry) {
 	h.done = h.done || e.Kind == Done || e.Kind == Skipped
 	o.failed = o.failed || e.Kind == Failed
 	o.dead = o.dead || e.Kind == Dead
+	o.handed = o.handed || e.Kind == HandedOver
 }
 
 // mayBegin says what must be true before a call.
@@ -98,19 +102,34 @@ func (b *Book) mayBegin(e Entry, h *history) {
 		b.complain("%v: attempt %d of %d", e.Position, e.Attempt, b.rules.Tries)
 	}
 	if e.Attempt > 1 {
-		if before := h.tries[try{e.Replays, e.Attempt - 1}]; before == nil || !before.failed {
+		if before := h.tries[try{e.Channel, e.Replays, e.Attempt - 1}]; before == nil || !before.failed {
 			b.complain("%v: attempt %d though attempt %d did not fail", e.Position, e.Attempt, e.Attempt-1)
 		}
 	}
-	if e.Replays > 0 && e.Attempt == 1 && !h.mayBeDead(e.Replays-1, b.rules.Tries) {
+	switch {
+	case e.Attempt > 1 || e.Channel && h.handedOver(e.Replays):
+	case e.Channel && e.Replays == 0:
+		b.complain("%v: in the channel though nothing handed it over", e.Position)
+	case e.Replays > 0 && !h.mayBeDead(e.Channel, e.Replays-1, b.rules.Tries):
 		b.complain("%v: replayed though it was not dead", e.Position)
 	}
 }
 
-// mayBeDead says whether the record had a reason to go to the dead set after so many replays.
-func (h *history) mayBeDead(replays, tries int) bool {
+// handedOver says whether the stream's handler handed the record over after so many replays.
+func (h *history) handedOver(replays int) bool {
 	for t, o := range h.tries {
-		if t.replays == replays && (o.dead || o.failed && t.attempt == tries) {
+		if o.handed && t.replays == replays {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBeDead says whether the record had a reason to go to the dead set of the stream, or of the
+// channel, after so many replays.
+func (h *history) mayBeDead(channel bool, replays, tries int) bool {
+	for t, o := range h.tries {
+		if t.channel == channel && t.replays == replays && (o.dead || o.failed && t.attempt == tries) {
 			return true
 		}
 	}
@@ -158,13 +177,19 @@ func (b *Book) Done() (done, dead int) {
 	return done, dead
 }
 
-// restsDead says whether the last budget was used up.
+// restsDead says whether the last budget was used up: that of the channel, if the record came
+// there.
 func (h *history) restsDead(tries int) bool {
-	last := 0
+	last, channel := 0, false
 	for t := range h.tries {
-		last = max(last, t.replays)
+		channel = channel || t.channel
 	}
-	return h.mayBeDead(last, tries)
+	for t := range h.tries {
+		if t.channel == channel {
+			last = max(last, t.replays)
+		}
+	}
+	return h.mayBeDead(channel, last, tries)
 }
 
 // Over says whether nothing is left to do: all records are done, have a reason to rest in the dead

@@ -13,17 +13,21 @@ import (
 	"time"
 )
 
+// Channel is the one to which the actor hands records over.
+const Channel = "slow"
+
 // Kind says what an entry is about.
 type Kind uint8
 
-// The kinds: a call begins, and ends in one of five ways.
+// The kinds: a call begins, and ends in one of six ways.
 const (
-	Began     Kind = iota + 1
-	Done           // nil
-	Failed         // an error: to be tried again
-	Dead           // DeadLetter
-	Skipped        // Skip
-	Cancelled      // its context ended before it was done: no verdict
+	Began      Kind = iota + 1
+	Done            // nil
+	Failed          // an error: to be tried again
+	Dead            // DeadLetter
+	Skipped         // Skip
+	Cancelled       // its context ended before it was done: no verdict
+	HandedOver      // To: the channel's calls follow
 )
 
 // Entry is the beginning or the end of one call of the handler.
@@ -33,6 +37,7 @@ type Entry struct {
 	Position
 	Key, Sequence    int // as the record's key and value say
 	Attempt, Replays int
+	Channel          bool // the call is one of the channel's handler
 	Kind             Kind
 }
 
@@ -42,7 +47,7 @@ type Position struct {
 	Offset    int64
 }
 
-const entrySize = 8 + 4 + 4 + 8 + 4 + 8 + 2 + 2 + 1
+const entrySize = 8 + 4 + 4 + 8 + 4 + 8 + 2 + 2 + 1 + 1
 
 func (e Entry) encode() []byte {
 	b := make([]byte, 0, entrySize)
@@ -54,7 +59,11 @@ func (e Entry) encode() []byte {
 	b = binary.BigEndian.AppendUint64(b, uint64(e.Sequence))
 	b = binary.BigEndian.AppendUint16(b, uint16(e.Attempt))
 	b = binary.BigEndian.AppendUint16(b, uint16(e.Replays))
-	return append(b, byte(e.Kind))
+	channel := byte(0)
+	if e.Channel {
+		channel = 1
+	}
+	return append(b, channel, byte(e.Kind))
 }
 
 func decode(b []byte) Entry {
@@ -66,7 +75,8 @@ func decode(b []byte) Entry {
 		Sequence: int(binary.BigEndian.Uint64(b[28:])),
 		Attempt:  int(binary.BigEndian.Uint16(b[36:])),
 		Replays:  int(binary.BigEndian.Uint16(b[38:])),
-		Kind:     Kind(b[40]),
+		Channel:  b[40] == 1,
+		Kind:     Kind(b[41]),
 	}
 }
 

@@ -104,7 +104,7 @@ func (b *Book) doomedOnly(reasons map[Position]string) {
 
 func (h *history) everDead(tries int) bool {
 	for t := range h.tries {
-		if h.mayBeDead(t.replays, tries) {
+		if h.mayBeDead(t.channel, t.replays, tries) {
 			return true
 		}
 	}
@@ -141,7 +141,7 @@ func (b *Book) inOrder(entries []Entry) {
 	}
 	ended, began := map[Position]bool{}, map[Position]bool{}
 	for _, e := range entries {
-		if e.Attempt != 1 || e.Replays != 0 {
+		if e.Attempt != 1 || e.Replays != 0 || e.Channel {
 			continue
 		}
 		switch p, ok := before[e.Position]; {

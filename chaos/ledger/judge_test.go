@@ -42,6 +42,13 @@ func replay(entries []Entry) []Entry {
 	return entries
 }
 
+func channel(entries []Entry) []Entry {
+	for i := range entries {
+		entries[i].Channel = true
+	}
+	return entries
+}
+
 var everything = map[int32]int64{0: 3}
 
 func TestTheJudgeFindsWhatIsLostAndWhatIsWrong(t *testing.T) {
@@ -71,6 +78,12 @@ func TestTheJudgeFindsWhatIsLostAndWhatIsWrong(t *testing.T) {
 		{"a key's second record begins before its first has ended", join(good[:1], call(1, 1, Done), good[1:2], call(2, 1, Done)), End{Committed: everything}, 0, "of the same key"},
 		{"a key's second record begins after its first was only cancelled", join(call(0, 1, Cancelled), call(1, 1, Done), call(0, 1, Done), call(2, 1, Done)), End{Committed: everything}, 0, "of the same key"},
 		{"a key's first record runs again after a crash", join(call(0, 1, Done), call(1, 1, Done), call(0, 1, Done), call(2, 1, Done)), End{Committed: everything}, 0, ""},
+		{"a record is handed over, fails there and is done", join(call(0, 1, HandedOver), channel(join(call(0, 1, Failed), call(0, 2, Done))), call(1, 1, Done), call(2, 1, Done)), End{Committed: everything}, 0, ""},
+		{"a record that was handed over is nowhere", join(call(0, 1, HandedOver), call(1, 1, Done), call(2, 1, Done)), End{Committed: everything}, 1, ""},
+		{"it waits in the channel's queue", join(call(0, 1, HandedOver), call(1, 1, Done), call(2, 1, Done)), End{Committed: everything, Queues: map[string][]Position{"a.b.channel.c.instant": {{0, 0}}}}, 0, ""},
+		{"it is in the channel's dead set without a reason", join(call(0, 1, HandedOver), call(1, 1, Done), call(2, 1, Done)), End{Committed: everything, Queues: map[string][]Position{"a.b.channel.c.dead_set": {{0, 0}}}}, 0, "without a reason"},
+		{"nothing handed it over", join(good, channel(call(0, 1, Done))), End{Committed: everything}, 0, "nothing handed it over"},
+		{"its budget in the channel does not begin anew", join(call(0, 1, Failed), call(0, 2, HandedOver), channel(call(0, 2, Done)), call(1, 1, Done), call(2, 1, Done)), End{Committed: everything}, 0, "did not fail"},
 		{"the handler saw another record", join(good, []Entry{{Position: Position{0, 0}, Key: 8, Attempt: 1, Kind: Done}}), End{Committed: everything}, 0, "saw key 8"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
