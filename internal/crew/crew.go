@@ -50,21 +50,32 @@ func (unlimited) Leave()                     {}
 type Crew struct {
 	cfg   Config
 	pause pause
-	wait  sync.WaitGroup // for the workers
+	// wait counts the workers that were started.
+	wait sync.WaitGroup
 
-	mu     sync.Mutex
-	ready  turns
-	idle   int       // workers that have nothing to do, or were called and have taken nothing yet
-	asleep []*worker // who was not called; the last one comes first: its memory is still at hand
+	// mu guards the fields up to failed, and of each worker its lane while it has none.
+	mu    sync.Mutex
+	ready turns
+	// idle counts the workers that have nothing to do, or were called and have taken nothing yet:
+	// as many rosters in ready need no further worker.
+	idle int
+	// asleep are the workers that nobody called. The last one is called first, since its memory is
+	// still in the caches.
+	asleep []*worker
 	places places
 	closed bool
-	failed error // a handler ended its goroutine
+	// failed is why the first handler that did so ended its goroutine.
+	failed error
 
-	lanes   []atomic.Pointer[worker] // who has each lane
-	watched atomic.Bool              // the watch is awake
-	wake    chan struct{}            // wakes the watch
-	over    chan struct{}            // closed when the crew ends
-	fails   chan struct{}            // closed when failed is set
+	// lanes says who has each lane. The watch reads it without a lock.
+	lanes []atomic.Pointer[worker]
+	// watched: the watch is awake; wake rouses it.
+	watched atomic.Bool
+	wake    chan struct{} // wakes the watch
+	// over is closed when the crew ends.
+	over chan struct{}
+	// fails is closed when failed is set.
+	fails chan struct{}
 }
 
 // New makes a crew.
@@ -105,6 +116,7 @@ func (c *Crew) Err() error {
 	return c.failed
 }
 
+// fail keeps the first error: later ones mostly follow from it.
 func (c *Crew) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,6 +133,9 @@ func (c *Crew) Asleep() int {
 	return len(c.asleep)
 }
 
+// offer puts the roster at the end of the row, unless it is there already, and sees to it that a
+// worker comes: one that sleeps, or a new one where there is a place. A feed may call it under its
+// own lock.
 func (c *Crew) offer(r *Roster) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,6 +198,7 @@ func (c *Crew) take(w *worker) *Roster {
 	return r
 }
 
+// close ends all workers, those that sleep at once. It may be called again.
 func (c *Crew) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -66,7 +66,9 @@ func (r *Roster) done(offset int64, o task.Outcome) {
 	}
 }
 
-// next frees the key of a message.
+// next frees the key of a message whose call is over, and returns the next one of that key, if one
+// waits: the same worker handles it. Otherwise the worker is free; more says whether there may be
+// something for others now.
 func (r *Roster) next(e Entry) (next Entry, more bool) {
 	if !r.stopped.Load() {
 		if next, ok := r.schedule.Done(e); ok && !r.suspects.SetAside(next) {
@@ -99,8 +101,9 @@ func (r *Roster) doneIn(s *stretch, index int, o task.Outcome) {
 	s.skip(index)
 }
 
-// takeRest ends a stretch but for the call that runs, if its worker still does what it was seen to
-// do.
+// takeRest takes away from a worker the messages of its stretch whose calls have not begun, for
+// others to handle. It reports false where the worker has gone on since it was seen. The call that
+// runs is from then on like one by itself: its key stays busy until it is over.
 func (r *Roster) takeRest(s *stretch, seen state) bool {
 	r.feed.Lock()
 	defer r.feed.Unlock()

@@ -8,13 +8,19 @@ import (
 // noLane is that of a worker without a place.
 const noLane = -1
 
-// places are the lanes on which calls may run, and who waits for one.
+// places are the lanes on which calls may run, and who waits for one. Crew.mu guards them.
 type places struct {
-	size   int
-	free   []int       // lanes that somebody had
-	used   int         // lanes that anybody had, the first ones
-	back   []*comeback // who has rested and waits for a place, in turn
-	passed bool        // the last place went to one of them though there was something to hand out
+	size int
+	// free are lanes that somebody had and gave back. The one given back last goes first.
+	free []int
+	// used counts the lanes that anybody ever had: 0 to used-1. A crew that never has much to do
+	// starts few workers.
+	used int
+	// back are the workers that have rested and wait for a place, in turn.
+	back []*comeback
+	// passed: the last place went to one of back though a roster was ready, so that the next is a
+	// roster's turn.
+	passed bool
 }
 
 // comeback is a worker that has rested and waits for a place.
@@ -43,13 +49,13 @@ func (c *Crew) place(w *worker) {
 	c.lanes[w.lane].Store(w)
 }
 
-// isTurnOfBack says whether a place is for one who comes back: they and what waits to be handed out
-// take turns.
+// isTurnOfBack says whether the next place is for a worker that comes back from a rest. Such
+// workers and the rosters that are ready take turns: neither can keep the other from running.
 func (c *Crew) isTurnOfBack() bool {
 	return len(c.places.back) > 0 && (c.ready.len() == 0 || !c.places.passed)
 }
 
-// vacate gives the place of a worker to whose turn it is.
+// vacate takes the worker's place and gives it to whose turn it is.
 func (c *Crew) vacate(w *worker) {
 	p := &c.places
 	c.lanes[w.lane].Store(nil)
@@ -96,6 +102,8 @@ func (c *Crew) enter(ctx context.Context, w *worker, halted <-chan struct{}) boo
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// The place may have been given while ctx ended: then it has to be taken, or nobody would have
+	// it.
 	at := slices.Index(c.places.back, b)
 	if at < 0 {
 		return true // it came meanwhile

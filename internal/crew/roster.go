@@ -9,15 +9,21 @@ type Roster struct {
 	feed     Feed
 	suspects Suspects
 
-	stopped atomic.Bool   // nothing more is handed out
-	halted  chan struct{} // closed then
-	listed  bool          // in Crew.ready; guarded by Crew.mu
+	// stopped: nothing more is handed out. Halt sets it; workers read it without a lock before each
+	// call.
+	stopped atomic.Bool
+	// halted is closed when stopped is set.
+	halted chan struct{}
+	// listed: the roster is in Crew.ready. Crew.mu guards it, not the feed's lock.
+	listed bool
 
 	// The feed's lock guards these.
 	schedule schedule
 	pace     pace
-	running  int      // workers that handle messages of this feed
-	stretch  *stretch // that is under way, unless its rest was taken away
+	// running counts the workers that handle messages of this feed.
+	running int
+	// stretch is the one under way; nil: there is none, or its rest was taken away.
+	stretch *stretch
 }
 
 // NewRoster makes the roster of a feed.

@@ -19,12 +19,19 @@ type Entry struct {
 // goroutine handles many one after another, which costs next to nothing for each, and nothing fresh
 // is handed out beside it until it ends or its rest is taken away from it.
 type schedule struct {
-	fresh     []Entry // not handed out yet, nor in a line; what is before head was
-	head      int
-	busy      map[uint64]*line
-	waiting   int // in lines
+	// fresh is what was not handed out yet and is in no line: from head on, what is before was
+	// handed out.
+	fresh []Entry
+	head  int
+	// busy has the keys of entries that are being handled, each with the line of those that wait
+	// for it; nil: none does.
+	busy map[uint64]*line
+	// waiting counts the entries in all lines.
+	waiting int
+	// stretched: a stretch is under way.
 	stretched bool
-	spare     []*line
+	// spare are lines without entries, to be used again.
+	spare []*line
 }
 
 // line is what waits until its key is free, oldest first.
@@ -166,6 +173,7 @@ func (s *schedule) Stretch(dst []Entry) int {
 	}
 	n := 0
 	if len(s.busy) == 0 {
+		// No key is busy, so that no entry has to wait: the usual case, and one copy.
 		n = copy(dst, s.fresh[s.head:])
 		s.skip(n)
 	}
@@ -191,6 +199,7 @@ func (s *schedule) Unstretch(ongoing bool, undone []Entry) {
 		undone = undone[1:]
 	}
 	if len(undone) > 0 {
+		// In front of all others, in their order: entries of one key must not overtake one another.
 		s.fresh = append(append(make([]Entry, 0, len(undone)+s.Fresh()), undone...), s.fresh[s.head:]...)
 		s.head = 0
 	}
@@ -199,6 +208,7 @@ func (s *schedule) Unstretch(ongoing bool, undone []Entry) {
 // Clear forgets what was not handed out.
 func (s *schedule) Clear() {
 	s.fresh, s.head, s.waiting, s.spare = nil, 0, 0, nil
+	// The keys stay busy: their calls still run, and end with Done.
 	for key := range s.busy {
 		s.busy[key] = nil
 	}

@@ -18,12 +18,15 @@ const StretchSize = 64
 // So what is done but not told to the feed is between flushed and what doing says. The feed's lock
 // guards all but doing, and the entries, which the worker reads while the stretch is under way.
 type stretch struct {
-	doing   atomic.Uint64 // a state
-	number  uint64        // of the stretch
+	doing atomic.Uint64 // a state
+	// number is that of the stretch among those of its worker, as state has it.
+	number  uint64
 	entries [StretchSize]Entry
 	length  int
-	flushed int       // entries that the feed knows of
-	lostAt  time.Time // when the rest was taken away; zero: it was not
+	// flushed counts the entries of which the feed knows how they ended.
+	flushed int
+	// lostAt is when the rest was taken away; zero: it was not.
+	lostAt time.Time
 }
 
 // state is what a worker does: the number of its stretch in the upper half, and how many calls of

@@ -47,6 +47,7 @@ type sight struct {
 func (c *Crew) look(seen []sight) (any bool) {
 	for i := range c.lanes {
 		w := c.lanes[i].Load()
+		// Nobody has this lane now.
 		if w == nil {
 			seen[i] = sight{}
 			continue

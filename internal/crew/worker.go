@@ -10,15 +10,22 @@ import (
 // worker is one goroutine of the crew. It is the [task.Call] of its calls. Only its goroutine
 // touches its fields, but for those that say otherwise.
 type worker struct {
-	crew   *Crew
-	called chan struct{}          // when there is something to do; whoever calls never waits
-	lane   int                    // noLane: it has no place. While it has none, Crew.mu guards it
-	seated bool                   // it has a seat
-	began  time.Time              // the stretch, or the call by itself
-	roster *Roster                // whose messages it handles
-	lone   Entry                  // whose call runs, if that is not of a stretch
-	of     atomic.Pointer[Roster] // whose the stretch is
-	ended  bool                   // regularly
+	crew *Crew
+	// called has room for one signal, so that whoever wakes the worker does not wait.
+	called chan struct{}
+	// lane is noLane where the worker has no place; while it has none, Crew.mu guards the field.
+	lane   int
+	seated bool // it has a seat
+	// began is when the stretch, or the call by itself, began.
+	began  time.Time
+	roster *Roster // whose messages it handles
+	// lone is the message whose call runs by itself; its Message is nil while there is none.
+	lone Entry
+	// of is whose messages the stretch has. The watch reads it.
+	of atomic.Pointer[Roster]
+	// ended says that run came to its end, and was not cut off by a handler that ended the
+	// goroutine.
+	ended bool
 
 	stretch stretch
 }
@@ -31,6 +38,8 @@ func (w *worker) Lane() int { return w.lane }
 // Began is when the stretch, or the call by itself, began.
 func (w *worker) Began() time.Time { return w.began }
 
+// run serves the rosters in turn, until the crew ends or the place is somebody else's. A worker
+// without a place ends: whoever has its place calls in its stead.
 func (w *worker) run() {
 	defer w.checkEnd()
 	for w.lane != noLane {

@@ -23,7 +23,9 @@ func (d delivery) release() {
 }
 
 // rest calls release after a pause, which a stop ends: an error that stays must not make a busy
-// loop. There is no pause when err comes from a stop.
+// loop. There is no pause when err comes from a stop. Meanwhile the delivery is unacked, and so
+// counts against the prefetch: when all of it rests nothing more is handed out, until a minute is
+// over.
 func (d delivery) rest(err error, release func()) {
 	r := d.run
 	if r.stop.Err() != nil || AsStop(r.work, err) {
@@ -39,6 +41,8 @@ func (d delivery) rest(err error, release func()) {
 // and rests if it is not. Before a rest, and after an ack, then hears which; nil: nobody does.
 func (d delivery) move(to string, m queue.Message, then func(error)) {
 	d.run.cfg.Publisher.Publish(d.run.work, to, m, func(err error) {
+		// A message confirmed but not acked comes again: it is a duplicate at worst. Acked but not
+		// confirmed it would be lost.
 		if err == nil {
 			d.ack()
 		}

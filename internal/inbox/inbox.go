@@ -148,13 +148,17 @@ type Seats interface {
 
 // Inbox works one queue off.
 type Inbox struct {
-	cfg      Config
+	cfg Config
+	// memory, slow and suspects outlive a Run, each with a lock of its own: what was settled in one
+	// Run is a repeat in the next.
 	memory   *memory
 	slow     *slowest
 	suspects *suspects
 
-	paused   atomic.Bool
-	changed  chan struct{} // signalled when paused has changed
+	paused  atomic.Bool
+	changed chan struct{} // signalled when paused has changed
+	// inFlight counts what Status tells; each delivery is added when it is picked up, and taken off
+	// at its end, whichever of the three that is.
 	inFlight atomic.Int64
 }
 

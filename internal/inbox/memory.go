@@ -17,15 +17,21 @@ type memory struct {
 	limit int
 	seeds [2]maphash.Seed
 
-	mu      sync.Mutex
-	running map[try][]func(settled bool) // with the repeats of each, which wait for how it ends
+	mu sync.Mutex
+	// running has each try that runs, with its repeats, which wait for how it ends. mu guards this
+	// field and those below.
+	running map[try][]func(settled bool)
 	settled map[try]struct{}
-	ring    []try // of settled, in a circle once it has limit of them
-	next    int   // the oldest of a full ring
+	// ring has the keys of settled, oldest first, so that the oldest is forgotten once there are
+	// limit of them.
+	ring []try
+	// next is the index of the oldest in a ring that is full.
+	next int
 }
 
-// try is one attempt of one message, as a hash. It has no pointers, so that the garbage collector
-// need not look at a hundred thousand of them.
+// try is one attempt of one message, as a hash. It has 128 bits, since of two tries with the same
+// hash one would be acked uncalled. It has no pointers, so that the garbage collector need not look
+// at a hundred thousand of them.
 type try [2]uint64
 
 func newMemory(limit int) *memory {
@@ -96,11 +102,13 @@ func (m *memory) end(t try, settled bool) {
 		m.remember(t)
 	}
 	m.mu.Unlock()
+	// Without the lock: a repeat acks or releases its delivery.
 	for _, repeat := range waiting {
 		repeat(settled)
 	}
 }
 
+// remember enters a settled try, in place of the oldest where there is no more room. m.mu is held.
 func (m *memory) remember(t try) {
 	if m.limit <= 0 {
 		return

@@ -22,9 +22,11 @@ func prefetch(workers, limit int, timeout, slow time.Duration) int {
 // call takes two percent off, or one that still runs, where that is longer. It starts with the
 // worst, so that not too much is fetched before anything is known.
 type slowest struct {
-	mu      sync.Mutex
-	time    time.Duration // of the calls that are over
-	running []time.Time   // by worker; zero: idle
+	mu sync.Mutex
+	// time is how long a slow call took, of those that are over. mu guards it and running.
+	time time.Duration
+	// running has for each worker when its call began; zero: it has none.
+	running []time.Time
 }
 
 func newSlowest(workers int, worst time.Duration) *slowest {
@@ -37,6 +39,8 @@ func (s *slowest) begin(worker int) {
 	s.running[worker] = time.Now()
 }
 
+// end takes the worker's call into the estimate. Two percent a call: after some hundred fast calls
+// a slow one is forgotten.
 func (s *slowest) end(worker int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,6 +48,8 @@ func (s *slowest) end(worker int) {
 	s.running[worker] = time.Time{}
 }
 
+// now counts a call that still runs as well: the first slow call would else be noticed only when it
+// is over, and by then the prefetch might be too old to be acked in time.
 func (s *slowest) now() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

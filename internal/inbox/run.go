@@ -20,8 +20,11 @@ type run struct {
 	*Inbox
 	stop, work context.Context
 	handle     Handle
-	end        context.CancelFunc // ends stop
-	failed     chan error         // from handlers that ended their goroutines; there is room for all
+	// end ends stop, for a handler that ended its goroutine.
+	end context.CancelFunc
+	// failed has the errors of handlers that ended their goroutines. There is room for one of each
+	// worker, so that none of them waits.
+	failed chan error
 }
 
 // Run calls handle for each message that comes to the queue, until stop ends. It returns when all
@@ -47,6 +50,8 @@ func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 		Paused:  in.paused.Load,
 		Changed: in.changed,
 	})
+	// Consume has returned, so that nobody offers any more. Each wait is for what the one before
+	// may still begin: workers for deliveries, trials for workers.
 	close(deliveries)
 	workers.Wait()
 	in.suspects.trials.Wait()

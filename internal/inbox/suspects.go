@@ -48,13 +48,17 @@ type Suspects struct {
 
 // suspects has the suspects of one queue, of which at most one runs.
 type suspects struct {
-	in     *Inbox
-	cfg    Suspects
-	name   string // of this process
-	turn   *turn
-	tried  trial          // the last that was decided
-	trials sync.WaitGroup // those that are under way
-	row    atomic.Int32   // how many were condemned since a suspect came to its end
+	in  *Inbox
+	cfg Suspects
+	// name is this process, as headers have it.
+	name string
+	turn *turn
+	// tried is the last trial that was decided.
+	tried trial
+	// trials are those that are under way.
+	trials sync.WaitGroup
+	// row counts the messages condemned since a suspect came to its end.
+	row atomic.Int32
 }
 
 func newSuspects(in *Inbox, cfg Suspects) *suspects {
@@ -74,6 +78,8 @@ func newSuspects(in *Inbox, cfg Suspects) *suspects {
 func (s *suspects) admit(of *delivery, e *envelope.Envelope) (over func(), ok bool) {
 	d := *of
 	how, known := suspicionOf(d.Delivery).treat(d.Delivery, s.name, s.cfg.Limit)
+	// Extra goes with the message into its next queue: a message that is parked after a call came
+	// to its end, and nothing is held against it any longer.
 	delete(e.Extra, hSuspect)
 	delete(e.Extra, hAnnounced)
 	if how == asAny || s.in.memory.knows(s.in.memory.try(e)) { // a repeat is not called

@@ -31,8 +31,11 @@ import (
 const (
 	// suspectAfter is how many returns make a suspect.
 	suspectAfter = 10
-	hSuspect     = "x-stepwell-suspect"    // which processes died while it ran, with commas
-	hAnnounced   = "x-stepwell-suspect-by" // which process runs it, + how many others had the copy first; empty: none
+	// hSuspect names the processes that died while the message ran, with commas between.
+	hSuspect = "x-stepwell-suspect"
+	// hAnnounced names the process that runs it, then + and how many others had the copy first;
+	// empty: none.
+	hAnnounced = "x-stepwell-suspect-by"
 )
 
 // suspicion is what the headers of a delivery say.
@@ -43,6 +46,8 @@ type suspicion struct {
 	hops      int      // how many other processes had the copy first
 }
 
+// suspicionOf reads the headers. What is not there, or is no number, counts as nothing: a message
+// with strange headers runs.
 func suspicionOf(d queue.Delivery) suspicion {
 	died, suspect := d.Headers[hSuspect].(string)
 	by, _ := d.Headers[hAnnounced].(string)

@@ -49,6 +49,8 @@ func (j *job) end(settled bool) {
 	if !j.ended.CompareAndSwap(false, true) {
 		return
 	}
+	// The memory before the ack: a connection may break in between, and the message that then comes
+	// again has to be found as settled.
 	j.delivery.run.memory.end(j.try, settled)
 	if settled {
 		j.delivery.ack()

@@ -17,10 +17,13 @@ const pauseAfterTrouble = time.Minute
 // Trouble knows of the messages that rest, since the broker does not take them. The zero value is
 // ready for use.
 type Trouble struct {
-	mu      sync.Mutex
+	mu sync.Mutex
+	// resting counts the messages that rest now; mu guards it and the fields below.
 	resting int
-	last    error     // why the last of them rests
-	said    time.Time // when that was logged last
+	// last is why the newest of them rests.
+	last error
+	// said is when that was logged last.
+	said time.Time
 }
 
 // Rest calls then after a minute, or when ctx ends; until then the message counts as one that rests

@@ -14,10 +14,14 @@ type turn struct {
 	token *solo.Token
 	hold  solo.Turn
 
-	mu      sync.Mutex
-	waiting *time.Timer     // runs while the announced copy is in the broker; nil: it is not
-	swapped <-chan struct{} // closed when that copy is all there is of the message
-	id      string          // of the suspect that has the token
+	mu sync.Mutex
+	// waiting runs while the announced copy is in the broker; nil: it is not. mu guards this field
+	// and those below.
+	waiting *time.Timer
+	// swapped is closed when that copy is all there is of the message.
+	swapped <-chan struct{}
+	// id is that of the suspect that has the token.
+	id string
 }
 
 func newTurn(token *solo.Token) *turn {

@@ -16,8 +16,11 @@ import (
 type worker struct {
 	*run
 	number int
-	began  time.Time // of the call that runs
-	calls  *job      // whose handler runs
+	// began is when the call that runs began.
+	began time.Time
+	// calls is the job whose handler runs; nil: none does. It tells the deferred function of serve
+	// which message ended the goroutine.
+	calls *job
 }
 
 // serve works until there are no more deliveries. A handler may end its goroutine with
@@ -32,6 +35,7 @@ func (w *worker) serve(deliveries <-chan queue.Delivery) {
 		if p := recover(); p != nil {
 			panic(p)
 		}
+		// First the error, then the end of the run, which makes Run look for it; then the message.
 		w.failed <- fmt.Errorf("consume %s: the handler ended its goroutine with runtime.Goexit, which stops the actor; it had message %s, which counts a death",
 			w.cfg.Queue, w.calls.envelope.Message.ID)
 		w.end()
@@ -65,6 +69,7 @@ func (w *worker) take(d delivery, e *envelope.Envelope) {
 		return
 	}
 	if over != nil {
+		// After the job has ended, also by a return below: the token goes to the next suspect.
 		defer over()
 	}
 	j := &job{delivery: d, envelope: e, try: w.memory.try(e), alone: over != nil}
@@ -92,6 +97,7 @@ func (w *worker) call(j *job) task.Outcome {
 		return task.Abandoned
 	}
 	defer w.cfg.Seats.Leave()
+	// A pause may have begun while this worker waited for the seat.
 	if w.paused.Load() {
 		return task.Abandoned
 	}

@@ -1,6 +1,7 @@
 package ledger
 
-// calls knows of the records that were handed out as much as marks need.
+// calls knows of the records that were handed out as much as marks need: before which offset all
+// calls are over. An owner that dies cannot have died of those.
 type calls struct {
 	handedOut    int64              // all before this offset were
 	handedBefore int64              // the same at the last commit

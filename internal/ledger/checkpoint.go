@@ -10,6 +10,7 @@ func (l *Ledger) Checkpoint(limit, running int) (c Checkpoint, dirty bool) {
 	}
 	mark, urgent := l.mark(running)
 	urgent = urgent || l.restate
+	// Nothing was settled, and nobody waits for what the mark would say: the text is not even made.
 	if l.changes == l.sent.changes && !urgent {
 		return c, false
 	}

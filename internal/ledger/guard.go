@@ -48,6 +48,7 @@ type Rules struct {
 // zero value restricts nothing and says nothing.
 type Guard struct {
 	rules Rules
+	// now is what is known of deaths, of which the broker may not know yet; see said.
 	now   Mark
 	said  Mark // by the last commit that the broker has
 	begun bool // that commit was ours

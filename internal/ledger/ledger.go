@@ -10,21 +10,25 @@ type Ledger struct {
 	Guard Guard
 	rules Rules
 
+	// window knows what is settled of what was read; calls, what was handed out; front, since when
+	// the first open record is that; inherited, what is settled beyond the window, by the commit.
 	window    window
 	calls     calls
 	front     front
 	inherited inherited
 	topicID   [16]byte
-	start     int64 // where this assignment began to read; negative: not known yet
-	expected  int64 // the offset after the last record added; negative: not known yet
-	end       int64 // of the log, as far as it was seen; negative: not known yet
-	epoch     int32 // the highest leader epoch of the records added; -1: there is none
+	// start is where this assignment began to read; negative: not known yet.
+	start    int64
+	expected int64 // the offset after the last record added; negative: not known yet
+	end      int64 // of the log, as far as it was seen; negative: not known yet
+	epoch    int32 // the highest leader epoch of the records added; -1: there is none
 
-	sent     Checkpoint // the last one that is known to be stored, or where this assignment began
-	changes  uint64     // how often anything was settled
-	restate  bool       // the beginning is to be committed, though nothing is settled yet
-	parting  bool       // the next commits are the last ones of this assignment
-	sentence int64      // the record that was condemned; -1: none
+	// sent is the last checkpoint that is known to be stored, or where this assignment began.
+	sent     Checkpoint
+	changes  uint64 // how often anything was settled
+	restate  bool   // the beginning is to be committed, though nothing is settled yet
+	parting  bool   // the next commits are the last ones of this assignment
+	sentence int64  // the record that was condemned; -1: none
 }
 
 // Checkpoint is what to commit.
@@ -94,6 +98,8 @@ func (l *Ledger) Expected() int64 { return l.expected }
 // GoOn says that the log is another one from here on: what the commit said of records that are to
 // come is of others, and records before offset that were not read are gone.
 func (l *Ledger) GoOn(offset int64) {
+	// Offsets of the new log may be the same, but they are other records: taken for settled they
+	// would be passed over.
 	l.inherited.Spans = nil
 	if l.expected >= 0 {
 		l.expected = max(l.expected, offset)

@@ -7,9 +7,12 @@ type window struct {
 	ring  []slot // of all records from the first open one on; its length is a power of two
 	head  int    // where in the ring the first open record is
 	count int    // slots in use
-	open  int    // of these, records that are not settled
-	bytes int    // what the open ones hold
-	next  Position
+	// open counts the slots whose records are not settled.
+	open  int
+	bytes int // what the open ones hold
+	// next is what may be committed: the offset after the settled prefix, with the epoch of the
+	// last record in it. The first slot, if there is one, is open.
+	next Position
 }
 
 // Freed is what settling gives back.

@@ -12,17 +12,22 @@ import (
 // waits, retries may have all. A single seat goes to and fro. Within a side, who came first is
 // first.
 type Seats struct {
+	// mu guards all fields, and those of both sides.
 	mu           sync.Mutex
 	size, free   int
 	first, retry Side
-	last         *Side // that got a seat
+	// last is the side that got a seat last; it matters where there is only one seat.
+	last *Side
 }
 
 // Side is what first tries, or retries, see of the seats.
 type Side struct {
-	all  *Seats
+	all *Seats
+	// held is how many seats the side has now.
 	held int
-	line []chan struct{} // who waits, in order; closed when the seat is theirs. While anybody waits no seat is free.
+	// line are those who wait, in order: each channel is closed when the seat is theirs. While
+	// anybody waits no seat is free.
+	line []chan struct{}
 }
 
 // New makes n seats, at least one.
@@ -88,12 +93,15 @@ func (d *Side) Yield(over <-chan struct{}) bool {
 	return d.await(mine, over)
 }
 
+// join puts the caller at the end of its side's line. The lock is held.
 func (d *Side) join() chan struct{} {
 	mine := make(chan struct{})
 	d.line = append(d.line, mine)
 	return mine
 }
 
+// await waits for the seat that mine stands for. It has no lock: whoever grants the seat has
+// entered it in held already.
 func (d *Side) await(mine chan struct{}, over <-chan struct{}) bool {
 	select {
 	case <-mine:
@@ -102,6 +110,8 @@ func (d *Side) await(mine chan struct{}, over <-chan struct{}) bool {
 	}
 	d.all.mu.Lock()
 	defer d.all.mu.Unlock()
+	// Not in line any more: the seat was granted as over was closed, and has to be taken, or it
+	// would be lost.
 	at := slices.Index(d.line, mine)
 	if at < 0 {
 		return true // it came meanwhile

@@ -12,8 +12,9 @@ import (
 
 // Token is held by one party at a time. The zero value is free.
 type Token struct {
-	mu    sync.Mutex
-	turns []*Turn // who holds it, then who waits for it, in order
+	mu sync.Mutex
+	// turns has who holds the token, and behind it who waits, in order.
+	turns []*Turn
 }
 
 // Turn is one party's wish to hold the token. A party uses the same one again and again.
@@ -69,6 +70,7 @@ func (k *Token) Release(t *Turn) {
 		next = k.turns[0]
 	}
 	k.mu.Unlock()
+	// Without the lock, since Ready may ask for the token, or release it.
 	if next != nil {
 		next.Ready()
 	}
