@@ -71,6 +71,8 @@ func (e *misdirected) Unwrap() []error { return []error{e.lost, e.handed} }
 func (c *Caller) judge(err error) *Answer {
 	v := stepwell.VerdictOf(err)
 	if v.Kind == stepwell.HandedOver {
+		// Judged anew as a failure: to drop the message, or to hand it to a queue that is not
+		// there, would lose it.
 		if lost := c.Direct(v.Channel); lost != nil {
 			return c.judge(&misdirected{err, lost})
 		}

@@ -34,8 +34,12 @@ type Config struct {
 // Caller calls one stream's handler.
 type Caller struct {
 	Config
+	// epoch is instant 0. It has a monotonic reading, so that a wall clock that is set changes no
+	// instant.
 	epoch time.Time
-	over  *timed // stands for the timer of a call that was over before anybody asked for it
+	// over stands for the timer of a call that was over before anybody asked for it.
+	over *timed
+	// lanes are those of the goroutines that call, by number. Each is its goroutine's alone.
 	lanes []lane
 }
 
@@ -71,6 +75,8 @@ func (c *Caller) time(i instant) time.Time { return c.epoch.Add(time.Duration(i)
 // counts.
 func (c *Caller) Call(ctx context.Context, m *stepwell.Message, t task.Ticket) (a *Answer, ok bool) {
 	if !c.Telemetry.Tracing() {
+		// Began may be that of the first of several calls in a row: they share a context, and its
+		// deadline.
 		return c.call(ctx, ctx, m, t.Lane(), t.Began())
 	}
 	var first telemetry.TraceContext
@@ -109,11 +115,15 @@ func (c *Caller) call(ctx, handling context.Context, m *stepwell.Message, lane i
 		if !returned {
 			a = thrown(recover())
 		}
+		// The way of nearly all calls: done, and nobody waits for the context's end, so that the
+		// next call may have the same.
 		if a == nil && !own.asked() {
 			l.leave(stepwell.Done)
 			return
 		}
 		l.endContext()
+		// A failure under a context that ended is that of the stop or the revocation, not of the
+		// message: it is neither counted nor parked.
 		if ok = a == nil || ctx.Err() == nil; ok {
 			c.measure(handling, l, m, a)
 		}

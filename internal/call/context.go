@@ -22,7 +22,7 @@ type handlerContext struct {
 	timed atomic.Pointer[timed]
 }
 
-// timed is a context with a timer.
+// timed is a context with a timer. cancel lets go of the timer after the call.
 type timed struct {
 	context.Context
 	cancel context.CancelFunc
@@ -43,6 +43,7 @@ func (c *handlerContext) Done() <-chan struct{} {
 		return t.Done()
 	}
 	ctx, cancel := context.WithDeadlineCause(c.Context, c.caller.time(c.deadline), errHandlerTimeout)
+	// The handler may ask on several goroutines at once.
 	if !c.timed.CompareAndSwap(nil, &timed{ctx, cancel}) { // somebody else was first
 		cancel()
 	}
@@ -53,6 +54,8 @@ func (c *handlerContext) Done() <-chan struct{} {
 func (c *handlerContext) Err() error {
 	t := c.timed.Load()
 	switch {
+	// Four cases: a timer decides, if there is one; then the parent; a call that is over; and,
+	// without a timer, the clock.
 	case t != nil && t != c.caller.over:
 		return t.Err()
 	case c.Context.Err() != nil:
@@ -79,6 +82,8 @@ func (c *handlerContext) asked() bool { return c.timed.Load() != nil }
 
 // end releases the timer after the call.
 func (c *handlerContext) end() {
+	// A goroutine of the handler's that outlives the call may ask for Done at this moment: either
+	// it finds over, or its timer is found here.
 	if !c.timed.CompareAndSwap(nil, c.caller.over) {
 		c.timed.Load().cancel()
 	}

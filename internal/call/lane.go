@@ -13,17 +13,22 @@ import (
 // is atomic.
 type lane struct {
 	// began is an instant: when the calls began that are measured together. 0: there are none.
-	began    atomic.Int64
-	counted  atomic.Int64 // an instant: until when they are counted
+	began atomic.Int64
+	// counted is an instant: the calls before it were counted.
+	counted atomic.Int64
+	// verdicts counts the calls that were not told yet, by verdict. The watch reads and empties it,
+	// too.
 	verdicts [stepwell.Kinds]atomic.Int64
+	// last is the verdict of the latest call; 0: it failed, or was told already.
 	last     stepwell.Kind
 	number   int
 	contexts contexts
 	// shared is of the calls in a row that did not ask for Done, and of the next. Nil: there is
 	// none.
-	shared  *handlerContext
-	headers []stepwell.Header // of the call that runs, as they came
-	_       [64]byte          // no cache line in common with the next
+	shared *handlerContext
+	// headers are memory for those of the call that runs; see Caller.Headers.
+	headers []stepwell.Header
+	_       [64]byte // no cache line in common with the next
 }
 
 // enter notes a call that began, like others before it, at this instant.
@@ -63,6 +68,8 @@ func (l *lane) leave(k stepwell.Kind) {
 // fail counts a failure, and the calls before it.
 func (l *lane) fail(ctx context.Context, t *telemetry.Stream, at instant, a *Answer) {
 	took := l.count(t, at, 1)
+	// By itself, with its ctx, by which a provider of the user's may lead from the number to the
+	// span.
 	t.Failed(ctx, took, a.Kind, a.Failure.Type)
 	l.last = 0
 }
@@ -82,6 +89,7 @@ func (l *lane) count(t *telemetry.Stream, until instant, more int) (each time.Du
 	if n == 0 {
 		return 0
 	}
+	// Both ends may have been moved by held, which counts on another goroutine.
 	from := max(l.began.Load(), l.counted.Swap(int64(until)))
 	each = max(0, time.Duration(int64(until)-from)) / time.Duration(n)
 	for k, of := range of {

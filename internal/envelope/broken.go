@@ -11,6 +11,7 @@ import (
 // Broken is m as it is put into the dead set when it cannot be decoded: unchanged, but for what the
 // broker added to its headers, and for a header with the reason, time and error in f.
 func Broken(m queue.Message, f Failure) queue.Message {
+	// A reason and a time from an earlier burial are replaced, not added to.
 	kept := without(m.Headers, func(name string) bool { return name == hBuried || name == hWaits })
 	b := appendEscaped(nil, clean(f.Reason, maxShort))
 	b = append(appendInstant(append(b, ' '), f.At), ' ')
@@ -51,6 +52,8 @@ func FailureOf(m queue.Message) Failure {
 // is so.
 func Unreadable(m queue.Message, now time.Time) (queue.Message, time.Time) {
 	since, ok := timeOf(m.Headers[hWaits])
+	// A time to come is that of a clock that was wrong, or of somebody's making: without this the
+	// message would be sent around for ever.
 	if !ok || since.After(now) {
 		since = now
 	}

@@ -24,10 +24,13 @@ func Decode(q queue.Message) (*Envelope, error) {
 	e.TraceState = r.text(hTraceState)
 	e.Compressed = b.compressed
 	e.History = r.history()
+	// A program that could not read the message put it into the dead set: its reason is the last
+	// word, whatever the head says.
 	if buried, ok := buriedOf(q); ok {
 		e.Failure, e.DiedAt = buried, buried.At
 	}
 	e.Extra = extras(q.Headers)
+	// After the head, the error and the history were read, of which it makes what was left out.
 	e.recall()
 	r.record(&e.Message, q.Body, b, e.Pointer)
 	if o := e.Message.Origin; e.Message.ID == "" {
@@ -104,6 +107,8 @@ func (r *reader) record(m *stepwell.Message, value []byte, b body, pointer bool)
 	switch {
 	case pointer || b.isNil:
 		m.Value = nil
+	// An AMQP body cannot say whether it is empty or missing: without the word value=nil it was
+	// empty.
 	case m.Value == nil:
 		m.Value = []byte{}
 	}
@@ -168,6 +173,8 @@ func (r *reader) history() []Try {
 	return tries
 }
 
+// textOf takes text and bytes alike: another program may have made one of the other. ok is false
+// for any other type; a missing header is an empty text.
 func textOf(v any) (string, bool) {
 	switch v := v.(type) {
 	case nil:
@@ -180,6 +187,7 @@ func textOf(v any) (string, bool) {
 	return "", false
 }
 
+// bytesOf is textOf for bytes, where nil and empty are told apart.
 func bytesOf(v any) ([]byte, bool) {
 	switch v := v.(type) {
 	case nil:
@@ -195,6 +203,7 @@ func bytesOf(v any) ([]byte, bool) {
 	return nil, false
 }
 
+// timeOf reads a header that is a time in text; false: it is none.
 func timeOf(v any) (time.Time, bool) {
 	text, ok := textOf(v)
 	if !ok {
@@ -204,6 +213,7 @@ func timeOf(v any) (time.Time, bool) {
 	return t, err == nil
 }
 
+// inflate unpacks no more than maxInflated: a small body may unpack to any size.
 func inflate(body []byte) ([]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {

@@ -21,8 +21,10 @@ func (e *Envelope) Encode() queue.Message {
 	head := e.appendHead(make([]byte, 0, 320))
 	addOwn(h, m)
 	problem := clean(e.Failure.Error, maxError)
+	// The size is estimated first, which is cheap and says no for almost every message.
 	framed := recordSize(m) > MaxHeaders/2 && len(head)+sizeOf(h)+fieldSize(hError, problem) > MaxHeaders
 	if framed {
+		// Key and headers go into the body, so that they are not in h twice.
 		clear(h)
 	}
 	body := m.Value
@@ -35,6 +37,8 @@ func (e *Envelope) Encode() queue.Message {
 	if m.Value == nil {
 		head = append(appendName(head, wValue), valueNil...)
 	}
+	// Last of all, since it is what is done with the body as it stands; what inflate would refuse
+	// is not compressed.
 	if e.Compressed && !e.Pointer && len(body) <= maxInflated {
 		head, body = append(appendName(head, wEncoding), encodingGzip...), deflate(body)
 	}
@@ -43,6 +47,7 @@ func (e *Envelope) Encode() queue.Message {
 		h[hWait] = e.Wait.text()
 	}
 	e.addFailure(h, problem)
+	// After our own headers, so that a foreign one counts only for what is left of the room.
 	extra := extras(e.Extra)
 	maps.Copy(h, extra)
 	if sizeOf(h) > MaxHeaders {
@@ -52,7 +57,8 @@ func (e *Envelope) Encode() queue.Message {
 	return queue.Message{ID: e.id(), Headers: h, Body: body}
 }
 
-// addOwn adds the record's key and headers.
+// addOwn adds the record's key and headers. A missing key has no header; a missing value of a
+// header is nil in the list, and comes back as nil.
 func addOwn(h map[string]any, m *stepwell.Message) {
 	if m.Key != nil {
 		h[hKey] = m.Key
@@ -102,6 +108,7 @@ func lines(history []Try) string {
 
 // earlier are the last tries but the one that the other headers tell of.
 func (e *Envelope) earlier() []Try {
+	// Of a longer history the oldest go.
 	history := e.History[max(0, len(e.History)-MaxHistory):]
 	n := len(history) - 1
 	if n >= 0 && !e.Failure.At.IsZero() && history[n].same(e.last()) {
@@ -143,6 +150,7 @@ func (e *Envelope) id() string {
 	return ID(o.Topic, o.Partition, o.Offset)
 }
 
+// deflate compresses at the fastest level: the body only has to get below the broker's limit.
 func deflate(body []byte) []byte {
 	var b bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is valid

@@ -93,11 +93,13 @@ type Try struct {
 	Error   string
 }
 
+// same reports whether as, which was read from a queue and so is clean and cut, is this try.
 func (t Try) same(as Try) bool {
 	return t.Attempt == as.Attempt && t.At.Equal(as.At) && clean(t.Error, maxShort) == as.Error
 }
 
-// made is the last attempt that was made.
+// made is the number of the last attempt that was made; 0: none was. A message that waits has the
+// number of the attempt to come, a dead one that of its last.
 func (e *Envelope) made() int {
 	if e.DiedAt.IsZero() {
 		return e.Message.Attempt - 1
@@ -110,7 +112,8 @@ func (e *Envelope) last() Try {
 	return Try{Attempt: e.made(), At: e.Failure.At, Error: clean(e.Failure.Error, maxShort)}
 }
 
-// Replay gives the message a full new budget.
+// Replay gives the message a full new budget. History and AttemptsTotal stay: they are about all
+// that was ever tried.
 func (e *Envelope) Replay() {
 	e.Message.Attempt = 1
 	e.Message.Replays++
@@ -139,16 +142,23 @@ const (
 	// MaxHistory is how many failures the history keeps.
 	MaxHistory = 10
 
-	maxHead     = 8 << 10
-	maxWords    = 512 // of those that are not known, in bytes
-	maxError    = 1 << 10
-	maxShort    = 256
-	maxStack    = 16 << 10
-	maxState    = 4 << 10
-	maxTopic    = 1 << 10 // Kafka allows 249
-	maxName     = 255     // of a header, and of a message-id
+	// These bound single texts, in bytes. What is read is held against them as well: a head or a
+	// body of somebody else's must not use up the memory.
+	maxHead = 8 << 10
+	// maxWords bounds the words of the head that are not known, in bytes.
+	maxWords = 512
+	maxError = 1 << 10
+	maxShort = 256
+	maxStack = 16 << 10
+	maxState = 4 << 10
+	// maxTopic is more than the 249 bytes that Kafka allows.
+	maxTopic = 1 << 10
+	// maxName is how long the name of a header, and a message-id, may be: AMQP has one byte for it.
+	maxName = 255
+	// maxInflated is how large a compressed body may become; Encode compresses nothing larger.
 	maxInflated = 128 << 20
 
+	// version is what is written. What is read may have any minor version.
 	version      = "2"
 	majorVersion = 2
 )

@@ -21,6 +21,7 @@ const magic = "SWF1"
 
 var errFrame = errors.New("body is not as its layout says")
 
+// frame is the body in the framed layout.
 func frame(m *stepwell.Message) []byte {
 	b := make([]byte, 0, len(magic)+recordSize(m)+len(m.Value))
 	b = appendBytes(append(b, magic...), m.Key)
@@ -32,6 +33,7 @@ func frame(m *stepwell.Message) []byte {
 	return append(b, m.Value...)
 }
 
+// appendBytes writes nil and an empty value differently, as Kafka does.
 func appendBytes(b, v []byte) []byte {
 	if v == nil {
 		return append(b, 0)
@@ -39,6 +41,7 @@ func appendBytes(b, v []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(v))+1), v...)
 }
 
+// recordSize is how many bytes key and headers take in a frame at most.
 func recordSize(m *stepwell.Message) int {
 	n := len(m.Key) + 2*binary.MaxVarintLen64
 	for _, h := range m.Headers {
@@ -56,6 +59,7 @@ func unframe(m *stepwell.Message, body []byte) error {
 	r := &frameReader{rest: rest}
 	m.Key = r.bytes()
 	n := r.uvarint()
+	// Before memory is made for as many headers as a foreign number says.
 	if n > uint64(len(r.rest))/2 { // the shortest header has two bytes
 		return errFrame
 	}
@@ -94,6 +98,7 @@ func (r *frameReader) take(n uint64) []byte {
 		r.failed, r.rest = true, nil
 		return nil
 	}
+	// The capacity ends here as well: who appends to a key must not write into what follows.
 	taken := r.rest[:n:n]
 	r.rest = r.rest[n:]
 	return taken

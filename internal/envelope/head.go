@@ -65,12 +65,14 @@ func (e *Envelope) appendHead(b []byte) []byte {
 	if m.Snoozes != 0 {
 		b = appendNumber(b, wSnoozes, int64(m.Snoozes))
 	}
+	// Without replays both are the same, and readHead makes one of the other.
 	if e.AttemptsTotal != e.made() {
 		b = appendNumber(b, wTries, int64(e.AttemptsTotal))
 	}
 	b = appendShort(b, wStream, m.Stream)
 	b = appendShort(b, wChannel, m.Channel)
 	b = appendTime(b, wTime, m.Time)
+	// After the first failure both are the same; recall puts it back.
 	if !m.FirstFailed.Equal(e.Failure.At) {
 		b = appendTime(b, wFirst, m.FirstFailed)
 	}
@@ -101,6 +103,8 @@ func appendShort(b []byte, name, text string) []byte {
 	return appendEscaped(appendName(b, name), clean(text, maxShort))
 }
 
+// appendEscaped writes visible ASCII as it is, and every other byte as %XX. A blank would end the
+// word, and a broker or a page of its might change what is no ASCII.
 func appendEscaped(b []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c > ' ' && c <= '~' && c != '%' {
@@ -119,6 +123,8 @@ func appendTime(b []byte, name string, t time.Time) []byte {
 	return appendInstant(appendName(b, name), t)
 }
 
+// appendInstant writes a time so that it comes back the same, in UTC and to the nanosecond. RFC
+// 3339 has four digits for a year; a producer may set any time.
 func appendInstant(b []byte, t time.Time) []byte {
 	t = t.UTC()
 	if year := t.Year(); year < 1 || year > 9999 {
@@ -150,6 +156,8 @@ func (e *Envelope) readHead(head string) (b body, err error) {
 		if err != nil {
 			return b, fmt.Errorf("%s: %w", name, err)
 		}
+		// A word of a newer minor version is kept, within a bound, for the newer program that reads
+		// the message after this one.
 		if !known && plain(word) && unknown+len(word) < maxWords {
 			e.words = append(e.words, word)
 			unknown += len(word) + 1
@@ -164,7 +172,7 @@ func (e *Envelope) readHead(head string) (b body, err error) {
 	return b, nil
 }
 
-// readable judges the version.
+// readable judges the version; its error is ErrVersion where a newer program would read it.
 func readable(text string) error {
 	number, ok := strings.CutPrefix(text, "v")
 	major, _, _ := strings.Cut(number, ".")
@@ -178,9 +186,11 @@ func readable(text string) error {
 	return nil
 }
 
-// body says how the body travels.
+// body says how the body travels: with key and headers in front, compressed, or as the absence of a
+// value, which is not the same as an empty one.
 type body struct{ framed, compressed, isNil bool }
 
+// readWord sets what one word says. A word that it knows and cannot read breaks the envelope.
 func (e *Envelope) readWord(b *body, name, value string) (known bool, err error) {
 	if text := e.text(name); text != nil {
 		*text, err = unescape(value)
@@ -268,6 +278,7 @@ func (e *Envelope) time(name string) *time.Time {
 	return nil
 }
 
+// readPosition cuts from the right: appendEscaped leaves a colon in a topic's name as it is.
 func (e *Envelope) readPosition(value string) error {
 	topic, offset, _ := cutLast(value, ":")
 	topic, partition, ok := cutLast(topic, ":")

@@ -6,6 +6,7 @@ import (
 	"strconv"
 )
 
+// maxID leaves room to AMQP's 255 bytes, for what others put around an id.
 const maxID = 200
 
 // ID is the identity of a record, topic:partition:offset. Where that is longer than 200 bytes, the

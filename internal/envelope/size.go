@@ -34,7 +34,8 @@ func isFlat(v any) bool {
 }
 
 // without returns the headers but those named, and those that the broker adds: these must not be
-// published again, since it would count on from them or take them for a cycle.
+// published again, since it would count on from them or take them for a cycle. The map is a new
+// one; nil: nothing is left.
 func without(headers map[string]any, named func(string) bool) map[string]any {
 	var kept map[string]any
 	for name, v := range headers {
@@ -49,7 +50,8 @@ func without(headers map[string]any, named func(string) bool) map[string]any {
 	return kept
 }
 
-// extras returns the flat headers that this version does not know.
+// extras returns the flat headers that this version does not know. Others are dropped: a
+// queue.Message has none.
 func extras(headers map[string]any) map[string]any {
 	kept := without(headers, isKnown)
 	for name, v := range kept {

@@ -17,6 +17,7 @@ func cleanKeeping(s string, max int, keep string) string {
 	if len(s) <= max && plain(s) {
 		return s
 	}
+	// Before the work below: an error's text may have megabytes.
 	s = cut(s, max+utf8.UTFMax) // what follows is never looked at
 	s = strings.ToValidUTF8(s, string(utf8.RuneError))
 	s = strings.Map(func(r rune) rune {
@@ -43,6 +44,8 @@ func cut(s string, max int) string {
 	if len(s) <= max {
 		return s
 	}
+	// A rune has at most UTFMax bytes. What has no start within that many is no UTF-8, and is cut
+	// anywhere.
 	for i := max; i > max-utf8.UTFMax && i > 0; i-- {
 		if utf8.RuneStart(s[i]) {
 			return s[:i]

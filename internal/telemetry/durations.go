@@ -17,8 +17,10 @@ import (
 )
 
 const (
-	lanes   = 16
-	buckets = 18 // one more than boundaries
+	// lanes bounds the memory: calls on more goroutines than that share one, and stay correct.
+	lanes = 16
+	// buckets is one more than there are boundaries: the last has what is above all of them.
+	buckets = 18
 )
 
 // durations is the histogram of handler calls of one stream, by verdict; failed has those that
@@ -26,7 +28,9 @@ const (
 // attributes for each value, which takes longer than all else that a call costs. Callers that run
 // side by side pass different lanes and share no memory.
 type durations struct {
-	began  time.Time
+	// began is since when is counted: a cumulative point needs it.
+	began time.Time
+	// bounds are the upper ends of the buckets, as durations so that no call divides.
 	bounds [buckets - 1]time.Duration
 	lanes  [lanes]struct {
 		verdicts [stepwell.Kinds]struct {
@@ -35,6 +39,7 @@ type durations struct {
 		}
 		_ [64]byte // no cache line in common with the next
 	}
+	// attributes are those of the points by verdict; stream is those of what has no verdict.
 	attributes [stepwell.Kinds]attribute.Set
 	stream     attribute.Set
 	failed     *failed
@@ -56,6 +61,7 @@ func (d *durations) record(lane, n int, took time.Duration, verdict stepwell.Kin
 	at.sum.Add(int64(n) * int64(took))
 }
 
+// bucket is found from below: most calls are fast.
 func (d *durations) bucket(took time.Duration) (bucket int) {
 	for bucket < len(d.bounds) && took > d.bounds[bucket] {
 		bucket++

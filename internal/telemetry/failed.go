@@ -19,17 +19,21 @@ const maxTypes = 32
 
 // failed are the calls of one stream that failed, by verdict and type of error.
 type failed struct {
-	base  []attribute.KeyValue
-	mu    sync.Mutex
+	// base are the attributes that all of them have.
+	base []attribute.KeyValue
+	// mu guards kinds and all that is in it. Failures are rare enough for one lock.
+	mu sync.Mutex
+	// kinds are by verdict, and then by type of error; nil: none of that verdict failed yet.
 	kinds [stepwell.Kinds]map[string]*failedKind
 }
 
 // failedKind is those of one verdict and type.
 type failedKind struct {
 	attributes attribute.Set
-	record     []metric.RecordOption
-	counts     [buckets]uint64
-	sum        time.Duration
+	// record is used where the user's provider takes the metrics, counts and sum elsewhere.
+	record []metric.RecordOption
+	counts [buckets]uint64
+	sum    time.Duration
 }
 
 // failure says whether calls with this verdict are told apart by the type of their error.
@@ -48,6 +52,7 @@ func (f *failed) of(verdict stepwell.Kind, kind string) *failedKind {
 		return k
 	}
 	if len(all) >= maxTypes {
+		// An error's type may come from anywhere, and each is a time series for good.
 		kind = ""
 		if k := all[kind]; k != nil {
 			return k
@@ -74,6 +79,7 @@ func (s *Stream) Failed(ctx context.Context, d time.Duration, verdict stepwell.K
 	k.sum += d
 }
 
+// points are what Prometheus is shown of the failures: one for each verdict and type of error.
 func (f *failed) points(began time.Time) (all []metricdata.HistogramDataPoint[float64]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -39,6 +39,7 @@ type PartitionLag struct {
 	Lag       int64
 }
 
+// gauges are observed together, from one Snapshot, so that their numbers are of one moment.
 type gauges struct {
 	up, lag, partitionLag, inflight, messages, bytes, suspects, stuck, queues, deadSet metric.Int64ObservableGauge
 }
@@ -114,6 +115,7 @@ func (g *gauges) handler(o metric.Observer, s StreamSnapshot, who ...attribute.K
 	o.ObserveInt64(g.inflight, s.Inflight, of)
 	o.ObserveInt64(g.suspects, s.Suspects, of)
 	o.ObserveInt64(g.stuck, number(s.Stuck), of)
+	// A depth that could not be read is left out: a 0 would say that the dead set is empty.
 	if depth, known := s.Queues[s.DeadSet]; known {
 		o.ObserveInt64(g.deadSet, int64(depth), of)
 	}

@@ -12,6 +12,8 @@ const (
 	skippedWhat = "Messages that a handler skipped on purpose."
 )
 
+// instruments are what is exported under a name each. skipped is used only where the user's
+// provider takes the metrics; durations stands for it and for process elsewhere.
 type instruments struct {
 	meter     metric.Meter
 	process   metric.Float64Histogram

@@ -11,6 +11,7 @@ import (
 // group, so that a search finds them.
 func LogHandler(next slog.Handler) slog.Handler { return logHandler{Handler: next} }
 
+// logHandler is a slog.Handler that looks at the context of each record.
 type logHandler struct {
 	slog.Handler
 	// outside is the handler without its groups, and inside what leads from there to Handler.
@@ -24,6 +25,8 @@ func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 	if !span.IsValid() {
 		return h.Handler.Handle(ctx, r)
 	}
+	// Without a group the record itself can carry the ids. With one they would get into the group:
+	// the handler is made anew from outside it.
 	ids := []slog.Attr{slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String())}
 	if h.outside == nil {
 		r = r.Clone()
@@ -54,6 +57,8 @@ func (h logHandler) WithGroup(name string) slog.Handler {
 	return h.into(func(next slog.Handler) slog.Handler { return next.WithGroup(name) })
 }
 
+// into notes a step that was taken inside a group. The slice is clipped, since two handlers may be
+// made from one.
 func (h logHandler) into(step func(slog.Handler) slog.Handler) slog.Handler {
 	return logHandler{step(h.Handler), h.outside, append(h.inside[:len(h.inside):len(h.inside)], step)}
 }

@@ -102,6 +102,8 @@ func (s *Stream) Publish(id, traceParent, traceState string) func(error) {
 	}
 }
 
+// links leads to who wrote the record, by its headers, and to the first try. What is no valid trace
+// context is no link.
 func links(m *stepwell.Message, first TraceContext) []trace.Link {
 	var all []trace.Link
 	parent, _ := m.Header("traceparent")
@@ -114,6 +116,7 @@ func links(m *stepwell.Message, first TraceContext) []trace.Link {
 	return all
 }
 
+// extract makes a context from text. Text that is no trace context makes one without a span.
 func extract(c TraceContext) context.Context {
 	return propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": c.Parent, "tracestate": c.State})
 }

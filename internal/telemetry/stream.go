@@ -16,13 +16,16 @@ import (
 // Stream measures one stream, or a channel of it. Its attribute sets are made once, so that a call
 // costs no allocation.
 type Stream struct {
-	name      string // as spans have it
-	who       []attribute.KeyValue
-	i         instruments
+	name string // as spans have it
+	who  []attribute.KeyValue
+	i    instruments
+	// tracer is nil where nobody takes spans.
 	tracer    trace.Tracer
 	durations *durations // nil where the user's provider takes the metrics
-	verdicts  [stepwell.Kinds][]metric.RecordOption
-	add       []metric.AddOption
+	// verdicts and the options below have their attributes, made once: to make them takes longer
+	// than to count.
+	verdicts [stepwell.Kinds][]metric.RecordOption
+	add      []metric.AddOption
 	// poll and send are the operations of Kafka and RabbitMQ; refused is a send that failed.
 	poll, send []metric.AddOption
 	sent       []metric.RecordOption
@@ -50,6 +53,7 @@ func (t *Telemetry) measure(name string, who ...attribute.KeyValue) *Stream {
 		return nil
 	}
 	s := &Stream{name: name, who: who, i: t.instruments, tracer: t.tracer}
+	// Clip, here and below: two appends to one slice that has room would write over one another.
 	base := append(slices.Clip(who), semconv.MessagingSystemKafka, semconv.MessagingOperationName("process"))
 	var sets [stepwell.Kinds]attribute.Set
 	for k := stepwell.Done; k < stepwell.Kinds; k++ {
@@ -93,6 +97,7 @@ func (s *Stream) begin() {
 	}
 }
 
+// because is not made once: deaths are rare, and reasons may be those of another version.
 func (s *Stream) because(reason string) metric.MeasurementOption {
 	return metric.WithAttributes(append(slices.Clip(s.who), attribute.String("stepwell.reason", reason))...)
 }

@@ -36,11 +36,15 @@ type Options struct {
 
 // Telemetry makes what streams measure with.
 type Telemetry struct {
-	tracer      trace.Tracer // nil: no spans
+	tracer trace.Tracer // nil: no spans
+	// instruments are shared by all streams, which differ in their attributes.
 	instruments instruments
-	handler     http.Handler
-	producer    *producer // nil where the user's provider takes the metrics
-	shutdown    func(context.Context) error
+	// handler is for /metrics.
+	handler  http.Handler
+	producer *producer // nil where the user's provider takes the metrics
+	shutdown func(context.Context) error
+	// observation is that of Observe; nil: there is none. Shutdown takes it back, so that no gauge
+	// looks at an actor that is gone.
 	observation metric.Registration
 }
 
