@@ -65,14 +65,12 @@ func (e *Envelope) appendHead(b []byte) []byte {
 	if m.Snoozes != 0 {
 		b = appendNumber(b, wSnoozes, int64(m.Snoozes))
 	}
-	// Without replays both are the same, and readHead makes one of the other.
 	if e.AttemptsTotal != e.made() {
 		b = appendNumber(b, wTries, int64(e.AttemptsTotal))
 	}
 	b = appendShort(b, wStream, m.Stream)
 	b = appendShort(b, wChannel, m.Channel)
 	b = appendTime(b, wTime, m.Time)
-	// After the first failure both are the same; recall puts it back.
 	if !m.FirstFailed.Equal(e.Failure.At) {
 		b = appendTime(b, wFirst, m.FirstFailed)
 	}
@@ -123,8 +121,7 @@ func appendTime(b []byte, name string, t time.Time) []byte {
 	return appendInstant(appendName(b, name), t)
 }
 
-// appendInstant writes a time so that it comes back the same, in UTC and to the nanosecond. RFC
-// 3339 has four digits for a year; a producer may set any time.
+// appendInstant writes RFC 3339, or milliseconds where a year does not have four digits.
 func appendInstant(b []byte, t time.Time) []byte {
 	t = t.UTC()
 	if year := t.Year(); year < 1 || year > 9999 {
@@ -156,8 +153,7 @@ func (e *Envelope) readHead(head string) (b body, err error) {
 		if err != nil {
 			return b, fmt.Errorf("%s: %w", name, err)
 		}
-		// A word of a newer minor version is kept, within a bound, for the newer program that reads
-		// the message after this one.
+		// A word of a newer minor version is kept, for a newer program that reads this next.
 		if !known && plain(word) && unknown+len(word) < maxWords {
 			e.words = append(e.words, word)
 			unknown += len(word) + 1
@@ -186,8 +182,7 @@ func readable(text string) error {
 	return nil
 }
 
-// body says how the body travels: with key and headers in front, compressed, or as the absence of a
-// value, which is not the same as an empty one.
+// body says how the body travels. A value that is nil is not the same as an empty one.
 type body struct{ framed, compressed, isNil bool }
 
 // readWord sets what one word says. A word that it knows and cannot read breaks the envelope.
