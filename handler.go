@@ -3,7 +3,6 @@ package stepwell
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 )
 
 // Handler does the work for one message. A nil error means the message is done; what another error
@@ -60,15 +59,9 @@ func JSON[T any](fn func(ctx context.Context, v T, m *Message) error) Handler {
 // a registry of schemas that is away, is that and no "decode".
 func Decoded[T any](decode func([]byte) (T, error), fn func(ctx context.Context, v T, m *Message) error) Handler {
 	return func(ctx context.Context, m *Message) error {
-		var v T
-		if m.Value != nil {
-			var err error
-			if v, err = decode(m.Value); err != nil {
-				if left := maxErrors; outermost(err, &left) != nil { // it has a verdict: what decodes is away, say
-					return fmt.Errorf("decode value: %w", err)
-				}
-				return &verdictError{Verdict{Kind: Dead, Reason: ReasonDecode, Err: fmt.Errorf("decode value: %w", err)}}
-			}
+		v, err := decoded(decode, m)
+		if err != nil {
+			return err
 		}
 		return fn(ctx, v, m)
 	}

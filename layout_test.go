@@ -28,8 +28,8 @@ var mayImport = map[string][]string{
 	"server":          {"internal/filter", "internal/spelling"},
 	"server/contract": {},
 	"actor": {
-		"/", "config", "deadset", "internal/call", "internal/filter", "internal/inbox", "internal/login", "internal/queue", "internal/rabbit",
-		"internal/seats", "internal/solo", "internal/spelling", "internal/task", "internal/telemetry",
+		"/", "config", "deadset", "internal/call", "internal/failpoint", "internal/filter", "internal/inbox", "internal/login", "internal/queue",
+		"internal/rabbit", "internal/seats", "internal/solo", "internal/spelling", "internal/task", "internal/telemetry",
 		"retry", "server", "streams",
 	},
 	"embedded":                  {"embedded/memory", "internal/queue"},

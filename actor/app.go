@@ -68,8 +68,13 @@ type Streams map[string]Stream
 
 // Stream is a source of messages and what to do with them.
 type Stream struct {
-	// Handler does the work. Required.
+	// Handler does the work, one message at a time. Required, or Batch.
 	Handler stepwell.Handler
+	// Batch does the work for up to BATCH_SIZE messages at once, and CONCURRENCY, by default 1, is
+	// how many such calls may run. What fails comes back one by one, as batches of one. ORDER is
+	// kept: no two calls that run at once have messages of one key, or of one partition. Beside it
+	// there is no Handler, nor Use of the stream or of the App: wrap the function.
+	Batch stepwell.BatchHandler
 	// Config is the lowest layer of the stream's settings, below file and environment. Its channels
 	// have theirs in Channels.
 	Config config.Stream

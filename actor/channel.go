@@ -36,7 +36,7 @@ func newChannels(a *Actor, of lineConfig, channels Channels) (lines []*line, to 
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(channels)) {
 		c := of
-		c.channel, c.handler, c.cfg = name, channels[name], of.cfg.Of(name)
+		c.channel, c.handler, c.batch, c.cfg = name, channels[name], nil, of.cfg.Of(name)
 		c.logger, c.metrics = of.logger.With("channel", name), a.telemetry.Channel(of.id, name)
 		l, err := a.newLine(c)
 		if err != nil {

@@ -35,8 +35,15 @@ var errCrashLoop = errors.New("the process died each time the message ran alone"
 // first is the handle of the stream's reader.
 func (d *dispatch) first(ctx context.Context, m *stepwell.Message, t task.Ticket) task.Outcome {
 	o, f := d.run(ctx, m, t)
+	if f != nil {
+		d.send(f, t)
+	}
+	return o
+}
+
+// send parks a message after its first try.
+func (d *dispatch) send(f *failed, t task.Ticket) {
 	switch {
-	case f == nil:
 	case f.to != nil:
 		f.to.Hand(t.Context(), &f.message, f.trace.Parent, f.trace.State, settles(t))
 	case f.snooze > 0:
@@ -44,7 +51,6 @@ func (d *dispatch) first(ctx context.Context, m *stepwell.Message, t task.Ticket
 	default:
 		d.park(&f.message, f.failure, t)
 	}
-	return o
 }
 
 // again is the handle of the stream's retries.

@@ -72,18 +72,23 @@ func newFailureLog(log *slog.Logger, cfg config.Log, how config.Stream, kept cha
 	return l
 }
 
-// tried tells of a call that did not end with Done.
-func (l *failureLog) tried(ctx context.Context, m *stepwell.Message, a *call.Answer) {
+// tried tells of an answer that is not Done, which n messages of one call were given; m is the
+// first of them.
+func (l *failureLog) tried(ctx context.Context, m *stepwell.Message, n int, a *call.Answer) {
+	var many []slog.Attr
+	if n > 1 {
+		many = []slog.Attr{slog.Int("messages", n)}
+	}
 	if a.Kind == stepwell.Snoozed {
-		l.log.LogAttrs(ctx, slog.LevelDebug, "a message was put off", slog.String("id", m.ID), slog.Duration("after", a.After))
+		l.log.LogAttrs(ctx, slog.LevelDebug, "a message was put off", append(many, slog.String("id", m.ID), slog.Duration("after", a.After))...)
 		return
 	}
 	if a.Kind == stepwell.HandedOver {
-		l.log.LogAttrs(ctx, slog.LevelDebug, "a message is handed over", slog.String("id", m.ID), slog.String("to", a.Channel))
+		l.log.LogAttrs(ctx, slog.LevelDebug, "a message is handed over", append(many, slog.String("id", m.ID), slog.String("to", a.Channel))...)
 		return
 	}
 	if a.Kind == stepwell.Skipped {
-		attrs := []slog.Attr{slog.String("id", m.ID)}
+		attrs := append(many, slog.String("id", m.ID))
 		if l.texts {
 			attrs = append(attrs, slog.String("reason", a.Reason))
 		}
@@ -92,10 +97,10 @@ func (l *failureLog) tried(ctx context.Context, m *stepwell.Message, a *call.Ans
 	}
 	e := event{id: m.ID, attempts: m.Attempt, text: a.Failure.Text, kind: a.Failure.Type, stack: a.Failure.Stack}
 	if l.log.Enabled(ctx, slog.LevelDebug) {
-		l.log.LogAttrs(ctx, slog.LevelDebug, "a try failed", append(l.attrs(e), slog.String("verdict", a.Kind.String()))...)
+		l.log.LogAttrs(ctx, slog.LevelDebug, "a try failed", append(append(many, l.attrs(e)...), slog.String("verdict", a.Kind.String()))...)
 	}
 	if l.tries.message != "" {
-		l.note(l.tries, e)
+		l.note(l.tries, e, n)
 	}
 }
 
@@ -103,16 +108,16 @@ func (l *failureLog) tried(ctx context.Context, m *stepwell.Message, a *call.Ans
 func (l *failureLog) died(d retry.Death) {
 	l.note(topic{slog.LevelWarn, "a message died", d.Reason, lossPause}, event{
 		d.ID, d.Attempts, d.Reason, d.Error, d.ErrorType, d.Stack, telemetry.TraceContext{Parent: d.TraceParent, State: d.TraceState},
-	})
+	}, 1)
 }
 
 // dropped tells of a message that ON_FAILURE=drop dropped.
 func (l *failureLog) dropped(e event) {
-	l.note(topic{slog.LevelWarn, "a failed message was dropped, as its stream is set", e.reason, lossPause}, e)
+	l.note(topic{slog.LevelWarn, "a failed message was dropped, as its stream is set", e.reason, lossPause}, e, 1)
 }
 
-// note tells of an event, or keeps it for tell.
-func (l *failureLog) note(about topic, e event) {
+// note tells of an event that stands for n, or keeps it for tell.
+func (l *failureLog) note(about topic, e event, n int) {
 	if l == nil || !l.log.Enabled(context.Background(), about.level) {
 		return
 	}
@@ -125,12 +130,12 @@ func (l *failureLog) note(about topic, e event) {
 	now := time.Now()
 	if now.Before(of.next) {
 		of.last = e
-		of.left++
+		of.left += n
 		l.mu.Unlock()
 		l.wake()
 		return
 	}
-	left := of.left
+	left := of.left + n - 1
 	of.next, of.left = now.Add(about.pause), 0
 	l.mu.Unlock()
 	l.write(about, e, left)

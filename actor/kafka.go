@@ -24,6 +24,7 @@ type kafka struct {
 	log     *slog.Logger     // the reader names the stream itself
 	token   *solo.Token      // of the process, for suspects
 	process uint32
+	batches *batches                       // that gather what is read; nil: nobody does
 	reader  atomic.Pointer[streams.Reader] // nil until the brokers are known
 }
 
@@ -47,7 +48,7 @@ func (k *kafka) open(opts []kgo.Opt, s *stream) error {
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", l.id, err)
 	}
-	r, err := streams.New(streams.Config{
+	config := streams.Config{
 		Stream: l.id, Topics: cfg.Topics, Pattern: cfg.TopicPattern, Start: cfg.Start, MaxAge: cfg.MaxAge,
 		ReadUncommitted: k.app.Kafka.Isolation == "read_uncommitted",
 		Kafka:           streams.Kafka{Options: opts, Extra: k.extra, ClientID: k.app.Kafka.ClientID, Fetchers: cfg.Fetchers},
@@ -66,7 +67,13 @@ func (k *kafka) open(opts []kgo.Opt, s *stream) error {
 		},
 		ConfirmsHealthy: s.confirmsHealthy, Forgotten: s.forget,
 		Setting: k.app.Variable, Logger: k.log, Telemetry: l.telemetry,
-	}, l.dispatch.first)
+	}
+	handle := l.dispatch.first
+	if k.batches = l.batches; k.batches != nil { // who gathers takes no seat and measures nothing, and one is enough
+		handle = k.batches.gather
+		config.Calls = streams.Calls{Concurrency: 1, Order: order, Flush: k.batches.Flush}
+	}
+	r, err := streams.New(config, handle)
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", l.id, err)
 	}
@@ -84,12 +91,20 @@ func (k *kafka) living(ctx context.Context) (map[uint32]bool, error) {
 }
 
 // Run reads until stop ends.
-func (k *kafka) Run(stop, work context.Context) error { return k.reader.Load().Run(stop, work) }
+func (k *kafka) Run(stop, work context.Context) error {
+	if k.batches != nil {
+		return k.batches.run(stop, work, k.reader.Load().Run)
+	}
+	return k.reader.Load().Run(stop, work)
+}
 
 // Pause holds the reader back.
 func (k *kafka) Pause() {
 	if r := k.reader.Load(); r != nil {
 		r.Pause()
+		if k.batches != nil {
+			k.batches.Pause()
+		}
 	}
 }
 
@@ -97,6 +112,9 @@ func (k *kafka) Pause() {
 func (k *kafka) Resume() {
 	if r := k.reader.Load(); r != nil {
 		r.Resume()
+		if k.batches != nil {
+			k.batches.Resume()
+		}
 	}
 }
 

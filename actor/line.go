@@ -17,6 +17,7 @@ import (
 	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/internal/telemetry"
 	"github.com/stepwell/stepwell/retry"
+	"github.com/stepwell/stepwell/streams"
 )
 
 // line is a handler with its queues: what is called, what becomes of its verdicts, where failures
@@ -39,6 +40,7 @@ type line struct {
 	log       *slog.Logger
 	telemetry *telemetry.Stream
 	dispatch  *dispatch
+	batches   *batches     // nil: messages are handled one by one
 	seats     *seats.Seats // that all calls of the handler share
 	retries   retries
 	broker    queue.Broker // nil where no RabbitMQ is configured
@@ -89,6 +91,7 @@ func (l *line) name() string {
 type lineConfig struct {
 	id      string
 	handler Channel                                        // that of a channel, or of the stream itself
+	batch   stepwell.BatchHandler                          // in place of the handler; nil: there is none
 	channel string                                         // empty: it is the stream's own
 	cfg     config.Stream                                  // its settings
 	others  map[string]*retry.Retrier                      // to which it may hand over
@@ -104,15 +107,28 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 	l := &line{
 		id: c.id, channel: c.channel, cfg: cfg, log: c.logger, telemetry: c.metrics, seats: seats.New(cfg.Concurrency), broker: a.queues,
 	}
+	handler := stepwell.Chain(stepwell.Chain(c.handler.Handler, c.handler.Use...), a.app.Use...)
+	if c.batch != nil {
+		handler = call.Single(c.batch)
+	}
 	l.dispatch = &dispatch{
 		calls: call.New(call.Config{
-			Handler: stepwell.Chain(stepwell.Chain(c.handler.Handler, c.handler.Use...), a.app.Use...), Timeout: cfg.HandlerTimeout,
+			Handler: handler, Batch: c.batch, Timeout: cfg.HandlerTimeout,
 			// the source's, then those of retries
 			Lanes: 2 * cfg.Concurrency, Telemetry: c.metrics, Tried: failures.tried,
 			Direct: c.direct,
 		}),
 		channels: c.others, telemetry: c.metrics, failures: failures, copies: cfg.HandlerCopy,
 		inPlace: inPlace{drop: cfg.OnFailure == "drop", pause: cfg.Retry.Delay, longest: max(cfg.Retry.Delay, 30*time.Second)},
+	}
+	if c.batch != nil {
+		order, err := streams.ParseOrder(cfg.Order)
+		if err != nil {
+			return nil, fmt.Errorf("stream %s: %w", c.id, err)
+		}
+		l.batches = newBatches(l.dispatch, batchConfig{
+			size: cfg.Batch.Size, wait: cfg.Batch.Wait, atOnce: cfg.Concurrency, order: order, seats: l.seats.First(),
+		})
 	}
 	var err error
 	if l.dispatch.fallback, err = newFallback(c.handler.OnDead, cfg, a.cfg.RabbitMQ.ConsumerTimeout); err != nil {

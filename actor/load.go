@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,18 +14,19 @@ import (
 func Load(app App, environ []string) (*config.Config, error) {
 	var errs []error
 	for _, id := range slices.Sorted(maps.Keys(app.Streams)) {
-		errs = append(errs, app.Streams[id].mistakes(id)...)
+		errs = append(errs, app.Streams[id].mistakes(app, id)...)
 	}
+	batches := map[string]bool{}
 	streams := make(map[string]config.Stream, len(app.Streams))
 	for id, s := range app.Streams {
 		s.Config.Channels = make(map[string]config.Channel, len(s.Channels))
 		for name, c := range s.Channels {
 			s.Config.Channels[name] = c.Config
 		}
-		streams[id] = s.Config
+		streams[id], batches[id] = s.Config, s.Batch != nil
 	}
 	cfg, err := config.Load(config.Source{
-		AppName: app.Name, Streams: streams, EnvPrefix: app.EnvPrefix, Environ: environ, File: app.ConfigFile,
+		AppName: app.Name, Streams: streams, Batches: batches, EnvPrefix: app.EnvPrefix, Environ: environ, File: app.ConfigFile,
 		Embedded: app.Brokers != nil,
 	})
 	if cfg != nil && len(errs) > 0 {
@@ -39,9 +41,20 @@ func Load(app App, environ []string) (*config.Config, error) {
 }
 
 // mistakes are those in the code of a stream.
-func (s Stream) mistakes(id string) (errs []error) {
-	if s.Handler == nil {
-		errs = append(errs, fmt.Errorf("stream %q: App.Streams[%q].Handler is nil: register a handler", id, id))
+func (s Stream) mistakes(app App, id string) (errs []error) {
+	at := fmt.Sprintf("stream %q: App.Streams[%q]", id, id)
+	switch {
+	case s.Handler == nil && s.Batch == nil:
+		errs = append(errs, errors.New(at+".Handler is nil: register a handler"))
+	case s.Handler != nil && s.Batch != nil:
+		errs = append(errs, errors.New(at+" has a Handler beside a Batch: keep one"))
+	}
+	if s.Batch != nil && len(s.Use) > 0 {
+		errs = append(errs, errors.New(at+".Use stands beside Batch, and is for handlers of one message: wrap the function instead"))
+	}
+	if s.Batch != nil && len(app.Use) > 0 {
+		errs = append(errs, errors.New(at+
+			".Batch is not wrapped by App.Use, which is for handlers of one message: put that into Use of the other streams, and wrap the function here"))
 	}
 	if s.Config.Channels != nil {
 		errs = append(errs, fmt.Errorf("stream %q: App.Streams[%q].Config.Channels is set: a channel's settings are in App.Streams[%q].Channels", id, id, id))

@@ -52,7 +52,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 		return nil, err
 	}
 	c := lineConfig{
-		id: id, handler: Channel{Handler: s.Handler, Use: s.Use, OnDead: s.OnDead}, cfg: a.cfg.Stream(id),
+		id: id, handler: Channel{Handler: s.Handler, Use: s.Use, OnDead: s.OnDead}, batch: s.Batch, cfg: a.cfg.Stream(id),
 		source: records{a.brokers, k.extra}, living: k.living,
 		logger: a.log.With("stream", id),
 	}

@@ -142,15 +142,22 @@ type Stream struct {
 	WindowBytes    int           `key:"window_bytes" default:"64MiB" unit:"bytes" doc:"Bytes that may be in flight at once; then fetching stops."`
 	WindowSpan     int           `key:"window_span" default:"1000000" doc:"Messages that may be read beyond the oldest that is not done, done ones included; then fetching stops."`
 	Fetchers       int           `key:"fetchers" default:"2" doc:"Kafka clients of one stream that fetch side by side, each a share of the partitions; 1 … 8. A client has one fetch under way with each broker. There are never more than an eighth of WINDOW_MESSAGES or WINDOW_SPAN."`
-	Concurrency    int           `key:"concurrency" default:"16" doc:"Messages of one stream that run at once, first tries and retries together; 1 … 1999. While first tries wait, retries take at most half of it (of 1: every second turn)."`
+	Concurrency    int           `key:"concurrency" default:"16" doc:"Messages of one stream that run at once, first tries and retries together; 1 … 1999. While first tries wait, retries take at most half of it (of 1: every second turn). Of a stream that is handled in batches: batches, and 1 where nobody sets it."`
 	Order          string        `key:"order" default:"key" doc:"Which first tries of a partition run one after another: key (those of one key), partition (all) or none."`
 	CrashLimit     *int          `key:"crash_limit" default:"3" doc:"After so many deaths of the process in a row what was under way is suspected, and suspects run one at a time; one that the process died of more often than that goes to the dead set; 0 … 100, 0: off."`
 	CrashProbation time.Duration `key:"crash_probation" default:"1m" doc:"How long a process must have lived, with no suspect running, before a message that another process died of runs in it again; at most 1h. Longer than KAFKA_SESSION_TIMEOUT, else a dead process may count as one that lives."`
 	OnFailure      string        `key:"on_failure" default:"retry" doc:"With retries off: retry (again in place, for ever) or drop (counted)."`
+	Batch          Batch         `key:"batch"`
 	Retry          Retry         `key:"retry"`
 	// Channels are the settings of the stream's channels, by their names. In the code they are set
 	// where a channel is registered, and not here.
 	Channels map[string]Channel `key:"channels"`
+}
+
+// Batch says how messages are gathered, for streams that are handled in batches.
+type Batch struct {
+	Size int           `key:"size" default:"500" doc:"Messages of a batch at most, for streams with a Batch. With CONCURRENCY times as many, at most half of WINDOW_MESSAGES."`
+	Wait time.Duration `key:"wait" default:"1s" doc:"How long the first message of a batch waits at most until the batch is called though it is not full; at most 10s. 0: it does not wait."`
 }
 
 // Retry is a stream's retry policy.

@@ -20,6 +20,8 @@ type Source struct {
 	AppName string
 	// Streams are the registered streams, with what the code sets.
 	Streams map[string]Stream
+	// Batches are the streams of these that are handled in batches.
+	Batches map[string]bool
 	// EnvPrefix stands before every variable's name, say "SHIPPING_".
 	EnvPrefix string
 	// Environ is the environment as os.Environ gives it; nil means that.

@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	maxDeaths   = 100
-	maxFetchers = 8 // each is a client with connections of its own
+	maxDeaths    = 100
+	maxBatchWait = 10 * time.Second
+	maxFetchers  = 8 // each is a client with connections of its own
 	// windowPerCall lets all calls find a key that is free: of as many keys as calls, each has so
 	// many messages in the window on average, and what a fetch brings is never spread evenly.
 	windowPerCall = 40
@@ -25,6 +26,7 @@ func (l *loader) stream(name string, s *Stream) {
 		s.Group = l.cfg.App.Name + "." + name
 		l.cfg.setting(at + "group").value = s.Group
 	}
+	l.batch(name, at, s)
 	if window := l.cfg.setting(at + "window_messages"); window.origin == "default" && s.Concurrency < maxPrefetch {
 		s.WindowMessages = max(s.WindowMessages, min(windowPerCall*s.Concurrency, s.WindowSpan))
 		window.value = strconv.Itoa(s.WindowMessages)
@@ -56,6 +58,30 @@ func (l *loader) handler(at string, s *Stream) {
 	l.check(*s.CrashLimit == 0 || s.CrashProbation > l.cfg.Kafka.SessionTimeout && s.CrashProbation <= time.Hour, at+"crash_probation",
 		"must be longer than %s (%s), and at most 1h", l.names.variable("kafka.session_timeout"), l.cfg.setting("kafka.session_timeout").value)
 	l.retry(at, s)
+}
+
+// batch is before whatever looks at CONCURRENCY: a batch takes a thread's time, but many messages.
+func (l *loader) batch(name, at string, s *Stream) {
+	if !l.source.Batches[name] {
+		for _, key := range []string{"batch.size", "batch.wait"} {
+			s := l.cfg.setting(at + key)
+			own := s.origin == "code" || s.origin != "default" && s.found == s.path
+			l.check(!own, at+key, "is for streams with a Batch: this one has a Handler")
+		}
+		return
+	}
+	if concurrency := l.cfg.setting(at + "concurrency"); concurrency.origin == "default" {
+		s.Concurrency, concurrency.value = 1, "1"
+	}
+	l.check(s.Batch.Size > 0, at+"batch.size", "must be above 0")
+	l.check(s.Batch.Wait >= 0 && s.Batch.Wait <= maxBatchWait, at+"batch.wait", "is not within 0 to %s", brief(maxBatchWait))
+	if s.Batch.Size <= 0 || s.Concurrency <= 0 || s.Concurrency >= maxPrefetch {
+		return
+	}
+	l.check(s.Batch.Size <= s.WindowMessages/2/s.Concurrency, at+"batch.size",
+		"times %s (%d) is more than half of %s (%d), which has to hold what is gathered while batches run: at most %d, or %s of at least %d",
+		l.shown(at, "concurrency"), s.Concurrency, l.shown(at, "window_messages"), s.WindowMessages,
+		s.WindowMessages/2/s.Concurrency, l.shown(at, "window_messages"), 2*s.Batch.Size*s.Concurrency)
 }
 
 func (l *loader) topics(at string, s *Stream) {

@@ -116,6 +116,10 @@ type Calls struct {
 	// Held is told, on any goroutine, that the call under way on a lane takes long: those before it
 	// have ended, and Ended may be told of them much later. Nil: nobody is told.
 	Held func(lane int)
+	// Flush is called where a Handle that gathers messages is to call them without waiting for
+	// more: a partition is given up, the window is full, or few may be under way since the process
+	// died. It must not block, nor call the Reader. Nil: nothing is gathered.
+	Flush func()
 }
 
 // Guard finds records that kill the process: where it died again and again with the same records
@@ -169,6 +173,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.Group = c.Group.withDefaults()
 	c.Guard = c.Guard.withDefaults()
 	c.Calls.Concurrency = cmp.Or(c.Calls.Concurrency, 16)
+	if c.Calls.Flush == nil {
+		c.Calls.Flush = func() {}
+	}
 	if c.Kafka.Extra == nil {
 		c.Kafka.Extra = func() []kgo.Opt { return nil }
 	}

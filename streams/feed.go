@@ -16,12 +16,13 @@ func (p *partition) stop() {
 	defer p.mu.Unlock()
 	p.roster.Halt()
 	p.checkDone()
+	p.cfg.Calls.Flush()
 }
 
 // checkDone closes done when nothing runs, or will: an earlier assignment that still runs counts as
 // ours.
 func (p *partition) checkDone() {
-	if p.over || p.blocked || p.roster.Running() > 0 {
+	if p.over || p.blocked || p.running() > 0 {
 		return
 	}
 	if p.roster.IsHalted() {
@@ -93,6 +94,9 @@ func (p *partition) Done(first, last int64, o task.Outcome) {
 		p.settled(first, last)
 	case task.Pending:
 		p.ledger.Pend(first)
+	case task.Gathered:
+		p.gathered++
+		return
 	case task.Abandoned:
 		if !p.roster.IsHalted() && p.handling.Err() == nil {
 			p.logger(first).Error("a message was abandoned while its partition is ours: the partition rests until it is assigned anew")

@@ -54,6 +54,7 @@ type partition struct {
 
 	roster   *crew.Roster // what of it waits and runs
 	backlog  backlog      // what was fetched, and the crew has not taken yet
+	gathered int          // messages that wait for a call with others, or are in one
 	suspects suspects
 	released bool // no longer counted in the load
 }
@@ -119,7 +120,7 @@ func (p *partition) dirty(limit int) (ledger.Checkpoint, bool) {
 	if p.ledger.Guard.Counts() && !p.ledger.Guard.Fits(limit) {
 		p.suspects.unguard()
 	}
-	return p.ledger.Checkpoint(limit, p.roster.Running())
+	return p.ledger.Checkpoint(limit, p.running())
 }
 
 // stored notes a commit that the broker has.

@@ -33,7 +33,7 @@ func newIntake(s *shared, g *gate, parts *assignments, st *status, heal *healer)
 // poll reads the share of a fetcher until ctx ends (nil) or the group refuses us for good.
 func (in *intake) poll(ctx context.Context, f *fetcher) error {
 	failures := 0
-	for in.crew.AwaitResume(ctx.Done()) && in.load.await(ctx, f.average.value(), in.parts.flush) {
+	for in.crew.AwaitResume(ctx.Done()) && in.load.await(ctx, f.average.value(), func() { in.makeRoom(f.average.value()) }) {
 		var got polled
 		in.gate.poll(ctx, func(ctx context.Context) {
 			if !in.crew.Paused() {
@@ -198,6 +198,15 @@ func (in *intake) trouble(tp topicPartition, err error) error {
 func (in *intake) isUnplaced(tp topicPartition) bool {
 	p := in.parts.lookup(tp)
 	return p != nil && !p.placed.Load()
+}
+
+// makeRoom brings the load up to date. Where there is still no room, who gathers messages is not to
+// wait for more of them.
+func (in *intake) makeRoom(averageSize int64) {
+	in.parts.flush()
+	if in.load.free(averageSize) < 1 {
+		in.cfg.Calls.Flush()
+	}
 }
 
 // averageSize is a moving average of what records hold.

@@ -62,8 +62,12 @@ func (c *suspects) permitted(records []*kgo.Record) int {
 	for n < len(records) && records[n].Offset < bound {
 		n++
 	}
-	if n == 0 && g.AskForMore(c.busy()) { // else the end of a call offers the partition
+	switch {
+	case n > 0:
+	case g.AskForMore(c.busy()): // else the end of a call offers the partition
 		c.p.hurry()
+	default:
+		c.p.cfg.Calls.Flush() // and does not wait for more of them
 	}
 	return n
 }
@@ -166,7 +170,7 @@ func (c *suspects) Rests(offset int64, begins bool) {
 }
 
 // busy is how many calls run that do not rest.
-func (c *suspects) busy() int { return c.p.roster.Running() - c.p.ledger.Resting() }
+func (c *suspects) busy() int { return c.p.running() - c.p.ledger.Resting() }
 
 // goesOn is for a partition that has held the token for its time. A suspect that still runs goes
 // on: others have their turn, and deaths are not held against it any more. One that did not begin,

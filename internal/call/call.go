@@ -18,6 +18,8 @@ import (
 // Config says what is called, and how.
 type Config struct {
 	Handler stepwell.Handler
+	// Batch is called by CallBatch; nil: nobody calls that.
+	Batch stepwell.BatchHandler
 	// Timeout is how long the handler has.
 	Timeout time.Duration
 	// Lanes is how many goroutines call.
@@ -27,8 +29,9 @@ type Config struct {
 	// Direct says why a message cannot be handed over to a channel; nil: it can. A hand-over that
 	// it refuses is a failure. A nil Direct refuses all.
 	Direct func(channel string) error
-	// Tried is told of each call that did not end with Done. Nil: nobody is.
-	Tried func(ctx context.Context, m *stepwell.Message, a *Answer)
+	// Tried is told of each answer that is not Done, and to how many messages of a call it was
+	// given: m is the first of them. Nil: nobody is.
+	Tried func(ctx context.Context, m *stepwell.Message, n int, a *Answer)
 }
 
 // Caller calls one stream's handler.
@@ -46,7 +49,7 @@ type Caller struct {
 // New makes a caller.
 func New(cfg Config) *Caller {
 	if cfg.Tried == nil {
-		cfg.Tried = func(context.Context, *stepwell.Message, *Answer) {}
+		cfg.Tried = func(context.Context, *stepwell.Message, int, *Answer) {}
 	}
 	if cfg.Direct == nil {
 		cfg.Direct = func(string) error { return errNoChannels }
@@ -141,7 +144,7 @@ func (c *Caller) measure(ctx context.Context, l *lane, m *stepwell.Message, a *A
 		l.leave(stepwell.Done)
 		return
 	}
-	c.Tried(ctx, m, a)
+	c.Tried(ctx, m, 1, a)
 	if !a.Failed() {
 		l.leave(a.Kind)
 		return

@@ -23,7 +23,8 @@ type Feed interface {
 	More() bool
 	// Done says how the calls of the messages from first to last ended. There are several only
 	// where all are settled, and then no offset between them is missing. After [task.Abandoned]
-	// nothing more is handed out. Locked.
+	// nothing more is handed out; after [task.Gathered] the feed hears by itself how the call ends.
+	// Locked.
 	Done(first, last int64, o task.Outcome)
 	// Idle says that a worker has left, or found nothing to do. Locked.
 	Idle()

@@ -57,7 +57,7 @@ func (r *Roster) ended(e Entry, o task.Outcome, took time.Duration) (next Entry,
 
 // done tells the feed how one call ended.
 func (r *Roster) done(offset int64, o task.Outcome) {
-	if o != task.Settled && o != task.Pending {
+	if o != task.Settled && o != task.Pending && o != task.Gathered {
 		o = task.Abandoned // also where there was none
 	}
 	r.feed.Done(offset, offset, o)

@@ -22,6 +22,9 @@ const (
 	// Abandoned: there is no verdict. Nothing is committed or acked, and the message is handed out
 	// again: by Kafka to the partition's next owner, by RabbitMQ at once.
 	Abandoned
+	// Gathered: the message waits for a call that it has together with others, on another
+	// goroutine. It counts as one whose call runs until [Gatherable.Ended] is told.
+	Gathered
 )
 
 // Handle does the work for one message. Its context lives through a stop, for the drain, and ends
@@ -40,6 +43,26 @@ type Origin interface {
 	Trace() (parent, state string)
 	// Alone says that the message at that offset is suspected of killing the process.
 	Alone(offset int64) bool
+}
+
+// Gatherable is an [Origin] whose messages may be [Gathered].
+type Gatherable interface {
+	Origin
+	// Calls is the context of its calls. It ends, with a cause, when what they return is no longer
+	// wanted: what waits for a call then is not called.
+	Calls() context.Context
+	// Halted says that nothing more is handed out, since the messages are about to be another's:
+	// what was gathered is to be called now, or to be told as [Abandoned].
+	Halted() bool
+	// Ended says how the call of messages ended that were Gathered, by their offsets, in ascending
+	// order. They may be settled already.
+	Ended(offsets []int64, o Outcome)
+	// Rest says that the call of messages begins to rest before it tries again, or has rested. A
+	// suspect that gets as far as this did not end the process.
+	Rest(offsets []int64, begins bool)
+	// Desert says that their call ended its goroutine, and that they will never be done. The error
+	// names the first.
+	Desert(offsets []int64) error
 }
 
 // Call is the call of a handle that is under way. Its methods are for the goroutine that runs it.
@@ -66,6 +89,13 @@ func NewTicket(origin Origin, offset int64, call Call) Ticket { return Ticket{or
 
 // IsZero says that the ticket is nobody's.
 func (t Ticket) IsZero() bool { return t.origin == nil }
+
+// Place says where the message came from, for who gathers it: nil where its origin does not allow
+// that.
+func (t Ticket) Place() (Gatherable, int64) {
+	of, _ := t.origin.(Gatherable)
+	return of, t.offset
+}
 
 // Settle says that the message is safe. It may be called from any goroutine, also before the
 // [Handle] returned Pending, and more than once. It has no effect once the message is no longer

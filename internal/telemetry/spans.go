@@ -44,6 +44,28 @@ func (s *Stream) Process(ctx context.Context, m *stepwell.Message, first TraceCo
 	return ctx, func(e Ended) { e.end(span) }
 }
 
+// ProcessBatch begins the span of a call for many messages and returns what ends it. It has a link
+// to the creation context of each message that has one.
+func (s *Stream) ProcessBatch(ctx context.Context, messages []*stepwell.Message) (context.Context, func(Ended)) {
+	if !s.Tracing() {
+		return ctx, func(Ended) {}
+	}
+	var all []trace.Link
+	for _, m := range messages {
+		all = append(all, links(m, TraceContext{})...)
+	}
+	ctx, span := s.tracer.Start(ctx, "process "+s.name, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer),
+		trace.WithLinks(all...),
+		trace.WithAttributes(
+			semconv.MessagingSystemKafka,
+			semconv.MessagingOperationName("process"),
+			semconv.MessagingOperationTypeProcess,
+			semconv.MessagingDestinationName(messages[0].Origin.Topic),
+			semconv.MessagingBatchMessageCount(len(messages)),
+		))
+	return ctx, func(e Ended) { e.end(span) }
+}
+
 // Ended says how a call ended, in words that were made where panics are caught. Zero: it is done.
 type Ended struct {
 	// Error and ErrorType are those of a failure.

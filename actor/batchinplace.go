@@ -1,0 +1,151 @@
+package actor
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
+)
+
+// until is [dispatch.until] for what failed of a batch: where there are no queues the same batch is
+// called again with what failed of it, until all of that is done or no longer ours. Its lane waits
+// meanwhile, so that no message passes another of its key.
+func (c *caller) until(ctx context.Context, failed []try) {
+	p := c.dispatch.inPlace
+	for i := range failed {
+		failed[i].came = failed[i].came.Clone()
+	}
+	for pause := p.pause; len(failed) > 0; pause = min(2*pause, p.longest) {
+		failed = c.drop(failed)
+		for i := range failed {
+			failed[i].putOff(pause)
+		}
+		failed = c.rest(ctx, failed)
+		c.batch = itemsOf(failed)
+		failed = c.again(ctx, failed)
+		c.batch = itemsOf(failed)
+	}
+}
+
+// drop settles what failed where ON_FAILURE says so, and returns the rest.
+func (c *caller) drop(failed []try) []try {
+	if !c.dispatch.inPlace.drop {
+		return failed
+	}
+	var gone []try
+	for _, t := range failed {
+		if t.answer != nil && t.answer.Failed() {
+			c.dispatch.drop(t.came, t.answer)
+			gone = append(gone, t)
+		}
+	}
+	c.tell(itemsOf(gone), task.Settled)
+	return slices.DeleteFunc(failed, func(t try) bool { return t.answer != nil && t.answer.Failed() })
+}
+
+// putOff says when the message is to be tried again, unless that was said since it failed.
+func (t *try) putOff(pause time.Duration) {
+	switch a := t.answer; {
+	case a == nil:
+		return
+	case a.Failed():
+		t.came.FirstFailed = cmp.Or(t.came.FirstFailed, time.Now())
+		t.came.Attempt++
+	default:
+		t.came.Snoozes++
+	}
+	t.due = time.Now().Add(cmp.Or(t.answer.After, pause/2+rand.N(pause/2+1)))
+	t.answer = nil
+}
+
+// rest waits until the first of the messages is due, without a seat. It returns those that are
+// still to be handled here: none when ctx ends.
+func (c *caller) rest(ctx context.Context, failed []try) []try {
+	c.stand()
+	c.rests(failed, true)
+	defer c.rests(failed, false)
+	for {
+		kicked := c.kicked() // before the look, so that none is missed
+		if failed = c.leaveHalted(failed); len(failed) == 0 {
+			return nil
+		}
+		first := slices.MinFunc(failed, func(a, b try) int { return a.due.Compare(b.due) })
+		wait := time.Until(first.due)
+		if wait <= 0 && !c.lane.isPaused() {
+			break
+		}
+		sleep(ctx, max(wait, 0), kicked, c.lane.isPaused())
+		if ctx.Err() != nil {
+			c.tell(itemsOf(failed), task.Abandoned)
+			return nil
+		}
+	}
+	if c.seated = c.seats.Take(ctx.Done()); !c.seated {
+		c.tell(itemsOf(failed), task.Abandoned)
+		return nil
+	}
+	return failed
+}
+
+// sleep returns after so long, unless something kicks or ctx ends before; in a pause it does not
+// return without that.
+func sleep(ctx context.Context, d time.Duration, kicked <-chan struct{}, paused bool) {
+	var over <-chan time.Time
+	if !paused {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-kicked:
+	case <-over:
+	}
+}
+
+// leaveHalted leaves out what is not to be handled here any more.
+func (c *caller) leaveHalted(failed []try) (kept []try) {
+	var left []item
+	for _, t := range failed {
+		if t.of.Halted() || !t.isOurs() {
+			left = append(left, t.item)
+		} else {
+			kept = append(kept, t)
+		}
+	}
+	c.tell(left, task.Abandoned)
+	return kept
+}
+
+func (c *caller) rests(failed []try, begin bool) {
+	for _, t := range c.sorted(itemsOf(failed)) {
+		t.of.Rest(t.offsets, begin)
+	}
+}
+
+// again calls the handler with what is due, and returns what is left to be tried.
+func (c *caller) again(ctx context.Context, failed []try) (left []try) {
+	if len(failed) == 0 {
+		return nil
+	}
+	now := time.Now()
+	var called []try
+	var messages []*stepwell.Message
+	for _, t := range failed {
+		if t.due.After(now) {
+			left = append(left, t)
+			continue
+		}
+		called, messages = append(called, t), append(messages, t.came.Clone())
+	}
+	if len(messages) == 0 {
+		return left
+	}
+	c.began = now
+	answers := c.dispatch.calls.CallBatch(ctx, messages, c.number)
+	return append(left, c.judge(called, answers)...)
+}

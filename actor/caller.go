@@ -1,0 +1,229 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/call"
+	"github.com/stepwell/stepwell/internal/failpoint"
+	"github.com/stepwell/stepwell/internal/task"
+)
+
+// caller is a goroutine that calls batches of one lane. It is the [task.Call] of its calls.
+type caller struct {
+	*batches
+	lane    *lane
+	number  int
+	began   time.Time // of the call that runs
+	seated  bool
+	regular bool
+	batch   []item // that is called, as far as it was not told how that ended
+
+	// memory that batches use one after another
+	memory  []item
+	came    []stepwell.Message
+	headers []stepwell.Header
+	tolls   []toll
+}
+
+// run calls one batch after another until over is closed.
+func (c *caller) run(calls context.Context, over <-chan struct{}, end context.CancelFunc) {
+	defer func() {
+		if c.regular {
+			return
+		}
+		if p := recover(); p != nil {
+			panic(p)
+		}
+		c.deserted()
+		end()
+	}()
+	for c.lane.await(over) && c.seats.Take(over) {
+		c.seated = true
+		batch, left := c.lane.take(c.memory)
+		c.tell(left, task.Abandoned)
+		if len(batch) > 0 {
+			c.batch = batch
+			c.call(calls)
+			c.batch, c.memory = nil, batch
+			clear(batch) // they hold what was fetched with them
+			clear(c.came)
+			clear(c.headers)
+		}
+		c.stand()
+	}
+	c.regular = true
+}
+
+// deserted is for a batch whose handler ended its goroutine.
+func (c *caller) deserted() {
+	c.stand()
+	var err error
+	for _, t := range c.sorted(c.batch) {
+		if e := t.of.Desert(t.offsets); err == nil {
+			err = fmt.Errorf("%w, in a batch of %d", e, len(c.batch))
+		}
+	}
+	c.failed <- err
+}
+
+// stand gives the seat back.
+func (c *caller) stand() {
+	if c.seated {
+		c.seated = false
+		c.seats.Leave()
+	}
+}
+
+// call calls the handler with the batch.
+func (c *caller) call(ctx context.Context) {
+	failpoint.Hit("batch")
+	messages := c.prepare()
+	c.began = time.Now()
+	answers := c.dispatch.calls.CallBatch(ctx, messages, c.number)
+	failpoint.Hit("batched")
+	if answers == nil {
+		c.tell(c.batch, task.Settled)
+		return
+	}
+	c.settle(ctx, answers)
+}
+
+// prepare keeps the messages as they came, and returns those of the handler.
+func (c *caller) prepare() []*stepwell.Message {
+	messages := make([]*stepwell.Message, len(c.batch))
+	c.came, c.headers = c.came[:0], c.headers[:0]
+	for i := range c.batch {
+		m := c.batch[i].message
+		c.came = append(c.came, *m)
+		if c.dispatch.copies {
+			m = m.Clone()
+		} else if n := len(c.headers); len(m.Headers) > 0 {
+			c.headers = append(c.headers, m.Headers...)
+			c.came[i].Headers = c.headers[n:len(c.headers):len(c.headers)]
+		}
+		messages[i] = m
+	}
+	return messages
+}
+
+// try is a message of a call, what came of it, and, where that is tried again in place, when.
+type try struct {
+	item
+	came   *stepwell.Message // as it came; until the next call of the caller
+	answer *call.Answer
+	due    time.Time
+}
+
+// settle sees to it that what is done is settled, and what failed is parked.
+func (c *caller) settle(ctx context.Context, answers []*call.Answer) {
+	tries := make([]try, len(c.batch))
+	for i := range tries {
+		tries[i] = try{item: c.batch[i], came: &c.came[i]}
+	}
+	failed := c.judge(tries, answers)
+	failpoint.Hit("marked")
+	if c.dispatch.retrier == nil {
+		c.until(ctx, failed)
+		return
+	}
+	for _, f := range failed {
+		t := task.NewTicket(f.of, f.offset, c)
+		o, sent := c.dispatch.fail(ctx, *f.came, f.answer, t)
+		c.send(f, sent, o)
+	}
+}
+
+// judge tells what a call said of messages, but for those that failed, which it returns. c.batch is
+// these from here on: what was told is not to be told again, should the goroutine end.
+func (c *caller) judge(tries []try, answers []*call.Answer) (failed []try) {
+	var done, cancelled []item
+	var handed []try
+	for i, t := range tries {
+		if answers != nil {
+			t.answer = answers[i]
+		}
+		switch a := t.answer; {
+		case a == call.Cancelled:
+			cancelled = append(cancelled, t.item)
+		case a == nil || a.Kind == stepwell.Skipped:
+			done = append(done, t.item)
+		case a.Kind == stepwell.HandedOver:
+			handed = append(handed, t)
+		default:
+			failed = append(failed, t)
+		}
+	}
+	c.batch = itemsOf(failed)
+	c.tell(done, task.Settled)
+	for _, t := range handed {
+		c.send(t, c.dispatch.handOver(*t.came, t.answer), task.Pending)
+	}
+	c.tell(cancelled, task.Abandoned)
+	return failed
+}
+
+// send parks a message, if anything is to be, and tells how its call ended.
+func (c *caller) send(t try, f *failed, o task.Outcome) {
+	if f != nil {
+		c.dispatch.send(f, task.NewTicket(t.of, t.offset, c))
+	}
+	c.batch = slices.DeleteFunc(c.batch, func(i item) bool { return i == t.item })
+	c.tell([]item{t.item}, o)
+}
+
+func itemsOf(tries []try) (items []item) {
+	for _, t := range tries {
+		items = append(items, t.item)
+	}
+	return items
+}
+
+// toll is what became of the messages of one origin.
+type toll struct {
+	of      task.Gatherable
+	offsets []int64
+}
+
+// tell says how the call of messages ended, to each of their origins at once.
+func (c *caller) tell(items []item, o task.Outcome) {
+	for _, t := range c.sorted(items) {
+		t.of.Ended(t.offsets, o)
+	}
+}
+
+// sorted are the messages by their origin. It holds until it is called again.
+func (c *caller) sorted(items []item) []toll {
+	for i := range c.tolls {
+		c.tolls[i].of, c.tolls[i].offsets = nil, c.tolls[i].offsets[:0]
+	}
+	used, at := 0, 0
+	for _, i := range items {
+		if used == 0 || c.tolls[at].of != i.of {
+			for at = 0; at < used && c.tolls[at].of != i.of; at++ {
+			}
+		}
+		if at == used {
+			if used++; used > len(c.tolls) {
+				c.tolls = append(c.tolls, toll{})
+			}
+			c.tolls[at].of = i.of
+		}
+		c.tolls[at].offsets = append(c.tolls[at].offsets, i.offset)
+	}
+	return c.tolls[:used]
+}
+
+// Lane is the number of the goroutine among all who call the same handler.
+func (c *caller) Lane() int { return c.number }
+
+// Began is when the call began.
+func (c *caller) Began() time.Time { return c.began }
+
+// Rest only waits.
+func (c *caller) Rest(ctx context.Context, _ int64, d time.Duration, _ *stepwell.Message) bool {
+	return task.Sleep(ctx, d)
+}

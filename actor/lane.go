@@ -1,0 +1,197 @@
+package actor
+
+import (
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
+)
+
+// item is a message that waits for its batch.
+type item struct {
+	message *stepwell.Message
+	of      task.Gatherable
+	offset  int64
+	came    time.Time
+	alone   bool // it is suspected of killing the process: a batch of its own
+}
+
+// isOurs says that the message is still wanted: where it is not, another process has it, or will.
+func (i item) isOurs() bool { return i.of.Calls().Err() == nil }
+
+// lane is where messages wait for a batch. Those of one lane are called in the order in which they
+// came, one batch after another, unless several goroutines take from it.
+type lane struct {
+	size    int
+	wait    time.Duration
+	changed chan struct{} // readable when somebody who waits is to look again
+
+	mu     sync.Mutex
+	items  []item
+	head   int  // the first of items that waits
+	idle   int  // who waits for a batch to be due
+	flush  bool // what waits is due
+	look   bool // there may be messages of what was halted
+	paused bool
+}
+
+func newLane(size int, wait time.Duration) *lane {
+	return &lane{size: size, wait: wait, changed: make(chan struct{}, 1)}
+}
+
+// waiting is what waits.
+func (l *lane) waiting() []item { return l.items[l.head:] }
+
+// signal has one look who waits.
+func (l *lane) signal() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// put adds a message behind all others, but a suspect goes before those of other partitions: while
+// it waits no other suspect runs. Where own is set, what has to wait for more than one batch gets
+// memory of its own.
+func (l *lane) put(i item, own bool) {
+	l.mu.Lock()
+	if own && len(l.waiting()) >= l.size {
+		i.message = i.message.Clone()
+	}
+	l.items = append(l.items, i)
+	if i.alone {
+		at := len(l.items) - 1
+		for ; at > l.head && l.items[at-1].of != i.of; at-- {
+			l.items[at] = l.items[at-1]
+		}
+		l.items[at] = i
+	}
+	n := len(l.waiting())
+	l.mu.Unlock()
+	if n == 1 || n == l.size || i.alone {
+		l.signal()
+	}
+	if i.of.Halted() {
+		l.hurry() // it came after all were told
+	}
+}
+
+// hurry has what waits be called without waiting for more, unless a batch is under way: what comes
+// after that one is not held up. What was halted does not wait at all.
+func (l *lane) hurry() {
+	l.mu.Lock()
+	l.look = true
+	l.flush = l.flush || l.idle > 0
+	l.mu.Unlock()
+	l.signal()
+}
+
+// setPaused begins or ends a pause: nothing is called meanwhile.
+func (l *lane) setPaused(paused bool) {
+	l.mu.Lock()
+	l.paused = paused
+	l.mu.Unlock()
+	l.signal()
+}
+
+// await waits until a batch is due. It reports false when over is closed.
+func (l *lane) await(over <-chan struct{}) bool {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.idle++
+	defer func() { l.idle-- }()
+	for {
+		wait, due := l.due()
+		if due {
+			return true
+		}
+		timer.Reset(wait)
+		l.mu.Unlock()
+		ended := false
+		select {
+		case <-l.changed:
+		case <-timer.C:
+		case <-over:
+			ended = true
+		}
+		l.mu.Lock()
+		if ended {
+			return false
+		}
+	}
+}
+
+// due says whether a batch is due, or in how long that is to be looked at again.
+func (l *lane) due() (wait time.Duration, is bool) {
+	waiting := l.waiting()
+	if l.look {
+		for _, i := range waiting {
+			if i.of.Halted() {
+				return 0, true
+			}
+		}
+		l.look = false
+	}
+	switch {
+	case len(waiting) == 0 || l.paused:
+		return time.Hour, false // somebody signals before
+	case l.flush || len(waiting) >= l.size || waiting[0].alone:
+		return 0, true
+	}
+	wait = l.wait - time.Since(waiting[0].came)
+	return wait, wait <= 0
+}
+
+// take returns the next batch, for which it has memory in into, and what is not to be called: what
+// is no longer ours, and of what was halted all that is not in this batch.
+func (l *lane) take(into []item) (batch, left []item) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	batch = into[:0]
+	waiting, full, at := l.waiting(), l.paused, 0
+	var kept []item
+	for ; at < len(waiting) && (l.look || !full); at++ {
+		switch i := waiting[at]; {
+		case !i.isOurs():
+			left = append(left, i)
+		case !full && (len(batch) == 0 || !i.alone):
+			batch = append(batch, i)
+			full = i.alone || len(batch) == l.size
+		case l.look && i.of.Halted():
+			left = append(left, i)
+		default:
+			full = true // what comes after it stays behind it
+			kept = append(kept, i)
+		}
+	}
+	taken := waiting[:at-len(kept)]
+	copy(waiting[len(taken):], kept)
+	clear(taken)
+	l.head += len(taken)
+	l.compact()
+	l.flush, l.look = false, false
+	if len(l.waiting()) > 0 {
+		l.signal()
+	}
+	return batch, left
+}
+
+// compact uses the memory of what was taken again.
+func (l *lane) compact() {
+	if l.head == len(l.items) {
+		l.items, l.head = l.items[:0], 0
+	} else if l.head > len(l.items)/2 {
+		n := copy(l.items, l.waiting())
+		clear(l.items[n:])
+		l.items, l.head = l.items[:n], 0
+	}
+}
+
+func (l *lane) isPaused() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.paused
+}

@@ -1,0 +1,429 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/call"
+	"github.com/stepwell/stepwell/internal/seats"
+	"github.com/stepwell/stepwell/internal/task"
+	"github.com/stepwell/stepwell/internal/telemetry"
+	"github.com/stepwell/stepwell/streams"
+)
+
+// origin is a partition whose messages are gathered.
+type origin struct {
+	calls  context.Context
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	halted bool
+	alone  int64 // the suspect that runs; -1: none
+	ended  map[task.Outcome][]int64
+	rests  int
+}
+
+func newOrigin() *origin {
+	o := &origin{alone: -1, ended: map[task.Outcome][]int64{}}
+	o.calls, o.cancel = context.WithCancel(context.Background())
+	return o
+}
+
+func (o *origin) Settle(int64)                  {}
+func (o *origin) Context() context.Context      { return o.calls }
+func (o *origin) Calls() context.Context        { return o.calls }
+func (o *origin) Trace() (parent, state string) { return "", "" }
+func (o *origin) Desert([]int64) error          { return nil }
+
+func (o *origin) Alone(offset int64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.alone == offset
+}
+
+func (o *origin) Halted() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.halted
+}
+
+func (o *origin) halt() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.halted = true
+}
+
+func (o *origin) Rest([]int64, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.rests++
+}
+
+func (o *origin) Ended(offsets []int64, how task.Outcome) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended[how] = append(o.ended[how], offsets...)
+}
+
+// with are the messages that ended so.
+func (o *origin) with(how task.Outcome) []int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.ended[how])
+}
+
+// gathering is a stream that gathers, with a handler of the test's, in a bubble.
+type gathering struct {
+	*batches
+	t    *testing.T
+	stop context.CancelFunc
+	work context.CancelFunc
+
+	mu    sync.Mutex
+	began time.Time
+	calls []string // when each batch was called, and with which messages
+}
+
+// gather runs a test with batches of at most 3 that wait for a second.
+func gather(t *testing.T, atOnce int, order streams.Order, handle func(ctx context.Context, b *stepwell.Batch) error, test func(g *gathering)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		g := &gathering{t: t, began: time.Now()}
+		handler := func(ctx context.Context, b *stepwell.Batch) error {
+			g.note(b)
+			return handle(ctx, b)
+		}
+		d := &dispatch{
+			calls:    call.New(call.Config{Batch: handler, Timeout: time.Minute, Lanes: atOnce}),
+			inPlace:  inPlace{pause: time.Second, longest: time.Second},
+			failures: nil,
+		}
+		g.batches = newBatches(d, batchConfig{size: 3, wait: time.Second, atOnce: atOnce, order: order, seats: seats.New(atOnce).First()})
+		stop, cancel := context.WithCancel(context.Background())
+		work, cancelWork := context.WithCancel(context.WithoutCancel(stop))
+		g.stop, g.work = cancel, cancelWork
+		ended := make(chan error, 1)
+		go func() {
+			ended <- g.run(stop, work, func(stop, _ context.Context) error {
+				<-stop.Done()
+				return nil
+			})
+		}()
+		test(g)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+		cancelWork()
+	})
+}
+
+func (g *gathering) note(b *stepwell.Batch) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	line := fmt.Sprintf("%.1f", time.Since(g.began).Seconds())
+	for _, m := range b.Messages() {
+		line += fmt.Sprintf(" %s", m.ID)
+	}
+	g.calls = append(g.calls, line)
+}
+
+// put hands out a message of a key.
+func (g *gathering) put(o *origin, offset int64, key string) {
+	m := &stepwell.Message{ID: fmt.Sprint(offset), Key: []byte(key), Attempt: 1, Origin: stepwell.Origin{Offset: offset}}
+	w := &worker{began: time.Now()}
+	if got := g.gather(context.Background(), m, task.NewTicket(o, offset, w)); got != task.Gathered {
+		g.t.Errorf("outcome %v", got)
+	}
+}
+
+func (g *gathering) want(calls ...string) {
+	g.t.Helper()
+	synctest.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !slices.Equal(g.calls, calls) {
+		g.t.Errorf("calls %q, want %q", g.calls, calls)
+	}
+}
+
+func takes(d time.Duration) func(context.Context, *stepwell.Batch) error {
+	return func(ctx context.Context, _ *stepwell.Batch) error {
+		task.Sleep(ctx, d)
+		return ctx.Err()
+	}
+}
+
+func TestABatchIsCalledWhenItIsFullOrItsFirstMessageHasWaited(t *testing.T) {
+	gather(t, 1, streams.OrderKey, takes(0), func(g *gathering) {
+		o := newOrigin()
+		g.put(o, 1, "a")
+		time.Sleep(600 * time.Millisecond)
+		g.put(o, 2, "a")
+		g.want()
+		time.Sleep(500 * time.Millisecond)
+		g.want("1.0 1 2")
+		for offset := range int64(3) {
+			g.put(o, 3+offset, "a")
+		}
+		g.want("1.0 1 2", "1.1 3 4 5")
+		if got := o.with(task.Settled); !slices.Equal(got, []int64{1, 2, 3, 4, 5}) {
+			t.Errorf("settled: %v", got)
+		}
+	})
+}
+
+func TestWhatCameWhileABatchRanHasWaitedMeanwhile(t *testing.T) {
+	gather(t, 1, streams.OrderKey, takes(5*time.Second), func(g *gathering) {
+		o := newOrigin()
+		for offset := range int64(4) {
+			g.put(o, offset, "a")
+		}
+		time.Sleep(5 * time.Second)
+		g.want("0.0 0 1 2", "5.0 3")
+		time.Sleep(5 * time.Second)
+	})
+}
+
+func TestLanesOfDifferentKeysRunAtOnceAndOneKeysOneAfterAnother(t *testing.T) {
+	gather(t, 2, streams.OrderKey, takes(2*time.Second), func(g *gathering) {
+		o := newOrigin()
+		other := "b"
+		for n := 0; g.laneOf(&stepwell.Message{Key: []byte(other)}) == g.laneOf(&stepwell.Message{Key: []byte("a")}); n++ {
+			other = fmt.Sprint("b", n)
+		}
+		for offset := range int64(6) {
+			g.put(o, offset, "a")
+		}
+		g.want("0.0 0 1 2")
+		time.Sleep(time.Second)
+		for offset := range int64(3) {
+			g.put(o, 6+offset, other)
+		}
+		g.want("0.0 0 1 2", "1.0 6 7 8")
+		time.Sleep(time.Second)
+		g.want("0.0 0 1 2", "1.0 6 7 8", "2.0 3 4 5")
+		time.Sleep(2 * time.Second)
+	})
+}
+
+func TestWithoutOrderAllThatIsFreeTakesFromOneLane(t *testing.T) {
+	gather(t, 2, streams.OrderNone, takes(2*time.Second), func(g *gathering) {
+		o := newOrigin()
+		for offset := range int64(6) {
+			g.put(o, offset, "a")
+		}
+		synctest.Wait()
+		g.mu.Lock()
+		slices.Sort(g.calls)
+		g.mu.Unlock()
+		g.want("0.0 0 1 2", "0.0 3 4 5")
+		time.Sleep(2 * time.Second)
+	})
+}
+
+func TestWhatIsHaltedIsCalledAtOnceButNoMoreThanOneBatch(t *testing.T) {
+	gather(t, 1, streams.OrderKey, takes(5*time.Second), func(g *gathering) {
+		revoked, ours := newOrigin(), newOrigin()
+		for offset := range int64(3) {
+			g.put(revoked, offset, "a")
+		}
+		synctest.Wait()
+		for offset := range int64(4) {
+			g.put(revoked, 3+offset, "a")
+		}
+		g.put(ours, 100, "a")
+		revoked.halt()
+		g.Flush()
+		time.Sleep(5 * time.Second)
+		g.want("0.0 0 1 2", "5.0 3 4 5")
+		if got := revoked.with(task.Abandoned); !slices.Equal(got, []int64{6}) {
+			t.Errorf("left to the next owner: %v", got)
+		}
+		time.Sleep(5 * time.Second)
+		g.want("0.0 0 1 2", "5.0 3 4 5", "10.0 100")
+		time.Sleep(5 * time.Second)
+	})
+}
+
+func TestWhatIsHaltedAndWasGatheredDoesNotWait(t *testing.T) {
+	gather(t, 1, streams.OrderKey, takes(0), func(g *gathering) {
+		o := newOrigin()
+		g.put(o, 1, "a")
+		synctest.Wait()
+		o.halt()
+		g.Flush()
+		g.want("0.0 1")
+		g.put(o, 2, "a") // its worker was in the middle of that
+		g.want("0.0 1", "0.0 2")
+	})
+}
+
+func TestWhatIsNoLongerOursIsNotCalled(t *testing.T) {
+	gather(t, 1, streams.OrderKey, takes(time.Second), func(g *gathering) {
+		lost, ours := newOrigin(), newOrigin()
+		for offset := range int64(3) {
+			g.put(ours, offset, "a")
+		}
+		synctest.Wait()
+		g.put(lost, 7, "a")
+		g.put(ours, 8, "a")
+		g.put(lost, 9, "a")
+		lost.halt()
+		lost.cancel()
+		g.Flush()
+		time.Sleep(3 * time.Second)
+		g.want("0.0 0 1 2", "1.0 8")
+		if got := lost.with(task.Abandoned); !slices.Equal(got, []int64{7, 9}) {
+			t.Errorf("abandoned: %v", got)
+		}
+	})
+}
+
+func TestASuspectIsABatchOfItsOwnAndGoesBeforeOtherPartitions(t *testing.T) {
+	gather(t, 1, streams.OrderKey, takes(time.Second), func(g *gathering) {
+		suspected, other := newOrigin(), newOrigin()
+		for offset := range int64(3) {
+			g.put(other, offset, "a")
+		}
+		synctest.Wait()
+		g.put(suspected, 50, "a") // before it, of its key
+		g.put(other, 3, "a")
+		g.put(other, 4, "a")
+		suspected.alone = 51
+		g.put(suspected, 51, "a")
+		g.put(suspected, 52, "a")
+		time.Sleep(4 * time.Second)
+		g.want("0.0 0 1 2", "1.0 50", "2.0 51", "3.0 3 4 52")
+	})
+}
+
+func TestInAPauseNothingIsCalledAndWhatIsHaltedIsGivenUp(t *testing.T) {
+	gather(t, 1, streams.OrderKey, takes(0), func(g *gathering) {
+		revoked, ours := newOrigin(), newOrigin()
+		g.Pause()
+		g.put(revoked, 1, "a")
+		g.put(ours, 2, "a")
+		time.Sleep(time.Minute)
+		g.want()
+		revoked.halt()
+		g.Flush()
+		synctest.Wait()
+		if got := revoked.with(task.Abandoned); !slices.Equal(got, []int64{1}) {
+			t.Errorf("abandoned: %v", got)
+		}
+		g.Resume()
+		g.want("60.0 2")
+	})
+}
+
+func TestABatchIsCancelledWithWork(t *testing.T) {
+	gather(t, 1, streams.OrderKey, takes(time.Hour), func(g *gathering) {
+		o := newOrigin()
+		g.put(o, 1, "a")
+		time.Sleep(2 * time.Second)
+		g.stop()
+		g.work()
+		synctest.Wait()
+		if got := o.with(task.Abandoned); !slices.Equal(got, []int64{1}) {
+			t.Errorf("abandoned: %v", got)
+		}
+	})
+}
+
+// Without queues the same batch is called again with what failed, and its lane waits.
+func TestWithoutQueuesABatchIsCalledAgainWithWhatFailedOfIt(t *testing.T) {
+	handle := func(_ context.Context, b *stepwell.Batch) error {
+		for _, m := range b.Messages() {
+			if m.ID == "1" && m.Attempt < 3 {
+				m.Attempt = 77 // its own
+				b.Fail(m, errUnavailable)
+			}
+		}
+		return nil
+	}
+	gather(t, 1, streams.OrderKey, handle, func(g *gathering) {
+		o := newOrigin()
+		for offset := range int64(4) {
+			g.put(o, offset, "a")
+		}
+		time.Sleep(10 * time.Second)
+		g.mu.Lock()
+		var ids []string
+		for _, c := range g.calls {
+			ids = append(ids, c[4:])
+		}
+		g.mu.Unlock()
+		if want := []string{"0 1 2", "1", "1", "3"}; !slices.Equal(ids, want) {
+			t.Errorf("calls %q, want %q", ids, want)
+		}
+		if got := o.with(task.Settled); !slices.Equal(got, []int64{0, 2, 1, 3}) {
+			t.Errorf("settled: %v", got)
+		}
+	})
+}
+
+func TestARestOfABatchEndsForWhatIsHalted(t *testing.T) {
+	handle := func(_ context.Context, b *stepwell.Batch) error {
+		if b.Messages()[0].Attempt == 1 {
+			return errUnavailable
+		}
+		return nil
+	}
+	gather(t, 1, streams.OrderKey, handle, func(g *gathering) {
+		revoked, ours := newOrigin(), newOrigin()
+		g.put(revoked, 1, "a")
+		g.put(ours, 2, "a")
+		g.put(ours, 3, "a")
+		synctest.Wait()
+		revoked.halt()
+		g.Flush()
+		synctest.Wait()
+		if got := revoked.with(task.Abandoned); !slices.Equal(got, []int64{1}) {
+			t.Errorf("abandoned: %v", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got := ours.with(task.Settled); !slices.Equal(slices.Sorted(slices.Values(got)), []int64{2, 3}) {
+			t.Errorf("settled: %v, %v", got, g.calls)
+		}
+	})
+}
+
+// BenchmarkGather is what a message costs between its worker and the handler of a batch of 500.
+func BenchmarkGather(b *testing.B) {
+	all, err := telemetry.New(telemetry.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = all.Shutdown(context.Background()) }()
+	d := &dispatch{calls: call.New(call.Config{
+		Batch: func(context.Context, *stepwell.Batch) error { return nil }, Timeout: time.Minute, Lanes: 1, Telemetry: all.Stream("orders"),
+	})}
+	g := newBatches(d, batchConfig{size: 500, wait: time.Second, atOnce: 1, seats: seats.New(1).First()})
+	o := newOrigin()
+	messages := make([]stepwell.Message, 500)
+	w := &worker{began: time.Now()}
+	c := g.callers[0]
+	b.ReportAllocs()
+	for b.Loop() {
+		for i := range messages {
+			g.gather(b.Context(), &messages[i], task.NewTicket(o, int64(i), w))
+		}
+		batch, _ := c.lane.take(c.memory)
+		c.batch = batch
+		c.call(b.Context())
+		clear(batch)
+		c.memory = batch
+		clear(o.ended)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/500, "ns/message")
+}
+
+var errUnavailable = errors.New("unavailable")

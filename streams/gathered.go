@@ -1,0 +1,53 @@
+package streams
+
+import "github.com/stepwell/stepwell/internal/task"
+
+// A partition is a [task.Gatherable]: this is how it hears of messages that are called together.
+
+var _ task.Gatherable = (*partition)(nil)
+
+// running is how many calls run, or are to come for what was gathered.
+func (p *partition) running() int { return p.roster.Running() + p.gathered }
+
+// Halted says that nothing more of the partition is handed out.
+func (p *partition) Halted() bool { return p.roster.IsHalted() }
+
+// Ended notes how the call of messages ended that were gathered.
+func (p *partition) Ended(offsets []int64, o task.Outcome) {
+	p.mu.Lock()
+	p.gathered -= len(offsets)
+	if o == task.Abandoned {
+		p.roster.Halt() // what comes after them is the next owner's, too
+	}
+	for len(offsets) > 0 && o != task.Abandoned {
+		n := 1
+		for o == task.Settled && n < len(offsets) && offsets[n] == offsets[n-1]+1 {
+			n++
+		}
+		p.Done(offsets[0], offsets[n-1], o)
+		offsets = offsets[n:]
+	}
+	p.checkDone()
+	guarded := !p.ledger.Guard.Free()
+	p.mu.Unlock()
+	if guarded {
+		p.roster.Offer()
+	}
+}
+
+// Rest notes that the call of messages that were gathered begins to rest, or has rested.
+func (p *partition) Rest(offsets []int64, begins bool) {
+	for _, offset := range offsets {
+		p.suspects.Rests(offset, begins)
+	}
+}
+
+// Desert is Deserted for messages whose call they had together.
+func (p *partition) Desert(offsets []int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.roster.Halt()
+	p.gathered -= len(offsets)
+	p.checkDone()
+	return p.Deserted(offsets[0])
+}
