@@ -40,6 +40,7 @@ func find(d queue.Delivery) found {
 func unreadable(d queue.Delivery, err error) *envelope.Envelope {
 	f := envelope.FailureOf(d.Message)
 	e := &envelope.Envelope{Message: stepwell.Message{ID: text(d.ID), Value: d.Body}, Failure: f, DiedAt: f.At}
+	// No program buried it: somebody else put it here.
 	if f.Reason == "" {
 		e.Failure.Reason, e.Failure.Error = stepwell.ReasonUndecodable, text(err.Error())
 	}
@@ -84,6 +85,7 @@ func (f found) isTrue(of filter.Filter) bool {
 	}
 	e := f.envelope
 	m := e.Message
+	// A copy: the envelope is shared.
 	m.ID = f.id()
 	return of.Match(&filter.Message{
 		Message: &m, Reason: e.Failure.Reason, Error: e.Failure.Error, ErrorType: e.Failure.ErrorType,

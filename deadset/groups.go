@@ -35,6 +35,7 @@ type Group struct {
 	// Minutes is how many died in each of the last sixty minutes before the look, oldest first.
 	Minutes []int `json:"minutes"`
 
+	// keys are the different keys while messages are counted; nil after that.
 	keys map[string]struct{}
 }
 
@@ -106,6 +107,7 @@ func (g *Group) add(f found, asOf time.Time) {
 	if g.LastDiedAt == nil || !died.Before(*g.LastDiedAt) {
 		g.LastDiedAt, g.ExampleID = died, f.id()
 	}
+	// A clock of another process may run ahead: such deaths count as those of the last minute.
 	if ago := int(asOf.Sub(*died) / time.Minute); ago < minutesShown {
 		g.Minutes[minutesShown-1-max(0, ago)]++
 	}

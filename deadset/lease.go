@@ -55,6 +55,7 @@ func (s *Set) giveBack(ctx context.Context, lease queue.Lease, w queue.Window) {
 	s.mu.Lock()
 	s.back = back
 	s.mu.Unlock()
+	// This goroutine ends within closeTime, and awaitBack waits for it.
 	go func() {
 		defer close(back)
 		defer lease.Release()
@@ -75,6 +76,8 @@ func (s *Set) awaitBack(ctx context.Context) error {
 	back := s.back
 	s.mu.Unlock()
 	select {
+	// Tried first by itself: of two channels that are ready a select takes any, and a ctx that is
+	// over must not turn a walk away for which nobody holds anything.
 	case <-back:
 		return nil
 	default:

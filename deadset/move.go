@@ -39,6 +39,8 @@ func (s *Set) renewAll(ctx context.Context, lease queue.Lease) error {
 		case st.done == 0 || few == 1:
 			return nil
 		}
+		// One large message used up the bytes before the few were held. Those behind are renewed
+		// one by one.
 		left = min(left, st.depth) - st.done
 	}
 	return nil

@@ -73,6 +73,8 @@ func (s *Set) look(ctx context.Context, count int) (sight, error) {
 		s.giveBack(ctx, lease, seen.window)
 		return seen, nil
 	}
+	// What follows is for a page that is not whole: it is no answer before its window's end was
+	// seen.
 	defer lease.Release()
 	if seen.window != nil {
 		_, closeErr := seen.window.Close(ctx)

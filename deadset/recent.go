@@ -12,8 +12,10 @@ const pageLife = time.Second
 // shows out of the queue and back. Nothing in it is older than the last change that this process
 // made.
 type recent struct {
-	mu      sync.Mutex
-	page    *shared // of a peek; nil: none
+	// mu guards the fields below. What they point to is shared, and never written to.
+	mu sync.Mutex
+	// page is that of a peek; nil: there was none, or the dead set was changed since.
+	page    *shared
 	survey  *survey // nil: none
 	changes int     // how often a walk began or ended that changes the dead set
 }
@@ -32,6 +34,7 @@ func (r *recent) pageFor(count int) (page Page, ok bool, changes int) {
 		return page, false, r.changes
 	}
 	page = r.page.page
+	// A page of fewer than were asked for is enough where there were no more.
 	if r.page.count < count && len(page.Messages) < page.Depth {
 		return Page{}, false, r.changes
 	}
@@ -59,6 +62,7 @@ func (r *recent) keepSurvey(v *survey, changes int) { keep(r, &r.survey, v, chan
 func keep[T any](r *recent, at **T, seen *T, changes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// What was seen before a walk's end may be gone by now.
 	if r.changes != changes {
 		return
 	}
@@ -72,7 +76,8 @@ func keep[T any](r *recent, at **T, seen *T, changes int) {
 	})
 }
 
-// forget is called whenever the dead set is about to change, or has changed.
+// forget is called whenever the dead set is about to change, or has changed. A look that is under
+// way meanwhile finds another number of changes, and keeps nothing.
 func (r *recent) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -66,15 +66,20 @@ type Set struct {
 	cfg       Config
 	publisher queue.Publisher
 
-	peeking chan struct{} // holds a token while nobody peeks
-	closed  atomic.Bool
+	// peeking has a token while nobody peeks: who peeks takes it.
+	peeking chan struct{}
+	// closed: no peek begins any more; see Close.
+	closed atomic.Bool
 
 	values values
 	recent recent
 
-	mu      sync.Mutex
-	refused bool          // no walk begins: see ErrRefused
-	back    chan struct{} // closed when the last peek has given back what it held
+	// mu guards the fields below.
+	mu sync.Mutex
+	// refused: no walk begins; see ErrRefused.
+	refused bool
+	// back is closed when the last peek has given back what it held.
+	back chan struct{}
 }
 
 // New makes a Set. It connects nowhere. Call Close when it has peeked.
@@ -90,6 +95,7 @@ func New(cfg Config) *Set {
 		peeking: make(chan struct{}, 1), back: make(chan struct{}),
 	}
 	s.peeking <- struct{}{}
+	// Nothing is held yet.
 	close(s.back)
 	return s
 }

@@ -56,6 +56,7 @@ type List struct {
 // survey is what one look at the oldest messages found, as many as a walk holds.
 type survey struct {
 	Span
+	// all are the messages seen, oldest first. They are shared by who asks within a second.
 	all []found
 }
 
@@ -121,6 +122,7 @@ func (s *Set) Find(ctx context.Context, q Query) (List, error) {
 		}
 		switch {
 		case !begun:
+			// The message at the mark was the last one shown: the next begins.
 			begun = f.mark() == q.After
 		case !isTrue:
 		case len(shown) < q.Limit:

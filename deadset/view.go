@@ -129,10 +129,14 @@ func words(b []byte) (v any, encoding string, cut bool) {
 	return base64.StdEncoding.EncodeToString(b), encodingBase64, cut
 }
 
+// printable says that bytes are text that a person may be shown. A NUL is valid UTF-8, but in no
+// text.
 func printable(b []byte) bool { return utf8.Valid(b) && !bytes.ContainsRune(b, 0) }
 
+// text replaces what is no UTF-8, so that JSON does not.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
+// headers shows a record's headers. A name that is no text goes in base64: JSON has only text.
 func headers(all []stepwell.Header) []Header {
 	shown := make([]Header, 0, len(all))
 	for _, h := range all {
@@ -148,6 +152,7 @@ func headers(all []stepwell.Header) []Header {
 	return shown
 }
 
+// instant is a time in UTC; nil where there is none, so that JSON leaves it out.
 func instant(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

@@ -37,6 +37,7 @@ type errand struct {
 // it leaves out stay at the head of the queue: where they fill a window it sees nothing beyond
 // them.
 func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
+	// Before and after: a peek that runs meanwhile must not leave a page of what was there before.
 	s.recent.forget()
 	defer s.recent.forget()
 	r.Requested, r.Left = e.most, Unknown
@@ -78,8 +79,12 @@ func (s *Set) windows(ctx context.Context, lease queue.Lease, e errand, r *Resul
 		r.Left = there
 		e.most -= st.done
 		r.Done += st.done
+		// A window in which nothing was done is worth another one only if it saw more that has to
+		// stay: else the next would be the same.
 		more = e.most > 0 && there > 0 && (st.done > 0 || st.leftOut+st.tooLarge > r.LeftOut+r.TooLarge)
 		r.LeftOut, r.TooLarge = max(r.LeftOut, st.leftOut), max(r.TooLarge, st.tooLarge)
+		// The walk stops here, and walk publishes the worn ones anew: each further window would
+		// return them once more.
 		if worn = s.isWorn(st.returns); worn && more {
 			more, r.Stopped = false, wornOut
 		}
@@ -141,6 +146,8 @@ type outcome struct {
 // course is the state of an errand in one window.
 type course struct {
 	errand
+	// underWay counts what has begun and has no outcome yet. One goroutine, that of run, has all
+	// fields; act's done comes from any, and goes through outcomes.
 	underWay, acked   int
 	leftOut, tooLarge int   // these stay unacked until the end, and take up room in the window
 	returns           int64 // the most returns of a message that was seen
@@ -153,11 +160,13 @@ type course struct {
 func (c *course) run(ctx context.Context, deliveries <-chan queue.Delivery) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	// nil once ctx has ended: from then on only outcomes are waited for, and graceTime.
 	ended := ctx.Done()
 	patience := time.NewTimer(stallTime)
 	defer patience.Stop()
 	for {
 		in := deliveries
+		// A nil channel is never ready: nothing more is taken.
 		if !c.wants() {
 			in = nil
 		}
@@ -222,6 +231,7 @@ func (c *course) settle(o outcome) {
 		failpoint.Hit("walk confirmed")
 		o.d.Ack()
 		c.acked++
+	// That one message stays, and the walk goes on with the others.
 	case errors.Is(o.err, queue.ErrTooLarge):
 		c.tooLarge++
 	default:

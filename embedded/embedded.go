@@ -32,9 +32,12 @@ type Options struct {
 type Brokers struct {
 	options Options
 	queues  *memory.Broker
+	// network is used with VirtualNetwork alone.
 	network kfake.VirtualNetwork
 
-	up        chan struct{} // closed when Kafka is up
+	// up is closed when Kafka is up. The fields below, but for once, are set before that and then
+	// only read.
+	up        chan struct{}
 	once      sync.Once
 	opts      []kgo.Opt
 	addresses []string
@@ -70,6 +73,7 @@ func (b *Brokers) run(ctx context.Context) error {
 	b.opts = []kgo.Opt{kgo.SeedBrokers(b.addresses...)}
 	if b.options.VirtualNetwork {
 		b.opts = append(b.opts, kgo.Dialer(b.network.DialContext))
+		// Under a false clock only.
 		b.opts = append(b.opts, quiet()...)
 	}
 	b.opts = slices.Clip(b.opts) // clients append to it at once

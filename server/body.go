@@ -22,6 +22,7 @@ func (q requests) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		status: http.StatusRequestEntityTooLarge,
 		detail: fmt.Sprintf("the body is larger than %d bytes", q.cfg.BodyLimit),
 	}
+	// Nothing of it is read then.
 	if r.ContentLength > q.cfg.BodyLimit {
 		return nil, tooLarge
 	}
@@ -65,6 +66,7 @@ func (a arguments) addJSON(body []byte) error {
 		return nil
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
+	// A float64 would make another number of a count that is too long, and hide an exponent.
 	d.UseNumber()
 	if err := a.addObject(d); err != nil {
 		if p, ok := errors.AsType[*problem](err); ok {
@@ -72,12 +74,15 @@ func (a arguments) addJSON(body []byte) error {
 		}
 		return mistake("the body is not JSON: %s", clip(err.Error()))
 	}
+	// Two objects would be two wishes, of which one is not heard.
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return mistake("the body is not JSON: something follows its object")
 	}
 	return nil
 }
 
+// addObject reads member by member: a map would keep one of two members with the same name, and say
+// nothing of the other.
 func (a arguments) addObject(d *json.Decoder) error {
 	start, err := d.Token()
 	if err != nil {
@@ -103,6 +108,7 @@ func (a arguments) addObject(d *json.Decoder) error {
 	return noEOF(err)
 }
 
+// addValue takes a member whose type fits its meaning. A null counts as an empty value.
 func (a arguments) addValue(name string, value any) error {
 	if !a.knows(name) {
 		return a.unknown(name)

@@ -69,6 +69,7 @@ func (d deadSets) act(w http.ResponseWriter, r *http.Request, action, done strin
 	if err != nil {
 		return err
 	}
+	// The result counts also beside an error: what was done stays done.
 	res, err := do(p.set, r.Context(), p)
 	d.audit(r, action, p, res, err)
 	answer := d.answerOf(p, done, res)

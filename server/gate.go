@@ -17,8 +17,11 @@ type gate struct {
 	work   context.Context // ends when requests must end
 	cancel context.CancelCauseFunc
 
-	mu      sync.Mutex
-	phase   phase
+	// mu guards the fields below.
+	mu sync.Mutex
+	// phase goes from starting to opened to closed, and never back.
+	phase phase
+	// running counts the requests inside.
 	running int
 	empty   chan struct{} // closed when the gate is closed and nobody is inside
 }
@@ -50,6 +53,7 @@ func (g *gate) enter(r *http.Request) (inside *http.Request, leave func(), err e
 		return nil, nil, &problem{status: http.StatusServiceUnavailable, detail: "the actor is stopping", retryAfter: 5}
 	}
 	g.running++
+	// A request ends with its client or with the actor, whichever comes first.
 	ctx, cancel := context.WithCancelCause(r.Context())
 	unhook := context.AfterFunc(g.work, func() { cancel(context.Cause(g.work)) })
 	return r.WithContext(ctx), func() {
@@ -87,6 +91,8 @@ func (g *gate) open(ctx context.Context, drain time.Duration) error {
 	}
 	g.mu.Unlock()
 	defer g.cancel(errStopping)
+	// In three steps: those inside end by themselves; then their contexts end; then they are
+	// counted, and left behind.
 	if g.wait(drain) {
 		return nil
 	}

@@ -11,9 +11,11 @@ import (
 )
 
 // guard decides who may use /v1. It is off for nobody: on loopback it keeps web pages out,
-// elsewhere it wants a token.
+// elsewhere it wants a token. Its fields do not change.
 type guard struct {
-	token    *[sha256.Size]byte // nil: none is set
+	// token is the SHA-256 of the token, so that a comparison takes the same time whatever is sent;
+	// nil: none is set.
+	token    *[sha256.Size]byte
 	insecure bool
 	loopback func() bool
 	origin   *http.CrossOriginProtection
@@ -80,6 +82,8 @@ func (g *guard) local(r *http.Request) error {
 	return nil
 }
 
+// bearer compares the token that was sent. The scheme's name is written in any case, as RFC 9110
+// has it.
 func (g *guard) bearer(r *http.Request) error {
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	sum := sha256.Sum256([]byte(strings.TrimSpace(given)))

@@ -23,6 +23,7 @@ func ping(w http.ResponseWriter, _ *http.Request) error {
 	return write(w, http.StatusOK, textType, []byte("pong\n"))
 }
 
+// live says that the process answers, and nothing of brokers: a restart would not mend those.
 func live(w http.ResponseWriter, _ *http.Request) error {
 	return write(w, http.StatusOK, textType, []byte("alive\n"))
 }
@@ -76,6 +77,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Metrics == nil {
 		return &problem{status: http.StatusNotFound, detail: "this actor has no metrics"}
 	}
+	// Without a token, but not for a web page that got here under a name of its own.
 	if err := s.guard.local(r); err != nil {
 		return err
 	}

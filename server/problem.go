@@ -36,8 +36,9 @@ type problemJSON struct {
 	*result
 }
 
-// problemOf says what the client is told about err. What is no fault of the client and not expected
-// is logged, and told only as such.
+// problemOf says what the client is told about err. What is neither the client's fault nor expected
+// is logged in full, and the client is told only that it happened: its text may name hosts and
+// queues.
 func problemOf(log *slog.Logger, r *http.Request, err error) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
@@ -77,7 +78,8 @@ func (p *problem) write(w http.ResponseWriter) error {
 	})
 }
 
-// writeJSON writes nothing when v cannot be encoded.
+// writeJSON writes nothing when v cannot be encoded, so that the caller can still answer with an
+// error.
 func writeJSON(w http.ResponseWriter, status int, contentType string, v any) error {
 	var body bytes.Buffer
 	e := json.NewEncoder(&body)
@@ -88,6 +90,8 @@ func writeJSON(w http.ResponseWriter, status int, contentType string, v any) err
 	return write(w, status, contentType, body.Bytes())
 }
 
+// write sends a whole answer. Dead messages are data of users: nobody is to keep them, or to guess
+// that they are a web page.
 func write(w http.ResponseWriter, status int, contentType string, body []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", contentType)

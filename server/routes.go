@@ -22,6 +22,8 @@ type route struct {
 
 // routes are all of the server's own. A GET answers HEAD too.
 func (s *Server) routes() []route {
+	// The gate before the guard: while the actor starts or stops, 503 is the answer to everybody.
+	// Walks have no time for the answer, since a replay takes as long as it takes.
 	api := func(e endpoint) endpoint { return s.gated(s.guarded(s.timely(e))) }
 	long := func(e endpoint) endpoint { return s.gated(s.guarded(e)) }
 	ask := requests{&s.cfg}
@@ -96,6 +98,7 @@ func (s *Server) others(next echo.HandlerFunc) echo.HandlerFunc {
 		if err := readUntil(c.Response(), time.Now().Add(s.cfg.ReadTimeout)); err != nil {
 			return err
 		}
+		// echo knows the route, so that the path is the server's own.
 		if c.Path() != "" {
 			return next(c)
 		}
@@ -114,6 +117,7 @@ func readUntil(w http.ResponseWriter, deadline time.Time) error {
 
 // answerError answers with what a handler returned instead of an answer.
 func (s *Server) answerError(err error, c echo.Context) {
+	// Something was sent already: an error behind it would spoil it.
 	if c.Response().Committed {
 		return
 	}

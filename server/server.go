@@ -24,9 +24,11 @@ import (
 type Server struct {
 	cfg     Config
 	handler http.Handler
-	gate    *gate
-	guard   *guard
-	addr    atomic.Pointer[net.TCPAddr]
+	// gate holds back what comes before Open and after its end; guard says who may use /v1.
+	gate  *gate
+	guard *guard
+	// addr is nil while nobody listens. Requests read it while Run sets it.
+	addr atomic.Pointer[net.TCPAddr]
 }
 
 // New makes a server; it does not listen yet.
@@ -88,6 +90,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	// past the first, and the second would cut long replays and the user's streams. The own routes
 	// set deadlines for themselves.
 	ended := make(chan error, 1)
+	// Serve ends with Shutdown or Close, and is waited for below.
 	go func() { ended <- srv.Serve(listener) }()
 	select {
 	case err := <-ended:
@@ -97,6 +100,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.DrainTimeout)
 	defer cancel()
 	err := srv.Shutdown(drain)
+	// Shutdown does not cut connections, however long a handler holds on to one.
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = srv.Close()
 	}

@@ -44,6 +44,7 @@ type pauseJSON struct {
 	Scope   string `json:"scope"`
 }
 
+// hold pauses or resumes the stream of the path, in this process, and leaves an audit line.
 func (c controls) hold(w http.ResponseWriter, r *http.Request, done string, paused bool, do func(Control)) error {
 	id := r.PathValue("id")
 	stream, known := c.cfg.Streams[id]

@@ -16,13 +16,22 @@ type Broker struct {
 	// MaxMessageSize bounds body and headers of a message in bytes; 0: no bound.
 	MaxMessageSize int
 
-	wake chan struct{} // there is something to publish, or nothing is in its way any more
+	// wake is readable when there is something to publish, or nothing is in its way any more.
+	wake chan struct{}
 
-	mu      sync.Mutex
-	queues  map[string]*list
-	seq     uint64
-	inbox   []outgoing
-	news    chan struct{} // closed, and made anew, when what follows or queues has changed
+	// mu guards the fields below, and all queues, sessions and leases: one lock, so that moving a
+	// message from queue to queue is one step.
+	mu     sync.Mutex
+	queues map[string]*list
+	// seq is the place of the message that came last; see item.
+	seq uint64
+	// inbox has what was published and not stored, also while there is an outage, an alarm or no
+	// queue.
+	inbox []outgoing
+	// news is closed, and made anew, whenever queues or one of the fields below changes.
+	news chan struct{}
+	// running is since Run began; down is an outage and blocked an alarm, both for tests; closed is
+	// since Run ended.
 	running bool
 	down    bool
 	blocked bool
@@ -36,7 +45,8 @@ func New() *Broker {
 	return &Broker{queues: map[string]*list{}, wake: make(chan struct{}, 1), news: make(chan struct{})}
 }
 
-// Run stores what is published until ctx ends. Run it once.
+// Run stores what is published until ctx ends. Run it once. Every done is called on this goroutine,
+// without the lock, as queue.Publisher promises.
 func (b *Broker) Run(ctx context.Context) error {
 	b.change(func() { b.running = true })
 	for ctx.Err() == nil {
@@ -56,13 +66,14 @@ func (b *Broker) Run(ctx context.Context) error {
 			l.stop()
 		}
 	})
+	// Nobody would store these any more.
 	for _, o := range left {
 		o.done(queue.ErrClosed)
 	}
 	return nil
 }
 
-// change changes the broker and tells those who wait for that.
+// change calls f under the lock and wakes all who wait, since their condition may hold now.
 func (b *Broker) change(f func()) {
 	b.mu.Lock()
 	f()
@@ -76,6 +87,8 @@ func (b *Broker) change(f func()) {
 func (b *Broker) await(ctx context.Context, is func() (bool, error)) error {
 	for {
 		b.mu.Lock()
+		// news is read under the lock under which is was asked: a change in between cannot be
+		// missed.
 		closed, news := b.closed, b.news
 		ok, err := false, queue.ErrClosed
 		if !closed {
@@ -108,6 +121,8 @@ func (b *Broker) Declare(ctx context.Context, specs []queue.Spec) error {
 	return nil
 }
 
+// declare has the lock. A queue that is there with other arguments is an error, as with RabbitMQ's
+// 406.
 func (b *Broker) declare(specs []queue.Spec) error {
 	for _, s := range specs {
 		if s.Kind != queue.DeadSet && s.Target == "" {

@@ -21,6 +21,8 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 		}
 		k := &consumer{c: c, s: s}
 		k.serve(stop)
+		// Where the session ended by itself there is nothing to settle: its messages are back in
+		// the queue.
 		if stop.Err() != nil {
 			k.drain(work)
 		}
@@ -90,6 +92,7 @@ func (k *consumer) watch(ctx context.Context) {
 	}
 }
 
+// give hands one message over; one that was not taken goes back to its place.
 func (k *consumer) give(ctx context.Context, d queue.Delivery) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -104,6 +107,7 @@ func (k *consumer) setHand(cancel context.CancelFunc) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.hand = cancel
+	// A pause that began just before finds nothing to end.
 	if cancel != nil && k.paused() {
 		cancel()
 	}
@@ -118,6 +122,7 @@ func (k *consumer) prefetch() int {
 	return max(1, k.c.Prefetch())
 }
 
+// next takes the oldest message, unless there is a pause or as many are out as the prefetch says.
 func (k *consumer) next() (queue.Delivery, bool) {
 	if k.paused() {
 		return queue.Delivery{}, false

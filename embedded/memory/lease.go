@@ -51,6 +51,7 @@ func (l *lease) Release() {
 	l.end()
 }
 
+// end ends the lease once. The lock must be held.
 func (l *lease) end() {
 	if l.over {
 		return
@@ -69,11 +70,14 @@ type window struct {
 	s          *session
 	deliveries chan queue.Delivery // has room for all that is held
 	depth      int
-	left       int // to be handed out
-	few        int // held at most
-	maxBytes   int
-	bytes      int // held
-	acked      int
+	// left counts what is still to be handed out; -1: deliveries is closed.
+	left int
+	// few is how many are held at most.
+	few      int
+	maxBytes int
+	// bytes is the size of what is held.
+	bytes int
+	acked int
 }
 
 // Window holds the oldest messages; see queue.Lease.

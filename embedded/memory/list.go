@@ -19,10 +19,12 @@ type list struct {
 }
 
 type item struct {
-	m       queue.Message
-	from    string    // the Delay queue it was moved from
-	seq     uint64    // its place: what is given back goes there
-	due     time.Time // when it leaves a Delay queue
+	m    queue.Message
+	from string // the Delay queue it was moved from
+	// seq is its place in the queue. What is given back goes there, in front of what came later.
+	seq uint64
+	due time.Time // when it leaves a Delay queue
+	// returns counts how often it was given back.
 	returns int64
 }
 
@@ -59,6 +61,7 @@ func (l *list) expire() {
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
 	target := l.b.queues[l.spec.Target]
+	// The timer may fire as the broker ends, or as the queue is deleted and declared anew.
 	if l.b.closed || l.b.queues[l.spec.Name] != l || target == nil {
 		return
 	}
@@ -68,8 +71,10 @@ func (l *list) expire() {
 	l.arm()
 }
 
+// pop takes the oldest item out; there is one.
 func (l *list) pop() *item {
 	i := l.ready[0]
+	// The slice's memory stays: without this it would hold the message.
 	l.ready[0] = nil
 	l.ready = l.ready[1:]
 	return i
@@ -92,7 +97,7 @@ func (l *list) cut() {
 	}
 }
 
-// stop is the list's end.
+// stop ends the sessions and the timer of a queue that is no more.
 func (l *list) stop() {
 	l.cut()
 	if l.timer != nil {

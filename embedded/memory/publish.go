@@ -8,7 +8,7 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// outgoing is a message on its way.
+// outgoing is a message that was published and is not stored yet. done is called once.
 type outgoing struct {
 	ctx   context.Context
 	queue string
@@ -45,6 +45,7 @@ func (b *Broker) publish(o outgoing) {
 	b.poke()
 }
 
+// poke wakes Run.
 func (b *Broker) poke() {
 	select {
 	case b.wake <- struct{}{}:
@@ -67,6 +68,7 @@ func (b *Broker) storable() (ready []outgoing) {
 	return ready
 }
 
+// store puts a message into its queue and calls done, which is called without the lock.
 func (b *Broker) store(o outgoing) {
 	if err := o.ctx.Err(); err != nil {
 		o.done(err)

@@ -9,12 +9,16 @@ import (
 
 // session is the life of a consumer or a window. Its broker's lock guards all but ctx and changed.
 type session struct {
-	list    *list
-	ctx     context.Context // ends with the session
-	cancel  context.CancelFunc
-	out     map[uint64]*item // handed out and not settled, by tag
-	last    uint64
-	over    bool
+	list *list
+	// ctx ends with the session.
+	ctx    context.Context
+	cancel context.CancelFunc
+	// out has what was handed out and is not settled, by tag.
+	out map[uint64]*item
+	// last is the tag given out last; tags begin at one, as those of an AMQP channel.
+	last uint64
+	over bool
+	// changed is readable when there may be something to hand out, or nothing is out any more.
 	changed chan struct{}
 
 	window *window // nil: it is a consumer's
@@ -72,6 +76,7 @@ func (s *session) settle(tag uint64, back bool) {
 	s.poke()
 }
 
+// back returns an item to its place in the queue, and counts that, as a quorum queue does.
 func (s *session) back(i *item) {
 	i.returns++
 	s.list.add(i)

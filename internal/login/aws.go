@@ -40,11 +40,17 @@ func AWS(getenv func(string) string) sasl.Mechanism {
 // wallet keeps credentials until they are about to expire.
 type wallet struct {
 	getenv func(string) string
-	far    http.Client // goes through a proxy where variables name one
-	near   http.Client // to what is on this machine: a proxy would answer for its own, and would see the credentials
+	// far goes through a proxy where variables name one.
+	far http.Client
+	// near is for what is on this machine: a proxy would answer for its own, and see the
+	// credentials.
+	near http.Client
 
+	// turn is held while credentials are asked for: connections that open at the same time share
+	// them.
 	turn turn
-	keys keys // of who has the turn
+	// keys are those of the last time, for who has the turn.
+	keys keys
 }
 
 // keys are credentials as most endpoints give them. Without Expiration they last.
@@ -55,6 +61,8 @@ type keys struct {
 	Expiration      time.Time
 }
 
+// auth is called for each login. Credentials that are about to expire are asked for anew; where
+// that fails, the old ones serve as long as they last.
 func (w *wallet) auth(ctx context.Context) (aws.Auth, error) {
 	if err := w.turn.take(ctx); err != nil {
 		return aws.Auth{}, fmt.Errorf("credentials of AWS: %w", err)
@@ -72,6 +80,8 @@ func (w *wallet) auth(ctx context.Context) (aws.Auth, error) {
 	return aws.Auth{AccessKey: w.keys.AccessKeyID, SecretKey: w.keys.SecretAccessKey, SessionToken: w.keys.Token}, nil
 }
 
+// find asks the first source that variables name. A source that fails is an error: the next one
+// might give the rights of something else.
 func (w *wallet) find(ctx context.Context) (k keys, err error) {
 	env := w.getenv
 	switch {
@@ -92,6 +102,8 @@ func (w *wallet) find(ctx context.Context) (k keys, err error) {
 	return k, err
 }
 
+// ofWebIdentity exchanges the token of a Kubernetes service account, which is renewed in its file,
+// for keys of a role.
 func (w *wallet) ofWebIdentity(ctx context.Context) (keys, error) {
 	token, err := os.ReadFile(w.getenv("AWS_WEB_IDENTITY_TOKEN_FILE"))
 	if err != nil {
@@ -100,6 +112,7 @@ func (w *wallet) ofWebIdentity(ctx context.Context) (keys, error) {
 	endpoint := "https://sts.amazonaws.com"
 	if region := cmp.Or(w.getenv("AWS_REGION"), w.getenv("AWS_DEFAULT_REGION")); region != "" {
 		endpoint = "https://sts." + region + ".amazonaws.com"
+		// China is a partition of its own, with another domain.
 		if strings.HasPrefix(region, "cn-") {
 			endpoint += ".cn"
 		}
@@ -120,6 +133,7 @@ func (w *wallet) ofWebIdentity(ctx context.Context) (keys, error) {
 	return answer.Keys, err
 }
 
+// ofContainer asks the endpoint of ECS, whose address is fixed, or the one that EKS names.
 func (w *wallet) ofContainer(ctx context.Context) (keys, error) {
 	at := w.getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI")
 	if relative := w.getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"); relative != "" {
@@ -136,6 +150,7 @@ func (w *wallet) ofContainer(ctx context.Context) (keys, error) {
 	return w.askJSON(ctx, at, "Authorization", token)
 }
 
+// ofInstance asks the metadata of an EC2 instance (IMDSv2): a token, the role's name, its keys.
 func (w *wallet) ofInstance(ctx context.Context) (keys, error) {
 	at := cmp.Or(w.getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"), "http://169.254.169.254") + "/latest/"
 	token, err := ask(ctx, &w.near, http.MethodPut, at+"api/token", "", "X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "300")

@@ -21,7 +21,8 @@ import (
 // timeout bounds a question for credentials.
 const timeout = 10 * time.Second
 
-// OAuth is where tokens come from: File, or else URL.
+// OAuth is where tokens come from: File, or else URL by the grant of client credentials. Extensions
+// are sent to Kafka with each token.
 type OAuth struct {
 	File                        string
 	URL, ClientID, ClientSecret string
@@ -65,6 +66,7 @@ func (b bearing) Challenge(answer []byte) (bool, []byte, error) {
 	return b.Session.Challenge(answer)
 }
 
+// read reads the file for each login, since somebody else renews it.
 func (o OAuth) read(context.Context) (string, error) {
 	text, err := os.ReadFile(o.File)
 	if err != nil {
@@ -81,6 +83,7 @@ func (o OAuth) read(context.Context) (string, error) {
 type endpoint struct {
 	config clientcredentials.Config
 
+	// turn is held while a token is asked for; last is for who has it.
 	turn turn
 	last *oauth2.Token // of who has the turn
 }
