@@ -85,21 +85,17 @@ func (a *assignments) ownLocked(p *partition) {
 	}
 }
 
-// replace begins a partition anew at a position of its log, which was cut. It reports false where
-// nothing becomes ours any more. Only within gate.poll, by who reads it.
-func (a *assignments) replace(p *partition, at ledger.Position) bool {
+// replace begins a partition anew at a position of its log, which was cut. Only within gate.poll,
+// by who reads it: a stop waits for the polls before it lets nothing become ours any more.
+func (a *assignments) replace(p *partition, at ledger.Position) {
 	fresh := newPartition(a.shared, p.topicPartition)
 	fresh.fetcher, fresh.given = p.fetcher, p.given
 	fresh.placed.Store(true)
 	fresh.begin(at, true)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closing {
-		return false
-	}
 	a.dropLocked(p, ErrLost)
 	a.ownLocked(fresh)
-	return true
 }
 
 // drop ends the contexts of partitions with cause and forgets that they are ours. It returns which

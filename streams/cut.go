@@ -50,7 +50,6 @@ func (in *intake) beginAnew(p *partition, cut ledger.Position) {
 	at := p.goesOnAt(cut)
 	in.log.Error("the log of a partition was cut: what is read from there replaces records that were read before",
 		"topic", p.topic, "partition", p.partition, "read_to", p.position(), "cut_at", cut.Offset, "goes_on_at", at.Offset)
-	if in.parts.replace(p, at) {
-		p.fetcher.seek(p.topicPartition, at)
-	}
+	in.parts.replace(p, at)
+	p.fetcher.seek(p.topicPartition, at)
 }
