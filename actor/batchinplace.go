@@ -11,11 +11,11 @@ import (
 	"github.com/stepwell/stepwell/internal/task"
 )
 
-// until is [dispatch.until] for what failed of a batch: where there are no queues the same batch is
+// until is [hold.until] for what failed of a batch: where there are no queues the same batch is
 // called again with what failed of it, until all of that is done or no longer ours. Its lane waits
 // meanwhile, so that no message passes another of its key.
 func (c *caller) until(ctx context.Context, failed []try) {
-	p := c.dispatch.inPlace
+	p := c.dispatch.hold
 	for i := range failed {
 		failed[i].came = failed[i].came.Clone()
 	}
@@ -33,7 +33,7 @@ func (c *caller) until(ctx context.Context, failed []try) {
 
 // drop settles what failed where ON_FAILURE says so, and returns the rest.
 func (c *caller) drop(failed []try) []try {
-	if !c.dispatch.inPlace.drop {
+	if !c.dispatch.hold.drop {
 		return failed
 	}
 	var gone []try

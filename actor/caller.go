@@ -227,3 +227,8 @@ func (c *caller) Began() time.Time { return c.began }
 func (c *caller) Rest(ctx context.Context, _ int64, d time.Duration, _ *stepwell.Message) bool {
 	return task.Sleep(ctx, d)
 }
+
+// RestUntil only waits, too.
+func (c *caller) RestUntil(ctx context.Context, _ int64, over <-chan struct{}, _ *stepwell.Message) bool {
+	return task.Wait(ctx, over)
+}

@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(ledgerVariable); path != "" {
 		child(path)
 	}
+	if path := os.Getenv(orderVariable); path != "" {
+		playInOrder(path)
+	}
 	if role := os.Getenv(roleVariable); role != "" {
 		play(role)
 	}

@@ -112,14 +112,14 @@ type supervisor struct {
 	log     string // a file
 }
 
-func (w *world) supervise(t *testing.T, instances int) *supervisor {
+func (w *world) supervise(t *testing.T, instances int, env ...string) *supervisor {
 	ctx, cancel := context.WithCancel(context.Background())
 	path := filepath.Join(t.TempDir(), "log")
 	s := &supervisor{t: t, end: cancel, log: path}
 	for range instances {
 		s.running.Go(func() {
 			for ctx.Err() == nil {
-				code := w.deadlyActor(ctx, t, path)
+				code := w.deadlyActor(ctx, t, path, env...)
 				if code == 1 {
 					s.deaths.Add(1)
 				} else if code != 0 || ctx.Err() == nil {
@@ -162,7 +162,7 @@ func (s *supervisor) stop() {
 
 // deadlyActor runs one actor until it ends, or until ctx does and it stops, and returns its exit
 // code.
-func (w *world) deadlyActor(ctx context.Context, t *testing.T, path string) int {
+func (w *world) deadlyActor(ctx context.Context, t *testing.T, path string, env ...string) int {
 	log, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		t.Error(err)
@@ -174,6 +174,7 @@ func (w *world) deadlyActor(ctx context.Context, t *testing.T, path string) int 
 	cmd.Env = append(os.Environ(), roleVariable+"=deadly",
 		"APP_NAME="+w.app, "KAFKA_BROKERS="+w.seeds, "RABBITMQ_URL="+w.rabbit, "STREAMS_ORDERS_TOPICS="+w.topic,
 		"RETRY_COUNT=5", "RETRY_DELAY=1s", "KAFKA_SESSION_TIMEOUT=6s", "CRASH_PROBATION=7s", "SERVER_ADDRESS=off")
+	cmd.Env = append(cmd.Env, env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -1,10 +1,8 @@
 package actor
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -21,11 +19,13 @@ type dispatch struct {
 	telemetry *telemetry.Stream
 	failures  *failureLog
 	copies    bool // the handler may write into key, value and headers
-	// retrier takes failures. Nil: the stream has no queues, and inPlace is for it.
+	// retrier takes failures, after the tries in place. Nil: the stream has no queues, and hold is
+	// for it.
 	retrier *retry.Retrier
 	// channels are those to which messages may be handed over, by name.
 	channels map[string]*retry.Retrier
 	inPlace  inPlace
+	hold     hold
 	fallback *fallback // nil: there is none
 }
 
@@ -35,21 +35,24 @@ var errCrashLoop = errors.New("the process died each time the message ran alone"
 // first is the handle of the stream's reader.
 func (d *dispatch) first(ctx context.Context, m *stepwell.Message, t task.Ticket) task.Outcome {
 	o, f := d.run(ctx, m, t)
-	if f != nil {
-		d.send(f, t)
+	if f == nil {
+		return o
 	}
-	return o
+	return d.inPlace.fail(ctx, d, f, t)
 }
 
-// send parks a message after its first try.
-func (d *dispatch) send(f *failed, t task.Ticket) {
+// send parks a message after its only try.
+func (d *dispatch) send(f *failed, t task.Ticket) { d.hand(t.Context(), f, nil, settles(t)) }
+
+// hand parks a message that was in no queue yet; past are its tries before the last one.
+func (d *dispatch) hand(ctx context.Context, f *failed, past *retry.Past, done func(error)) {
 	switch {
 	case f.to != nil:
-		f.to.Hand(t.Context(), &f.message, f.trace.Parent, f.trace.State, settles(t))
+		f.to.Hand(ctx, &f.message, past, f.trace.Parent, f.trace.State, done)
 	case f.snooze > 0:
-		d.retrier.Snooze(t.Context(), &f.message, f.snooze, settles(t))
+		d.retrier.Snooze(ctx, &f.message, past, f.snooze, done)
 	default:
-		d.park(&f.message, f.failure, t)
+		d.retrier.Fail(ctx, &f.message, past, f.failure, done)
 	}
 }
 
@@ -69,20 +72,15 @@ func (d *dispatch) again(ctx context.Context, m *stepwell.Message, t retry.Ticke
 }
 
 // parkCondemned is the handle for a message that killed the process; it goes to the dead set.
-func (d *dispatch) parkCondemned(_ context.Context, m *stepwell.Message, t task.Ticket) task.Outcome {
-	d.park(m, retry.Failure{Reason: stepwell.ReasonCrashLoop, Err: errCrashLoop}, t)
-	return task.Pending
+func (d *dispatch) parkCondemned(ctx context.Context, m *stepwell.Message, t task.Ticket) task.Outcome {
+	f := &failed{message: *m, failure: retry.Failure{Reason: stepwell.ReasonCrashLoop, Err: errCrashLoop}}
+	return d.inPlace.fail(ctx, d, f, t)
 }
 
 // dropCondemned is that where there is no dead set, and failures are dropped.
 func (d *dispatch) dropCondemned(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
 	d.drop(m, &call.Answer{Reason: stepwell.ReasonCrashLoop, Failure: &call.Failure{Text: errCrashLoop.Error()}})
 	return task.Settled
-}
-
-// park is for a message whose first try failed.
-func (d *dispatch) park(m *stepwell.Message, f retry.Failure, t task.Ticket) {
-	d.retrier.Fail(t.Context(), m, f, settles(t))
 }
 
 // settles settles the message once it is safe in a queue. Where it is not there is a stop, or the
@@ -121,7 +119,7 @@ func (d *dispatch) run(ctx context.Context, m *stepwell.Message, t task.Ticket) 
 	case stepwell.Retry, stepwell.Dead, stepwell.Snoozed:
 	}
 	if d.retrier == nil {
-		return d.until(ctx, came, a, t)
+		return d.hold.until(ctx, d, came, a, t)
 	}
 	return d.fail(ctx, came, a, t)
 }
@@ -169,47 +167,6 @@ func newFailed(m stepwell.Message, a *call.Answer) *failed {
 	return &failed{message: m, failure: f}
 }
 
-// inPlace is what a stream without queues does with a failing message: it tries again with a
-// growing pause until it is done or no longer ours. Others are handled during the pause, but for
-// those that must wait for it. There is no dead set to put it in, so it is dropped only where
-// ON_FAILURE says so, and DeadLetter is a failure like any other.
-type inPlace struct {
-	drop    bool
-	pause   time.Duration
-	longest time.Duration
-}
-
-func (d *dispatch) until(ctx context.Context, came stepwell.Message, a *call.Answer, t task.Ticket) (task.Outcome, *failed) {
-	p, kept := d.inPlace, came.Clone()
-	for pause := p.pause; ; {
-		if p.drop && a.Failed() {
-			d.drop(kept, a)
-			return task.Settled, nil
-		}
-		wait := cmp.Or(a.After, pause/2+rand.N(pause/2+1))
-		if a.Failed() {
-			kept.FirstFailed = cmp.Or(kept.FirstFailed, time.Now())
-			kept.Attempt++
-			pause = min(2*pause, p.longest)
-		} else {
-			kept.Snoozes++
-		}
-		if !t.Rest(ctx, wait, kept) {
-			return task.Abandoned, nil
-		}
-		var ok bool
-		if a, ok = d.calls.Call(ctx, kept.Clone(), t); !ok {
-			return task.Abandoned, nil
-		}
-		if a == nil || a.Kind == stepwell.Skipped {
-			return task.Settled, nil
-		}
-		if a.Kind == stepwell.HandedOver {
-			return task.Pending, d.handOver(*kept, a)
-		}
-	}
-}
-
 // drop counts and tells a message that is gone.
 func (d *dispatch) drop(m *stepwell.Message, a *call.Answer) {
 	d.telemetry.Dropped()
@@ -217,5 +174,7 @@ func (d *dispatch) drop(m *stepwell.Message, a *call.Answer) {
 	if a.Kind == stepwell.Retry {
 		reason = stepwell.ReasonExhausted
 	}
-	d.failures.dropped(event{m.ID, m.Attempt, reason, a.Failure.Text, a.Failure.Type, a.Failure.Stack, a.Trace})
+	d.failures.dropped(event{
+		id: m.ID, attempts: m.Attempt, reason: reason, text: a.Failure.Text, kind: a.Failure.Type, stack: a.Failure.Stack, trace: a.Trace,
+	})
 }

@@ -35,6 +35,9 @@ func (w *worker) Began() time.Time { return w.began }
 func (*worker) Rest(ctx context.Context, _ int64, d time.Duration, _ *stepwell.Message) bool {
 	return task.Sleep(ctx, d)
 }
+func (*worker) RestUntil(ctx context.Context, _ int64, over <-chan struct{}, _ *stepwell.Message) bool {
+	return task.Wait(ctx, over)
+}
 
 // ticket is for a call that begins now.
 func (w *worker) ticket() task.Ticket {
@@ -125,7 +128,7 @@ func TestAVerdictOfEveryKindIsCarriedOut(t *testing.T) {
 		err, said = said, nil // a message that was put off is called again
 		return err
 	})
-	d.inPlace.drop = true
+	d.hold.drop = true
 	var w worker
 	for k := stepwell.Retry; k < stepwell.Kinds; k++ {
 		ticket := w.ticket()

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -59,6 +60,7 @@ type event struct {
 	reason            string
 	text, kind, stack string
 	trace             telemetry.TraceContext
+	wait              time.Duration // that the handler asked for, where that matters
 }
 
 func newFailureLog(log *slog.Logger, cfg config.Log, how config.Stream, kept chan<- struct{}) *failureLog {
@@ -107,8 +109,19 @@ func (l *failureLog) tried(ctx context.Context, m *stepwell.Message, n int, a *c
 // died tells of a message that is in the dead set.
 func (l *failureLog) died(d retry.Death) {
 	l.note(topic{slog.LevelWarn, "a message died", d.Reason, lossPause}, event{
-		d.ID, d.Attempts, d.Reason, d.Error, d.ErrorType, d.Stack, telemetry.TraceContext{Parent: d.TraceParent, State: d.TraceState},
+		id: d.ID, attempts: d.Attempts, reason: d.Reason, text: d.Error, kind: d.ErrorType, stack: d.Stack,
+		trace: telemetry.TraceContext{Parent: d.TraceParent, State: d.TraceState},
 	}, 1)
+}
+
+// orderGivenUp tells of a message that was to rest in place, and goes through the queues.
+func (l *failureLog) orderGivenUp(f *failed) {
+	e := event{id: f.message.ID, attempts: f.message.Attempt, wait: cmp.Or(f.snooze, f.failure.After)}
+	if f.failure.Err != nil {
+		e.text, e.kind = f.failure.Err.Error(), f.failure.ErrorType
+	}
+	l.note(topic{slog.LevelWarn, "a message rests no longer in place, as its waits would be above an hour: it goes through the queues, and what waited for it goes on",
+		"", lossPause}, e, 1)
 }
 
 // dropped tells of a message that ON_FAILURE=drop dropped.
@@ -187,6 +200,9 @@ func (l *failureLog) attrs(e event) []slog.Attr {
 	}
 	if e.reason != "" {
 		attrs = append(attrs, slog.String("reason", e.reason))
+	}
+	if e.wait > 0 {
+		attrs = append(attrs, slog.Duration("wait", e.wait))
 	}
 	if e.kind != "" {
 		attrs = append(attrs, slog.String("error_type", e.kind))

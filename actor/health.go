@@ -55,8 +55,14 @@ func (s *stream) check() server.Check {
 	if status.Suspect != "" {
 		c.Detail += ", now " + status.Suspect
 	}
-	if status.Oldest != nil && status.Stuck {
-		c.Detail += fmt.Sprintf(", oldest message %s, for %v", of.First, time.Since(status.Oldest.Since).Round(time.Second))
+	if status.Resting > 0 {
+		c.Detail += fmt.Sprintf(", %d messages rest until they are tried again", status.Resting)
+	}
+	if o := status.Oldest; o != nil && (status.Stuck || !o.NextTry.IsZero()) {
+		c.Detail += fmt.Sprintf(", oldest message %s, for %v", of.First, time.Since(o.Since).Round(time.Second))
+		if !o.NextTry.IsZero() {
+			c.Detail += fmt.Sprintf(", rests until %s", o.NextTry.UTC().Format(time.RFC3339))
+		}
 	}
 	return c
 }
@@ -126,7 +132,9 @@ func (s *stream) look() (status server.Status, of sourceStatus) {
 	if why := s.trouble.Load(); why != nil {
 		status.Error = "waits for " + *why
 	}
-	status.Stuck = s.stuck(status, of.InFlight > 0 || of.Behind)
+	// Where retries are off a message may rest for ever, again and again: that is no progress.
+	waits := of.Held && s.retries.on()
+	status.Stuck = s.stuck(status, (of.InFlight > 0 || of.Behind) && !waits)
 	return status, of
 }
 

@@ -129,17 +129,17 @@ func (k *kafka) Status() (s sourceStatus) {
 	s.Status = server.Status{
 		Joined: of.Joined, Partitions: of.Partitions, Lag: of.Lag,
 		InFlight: int(of.InFlight), InFlightBytes: int(of.InFlightBytes),
-		LastProgress: of.LastProgress, Error: of.Err, Suspects: of.Suspects, Suspect: of.Suspect,
+		LastProgress: of.LastProgress, Error: of.Err, Resting: int(of.Resting), Suspects: of.Suspects, Suspect: of.Suspect,
 	}
 	if of.Joined {
 		s.Waits = ""
 	}
 	s.Says = fmt.Sprintf("%d partitions, lag %d", of.Partitions, of.Lag)
-	s.Behind = behind(of)
+	s.Behind, s.Held = behind(of), held(of)
 	if o := of.Oldest; o != nil {
 		s.Oldest = &server.Oldest{
 			Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, Behind: o.Behind,
-			Since: o.Since, AgeSeconds: time.Since(o.Since).Round(time.Millisecond).Seconds(),
+			Since: o.Since, AgeSeconds: time.Since(o.Since).Round(time.Millisecond).Seconds(), NextTry: o.NextTry,
 		}
 		s.First = fmt.Sprintf("%s/%d offset %d", o.Topic, o.Partition, o.Offset)
 	}
@@ -150,6 +150,12 @@ func (k *kafka) Status() (s sourceStatus) {
 // that no record has: where nobody produces any more, each partition may show a lag of one for
 // ever.
 func behind(s streams.Status) bool { return s.Lag > int64(s.Partitions) }
+
+// held says that all there is to do are messages that rest until they are tried again, and others
+// that wait for them: what was read beside them is settled, and nothing waits to be read.
+func held(s streams.Status) bool {
+	return s.Resting > 0 && s.InFlight <= s.Resting+s.Waiting && s.Lag-s.Span <= int64(s.Partitions)
+}
 
 // lags are those of each partition.
 func (k *kafka) lags() (all []telemetry.PartitionLag) {

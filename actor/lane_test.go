@@ -102,7 +102,7 @@ func gather(t *testing.T, atOnce int, order streams.Order, handle func(ctx conte
 		}
 		d := &dispatch{
 			calls:    call.New(call.Config{Batch: handler, Timeout: time.Minute, Lanes: atOnce}),
-			inPlace:  inPlace{pause: time.Second, longest: time.Second},
+			hold:     hold{pause: time.Second, longest: time.Second},
 			failures: nil,
 		}
 		g.batches = newBatches(d, batchConfig{size: 3, wait: time.Second, atOnce: atOnce, order: order, seats: seats.New(atOnce).First()})

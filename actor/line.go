@@ -119,7 +119,8 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 			Direct: c.direct,
 		}),
 		channels: c.others, telemetry: c.metrics, failures: failures, copies: cfg.HandlerCopy,
-		inPlace: inPlace{drop: cfg.OnFailure == "drop", pause: cfg.Retry.Delay, longest: max(cfg.Retry.Delay, 30*time.Second)},
+		inPlace: newInPlace(cfg),
+		hold:    hold{drop: cfg.OnFailure == "drop", pause: cfg.Retry.Delay, longest: max(cfg.Retry.Delay, 30*time.Second)},
 	}
 	if c.batch != nil {
 		order, err := streams.ParseOrder(cfg.Order)
@@ -140,7 +141,7 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 		}
 	} else {
 		l.retries = a.newLeft(l)
-		if l.dispatch.inPlace.drop {
+		if l.dispatch.hold.drop {
 			l.condemn = l.dispatch.dropCondemned
 		}
 	}
@@ -176,7 +177,7 @@ func (a *Actor) openRetries(l *line, c lineConfig) error {
 	if l.dispatch.fallback != nil {
 		l.dispatch.fallback.last = r.Last
 	}
-	l.dispatch.retrier, l.retries, l.condemn = r, queued{r, l.dispatch.again, c.logger}, l.dispatch.parkCondemned
+	l.dispatch.retrier, l.retries, l.condemn = r, queued{r, l.dispatch.again, l.dispatch.inPlace.says(cfg.WindowSpan, a.cfg.Variable("window_span")), c.logger}, l.dispatch.parkCondemned
 	return nil
 }
 
@@ -228,14 +229,15 @@ func (l *line) confirmsHealthy() bool {
 // queued are the retries of a line that has them.
 type queued struct {
 	*retry.Retrier
-	handle retry.Handle
-	log    *slog.Logger
+	handle  retry.Handle
+	inPlace string // which waits are
+	log     *slog.Logger
 }
 
 func (queued) on() bool { return true }
 
 func (q queued) work(stop, work context.Context) error {
-	q.log.Info("failed messages are tried again", "waits", q.Topology().Waits())
+	q.log.Info("failed messages are tried again", "waits", q.Topology().Waits(), "in_place", q.inPlace)
 	return q.Run(stop, work, q.handle)
 }
 

@@ -71,7 +71,7 @@ func TestFailuresThatWaitForRabbitMQHoldNoMoreMemoryThanTheWindowSays(t *testing
 			settled.Add(1)
 			return task.Settled
 		}
-		retrier.Fail(tk.Context(), m, retry.Failure{Err: errors.New("no")}, func(err error) {
+		retrier.Fail(tk.Context(), m, nil, retry.Failure{Err: errors.New("no")}, func(err error) {
 			if err == nil {
 				tk.Settle()
 			}
@@ -98,6 +98,14 @@ func TestFailuresThatWaitForRabbitMQHoldNoMoreMemoryThanTheWindowSays(t *testing
 }
 
 func TestWhatIsTriedInPlaceHoldsNoMoreMemoryThanTheWindowSays(t *testing.T) {
+	for name, env := range map[string]settings{
+		"for ever": {"RETRY_ENABLED": "false"}, "for a while": {"RETRY_IN_PLACE": "all", "RETRY_DELAY": "15m"},
+	} {
+		t.Run(name, func(t *testing.T) { triedInPlace(t, env) })
+	}
+}
+
+func triedInPlace(t *testing.T, env settings) {
 	w := embeddedWorld(t)
 	w.produceFewBad()
 	before := liveHeap()
@@ -108,7 +116,7 @@ func TestWhatIsTriedInPlaceHoldsNoMoreMemoryThanTheWindowSays(t *testing.T) {
 			return nil
 		}
 		return errors.New("no")
-	}}}}, settings{"RETRY_ENABLED": "false", "ORDER": "none", "WINDOW_BYTES": strconv.Itoa(smallWindow)})
+	}}}}, settings{"ORDER": "none", "WINDOW_BYTES": strconv.Itoa(smallWindow)}.with(env))
 	eventually(t, "all that is large is settled", func() bool { return settled.Load() == 90*rounds })
 	eventually(t, "what fails rests", func() bool { return r.inFlight() == rounds })
 	if grown := liveHeap() - before; grown > 2*smallWindow {

@@ -43,6 +43,7 @@ type sourceStatus struct {
 	Waits         string // for what it waits before it hands anything out; empty: it does not
 	Says          string // how it is, in a few words
 	Behind        bool   // there is something that it has not handed out
+	Held          bool   // all there is to do waits for messages that rest until a known time
 	First         string // names the message that holds the window; empty: there is none
 }
 

@@ -36,7 +36,7 @@ func (l *loader) channelNames(id string) []string {
 func channelPath(id, channel string) string { return "streams." + id + ".channels." + channel }
 
 // ofEachChannel are settings that a channel does not take over from its stream.
-func ofEachChannel(key string) bool { return key == "retry.enabled" }
+func ofEachChannel(key string) bool { return key == "retry.enabled" || key == "retry.in_place" }
 
 // fillChannel gives every setting of a channel its value: its own, in file and environment, before
 // those of its stream and of all streams there; then that in its code, that of its stream's code,
@@ -77,6 +77,9 @@ func (l *loader) channels(id string, s *Stream) {
 		c := s.Channels[name]
 		l.check(*c.Retry.Enabled, at+"retry.enabled", "cannot be: what a channel is handed over waits in RabbitMQ, and so do its failures")
 		c.Retry.Enabled = new(true)
+		l.check(c.Retry.InPlace == "0", at+"retry.in_place",
+			"cannot be: what a channel is handed over comes from RabbitMQ, which does not wait for as long as a message may rest in place")
+		c.Retry.InPlace = "0"
 		s.Channels[name] = c
 		of := s.Of(name)
 		l.handler(at, &of)

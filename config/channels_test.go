@@ -88,6 +88,7 @@ func TestEachWrongSettingOfAChannelIsOneMistake(t *testing.T) {
 		name, variable, want string
 	}{
 		{"off", of + "RETRY_ENABLED=false", of + `RETRY_ENABLED: "false" cannot be: what a channel is handed over waits in RabbitMQ, and so do its failures (from environment ` + of + "RETRY_ENABLED)"},
+		{"waits in place", of + "RETRY_IN_PLACE=all", of + `RETRY_IN_PLACE: "all" cannot be: what a channel is handed over comes from RabbitMQ, which does not wait for as long as a message may rest in place (from environment ` + of + "RETRY_IN_PLACE)"},
 		{"no worker", of + "CONCURRENCY=-1", of + `CONCURRENCY: "-1" is not within 1 to 1999`},
 		{"no time", of + "HANDLER_TIMEOUT=-1s", of + `HANDLER_TIMEOUT: "-1s" must be above 0`},
 		{"time beyond the broker's", of + "HANDLER_TIMEOUT=20m", of + `HANDLER_TIMEOUT: "20m" is above half of RABBITMQ_CONSUMER_TIMEOUT (15m)`},

@@ -172,6 +172,7 @@ type Retry struct {
 	MaxDelay time.Duration   `key:"max_delay" default:"1h" doc:"exponential: the longest wait."`
 	Schedule []time.Duration `key:"schedule" doc:"schedule: every wait, with commas, as in 1s,10s,1m; their number is RETRY_COUNT."`
 	Jitter   float64         `key:"jitter" default:"0" doc:"How much shorter a wait may be, as a part of it; 0 … 0.5. With it each wait has at least 4 queues, of as many lengths, and a message goes to any of them: messages that fail at once come back spread. 0: none."`
+	InPlace  string          `key:"in_place" default:"0" doc:"How many of a message's waits, the first ones, it rests in the process, as with RETRY_ENABLED=false: what ORDER lets wait for it waits, all others go on. A number, or all: with ORDER=key a failing message holds back later ones of its key alone, until it is done or dead. Commits stand still meanwhile: a wait in place is at most 15m, and all of them 1h. For first tries from Kafka; what comes back from a queue rests there again."`
 	// DelayQueues widens what the broker moves from a delay queue at once.
 	DelayQueues int `key:"delay_queues" default:"1" doc:"Queues for each distinct wait; 1 … 16. RabbitMQ moves what is due from one queue at 6,000 to 20,000 a second: more queues, by key, move more."`
 	Prefetch    int `key:"prefetch" default:"200" doc:"Retries that this process takes from RabbitMQ at once, those that run included; 1 … 2000. Fewer while handlers are slow, and never fewer than CONCURRENCY + 1. Their bytes have no limit: count with as many of the largest message."`

@@ -155,6 +155,25 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		{"a schedule with no wait at all", "RETRY_POLICY=schedule RETRY_SCHEDULE=1s,0s", `RETRY_SCHEDULE: "1s,0s" must be above 0`},
 		{"a schedule with too many queues", "RETRY_POLICY=schedule RETRY_SCHEDULE=" + seconds(25), "has 25 different waits, each a queue, and 24 are the limit"},
 		{"a count beside a schedule", "RETRY_POLICY=schedule RETRY_SCHEDULE=1s RETRY_COUNT=3", `RETRY_COUNT: "3" is not for RETRY_POLICY=schedule`},
+		{"waits in place that are no number", "RETRY_IN_PLACE=some", `RETRY_IN_PLACE: "some" is neither all nor a number of waits from 0 to 1000`},
+		{"fewer waits in place than none", "STREAMS_ORDERS_RETRY_IN_PLACE=-1", `STREAMS_ORDERS_RETRY_IN_PLACE: "-1" is neither all nor a number`},
+		{
+			"a rest that is too long for commits", "RETRY_IN_PLACE=all RETRY_DELAY=5m RETRY_STEP=5m RETRY_COUNT=6",
+			`RETRY_IN_PLACE: "all" lets a message rest for 20m before retry 4, and 15m is the most of one wait in place: RETRY_IN_PLACE=3, or RETRY_COUNT=3 fits (30m in place)`,
+		},
+		{
+			"rests that are too long together", "RETRY_POLICY=exponential RETRY_DELAY=1m RETRY_MAX_DELAY=15m RETRY_COUNT=9 STREAMS_ORDERS_RETRY_IN_PLACE=8",
+			`STREAMS_ORDERS_RETRY_IN_PLACE: "8" lets a message rest for 1h15m in its first 8 waits, and 1h is the most in place: STREAMS_ORDERS_RETRY_IN_PLACE=7 fits (1h in place)`,
+		},
+		{
+			"a schedule that does not fit in place", "RETRY_IN_PLACE=all RETRY_POLICY=schedule RETRY_SCHEDULE=1s,1m,16m",
+			`RETRY_IN_PLACE: "all" lets a message rest for 16m before retry 3, and 15m is the most of one wait in place: RETRY_IN_PLACE=2 fits (1m1s in place)`,
+		},
+		{
+			"a first rest that is too long", "RETRY_IN_PLACE=1 RETRY_DELAY=16m",
+			`before retry 1, and 15m is the most of one wait in place: RETRY_IN_PLACE=0, or RETRY_DELAY=15m fits (0s in place)`,
+		},
+		{"waits in place where all are", "RETRY_ENABLED=false RETRY_IN_PLACE=all", `RETRY_IN_PLACE: "all" is not for RETRY_ENABLED=false`},
 		{"more jitter than half", "RETRY_JITTER=0.6", `RETRY_JITTER: "0.6" is not within 0 to 0.5`},
 		{"a wait beyond RabbitMQ's limit", "RETRY_DELAY=1200h", "2^32-1"},
 		{"too many queues", "RETRY_STEP=1s RETRY_COUNT=25", "24 are the limit"},

@@ -52,16 +52,23 @@ func (l *loader) policy(at string, r *Retry) {
 	}
 }
 
-// only refuses a setting that the policy of a stream or channel does not look at. One for all
-// streams, or of a channel's stream, may be meant for others, where this one has a policy of its
-// own.
+// only refuses a setting that the policy of a stream or channel does not look at.
 func (l *loader) only(at, policy, name string, of ...string) {
-	s, p := l.cfg.setting(at+name), l.cfg.setting(at+"retry.policy")
+	if !slices.Contains(of, policy) {
+		l.useless(at, name, "retry.policy", policy)
+	}
+}
+
+// useless refuses a setting at which nobody looks because of another one of the stream or channel.
+// One for all streams, or of a channel's stream, may be meant for others, where the other one is
+// its own.
+func (l *loader) useless(at, name, because, value string) {
+	s, b := l.cfg.setting(at+name), l.cfg.setting(at+because)
 	own := func(s *setting) bool { return s.found == s.path }
-	if s.origin == "default" || slices.Contains(of, policy) || !own(s) && own(p) && p.origin != "default" {
+	if s.origin == "default" || !own(s) && own(b) && b.origin != "default" {
 		return
 	}
-	l.check(false, at+name, "is not for %s=%s", l.shown(at, "retry.policy"), policy)
+	l.check(false, at+name, "is not for %s=%s", l.shown(at, because), value)
 }
 
 // shown is the variable of a stream's setting, as it was set; that for all streams where nobody

@@ -21,6 +21,11 @@ type setting struct {
 
 const hidden = "******"
 
+// isOwn says that it was set for this stream alone.
+func (s *setting) isOwn() bool {
+	return s.origin == "code" || s.origin != "default" && s.found == s.path
+}
+
 // came notes where a setting's value came from.
 func (l *loader) came(f field, found, origin string) {
 	l.cfg.settings = append(l.cfg.settings, setting{f.path, show(f), origin, found, f.secret()})

@@ -46,6 +46,7 @@ func (l *loader) stream(name string, s *Stream) {
 	l.check(!*s.Retry.Enabled || s.OnFailure != "drop", at+"on_failure", "is for streams with %s=false: with retries nothing is dropped",
 		l.names.variable("retry.enabled"))
 	l.handler(at, s)
+	l.inPlace(at, s.Retry)
 	l.durations(fields(reflect.ValueOf(s).Elem(), "streams."+name))
 	l.channels(name, s)
 }
@@ -65,11 +66,14 @@ func (l *loader) batch(name, at string, s *Stream) {
 	if !l.source.Batches[name] {
 		for _, key := range []string{"batch.size", "batch.wait"} {
 			s := l.cfg.setting(at + key)
-			own := s.origin == "code" || s.origin != "default" && s.found == s.path
-			l.check(!own, at+key, "is for streams with a Batch: this one has a Handler")
+			l.check(!s.isOwn(), at+key, "is for streams with a Batch: this one has a Handler")
 		}
 		return
 	}
+	inPlace := l.cfg.setting(at + "retry.in_place")
+	l.check(s.Retry.InPlace == "0" || !inPlace.isOwn(), at+"retry.in_place",
+		"is for streams with a Handler: what fails of a batch goes through the queues")
+	s.Retry.InPlace, inPlace.value = "0", "0"
 	if concurrency := l.cfg.setting(at + "concurrency"); concurrency.origin == "default" {
 		s.Concurrency, concurrency.value = 1, "1"
 	}

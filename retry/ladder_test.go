@@ -53,7 +53,7 @@ func TestOnRealQueuesAWaitThatAHandlerAsksForIsKept(t *testing.T) {
 			r := w.start(c.succeeding)
 			m := record("v")
 			parked := make(chan error, 1)
-			w.retrier.Fail(t.Context(), m, retry.Failure{Err: errAway, After: 2500 * time.Millisecond}, func(err error) { parked <- err })
+			w.retrier.Fail(t.Context(), m, nil, retry.Failure{Err: errAway, After: 2500 * time.Millisecond}, func(err error) { parked <- err })
 			if err := <-parked; err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +94,7 @@ func TestASnoozeIsNoTryAndNoRepeat(t *testing.T) {
 		})
 		began := time.Now()
 		parked := make(chan error, 1)
-		w.retrier.Snooze(w.t.Context(), record("v"), time.Minute, func(err error) { parked <- err })
+		w.retrier.Snooze(w.t.Context(), record("v"), nil, time.Minute, func(err error) { parked <- err })
 		if err := <-parked; err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +200,7 @@ func TestAKillDuringAHopLosesNothing(t *testing.T) {
 		r := w.start(early.succeeding)
 		began := time.Now()
 		put := make(chan error, 1)
-		w.retrier.Fail(w.t.Context(), record("v"), retry.Failure{Err: errAway, After: wait}, func(err error) { put <- err })
+		w.retrier.Fail(w.t.Context(), record("v"), nil, retry.Failure{Err: errAway, After: wait}, func(err error) { put <- err })
 		if err := <-put; err != nil {
 			w.t.Fatal(err)
 		}

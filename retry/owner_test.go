@@ -55,7 +55,7 @@ func TestWhatAnotherProcessForgotIsRetriedByOneThatRemembersIt(t *testing.T) {
 					m := record(value)
 					m.Time = time.UnixMilli(1000)
 					parked := make(chan error, 1)
-					owner.Fail(w.t.Context(), m, retry.Failure{Err: errAway}, func(err error) { parked <- err })
+					owner.Fail(w.t.Context(), m, nil, retry.Failure{Err: errAway}, func(err error) { parked <- err })
 					if err := <-parked; err != nil {
 						w.t.Fatal(err)
 					}

@@ -29,22 +29,23 @@ type Failure struct {
 	TraceParent, TraceState string
 }
 
-// Fail parks a message whose first try failed: in the delay queue of its next try, or in the dead
-// set. It does not wait, and calls done once, from another goroutine: done(nil) means that m is
-// safe there. An error means that it is not, and will not be tried again: ctx ended, or the broker
-// was closed. What the broker does not take is tried again every minute, and Status says so.
+// Fail parks a message that failed and comes to a queue for the first time: in the delay queue of
+// its next try, or in the dead set. past are the tries before that one, if there were any. It does
+// not wait, and calls done once, from another goroutine: done(nil) means that m is safe there. An
+// error means that it is not, and will not be tried again: ctx ended, or the broker was closed.
+// What the broker does not take is tried again every minute, and Status says so.
 //
 // A message too large for the broker is compressed; if that is not enough, the dead set gets a
 // pointer to it, with reason too_large.
-func (r *Retrier) Fail(ctx context.Context, m *stepwell.Message, f Failure, done func(error)) {
-	p, end := r.parking.pack(r.envelope(m), f)
+func (r *Retrier) Fail(ctx context.Context, m *stepwell.Message, past *Past, f Failure, done func(error)) {
+	p, end := r.parking.pack(r.envelope(m, past), f)
 	r.firsts.park(ctx, p, end, done)
 }
 
-// Snooze puts off a message that was handled for the first time: it comes again after d, as the
-// same try. Everything else is as for [Retrier.Fail].
-func (r *Retrier) Snooze(ctx context.Context, m *stepwell.Message, d time.Duration, done func(error)) {
-	p, end := r.parking.putOff(r.envelope(m), d)
+// Snooze puts off a message that comes to a queue for the first time: it comes again after d, as
+// the same try. Everything else is as for [Retrier.Fail].
+func (r *Retrier) Snooze(ctx context.Context, m *stepwell.Message, past *Past, d time.Duration, done func(error)) {
+	p, end := r.parking.putOff(r.envelope(m, past), d)
 	r.firsts.park(ctx, p, end, done)
 }
 
@@ -52,15 +53,16 @@ func (r *Retrier) Snooze(ctx context.Context, m *stepwell.Message, d time.Durati
 // to the channel's instant queue as it came, as a first attempt without a failure. traceParent and
 // traceState are the W3C trace context of the call that handed it over. Everything else is as for
 // [Retrier.Fail]; what is too large goes to the channel's dead set, as a pointer.
-func (r *Retrier) Hand(ctx context.Context, m *stepwell.Message, traceParent, traceState string, done func(error)) {
-	p, end := r.parking.takeOver(r.envelope(m), traceParent, traceState)
+func (r *Retrier) Hand(ctx context.Context, m *stepwell.Message, past *Past, traceParent, traceState string, done func(error)) {
+	p, end := r.parking.takeOver(r.envelope(m, past), traceParent, traceState)
 	r.firsts.park(ctx, p, end, done)
 }
 
-// envelope is that of a message after its first try. It is a clone: it may wait for long, and would
-// keep alive what was fetched with it.
-func (r *Retrier) envelope(m *stepwell.Message) *envelope.Envelope {
+// envelope is that of a message that was in no queue yet. It is a clone: it may wait for long, and
+// would keep alive what was fetched with it.
+func (r *Retrier) envelope(m *stepwell.Message, past *Past) *envelope.Envelope {
 	e := &envelope.Envelope{Message: *m.Clone(), Log: r.logs.of(m.Origin)}
 	e.Message.Stream = r.cfg.Stream
+	past.into(e)
 	return e
 }

@@ -50,7 +50,7 @@ func TestWhatWasParkedIsNoReasonToWaitForWhatTheBrokerRefuses(t *testing.T) {
 		w.first(record("parked"), retry.Failure{Err: errAway})
 		relents.Store(false)
 		parked := make(chan error, 1)
-		w.retrier.Fail(w.t.Context(), record("refused"), retry.Failure{Err: errAway}, func(err error) { parked <- err })
+		w.retrier.Fail(w.t.Context(), record("refused"), nil, retry.Failure{Err: errAway}, func(err error) { parked <- err })
 		synctest.Wait()
 		if st := w.retrier.Status(); st.Hopeful {
 			w.t.Errorf("it waits for what is parked: %+v", st)

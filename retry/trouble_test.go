@@ -30,7 +30,7 @@ func TestAFirstFailureThatTheBrokerDoesNotTakeIsToldAndTriedAgainUntilItDoes(t *
 		relents, log := w.grudging()
 		parked := make(chan error, 2)
 		for range 2 {
-			w.retrier.Fail(w.t.Context(), record("x"), retry.Failure{Err: errAway}, func(err error) { parked <- err })
+			w.retrier.Fail(w.t.Context(), record("x"), nil, retry.Failure{Err: errAway}, func(err error) { parked <- err })
 		}
 		synctest.Wait()
 		if st := w.retrier.Status(); !strings.Contains(st.Trouble, "2 messages cannot be parked") || !strings.Contains(st.Trouble, "larger than the broker takes") || st.Hopeful {
@@ -64,7 +64,7 @@ func TestAFirstFailureThatCannotBeParkedIsGivenUpWhenItsContextEnds(t *testing.T
 		w.grudging()
 		ctx, cancel := context.WithCancel(w.t.Context())
 		parked := make(chan error, 1)
-		w.retrier.Fail(ctx, record("x"), retry.Failure{Err: errAway}, func(err error) { parked <- err })
+		w.retrier.Fail(ctx, record("x"), nil, retry.Failure{Err: errAway}, func(err error) { parked <- err })
 		synctest.Wait()
 		began := time.Now()
 		cancel()
@@ -80,11 +80,11 @@ func TestAFirstFailureThatCannotBeParkedIsGivenUpWhenItsContextEnds(t *testing.T
 func TestOneFailureOnItsWayBesideARefusedOneIsWorthWaitingFor(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		relents, _ := w.grudging()
-		w.retrier.Fail(w.t.Context(), record("x"), retry.Failure{Err: errAway}, func(error) {})
+		w.retrier.Fail(w.t.Context(), record("x"), nil, retry.Failure{Err: errAway}, func(error) {})
 		synctest.Wait()
 		relents.Store(true)
 		w.broker.(*memory.Broker).Block(true)
-		w.retrier.Fail(w.t.Context(), record("y"), retry.Failure{Err: errAway}, func(error) {})
+		w.retrier.Fail(w.t.Context(), record("y"), nil, retry.Failure{Err: errAway}, func(error) {})
 		synctest.Wait()
 		if st := w.retrier.Status(); !st.Hopeful {
 			w.t.Errorf("status %+v", st)

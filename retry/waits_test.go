@@ -164,7 +164,7 @@ func fail(w *world, n int) {
 	for i := range n {
 		m := record("v")
 		m.ID, m.Origin.Offset, m.Key = fmt.Sprint("spread:0:", i), int64(i), []byte("one key")
-		w.retrier.Fail(w.t.Context(), m, retry.Failure{Err: errAway}, func(err error) { parked <- err })
+		w.retrier.Fail(w.t.Context(), m, nil, retry.Failure{Err: errAway}, func(err error) { parked <- err })
 	}
 	for range n {
 		if err := <-parked; err != nil {

@@ -143,7 +143,7 @@ func (r *running) end() {
 func (w *world) first(m *stepwell.Message, f retry.Failure) {
 	w.t.Helper()
 	parked := make(chan error, 1)
-	w.retrier.Fail(w.t.Context(), m, f, func(err error) { parked <- err })
+	w.retrier.Fail(w.t.Context(), m, nil, f, func(err error) { parked <- err })
 	if err := <-parked; err != nil {
 		w.t.Errorf("park: %v", err)
 	}

@@ -130,6 +130,8 @@ type Status struct {
 	InFlightBytes int `json:"in_flight_bytes"`
 	// Oldest is the record that holds the stream's window; nil: all that was read is settled.
 	Oldest *Oldest `json:"oldest,omitempty"`
+	// Resting is how many messages rest in the process until they are tried again.
+	Resting int `json:"resting,omitempty"`
 	// Suspects are messages that may have ended the process: they run one at a time. Suspect is the
 	// one whose turn it is.
 	Suspects int    `json:"suspects,omitempty"`
@@ -178,6 +180,8 @@ type Oldest struct {
 	AgeSeconds float64   `json:"age_seconds"`
 	// Behind is how many records behind it in its partition the window holds, settled or not.
 	Behind int `json:"behind"`
+	// NextTry is when it is tried again, where it rests in the process until then; else zero.
+	NextTry time.Time `json:"next_try,omitzero"`
 }
 
 // Check is one thing that must be well before the actor is ready.

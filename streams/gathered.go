@@ -1,6 +1,9 @@
 package streams
 
-import "github.com/stepwell/stepwell/internal/task"
+import (
+	"github.com/stepwell/stepwell/internal/crew"
+	"github.com/stepwell/stepwell/internal/task"
+)
 
 // A partition is a [task.Gatherable]: this is how it hears of messages that are called together.
 
@@ -38,7 +41,7 @@ func (p *partition) Ended(offsets []int64, o task.Outcome) {
 // Rest notes that the call of messages that were gathered begins to rest, or has rested.
 func (p *partition) Rest(offsets []int64, begins bool) {
 	for _, offset := range offsets {
-		p.suspects.Rests(offset, begins)
+		p.suspects.Rests(crew.Rest{Offset: offset, Begins: begins})
 	}
 }
 

@@ -17,6 +17,8 @@ type Oldest struct {
 	Since time.Time
 	// Behind is how many records behind it in its partition are in the window, settled or not.
 	Behind int
+	// NextTry is when it is tried again, if it rests between two tries in place; else zero.
+	NextTry time.Time
 }
 
 // before says that o holds the window rather than other: it has been the first of its partition for
@@ -31,5 +33,16 @@ func (p *partition) oldestOpen() (o Oldest, open bool) {
 	defer p.mu.Unlock()
 	p.roster.Flush()
 	offset, since, behind, open := p.ledger.Oldest(time.Now())
-	return Oldest{p.topic, p.partition, offset, since, behind}, open
+	if !open {
+		return o, false
+	}
+	return Oldest{p.topic, p.partition, offset, since, behind, p.ledger.Rests.Until(offset)}, true
+}
+
+// held is how many records rest until they are tried again in place, and how many wait, since the
+// one before of their key runs or rests.
+func (p *partition) held() (resting, behind int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ledger.Rests.Waiting(), p.roster.Behind()
 }

@@ -21,6 +21,9 @@ type Status struct {
 	// Oldest is, of the first unsettled records of all partitions, the one that has been first for
 	// the longest. Nil: all that was read is settled.
 	Oldest *Oldest
+	// Resting is how many records rest until they are tried again in place. Waiting is how many
+	// were read and wait because the one before of their key, or partition, runs or rests.
+	Resting, Waiting int64
 	// Suspects is how many records wait aside or run as suspects; Suspect is the one that runs, or
 	// is tried before it runs again, as topic/partition@offset; empty: none is.
 	Suspects int
@@ -42,6 +45,9 @@ func (r *Reader) Status() Status {
 	for _, p := range r.parts.all() {
 		s.Partitions++
 		s.Lag += p.lag()
+		resting, waiting := p.held()
+		s.Resting += int64(resting)
+		s.Waiting += int64(waiting)
 		n, name := p.suspects.count()
 		s.Suspects += n
 		s.Suspect = cmp.Or(s.Suspect, name)

@@ -1,8 +1,10 @@
 package streams
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -17,10 +19,9 @@ import (
 // suspects are the records of a partition that may end the process, and what it does about deaths.
 // It is the partition's [crew.Suspects]. The partition's lock guards it, but for guilty.
 type suspects struct {
-	p    *partition
-	turn solo.Turn
-	// suspects that wait for their turn, in the order of their offsets; their keys are busy
-	aside  []crew.Entry
+	p      *partition
+	turn   solo.Turn
+	aside  []aside
 	runs   int64        // the offset of the suspect that was handed out to run; -1: none
 	limit  *time.Timer  // ends the time for which the token may be held
 	trial  bool         // the accused is on trial
@@ -30,6 +31,12 @@ type suspects struct {
 	// deserted says that a handler ended its goroutine: no commit says that we part with the
 	// partition.
 	deserted bool
+}
+
+// aside is a suspect that waits for its turn. Its key is busy.
+type aside struct {
+	crew.Entry
+	back chan struct{} // closed at its turn, for one that has rested; nil: it is handed out
 }
 
 func (c *suspects) begin(p *partition) {
@@ -77,7 +84,7 @@ func (c *suspects) SetAside(t crew.Entry) bool {
 	if !c.p.ledger.Guard.Suspects(t.Offset) {
 		return false
 	}
-	c.aside = append(c.aside, t)
+	c.aside = append(c.aside, aside{Entry: t})
 	return true
 }
 
@@ -112,7 +119,34 @@ func (c *suspects) NextAside() (crew.Entry, bool) {
 		c.limit.Reset(c.p.cfg.Guard.AloneFor)
 	}
 	c.aside = append(c.aside[:i:i], c.aside[i+1:]...)
-	return t, true
+	if t.back != nil {
+		close(t.back)
+		return crew.Entry{}, false
+	}
+	return t.Entry, true
+}
+
+// AwaitTurn has a suspect that has rested wait for another turn.
+func (c *suspects) AwaitTurn(ctx context.Context, offset int64, halted <-chan struct{}) bool {
+	c.p.mu.Lock()
+	if !c.p.ledger.Guard.Suspects(offset) {
+		c.p.mu.Unlock()
+		return true
+	}
+	back := make(chan struct{})
+	c.aside = append(c.aside, aside{crew.Entry{Offset: offset}, back})
+	c.p.mu.Unlock()
+	c.p.roster.Offer()
+	select {
+	case <-back:
+		return true
+	case <-halted:
+	case <-ctx.Done():
+	}
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	c.aside = slices.DeleteFunc(c.aside, func(a aside) bool { return a.back == back })
+	return false
 }
 
 func (c *suspects) holdsToken() bool { return c.p.cfg.Guard.Token.Holds(&c.turn) }
@@ -158,19 +192,28 @@ func (c *suspects) cameToItsEnd(offset int64) {
 	c.p.hurry()
 }
 
-// Rests is cameToItsEnd for a call that begins to rest before it tries again, or has rested.
-func (c *suspects) Rests(offset int64, begins bool) {
-	if c.p.cfg.Guard.CrashLimit == 0 {
-		return
-	}
+// Rests notes who rests. A suspect that is called again after it gives its turn to others
+// meanwhile, and what is held against it stays: it may end the process in its next try.
+func (c *suspects) Rests(r crew.Rest) {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
-	c.p.ledger.Rest(offset, begins)
-	c.cameToItsEnd(offset)
+	switch {
+	case !r.Begins:
+		c.p.ledger.Rests.End(r.Offset)
+		return
+	case r.Until.IsZero():
+		c.cameToItsEnd(r.Offset)
+	case c.runs == r.Offset:
+		c.runs = -1
+		c.limit.Reset(c.p.cfg.Guard.AloneFor)
+		c.p.ledger.Guard.Withdraw()
+		c.p.hurry()
+	}
+	c.p.ledger.Rests.Begin(r.Offset, r.Until)
 }
 
 // busy is how many calls run that do not rest.
-func (c *suspects) busy() int { return c.p.running() - c.p.ledger.Resting() }
+func (c *suspects) busy() int { return c.p.running() - len(c.p.ledger.Rests) }
 
 // goesOn is for a partition that has held the token for its time. A suspect that still runs goes
 // on: others have their turn, and deaths are not held against it any more. One that did not begin,

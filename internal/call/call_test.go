@@ -24,6 +24,9 @@ func (w *worker) Began() time.Time { return w.began }
 func (w *worker) Rest(ctx context.Context, _ int64, d time.Duration, _ *stepwell.Message) bool {
 	return task.Sleep(ctx, d)
 }
+func (w *worker) RestUntil(ctx context.Context, _ int64, over <-chan struct{}, _ *stepwell.Message) bool {
+	return task.Wait(ctx, over)
+}
 
 // next is a call in a row: another one may follow.
 func (w *worker) next(ctx context.Context, m *stepwell.Message) (*Answer, bool) {

@@ -260,6 +260,14 @@ func TestWhateverCallsDoEachMessageIsHandledOnceAndAKeyInItsOrder(t *testing.T) 
 					return task.Abandoned
 				}
 				enter(tk.Lane())
+			case way == 5:
+				over := make(chan struct{})
+				time.AfterFunc(5*time.Millisecond, func() { close(over) })
+				leave(tk.Lane())
+				if !tk.RestUntil(ctx, over, m.Clone()) {
+					return task.Abandoned
+				}
+				enter(tk.Lane())
 			case way == 4:
 				time.AfterFunc(time.Millisecond, tk.Settle)
 				leave(tk.Lane())

@@ -3,6 +3,7 @@ package crew
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/stepwell/stepwell/internal/task"
 )
@@ -45,7 +46,19 @@ type Suspects interface {
 	// Handle is what to call for a message that runs by itself; nil: what is called for all.
 	Handle(offset int64) task.Handle
 	// Rests says that the call of a message begins to rest, or has rested.
-	Rests(offset int64, begins bool)
+	Rests(r Rest)
+	// AwaitTurn returns when a message that has rested may be called again: a suspect has another
+	// turn for that. It reports false when ctx or halted ends first.
+	AwaitTurn(ctx context.Context, offset int64, halted <-chan struct{}) bool
+}
+
+// Rest says that the call of a message begins to rest, or has rested.
+type Rest struct {
+	Offset int64
+	Begins bool
+	// Until is when the message is called again after a rest that begins; zero: it is not, since
+	// its way is decided.
+	Until time.Time
 }
 
 // Innocent are the [Suspects] of a feed that has none.
@@ -64,4 +77,7 @@ func (Innocent) NextAside() (Entry, bool) { return Entry{}, false }
 func (Innocent) Handle(int64) task.Handle { return nil }
 
 // Rests does nothing.
-func (Innocent) Rests(int64, bool) {}
+func (Innocent) Rests(Rest) {}
+
+// AwaitTurn is true.
+func (Innocent) AwaitTurn(context.Context, int64, <-chan struct{}) bool { return true }

@@ -11,21 +11,42 @@ import (
 // as that of a call that is over. m is the message as it is kept from here on: what came is let go,
 // with all that was fetched with it.
 func (w *worker) Rest(ctx context.Context, offset int64, d time.Duration, m *stepwell.Message) bool {
+	w.lieDown(m)
+	until := time.Now().Add(d)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	return rest(ctx, w, Rest{Offset: offset, Begins: true, Until: until}, timer.C)
+}
+
+// RestUntil is [task.Call]'s, and otherwise as Rest.
+func (w *worker) RestUntil(ctx context.Context, offset int64, over <-chan struct{}, m *stepwell.Message) bool {
+	w.lieDown(m)
+	return rest(ctx, w, Rest{Offset: offset, Begins: true}, over)
+}
+
+// lieDown gives up what others can use during a rest.
+func (w *worker) lieDown(m *stepwell.Message) {
 	r := w.roster
 	w.lose(w.stretch.state())
 	w.keep(r, m)
 	w.crew.cfg.Ended(w.lane, time.Since(w.began), 0)
 	w.stand()
 	w.crew.leave(w)
-	r.suspects.Rests(offset, true)
-	defer r.suspects.Rests(offset, false)
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+}
+
+// rest waits until over, and then for a place.
+func rest[T any](ctx context.Context, w *worker, is Rest, over <-chan T) bool {
+	r := w.roster
+	r.suspects.Rests(is)
+	defer r.suspects.Rests(Rest{Offset: is.Offset})
 	select {
-	case <-timer.C:
+	case <-over:
 	case <-r.halted:
 		return false
 	case <-ctx.Done():
+		return false
+	}
+	if !is.Until.IsZero() && !r.suspects.AwaitTurn(ctx, is.Offset, r.halted) {
 		return false
 	}
 	return w.crew.AwaitResume(r.halted) && w.comeBack(ctx, r)

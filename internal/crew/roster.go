@@ -74,6 +74,9 @@ func (r *Roster) Running() int { return r.running }
 // More says that there is more to hand out. Locked.
 func (r *Roster) More() bool { return r.schedule.Fresh() > 0 || r.feed.More() }
 
+// Behind is how many messages wait for one of their key that runs or rests. Locked.
+func (r *Roster) Behind() int { return r.schedule.waiting }
+
 // Each calls do for all that waits. Locked.
 func (r *Roster) Each(do func(*Entry)) { r.schedule.Each(do) }
 

@@ -86,10 +86,11 @@ func (s *source) Trace() (parent, state string) { return "", "" }
 func (s *source) Alone(int64) bool              { return false }
 func (s *source) More() bool                    { return len(s.queue) > 0 }
 func (s *source) Idle()                         {}
-func (s *source) Rests(_ int64, begins bool) {
-	s.note(func() { s.resting += map[bool]int{true: 1, false: -1}[begins] })
+func (s *source) Rests(r Rest) {
+	s.note(func() { s.resting += map[bool]int{true: 1, false: -1}[r.Begins] })
 }
-func (s *source) Settle(offset int64) { s.note(func() { s.settled = append(s.settled, offset) }) }
+func (s *source) AwaitTurn(context.Context, int64, <-chan struct{}) bool { return true }
+func (s *source) Settle(offset int64)                                    { s.note(func() { s.settled = append(s.settled, offset) }) }
 func (s *source) sees(what *[]int64) (all []int64) {
 	s.note(func() { all = slices.Sorted(slices.Values(*what)) })
 	return all

@@ -121,3 +121,8 @@ func (w *worker) Began() time.Time { return w.began }
 func (w *worker) Rest(ctx context.Context, _ int64, d time.Duration, _ *stepwell.Message) bool {
 	return task.Sleep(ctx, d)
 }
+
+// RestUntil only waits, too.
+func (w *worker) RestUntil(ctx context.Context, _ int64, over <-chan struct{}, _ *stepwell.Message) bool {
+	return task.Wait(ctx, over)
+}

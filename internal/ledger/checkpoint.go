@@ -42,10 +42,10 @@ func (l *Ledger) mark(running int) (m *Mark, urgent bool) {
 	}
 	ended := int64(0) // where nothing is suspected it is not looked for
 	if !l.Guard.Free() {
-		ended = l.calls.ended(&l.window)
+		ended = l.calls.ended(&l.window, l.Rests)
 	}
 	ahead := firstLead + 2*max(0, l.calls.handedOut-l.calls.handedBefore)
-	running -= l.Resting()
+	running -= len(l.Rests)
 	says := l.Guard.Mark(l.FirstOpen(), ended, l.calls.handedOut, ahead, running, l.parting)
 	if l.sentence >= 0 && !l.window.Settled(l.sentence) {
 		says.Condemned = max(0, says.Condemned-1) // the next owner counts it, if need be

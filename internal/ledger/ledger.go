@@ -8,6 +8,8 @@ import "time"
 type Ledger struct {
 	// Guard says which records may be handed out. Its zero value restricts nothing.
 	Guard Guard
+	// Rests are the calls that rest.
+	Rests Rests
 	rules Rules
 
 	// window knows what is settled of what was read; calls, what was handed out; front, since when
@@ -43,6 +45,7 @@ type Checkpoint struct {
 func New(rules Rules) Ledger {
 	return Ledger{
 		Guard: NewGuard(NoMark(), 0, rules), rules: rules,
+		Rests:  Rests{},
 		window: newWindow(At(-1, -1)), calls: newCalls(), inherited: inherited{noMetadata()},
 		start: -1, expected: -1, end: -1, epoch: -1, sent: Checkpoint{At: At(-1, -1)}, sentence: -1,
 	}
@@ -149,12 +152,6 @@ func (l *Ledger) Pend(offset int64) {
 
 // Quiet says that no record is pending.
 func (l *Ledger) Quiet() bool { return len(l.calls.pending) == 0 }
-
-// Rest says that the call for a record begins to rest before it tries again, or has rested.
-func (l *Ledger) Rest(offset int64, begins bool) { l.calls.rest(offset, begins) }
-
-// Resting is how many calls rest.
-func (l *Ledger) Resting() int { return len(l.calls.resting) }
 
 // Left is what would be freed if all that is open were settled.
 func (l *Ledger) Left() Freed {

@@ -74,6 +74,8 @@ type Call interface {
 	Began() time.Time
 	// Rest is [Ticket.Rest] for the message at that offset.
 	Rest(ctx context.Context, offset int64, d time.Duration, m *stepwell.Message) bool
+	// RestUntil is [Ticket.RestUntil] for the message at that offset.
+	RestUntil(ctx context.Context, offset int64, over <-chan struct{}, m *stepwell.Message) bool
 }
 
 // Ticket is a message's way back. It is a value, so that it costs no allocation; the zero one
@@ -127,15 +129,34 @@ func (t Ticket) Lane() int { return t.call.Lane() }
 func (t Ticket) Began() time.Time { return t.call.Began() }
 
 // Rest sleeps for so long during a call, on its goroutine, and gives its place to other calls
-// meanwhile; only its key waits. A suspect that gets as far as this did not end the process. It
-// reports false, at once, when ctx ends or nothing more is handed out from where the message came
-// from: then the call has no place, and is to return without doing more. m is the message as it is
-// kept from here on: what came with it is let go.
+// meanwhile; only its key waits. After it a suspect waits for another turn. It reports false, at
+// once, when ctx ends or nothing more is handed out from where the message came from: then the call
+// has no place, and is to return without doing more. m is the message as it is kept from here on:
+// what came with it is let go.
 func (t Ticket) Rest(ctx context.Context, d time.Duration, m *stepwell.Message) bool {
 	if t.call == nil {
 		return Sleep(ctx, d)
 	}
 	return t.call.Rest(ctx, t.offset, d, m)
+}
+
+// RestUntil is [Ticket.Rest] until over is closed, for a message whose way is decided and that
+// holds what waits for it until it is there.
+func (t Ticket) RestUntil(ctx context.Context, over <-chan struct{}, m *stepwell.Message) bool {
+	if t.call == nil {
+		return Wait(ctx, over)
+	}
+	return t.call.RestUntil(ctx, t.offset, over, m)
+}
+
+// Wait reports whether over was closed before ctx ended.
+func Wait(ctx context.Context, over <-chan struct{}) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-over:
+		return true
+	}
 }
 
 // Sleep reports whether it slept the whole time.

@@ -21,15 +21,18 @@ type instruments struct {
 	consumed  metric.Int64Counter
 	sent      metric.Int64Counter
 	retries   metric.Int64Counter
-	died      metric.Int64Counter
-	duplicate metric.Int64Counter
-	lost      metric.Int64Counter
-	expired   metric.Int64Counter
-	dropped   metric.Int64Counter
-	skipped   metric.Int64Counter
-	fallback  metric.Int64Counter
-	replayed  metric.Int64Counter
-	deleted   metric.Int64Counter
+	inPlace   metric.Int64Counter
+	// orderGivenUp counts messages that were to rest in place.
+	orderGivenUp metric.Int64Counter
+	died         metric.Int64Counter
+	duplicate    metric.Int64Counter
+	lost         metric.Int64Counter
+	expired      metric.Int64Counter
+	dropped      metric.Int64Counter
+	skipped      metric.Int64Counter
+	fallback     metric.Int64Counter
+	replayed     metric.Int64Counter
+	deleted      metric.Int64Counter
 }
 
 // boundaries of handler durations in seconds: from what a function in memory takes to what a slow
@@ -59,6 +62,8 @@ func newInstruments(m metric.Meter) (i instruments, err error) {
 		name, what string
 	}{
 		{&i.retries, "stepwell.retries", "Failed messages that were stored to be tried again."},
+		{&i.inPlace, "stepwell.retries.in_place", "Failed messages that rest in the process until they are tried again."},
+		{&i.orderGivenUp, "stepwell.order_given_up", "Messages that were to rest in place, and go through the queues since their waits would be too long."},
 		{&i.died, "stepwell.dead_set.died", "Messages that came to the dead set."},
 		{&i.duplicate, "stepwell.duplicates", "Messages that were settled already and removed without a call."},
 		{&i.lost, "stepwell.records.lost", "Records that Kafka deleted before they were read."},

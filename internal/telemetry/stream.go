@@ -81,7 +81,7 @@ func (t *Telemetry) measure(name string, who ...attribute.KeyValue) *Stream {
 // begin makes all counters 0: what appears with its first event has no increase for Prometheus.
 func (s *Stream) begin() {
 	ctx := context.Background()
-	for _, c := range []metric.Int64Counter{s.i.retries, s.i.duplicate, s.i.lost, s.i.expired, s.i.dropped, s.i.fallback, s.i.replayed, s.i.deleted} {
+	for _, c := range []metric.Int64Counter{s.i.retries, s.i.inPlace, s.i.orderGivenUp, s.i.duplicate, s.i.lost, s.i.expired, s.i.dropped, s.i.fallback, s.i.replayed, s.i.deleted} {
 		c.Add(ctx, 0, s.add...)
 	}
 	if s.durations == nil {
@@ -153,6 +153,17 @@ func (s *Stream) HandedOver() {
 		return
 	}
 	s.i.sent.Add(context.Background(), 1, s.send...)
+}
+
+// RetriedInPlace counts a failure whose message rests in the process until it is tried again.
+func (s *Stream) RetriedInPlace() {
+	s.count(1, func(i *instruments) metric.Int64Counter { return i.inPlace })
+}
+
+// OrderGivenUp counts a message that was to rest in place and goes through the queues, since its
+// waits would be too long.
+func (s *Stream) OrderGivenUp() {
+	s.count(1, func(i *instruments) metric.Int64Counter { return i.orderGivenUp })
 }
 
 // Died counts a message that came to the dead set.

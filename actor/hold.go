@@ -1,0 +1,54 @@
+package actor
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/call"
+	"github.com/stepwell/stepwell/internal/task"
+)
+
+// hold is what a stream without queues does with a failing message: it tries again with a
+// growing pause until it is done or no longer ours. Others are handled during the pause, but for
+// those that must wait for it. There is no dead set to put it in, so it is dropped only where
+// ON_FAILURE says so, and DeadLetter is a failure like any other.
+type hold struct {
+	drop    bool
+	pause   time.Duration
+	longest time.Duration
+}
+
+// until tries a message until it is done.
+func (p hold) until(ctx context.Context, d *dispatch, came stepwell.Message, a *call.Answer, t task.Ticket) (task.Outcome, *failed) {
+	kept := came.Clone()
+	for pause := p.pause; ; {
+		if p.drop && a.Failed() {
+			d.drop(kept, a)
+			return task.Settled, nil
+		}
+		wait := cmp.Or(a.After, pause/2+rand.N(pause/2+1))
+		if a.Failed() {
+			kept.FirstFailed = cmp.Or(kept.FirstFailed, time.Now())
+			kept.Attempt++
+			pause = min(2*pause, p.longest)
+		} else {
+			kept.Snoozes++
+		}
+		if !t.Rest(ctx, wait, kept) {
+			return task.Abandoned, nil
+		}
+		var ok bool
+		if a, ok = d.calls.Call(ctx, kept.Clone(), t); !ok {
+			return task.Abandoned, nil
+		}
+		if a == nil || a.Kind == stepwell.Skipped {
+			return task.Settled, nil
+		}
+		if a.Kind == stepwell.HandedOver {
+			return task.Pending, d.handOver(*kept, a)
+		}
+	}
+}

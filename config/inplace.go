@@ -1,0 +1,102 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// All is the [Retry].InPlace that says that every wait of a message is spent in the process.
+const All = "all"
+
+// How long a message that fails may rest in the process: what was read after it is not committed
+// meanwhile.
+const (
+	// LongestRest is the longest wait of a policy in place.
+	LongestRest = 15 * time.Minute
+	// MostRest is the most of all waits of a message in place, those included that its handler asks
+	// for.
+	MostRest = time.Hour
+)
+
+// WaitsInPlace is how many waits of a message, the first ones, are spent in the process: of
+// [math.MaxInt] all are.
+func (r Retry) WaitsInPlace() int {
+	if r.InPlace == All {
+		return math.MaxInt
+	}
+	n, _ := strconv.Atoi(r.InPlace) // it was checked
+	return n
+}
+
+// inPlace checks how long messages of a stream may rest in the process.
+func (l *loader) inPlace(at string, r Retry) {
+	path := at + "retry.in_place"
+	if n, err := strconv.Atoi(r.InPlace); r.InPlace != All && (err != nil || n < 0 || n > maxCount) {
+		l.check(false, path, "is neither %s nor a number of waits from 0 to %d", All, maxCount)
+		return
+	}
+	wanted := r.WaitsInPlace()
+	if !*r.Enabled && wanted > 0 {
+		l.useless(at, "retry.in_place", "retry.enabled", "false")
+		return
+	}
+	waits := r.waits()
+	waits = waits[:min(wanted, len(waits))]
+	fits, sum := resting(waits)
+	if fits == len(waits) {
+		return
+	}
+	too := fmt.Sprintf("lets a message rest for %s before retry %d, and %s is the most of one wait in place", brief(waits[fits]), fits+1, brief(LongestRest))
+	if waits[fits] <= LongestRest {
+		too = fmt.Sprintf("lets a message rest for %s in its first %d waits, and %s is the most in place", brief(sum+waits[fits]), fits+1, brief(MostRest))
+	}
+	ways := []string{fmt.Sprintf("%s=%d", l.names.variable(l.cfg.setting(path).found), fits)}
+	switch {
+	case r.Policy == Schedule:
+	case fits == 0:
+		ways = append(ways, fmt.Sprintf("%s=%s", l.shown(at, "retry.delay"), brief(LongestRest)))
+	case r.InPlace == All:
+		ways = append(ways, fmt.Sprintf("%s=%d", l.shown(at, "retry.count"), fits))
+	}
+	l.check(false, path, "%s: %s fits (%s in place)", too, strings.Join(ways, ", or "), brief(sum))
+}
+
+// resting is how many waits, the first ones, a message may rest in place, and for how long that is.
+func resting(waits []time.Duration) (fits int, sum time.Duration) {
+	for fits < len(waits) && waits[fits] <= LongestRest && sum+waits[fits] <= MostRest {
+		sum += waits[fits]
+		fits++
+	}
+	return fits, sum
+}
+
+// waits are those of the policy; none where its settings are mistakes, which are told elsewhere.
+func (r Retry) waits() []time.Duration {
+	if *r.Count < 0 || *r.Count > maxCount {
+		return nil
+	}
+	if r.Policy == Schedule {
+		return r.Schedule
+	}
+	waits := make([]time.Duration, *r.Count)
+	for i := range waits {
+		switch r.Policy {
+		case Linear:
+			waits[i] = saturated(float64(r.Delay) + float64(i)*float64(r.Step))
+		case Exponential:
+			waits[i] = min(r.MaxDelay, saturated(float64(r.Delay)*math.Pow(r.Factor, float64(i))))
+		}
+	}
+	return waits
+}
+
+// saturated is a duration of so many nanoseconds, in whole milliseconds, rounded up.
+func saturated(ns float64) time.Duration {
+	if ns >= math.MaxInt64/2 {
+		return math.MaxInt64 / 2
+	}
+	return time.Duration(math.Ceil(ns/float64(time.Millisecond))) * time.Millisecond
+}

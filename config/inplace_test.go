@@ -1,0 +1,58 @@
+package config_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell/config"
+)
+
+func TestWaitsInPlaceAreThoseOfTheStreamElseTheSharedOnes(t *testing.T) {
+	tests := []struct {
+		name    string
+		code    string
+		environ []string
+		want    int
+	}{
+		{"none by default", "", nil, 0},
+		{"a number for all streams", "", []string{"RETRY_IN_PLACE=2"}, 2},
+		{"a stream's own", "", []string{"RETRY_IN_PLACE=2", "STREAMS_ORDERS_RETRY_IN_PLACE=all"}, math.MaxInt},
+		{"in the code", config.All, nil, math.MaxInt},
+		{"a variable over the code", config.All, []string{"STREAMS_ORDERS_RETRY_IN_PLACE=0"}, 0},
+		{"more than there are retries", "", []string{"RETRY_IN_PLACE=7"}, 7},
+		{"all for all streams, but for one whose retries are off", "", []string{"RETRY_IN_PLACE=all", "STREAMS_ORDERS_RETRY_ENABLED=false"}, math.MaxInt},
+		{"a quarter of an hour four times", "", []string{"RETRY_IN_PLACE=all", "RETRY_DELAY=15m", "RETRY_COUNT=4"}, math.MaxInt},
+		{"what is too long comes after the waits in place", "", []string{"RETRY_IN_PLACE=2", "RETRY_POLICY=schedule", "RETRY_SCHEDULE=1s,10s,24h"}, 2},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := source(test.environ...)
+			s.Streams = map[string]config.Stream{"orders": {Topics: []string{"t"}, Retry: config.Retry{InPlace: test.code}}}
+			if got := load(t, s).Stream("orders").Retry.WaitsInPlace(); got != test.want {
+				t.Errorf("%d waits, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func TestWhatDoesNotFitInPlaceIsToldBesideAllOtherMistakes(t *testing.T) {
+	_, err := config.Load(source("RETRY_IN_PLACE=all", "RETRY_DELAY=20m", "RETRY_JITTER=2", "ORDER=any"))
+	var all config.Errors
+	if !errors.As(err, &all) || len(all) != 3 || !strings.Contains(err.Error(), "RETRY_IN_PLACE") {
+		t.Errorf("got %v, want three mistakes", err)
+	}
+}
+
+func TestAStreamWithABatchHasNoWaitsInPlace(t *testing.T) {
+	s := source("RETRY_IN_PLACE=all")
+	s.Batches = map[string]bool{"orders": true}
+	if got := load(t, s).Stream("orders").Retry.InPlace; got != "0" {
+		t.Errorf("a value for all streams makes it %s", got)
+	}
+	s.Environ = append(s.Environ, "STREAMS_ORDERS_RETRY_IN_PLACE=all")
+	if _, err := config.Load(s); err == nil || !strings.Contains(err.Error(), `STREAMS_ORDERS_RETRY_IN_PLACE: "all" is for streams with a Handler`) {
+		t.Errorf("its own: %v", err)
+	}
+}

@@ -1,0 +1,45 @@
+package retry
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stepwell/stepwell/internal/envelope"
+)
+
+// Past is what is known of tries that a message failed before it comes to a queue for the first
+// time: those that were made in place. Its zero value, and nil, have none.
+type Past struct {
+	made                    int
+	last                    []envelope.Try // of those
+	traceParent, traceState string         // of the first
+}
+
+// mostText is how much of each error is kept, in bytes: a history shows no more.
+const mostText = 256
+
+// Failed adds a try. Of many the last ones are kept, and how many there were.
+func (p *Past) Failed(attempt int, f Failure) {
+	if p.made++; p.made == 1 {
+		p.traceParent, p.traceState = f.TraceParent, f.TraceState
+	}
+	try := envelope.Try{Attempt: attempt, At: f.At}
+	if f.Err != nil {
+		text := fmt.Sprint(f.Err)
+		try.Error = strings.Clone(text[:min(len(text), mostText)])
+	}
+	if len(p.last) == envelope.MaxHistory {
+		p.last = slices.Delete(p.last, 0, 1)
+	}
+	p.last = append(p.last, try)
+}
+
+// into notes the tries in an envelope.
+func (p *Past) into(e *envelope.Envelope) {
+	if p == nil || p.made == 0 {
+		return
+	}
+	e.AttemptsTotal, e.History = p.made, p.last
+	e.TraceParent, e.TraceState = p.traceParent, p.traceState
+}
