@@ -29,8 +29,8 @@ func (s Stream) Of(channel string) Stream {
 }
 
 // channelNames are the names of a stream's channels that the code registers, sorted.
-func (l *loader) channelNames(id string) []string {
-	return slices.Sorted(maps.Keys(l.source.Streams[id].Channels))
+func (s Source) channelNames(id string) []string {
+	return slices.Sorted(maps.Keys(s.Streams[id].Channels))
 }
 
 func channelPath(id, channel string) string { return "streams." + id + ".channels." + channel }
@@ -68,23 +68,23 @@ func (l *loader) fillChannel(id, channel string) Channel {
 }
 
 // channels checks those of a stream.
-func (l *loader) channels(id string, s *Stream) {
-	for _, name := range l.channelNames(id) {
+func (v *checker) channels(id string, s *Stream) {
+	for _, name := range v.source.channelNames(id) {
 		at := channelPath(id, name) + "."
 		if !validID(name) {
-			l.complain("channel %s of stream %s: a name must be of a-z, 0-9, - and _, at most %d of them, and begin with a letter or digit", quote(name), quote(id), maxID)
+			v.complain("channel %s of stream %s: a name must be of a-z, 0-9, - and _, at most %d of them, and begin with a letter or digit", quote(name), quote(id), maxID)
 		}
 		c := s.Channels[name]
-		l.check(*c.Retry.Enabled, at+"retry.enabled", "cannot be: what a channel is handed over waits in RabbitMQ, and so do its failures")
+		v.check(*c.Retry.Enabled, at+"retry.enabled", "cannot be: what a channel is handed over waits in RabbitMQ, and so do its failures")
 		c.Retry.Enabled = new(true)
-		l.check(c.Retry.InPlace == "0", at+"retry.in_place",
+		v.check(c.Retry.InPlace == "0", at+"retry.in_place",
 			"cannot be: what a channel is handed over comes from RabbitMQ, which does not wait for as long as a message may rest in place")
 		c.Retry.InPlace = "0"
 		s.Channels[name] = c
 		of := s.Of(name)
-		l.handler(at, &of)
+		v.handler(at, &of)
 		c.Retry = of.Retry
 		s.Channels[name] = c
-		l.durations(fields(reflect.ValueOf(&c).Elem(), channelPath(id, name)))
+		v.durations(fields(reflect.ValueOf(&c).Elem(), channelPath(id, name)))
 	}
 }

@@ -132,14 +132,14 @@ func (l *loader) unregistered(short string) string {
 	}
 	for _, key := range l.names.streams {
 		of, ok := strings.CutSuffix(rest, "_"+key)
-		if !ok || slices.ContainsFunc(l.ids, func(id string) bool { return variable(id) == of }) {
+		if !ok || slices.ContainsFunc(l.source.ids(), func(id string) bool { return variable(id) == of }) {
 			continue
 		}
-		for _, id := range l.ids {
+		for _, id := range l.source.ids() {
 			name, ok := strings.CutPrefix(of, variable(id)+"_CHANNELS_")
 			switch {
 			case !ok:
-			case slices.ContainsFunc(l.channelNames(id), func(known string) bool { return variable(known) == name }):
+			case slices.ContainsFunc(l.source.channelNames(id), func(known string) bool { return variable(known) == name }):
 				return "a channel has no such setting: it is for the stream"
 			default:
 				return fmt.Sprintf("no code registers such a channel of stream %q", id)

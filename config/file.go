@@ -70,7 +70,7 @@ func (l *loader) walk(values map[string]any, path, name string, into layer) {
 		case l.ofChannels(at) != "":
 			l.complain("%s in %s: %s", at, name, l.ofChannels(at))
 		case path == "streams" && ofStream:
-			l.complain("streams.%s in %s: no code registers stream %q%s", id, name, id, didYouMean(id, l.ids))
+			l.complain("streams.%s in %s: no code registers stream %q%s", id, name, id, didYouMean(id, l.source.ids()))
 		default:
 			l.complain("%s in %s is no setting%s", at, name, didYouMean(at, l.names.settings()))
 		}
@@ -80,8 +80,8 @@ func (l *loader) walk(values map[string]any, path, name string, into layer) {
 // ofChannels says what is wrong with a path that is that of channels, or of one, that no code
 // registers; empty: it is none.
 func (l *loader) ofChannels(at string) string {
-	for _, id := range l.ids {
-		known := l.channelNames(id)
+	for _, id := range l.source.ids() {
+		known := l.source.channelNames(id)
 		rest, ok := strings.CutPrefix(at, "streams."+id+".channels")
 		name, below := strings.CutPrefix(rest, ".")
 		switch {

@@ -32,15 +32,15 @@ func (r Retry) WaitsInPlace() int {
 }
 
 // inPlace checks how long messages of a stream may rest in the process.
-func (l *loader) inPlace(at string, r Retry) {
-	path := at + "retry.in_place"
+func (w waits) inPlace(r Retry) {
+	path := w.at + "retry.in_place"
 	if n, err := strconv.Atoi(r.InPlace); r.InPlace != All && (err != nil || n < 0 || n > maxCount) {
-		l.check(false, path, "is neither %s nor a number of waits from 0 to %d", All, maxCount)
+		w.check(false, path, "is neither %s nor a number of waits from 0 to %d", All, maxCount)
 		return
 	}
 	wanted := r.WaitsInPlace()
 	if !*r.Enabled && wanted > 0 {
-		l.useless(at, "retry.in_place", "retry.enabled", "false")
+		w.useless("retry.in_place", "retry.enabled", "false")
 		return
 	}
 	waits := r.waits()
@@ -53,15 +53,15 @@ func (l *loader) inPlace(at string, r Retry) {
 	if waits[fits] <= LongestRest {
 		too = fmt.Sprintf("lets a message rest for %s in its first %d waits, and %s is the most in place", brief(sum+waits[fits]), fits+1, brief(MostRest))
 	}
-	ways := []string{fmt.Sprintf("%s=%d", l.names.variable(l.cfg.setting(path).found), fits)}
+	ways := []string{fmt.Sprintf("%s=%d", w.names.variable(w.cfg.setting(path).found), fits)}
 	switch {
 	case r.Policy == Schedule:
 	case fits == 0:
-		ways = append(ways, fmt.Sprintf("%s=%s", l.shown(at, "retry.delay"), brief(LongestRest)))
+		ways = append(ways, fmt.Sprintf("%s=%s", w.shown(w.at, "retry.delay"), brief(LongestRest)))
 	case r.InPlace == All:
-		ways = append(ways, fmt.Sprintf("%s=%d", l.shown(at, "retry.count"), fits))
+		ways = append(ways, fmt.Sprintf("%s=%d", w.shown(w.at, "retry.count"), fits))
 	}
-	l.check(false, path, "%s: %s fits (%s in place)", too, strings.Join(ways, ", or "), brief(sum))
+	w.check(false, path, "%s: %s fits (%s in place)", too, strings.Join(ways, ", or "), brief(sum))
 }
 
 // resting is how many waits, the first ones, a message may rest in place, and for how long that is.

@@ -33,15 +33,18 @@ type Source struct {
 	Embedded bool
 }
 
+// ids are those of the streams, sorted.
+func (s Source) ids() []string { return slices.Sorted(maps.Keys(s.Streams)) }
+
+// loader finds out which settings there are, reads what is said of them, and gives each its value.
+// What is wrong with the values is said by a checker.
 type loader struct {
+	*mistakes
 	source   Source
-	ids      []string
 	names    names
 	readable []string // variables
+	layers   layers
 	cfg      *Config
-	errs     []error
-	warnings []string
-	layers   []layer // file, environment
 }
 
 // Load reads and checks a configuration. The error, an [Errors], has all mistakes at once, and each
@@ -50,16 +53,16 @@ func Load(source Source) (*Config, error) {
 	if source.Environ == nil {
 		source.Environ = os.Environ()
 	}
-	l := &loader{source: source, ids: slices.Sorted(maps.Keys(source.Streams)), cfg: &Config{
+	l := &loader{mistakes: &mistakes{}, source: source, cfg: &Config{
 		Streams: map[string]Stream{}, prefix: source.EnvPrefix, own: map[string]string{}, user: koanf.New("."),
 	}}
 	l.name()
 	if source.File == "" {
 		source.File = lookup(source.Environ, source.EnvPrefix+fileVariable)
 	}
-	l.layers = []layer{l.readFile(source.File), l.readEnvironment(source.Environ)}
+	l.layers = layers{l.readFile(source.File), l.readEnvironment(source.Environ)}
 	l.fill()
-	l.validate()
+	(&checker{l.mistakes, l.source, l.names, l.layers, l.cfg}).validate()
 	if len(l.errs) > 0 {
 		for _, w := range l.warnings {
 			l.errs = append(l.errs, Warning(oneLine(w)))
@@ -70,11 +73,17 @@ func Load(source Source) (*Config, error) {
 	return l.cfg, nil
 }
 
+// mistakes are what is wrong, and what is not but should be known.
+type mistakes struct {
+	errs     []error
+	warnings []string
+}
+
 // complain notes a mistake, once however many streams share it.
-func (l *loader) complain(format string, args ...any) {
+func (m *mistakes) complain(format string, args ...any) {
 	text := oneLine(fmt.Sprintf(format, args...))
-	if !slices.ContainsFunc(l.errs, func(err error) bool { return err.Error() == text }) {
-		l.errs = append(l.errs, errors.New(text))
+	if !slices.ContainsFunc(m.errs, func(err error) bool { return err.Error() == text }) {
+		m.errs = append(m.errs, errors.New(text))
 	}
 }
 
@@ -103,7 +112,7 @@ func (l *loader) fill() {
 			l.settle(f, reflect.Value{}, f.path)
 		}
 	}
-	for _, id := range l.ids {
+	for _, id := range l.source.ids() {
 		s, code := Stream{}, l.source.Streams[id]
 		inCode := fields(reflect.ValueOf(&code).Elem(), "")
 		for i, f := range fields(reflect.ValueOf(&s).Elem(), "streams."+id) {
@@ -113,7 +122,7 @@ func (l *loader) fill() {
 			}
 			l.settle(f, inCode[i].value, paths...)
 		}
-		for _, channel := range l.channelNames(id) {
+		for _, channel := range l.source.channelNames(id) {
 			if s.Channels == nil {
 				s.Channels = map[string]Channel{}
 			}
@@ -126,7 +135,7 @@ func (l *loader) fill() {
 // settle finds the setting's value under the first of the paths that has one, the environment
 // before the file, then in the code, then its default.
 func (l *loader) settle(f field, code reflect.Value, paths ...string) {
-	if path, raw, origin := l.find(paths); path != "" {
+	if path, raw, origin := l.layers.find(paths); path != "" {
 		err := assign(f, raw)
 		if err == nil {
 			l.came(f, path, origin)
@@ -152,11 +161,14 @@ func (l *loader) settle(f field, code reflect.Value, paths ...string) {
 	l.came(f, f.path, "default")
 }
 
+// layers are the places that say something: the file, and the environment, which wins.
+type layers []layer
+
 // find returns the raw value under the first of the paths that has one, in the environment before
 // the file; no path where none has.
-func (l *loader) find(paths []string) (path string, raw any, origin string) {
+func (l layers) find(paths []string) (path string, raw any, origin string) {
 	for _, path := range paths {
-		for _, layer := range slices.Backward(l.layers) {
+		for _, layer := range slices.Backward(l) {
 			if raw, found := layer.values[path]; found {
 				return path, raw, layer.origins[path]
 			}

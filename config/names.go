@@ -66,9 +66,9 @@ func (l *loader) name() {
 			l.add(f, "the actor")
 		}
 	}
-	for _, id := range l.ids {
+	for _, id := range l.source.ids() {
 		l.addAll(fields(reflect.ValueOf(&Stream{}).Elem(), "streams."+id), fmt.Sprintf("stream %q", id))
-		for _, channel := range l.channelNames(id) {
+		for _, channel := range l.source.channelNames(id) {
 			l.addAll(fields(reflect.ValueOf(&Channel{}).Elem(), channelPath(id, channel)), fmt.Sprintf("channel %q of stream %q", channel, id))
 		}
 	}

@@ -30,68 +30,87 @@ const (
 	minMessageSize = 72 << 10
 )
 
+// checker says what is wrong with values that were found: each by itself, and those that do not go
+// together. Where a value follows from others it fills it in.
+type checker struct {
+	*mistakes
+	source Source
+	names  names
+	layers layers
+	cfg    *Config
+}
+
 // refuse complains about a setting under the name it was found by, with where it came from.
-func (l *loader) refuse(path, format string, args ...any) {
-	s, from := l.cfg.setting(path), ""
+func (v *checker) refuse(path, format string, args ...any) {
+	s, from := v.cfg.setting(path), ""
 	if s.origin != "" && s.origin != "default" {
 		from = " (from " + s.origin + ")"
 	}
-	l.complain("%s: %s%s", l.names.variable(s.found), fmt.Sprintf(format, args...), from)
+	v.complain("%s: %s%s", v.names.variable(s.found), fmt.Sprintf(format, args...), from)
 }
 
 // check refuses a setting unless ok, with its value where that is no secret.
-func (l *loader) check(ok bool, path, format string, args ...any) {
+func (v *checker) check(ok bool, path, format string, args ...any) {
 	if ok {
 		return
 	}
 	value := ""
-	if s := l.cfg.setting(path); !s.secret && s.value != "" {
+	if s := v.cfg.setting(path); !s.secret && s.value != "" {
 		value = quote(s.value) + " "
 	}
-	l.refuse(path, "%s"+format, append([]any{value}, args...)...)
+	v.refuse(path, "%s"+format, append([]any{value}, args...)...)
 }
 
-func (l *loader) oneOf(path, value string, allowed ...string) {
-	l.check(slices.Contains(allowed, value), path, "is not known; known: %s", strings.Join(allowed, ", "))
+// shown is the variable of a stream's setting, as it was set; that for all streams where nobody
+// did.
+func (v *checker) shown(at, name string) string {
+	if s := v.cfg.setting(at + name); s.origin != "default" {
+		name = s.found
+	}
+	return v.names.variable(name)
 }
 
-func (l *loader) validate() {
-	c := l.cfg
-	l.check(c.App.Name != "", "app.name", "is required: it names queues and consumer groups")
-	l.check(c.App.Name == "" || validID(c.App.Name), "app.name", "must be of a-z, 0-9, - and _, at most %d of them, and begin with a letter or digit", maxID)
+func (v *checker) oneOf(path, value string, allowed ...string) {
+	v.check(slices.Contains(allowed, value), path, "is not known; known: %s", strings.Join(allowed, ", "))
+}
+
+func (v *checker) validate() {
+	c := v.cfg
+	v.check(c.App.Name != "", "app.name", "is required: it names queues and consumer groups")
+	v.check(c.App.Name == "" || validID(c.App.Name), "app.name", "must be of a-z, 0-9, - and _, at most %d of them, and begin with a letter or digit", maxID)
 	if c.Kafka.ClientID == "" {
 		c.Kafka.ClientID = c.App.Name
-		l.cfg.setting("kafka.client_id").value = c.App.Name
+		v.cfg.setting("kafka.client_id").value = c.App.Name
 	}
-	if len(l.ids) == 0 {
-		l.complain("no streams: register at least one in App.Streams")
+	if len(v.source.ids()) == 0 {
+		v.complain("no streams: register at least one in App.Streams")
 	}
-	l.kafka(&c.Kafka)
+	v.kafka(&c.Kafka)
 	retries := false
-	for _, id := range l.ids {
+	for _, id := range v.source.ids() {
 		s := c.Streams[id]
-		l.stream(id, &s)
+		v.stream(id, &s)
 		c.Streams[id] = s
 		retries = retries || *s.Retry.Enabled || len(s.Channels) > 0
 	}
-	l.groups()
-	l.rabbitMQ(&c.RabbitMQ, retries)
-	l.check(c.Server.Address == "off" || validAddress(c.Server.Address, 0), "server.address", "is neither host:port nor off")
-	l.check(c.Server.BodyLimit > 0, "server.body_limit", "must be above 0")
-	l.check(c.DeadSet.WalkBytes > 0, "dead_set.walk_bytes", "must be above 0")
-	l.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
-	l.oneOf("log.format", c.Log.Format, "text", "json")
-	l.oneOf("log.errors", c.Log.Errors, "text", "type")
-	l.check(c.Shutdown.Timeout > 0, "shutdown.timeout", "must be above 0")
-	l.check(c.Telemetry.DepthInterval > 0, "telemetry.depth_interval", "must be above 0")
-	l.durations(fields(reflect.ValueOf(c).Elem(), ""))
+	v.groups()
+	v.rabbitMQ(&c.RabbitMQ, retries)
+	v.check(c.Server.Address == "off" || validAddress(c.Server.Address, 0), "server.address", "is neither host:port nor off")
+	v.check(c.Server.BodyLimit > 0, "server.body_limit", "must be above 0")
+	v.check(c.DeadSet.WalkBytes > 0, "dead_set.walk_bytes", "must be above 0")
+	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	v.oneOf("log.format", c.Log.Format, "text", "json")
+	v.oneOf("log.errors", c.Log.Errors, "text", "type")
+	v.check(c.Shutdown.Timeout > 0, "shutdown.timeout", "must be above 0")
+	v.check(c.Telemetry.DepthInterval > 0, "telemetry.depth_interval", "must be above 0")
+	v.durations(fields(reflect.ValueOf(c).Elem(), ""))
 }
 
 // durations refuses what no clock can add, twice over.
-func (l *loader) durations(all []field) {
+func (v *checker) durations(all []field) {
 	for _, f := range all {
 		if d, ok := f.value.Interface().(time.Duration); ok {
-			l.check(d <= maxDuration, f.path, "must be at most %s, ten years", brief(maxDuration))
+			v.check(d <= maxDuration, f.path, "must be at most %s, ten years", brief(maxDuration))
 		}
 	}
 }
@@ -104,48 +123,48 @@ func validAddress(s string, lowest uint64) bool {
 	return err == nil && bad == nil && n >= lowest
 }
 
-func (l *loader) kafka(k *Kafka) {
-	l.check(len(k.Brokers) > 0 || l.source.Embedded, "kafka.brokers", "is required: host:port of one broker or more")
+func (v *checker) kafka(k *Kafka) {
+	v.check(len(k.Brokers) > 0 || v.source.Embedded, "kafka.brokers", "is required: host:port of one broker or more")
 	for _, b := range k.Brokers {
 		if !validAddress(b, 1) || strings.HasPrefix(b, ":") {
-			l.refuse("kafka.brokers", "%s is not host:port", quote(b))
+			v.refuse("kafka.brokers", "%s is not host:port", quote(b))
 		}
 	}
-	l.oneOf("kafka.group_protocol", k.GroupProtocol, "classic", "consumer")
-	l.check(k.SessionTimeout >= time.Second && k.SessionTimeout <= 24*time.Hour, "kafka.session_timeout", "is not within 1s to 24h")
-	l.tls("kafka.tls", k.TLS)
-	l.oneOf("kafka.isolation", k.Isolation, "read_committed", "read_uncommitted")
-	l.sasl(k.SASL, k.TLS.Enabled)
+	v.oneOf("kafka.group_protocol", k.GroupProtocol, "classic", "consumer")
+	v.check(k.SessionTimeout >= time.Second && k.SessionTimeout <= 24*time.Hour, "kafka.session_timeout", "is not within 1s to 24h")
+	v.tls("kafka.tls", k.TLS)
+	v.oneOf("kafka.isolation", k.Isolation, "read_committed", "read_uncommitted")
+	v.sasl(k.SASL, k.TLS.Enabled)
 }
 
-func (l *loader) tls(path string, t TLS) {
+func (v *checker) tls(path string, t TLS) {
 	if !t.Enabled {
-		l.check(t == TLS{}, path+".enabled", "must be true, since other settings of TLS are set")
+		v.check(t == TLS{}, path+".enabled", "must be true, since other settings of TLS are set")
 		return
 	}
 	if key, err := t.fill(&tls.Config{}); err != nil {
-		l.check(false, path+"."+key, "%v", err)
+		v.check(false, path+"."+key, "%v", err)
 	}
 }
 
-func (l *loader) rabbitMQ(r *RabbitMQ, retries bool) {
-	l.check(len(r.URL) > 0 || !retries || l.source.Embedded, "rabbitmq.url", "is required unless %s is false for every stream, and none has channels", l.names.variable("retry.enabled"))
+func (v *checker) rabbitMQ(r *RabbitMQ, retries bool) {
+	v.check(len(r.URL) > 0 || !retries || v.source.Embedded, "rabbitmq.url", "is required unless %s is false for every stream, and none has channels", v.names.variable("retry.enabled"))
 	for i, raw := range r.URL {
 		u, err := url.Parse(raw)
 		good := err == nil && (u.Scheme == "amqp" || u.Scheme == "amqps") && u.Hostname() != "" && (u.Port() == "" || validAddress(u.Host, 1))
 		switch {
 		case !good, strings.ContainsAny(u.Path+u.RawQuery+u.Fragment, "@"):
-			l.refuse("rabbitmq.url", "URL %d must look like amqp://user:password@host:5672/vhost or amqps://…, with %%XX for /, ?, #, @, : and the comma in a user or password", i+1)
+			v.refuse("rabbitmq.url", "URL %d must look like amqp://user:password@host:5672/vhost or amqps://…, with %%XX for /, ?, #, @, : and the comma in a user or password", i+1)
 		case u.Scheme == "amqp" && r.TLS.Enabled:
-			l.refuse("rabbitmq.url", "URL %d must begin with amqps://, since %s is true", i+1, l.names.variable("rabbitmq.tls.enabled"))
+			v.refuse("rabbitmq.url", "URL %d must begin with amqps://, since %s is true", i+1, v.names.variable("rabbitmq.tls.enabled"))
 		}
 	}
-	l.check(len(r.VHost) <= maxVHost, "rabbitmq.vhost", "is longer than %d bytes", maxVHost)
-	l.tls("rabbitmq.tls", r.TLS)
-	l.check(r.ConfirmTimeout > 0, "rabbitmq.confirm_timeout", "must be above 0")
-	l.check(r.ConsumerTimeout > 0, "rabbitmq.consumer_timeout", "must be above 0")
-	l.check(r.MaxMessageSize >= minMessageSize, "rabbitmq.max_message_size", "must be at least %d (%d KiB), or a failed message may find no place",
+	v.check(len(r.VHost) <= maxVHost, "rabbitmq.vhost", "is longer than %d bytes", maxVHost)
+	v.tls("rabbitmq.tls", r.TLS)
+	v.check(r.ConfirmTimeout > 0, "rabbitmq.confirm_timeout", "must be above 0")
+	v.check(r.ConsumerTimeout > 0, "rabbitmq.consumer_timeout", "must be above 0")
+	v.check(r.MaxMessageSize >= minMessageSize, "rabbitmq.max_message_size", "must be at least %d (%d KiB), or a failed message may find no place",
 		minMessageSize, minMessageSize>>10)
-	l.check(r.PublishWindow > 0 && r.PublishWindow <= math.MaxInt32, "rabbitmq.publish_window", "must be above 0 and at most 2147483647")
-	l.oneOf("rabbitmq.declare", r.Declare, "create", "check")
+	v.check(r.PublishWindow > 0 && r.PublishWindow <= math.MaxInt32, "rabbitmq.publish_window", "must be above 0 and at most 2147483647")
+	v.oneOf("rabbitmq.declare", r.Declare, "create", "check")
 }
