@@ -11,15 +11,7 @@ func marks() []scenario {
 	for _, mark := range []string{
 		"publish", "published", "confirmed", "parked", "ack", "acked", "commit", "committed",
 	} {
-		all = append(all, scenario{name: "an actor dies at: " + mark, short: mark == "published", fault: func(r *run) {
-			for range 3 {
-				p := r.dying(mark, 1+r.random.IntN(40))
-				if !p.died(40 * time.Second) {
-					r.complain("the actor never came to the mark %s", mark)
-					p.leave()
-				}
-			}
-		}})
+		all = append(all, scenario{name: "an actor dies at: " + mark, short: mark == "published", fault: func(r *run) { dieAt(r, mark, 40*time.Second) }})
 	}
 	for _, mark := range []string{"walk held", "walk published", "walk confirmed", "walk acked", "walk closed"} {
 		all = append(all, scenario{name: "an actor dies at: " + mark, fault: func(r *run) { dieInWalk(r, mark) }})
@@ -27,6 +19,17 @@ func marks() []scenario {
 	return append(all,
 		scenario{name: "an actor dies at: peek answered", fault: dieAfterPeek},
 		scenario{name: "an actor dies at: shared out", fault: dieWhenSharedOut})
+}
+
+// dieAt starts an actor that dies at the mark, three times.
+func dieAt(r *run, mark string, most time.Duration) {
+	for range 3 {
+		p := r.dying(mark, 1+r.random.IntN(40))
+		if !p.died(most) {
+			r.complain("the actor never came to the mark %s", mark)
+			p.leave()
+		}
+	}
 }
 
 // dieWhenSharedOut kills all actors, three times, and starts one that dies when it has told its

@@ -34,7 +34,7 @@ func (r *run) startWatch() *watch {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &watch{
 		r: r, reader: reader, stop: cancel, ended: make(chan struct{}),
-		book: ledger.NewBook(ledger.Rules{Tries: 1 + retries}), commits: map[int32]int64{},
+		book: ledger.NewBook(ledger.Rules{Tries: 1 + retries, InOrder: r.env["RETRY_IN_PLACE"] == "all"}), commits: map[int32]int64{},
 	}
 	go func() {
 		defer close(w.ended)

@@ -9,6 +9,8 @@ type Record struct{ Key, Sequence int }
 type Rules struct {
 	// Tries is the budget: one more than the retries.
 	Tries int
+	// InOrder says that a record waits until the one before it of its key is done or dead.
+	InOrder bool
 }
 
 // Book is what is known of a run. It has no lock.

@@ -57,6 +57,9 @@ func (b *Book) Judge(end End, entries []Entry) Report {
 	b.doomedOnly(end.Reasons)
 	b.authentic(entries)
 	b.inOrder(entries)
+	if b.rules.InOrder {
+		b.heldBack(entries)
+	}
 	r.Wrong = b.wrong
 	if more := b.wrongs - len(b.wrong); more > 0 {
 		r.Wrong = append(slices.Clip(r.Wrong), fmt.Sprintf("and %d more like these", more))
@@ -123,22 +126,7 @@ func (b *Book) authentic(entries []Entry) {
 // inOrder complains where the first try of a record ever began before that of its key's record
 // before it had ended. Tries that are made again after a crash are not first ones.
 func (b *Book) inOrder(entries []Entry) {
-	type lane struct {
-		partition int32
-		key       int
-	}
-	lanes := map[lane][]int64{}
-	for p, r := range b.produced {
-		l := lane{p.Partition, r.Key}
-		lanes[l] = append(lanes[l], p.Offset)
-	}
-	before := map[Position]Position{}
-	for l, offsets := range lanes {
-		slices.Sort(offsets)
-		for i := 1; i < len(offsets); i++ {
-			before[Position{l.partition, offsets[i]}] = Position{l.partition, offsets[i-1]}
-		}
-	}
+	before := b.before()
 	ended, began := map[Position]bool{}, map[Position]bool{}
 	for _, e := range entries {
 		if e.Attempt != 1 || e.Replays != 0 || e.Channel {
