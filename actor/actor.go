@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -98,7 +99,11 @@ func (a *Actor) Address() string { return a.server.Addr() }
 // its end within SHUTDOWN_TIMEOUT. Else the error names what still runs then, a start or stop
 // function that does not return among it; its goroutine is left behind.
 func (a *Actor) Run(ctx context.Context) error {
-	a.log.Info("start", "app", a.cfg.App.Name)
+	attrs := []any{"app", a.cfg.App.Name}
+	if m := (modes{a.cfg}); !m.all() {
+		attrs = append(attrs, "modes", strings.Join(m.Modes, ","))
+	}
+	a.log.Info("start", attrs...)
 	if notice := a.brokers.Notice(); notice != "" {
 		a.log.Warn(notice)
 	}
@@ -137,17 +142,28 @@ func (a *Actor) start(ctx context.Context, parts *stack) error {
 	}
 	a.started.Store(true)
 	parts.push(ctx, "requests", a.server.Open)
-	kafka, err := a.brokers.Kafka(ctx)
-	if err != nil {
-		return fmt.Errorf("kafka: %w", err)
+	if err := openStreams(ctx, a.brokers, a.streams); err != nil {
+		return err
 	}
-	for _, s := range a.streams {
+	parts.push(ctx, "depths", a.watchDepths)
+	parts.push(ctx, "streams", a.runStreams)
+	return nil
+}
+
+// openStreams makes the readers of what is read here.
+func openStreams(ctx context.Context, brokers Brokers, streams []*stream) error {
+	for _, s := range streams {
+		if !s.reads {
+			continue
+		}
+		kafka, err := brokers.Kafka(ctx)
+		if err != nil {
+			return fmt.Errorf("kafka: %w", err)
+		}
 		if err := s.open(kafka); err != nil {
 			return err
 		}
 	}
-	parts.push(ctx, "depths", a.watchDepths)
-	parts.push(ctx, "streams", a.runStreams)
 	return nil
 }
 

@@ -25,7 +25,8 @@ func (a *Actor) newServer() (*server.Server, error) {
 		Address: a.cfg.Server.Address, Token: a.cfg.Server.Token, Insecure: a.cfg.Server.Insecure,
 		Setting:   a.cfg.Variable,
 		BodyLimit: int64(a.cfg.Server.BodyLimit),
-		Streams:   all, Health: a.health, Metrics: a.telemetry.Handler(), User: a.app.HTTP, Logger: a.log,
+		Modes:     a.cfg.Modes, NoAPI: modes{a.cfg}.noAPI(),
+		Streams: all, Health: a.health, Metrics: a.telemetry.Handler(), User: a.app.HTTP, Logger: a.log,
 	})
 }
 

@@ -21,6 +21,7 @@ import (
 // configured are the brokers that the configuration names.
 type configured struct {
 	kafka  []kgo.Opt
+	unset  string         // the setting of Kafka's brokers, where it has no value
 	queues *rabbit.Broker // nil where none are configured
 	// needed: some stream retries. Else RabbitMQ is asked for what is left from before, and may be
 	// whatever it likes.
@@ -30,15 +31,19 @@ type configured struct {
 
 func newConfigured(cfg *config.Config, retries bool, log *slog.Logger) (*configured, error) {
 	opts, err := kafkaOptions(cfg)
+	unset := ""
+	if len(cfg.Kafka.Brokers) == 0 {
+		unset = cfg.Variable("kafka.brokers")
+	}
 	if err != nil || !retries && len(cfg.RabbitMQ.URL) == 0 {
-		return &configured{kafka: opts}, err
+		return &configured{kafka: opts, unset: unset}, err
 	}
 	tls, err := cfg.RabbitMQ.TLS.Client()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Variable("rabbitmq.tls"), err)
 	}
 	r := cfg.RabbitMQ
-	return &configured{kafka: opts, needed: retries, log: log, queues: rabbit.New(rabbit.Config{
+	return &configured{kafka: opts, unset: unset, needed: retries, log: log, queues: rabbit.New(rabbit.Config{
 		URLs: r.URL, VHost: r.VHost, Username: r.Username, Password: r.Password, TLS: tls,
 		ConfirmTimeout: r.ConfirmTimeout, ConsumerTimeout: r.ConsumerTimeout,
 		MaxMessageSize: r.MaxMessageSize, PublishWindow: r.PublishWindow,
@@ -114,8 +119,14 @@ func (c *configured) Run(ctx context.Context) error {
 	return err
 }
 
-// Kafka returns the options at once: each reader connects by itself.
-func (c *configured) Kafka(context.Context) ([]kgo.Opt, error) { return c.kafka, nil }
+// Kafka returns the options at once: each reader connects by itself. It is an error where nobody
+// has said where Kafka is, since nothing here reads it.
+func (c *configured) Kafka(context.Context) ([]kgo.Opt, error) {
+	if c.unset != "" {
+		return nil, fmt.Errorf("%s is not set, and this process reads no stream", c.unset)
+	}
+	return c.kafka, nil
+}
 
 // Queues returns RabbitMQ, or nil where none is configured.
 func (c *configured) Queues() queue.Broker {

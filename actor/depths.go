@@ -44,11 +44,10 @@ func (a *Actor) watchDepths(ctx context.Context) error {
 	for {
 		next := a.cfg.Telemetry.DepthInterval
 		all := map[string]int{}
-		for _, l := range linesOf(a.streams) {
-			found, err := l.depthsNow(ctx)
-			if err != nil { // the broker's state says why; what is not known is not shown
+		for _, s := range a.streams {
+			found, known := s.lookDepths(ctx)
+			if !known { // the broker's state says why; what is not known is not shown
 				next = min(next, depthPause)
-				continue
 			}
 			maps.Copy(all, found)
 		}

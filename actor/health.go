@@ -20,6 +20,9 @@ func (a *Actor) health(context.Context) []server.Check {
 		status := a.queues.Status()
 		checks = append(checks, server.Check{Name: "rabbitmq", Ready: status.Up && !status.Blocked, Detail: status.Detail})
 	}
+	if m := (modes{a.cfg}); !m.all() {
+		checks = append(checks, m.check())
+	}
 	for _, s := range a.streams {
 		checks = append(checks, s.check())
 	}
@@ -41,6 +44,12 @@ func (s *stream) check() server.Check {
 	}
 	if trouble := s.retries.Status().Trouble; trouble != "" {
 		c.Detail += ", " + trouble
+	}
+	if !status.EmptySince.IsZero() {
+		c.Detail += fmt.Sprintf(", its queues are empty since %s", status.EmptySince.Format(time.RFC3339))
+	}
+	if status.MayGo {
+		c.Detail += ": it may leave the code"
 	}
 	for _, of := range status.Channels {
 		c.Stuck = c.Stuck || of.Stuck
@@ -126,6 +135,9 @@ func (s *stream) look() (status server.Status, of sourceStatus) {
 		status.Suspects++
 		status.Suspect = cmp.Or(status.Suspect, retries.Suspect)
 	}
+	if status.Reads, status.Retired = s.reads, s.cfg.Retired; status.Retired {
+		status.EmptySince, status.MayGo = s.drain.state(time.Now(), s.drainsFor())
+	}
 	for _, c := range s.channels {
 		status.Channels = append(status.Channels, c.channelStatus())
 	}
@@ -146,7 +158,13 @@ func (s *stream) stuck(status server.Status, work bool) bool {
 
 // snapshot is what the gauges show.
 func (a *Actor) snapshot() telemetry.Snapshot {
-	shot := telemetry.Snapshot{Streams: make(map[string]telemetry.StreamSnapshot, len(a.streams))}
+	shot := telemetry.Snapshot{Streams: make(map[string]telemetry.StreamSnapshot, len(a.streams)), Modes: map[string]bool{}}
+	for _, mode := range a.cfg.Modes {
+		shot.Modes[mode] = true
+	}
+	for _, mode := range a.cfg.ModesLeftOut() {
+		shot.Modes[mode] = false
+	}
 	if a.retries {
 		status := a.queues.Status()
 		shot.RabbitMQ, shot.RabbitMQUp = true, status.Up && !status.Blocked

@@ -25,6 +25,9 @@ func printConfig(_ context.Context, a *Actor, out io.Writer) error { return a.cf
 // printTopology prints the waits of every stream and channel, and its queues with their arguments,
 // in the order in which they are to be made.
 func printTopology(_ context.Context, a *Actor, out io.Writer) error {
+	if m := (modes{a.cfg}); !m.all() {
+		fmt.Fprintln(out, m)
+	}
 	for _, l := range linesOf(a.streams) {
 		who := l.id
 		if l.channel != "" {
@@ -33,6 +36,9 @@ func printTopology(_ context.Context, a *Actor, out io.Writer) error {
 		if !l.retries.on() {
 			fmt.Fprintf(out, "%s: no retry queues (%s=false)\n", who, a.cfg.Variable("retry.enabled"))
 			continue
+		}
+		if l.cfg.Retired {
+			who += ", retired"
 		}
 		fmt.Fprintf(out, "%s: %s\n", who, l.retries.Topology().Waits())
 		for _, spec := range l.retries.Topology().Specs() {
@@ -69,7 +75,12 @@ func doctor(ctx context.Context, a *Actor, out io.Writer) error {
 		}
 		fmt.Fprintf(out, "ok   %s\n", what)
 	}
-	a.examineKafka(ctx, report)
+	if m := (modes{a.cfg}); !m.all() {
+		report(m.String(), nil)
+	}
+	if (modes{a.cfg}).reads() {
+		a.examineKafka(ctx, report)
+	}
 	a.examineQueues(ctx, report)
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer stop()
@@ -124,7 +135,9 @@ func (a *Actor) examineKafka(ctx context.Context, report func(string, error)) {
 		if err != nil {
 			return
 		}
-		s.examineTopics(ctx, kadm.NewClient(client), report)
+		if s.reads {
+			s.examineTopics(ctx, kadm.NewClient(client), report)
+		}
 	}
 }
 

@@ -42,6 +42,7 @@ type line struct {
 	dispatch  *dispatch
 	batches   *batches     // nil: messages are handled one by one
 	seats     *seats.Seats // that all calls of the handler share
+	works     bool         // its instant queue is worked off in this process
 	retries   retries
 	broker    queue.Broker // nil where no RabbitMQ is configured
 	deadSet   *deadset.Set // nil likewise
@@ -96,7 +97,7 @@ type lineConfig struct {
 	cfg     config.Stream                                  // its settings
 	others  map[string]*retry.Retrier                      // to which it may hand over
 	source  records                                        // of what is too large for the queues
-	living  func(context.Context) (map[uint32]bool, error) // which processes live
+	living  func(context.Context) (map[uint32]bool, error) // which processes live; nil: of none it is known
 	logger  *slog.Logger
 	metrics *telemetry.Stream
 }
@@ -111,6 +112,7 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 	if c.batch != nil {
 		handler = call.Single(c.batch)
 	}
+	l.works = modes{a.cfg}.works(l)
 	l.dispatch = &dispatch{
 		calls: call.New(call.Config{
 			Handler: handler, Batch: c.batch, Timeout: cfg.HandlerTimeout,

@@ -20,9 +20,11 @@ type stream struct {
 	source   source
 	kafka    *kafka // the source, for what there is in Kafka alone: its options, its partitions
 	setting  func(key string) string
+	reads    bool       // its topics are read in this process
 	pausing  sync.Mutex // held by who pauses, goes on, or makes the source
 	paused   atomic.Bool
 	progress progress
+	drain    drain                  // of a retired one
 	trouble  atomic.Pointer[string] // why the stream waits before it reads; nil: it does not
 }
 
@@ -54,8 +56,11 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	}
 	c := lineConfig{
 		id: id, handler: Channel{Handler: s.Handler, Use: s.Use, OnDead: s.OnDead}, batch: s.Batch, cfg: a.cfg.Stream(id),
-		source: records{a.brokers, k.extra}, living: k.living,
+		source: records{a.brokers, k.extra},
 		logger: a.log.With("stream", id),
+	}
+	if a.cfg.Reads(id) {
+		c.living = k.living
 	}
 	channels, to, err := newChannels(a, c, s.Channels)
 	if err != nil {
@@ -66,7 +71,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &stream{line: l, channels: channels, source: k, kafka: k, setting: a.cfg.Variable}
+	st := &stream{line: l, channels: channels, source: modes{a.cfg}.source(id, k), kafka: k, setting: a.cfg.Variable, reads: a.cfg.Reads(id)}
 	st.waitsFor("its turn to start")
 	return st, nil
 }
@@ -85,7 +90,7 @@ func (s *stream) open(opts []kgo.Opt) error {
 	return nil
 }
 
-// run declares the queues, then reads and retries until stop ends.
+// run declares the queues, then reads and retries, as far as that is done here, until stop ends.
 func (s *stream) run(stop, work context.Context) error {
 	if !s.declareAll(stop) {
 		return nil
@@ -97,7 +102,9 @@ func (s *stream) run(stop, work context.Context) error {
 	}()
 	g, stop := errgroup.WithContext(stop)
 	for _, l := range s.lines() {
-		g.Go(func() error { return l.retries.work(stop, work) })
+		if l.works || !l.retries.on() { // else another process does
+			g.Go(func() error { return l.retries.work(stop, work) })
+		}
 	}
 	g.Go(func() error { return s.source.Run(stop, work) })
 	return g.Wait()

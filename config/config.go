@@ -13,6 +13,7 @@ import (
 // Config is the whole configuration of an actor, validated, with every default filled in.
 type Config struct {
 	App       App               `key:"app" title:"Actor"`
+	Modes     []string          `key:"modes" title:"Parts" default:"streams,retries,channels,api" doc:"Which parts run in this process, with commas: streams (reading Kafka), retries (failed messages of streams), channels (what is handed over to them, and fails there), api (/v1). What fails or is handed over is published whatever runs here. Probes and metrics always answer."`
 	Kafka     Kafka             `key:"kafka" title:"Kafka"`
 	RabbitMQ  RabbitMQ          `key:"rabbitmq" title:"RabbitMQ"`
 	Server    Server            `key:"server" title:"HTTP server"`
@@ -48,7 +49,7 @@ type App struct {
 
 // Kafka says how to reach the cluster.
 type Kafka struct {
-	Brokers        []string      `key:"brokers" doc:"Seed brokers, host:port, separated by commas. Required."`
+	Brokers        []string      `key:"brokers" doc:"Seed brokers, host:port, separated by commas. Required where a stream is read; else for records that were too large for RabbitMQ, and for Produce, alone."`
 	ClientID       string        `key:"client_id" doc:"Client id shown to the brokers. Default: the app's name."`
 	TLS            TLS           `key:"tls"`
 	SASL           SASL          `key:"sasl"`
@@ -131,8 +132,9 @@ type Telemetry struct {
 
 // Stream is one stream's settings. A stream's own value overrides the shared one of the same name.
 type Stream struct {
-	Topics         []string      `key:"topics" stream:"only" doc:"Kafka topics, separated by commas. Required, or a pattern."`
+	Topics         []string      `key:"topics" stream:"only" doc:"Kafka topics, separated by commas. Required, or a pattern, where the stream is read."`
 	TopicPattern   string        `key:"topic_pattern" stream:"only" doc:"Regular expression (Go syntax) that whole topic names must match; topics that appear later are picked up."`
+	Retired        bool          `key:"retired" stream:"only" default:"false" doc:"The stream is read no more: its retries, channels and dead set go on until they are empty, which /v1/streams tells. Its handlers must still be there."`
 	Group          string        `key:"group" stream:"only" doc:"Consumer group; no two streams may share one. Default: <app>.<stream>."`
 	Start          string        `key:"start" default:"earliest" doc:"Where a group without commits starts: earliest, latest or a time (RFC 3339)."`
 	MaxAge         time.Duration `key:"max_age" default:"0s" doc:"Records older than this are skipped and counted; 0: off."`

@@ -18,8 +18,13 @@ func Document(w io.Writer) error {
 	var c Config
 	v := reflect.ValueOf(&c).Elem()
 	for i := range v.NumField() {
-		if tag := v.Type().Field(i).Tag; tag.Get("title") != "" {
+		tag := v.Type().Field(i).Tag
+		switch {
+		case tag.Get("title") == "":
+		case v.Field(i).Kind() == reflect.Struct:
 			table(&b, tag.Get("title"), fields(v.Field(i), tag.Get("key")))
+		default:
+			table(&b, tag.Get("title"), []field{{tag.Get("key"), v.Field(i), tag}})
 		}
 	}
 	var own, shared, retries []field

@@ -145,6 +145,9 @@ func (l *loader) unregistered(short string) string {
 				return fmt.Sprintf("no code registers such a channel of stream %q", id)
 			}
 		}
+		if key == variable("retired") {
+			return "no code registers such a stream: one that is retired keeps its handlers until /v1/streams says that it may go, and then takes this along"
+		}
 		return "no code registers such a stream"
 	}
 	return ""

@@ -31,7 +31,7 @@ func (v *checker) stream(name string, s *Stream) {
 		s.WindowMessages = max(s.WindowMessages, min(windowPerCall*s.Concurrency, s.WindowSpan))
 		window.value = strconv.Itoa(s.WindowMessages)
 	}
-	v.topics(at, s)
+	v.topics(at, s, v.cfg.Reads(name))
 	if s.Start != "earliest" && s.Start != "latest" {
 		_, err := time.Parse(time.RFC3339, s.Start)
 		v.check(err == nil, at+"start", "is neither earliest, latest, nor a time such as 2026-01-31T00:00:00Z")
@@ -49,6 +49,7 @@ func (v *checker) stream(name string, s *Stream) {
 	waits{v, at}.inPlace(s.Retry)
 	v.durations(fields(reflect.ValueOf(s).Elem(), "streams."+name))
 	v.channels(name, s)
+	v.retired(at, s)
 }
 
 // handler checks what streams and channels have: a handler and its retries.
@@ -88,8 +89,8 @@ func (v *checker) batch(name, at string, s *Stream) {
 		s.WindowMessages/2/s.Concurrency, v.shown(at, "window_messages"), 2*s.Batch.Size*s.Concurrency)
 }
 
-func (v *checker) topics(at string, s *Stream) {
-	v.check(len(s.Topics) > 0 || s.TopicPattern != "", at+"topics", "is required, or %s", v.names.variable(at+"topic_pattern"))
+func (v *checker) topics(at string, s *Stream, read bool) {
+	v.check(len(s.Topics) > 0 || s.TopicPattern != "" || !read, at+"topics", "is required, or %s", v.names.variable(at+"topic_pattern"))
 	v.check(len(s.Topics) == 0 || s.TopicPattern == "", at+"topic_pattern", "stands beside %s: keep one", v.names.variable(at+"topics"))
 	for _, topic := range s.Topics {
 		if !topicName.MatchString(topic) || topic == "." || topic == ".." {

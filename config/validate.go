@@ -85,6 +85,7 @@ func (v *checker) validate() {
 	if len(v.source.ids()) == 0 {
 		v.complain("no streams: register at least one in App.Streams")
 	}
+	v.modes()
 	v.kafka(&c.Kafka)
 	retries := false
 	for _, id := range v.source.ids() {
@@ -124,7 +125,7 @@ func validAddress(s string, lowest uint64) bool {
 }
 
 func (v *checker) kafka(k *Kafka) {
-	v.check(len(k.Brokers) > 0 || v.source.Embedded, "kafka.brokers", "is required: host:port of one broker or more")
+	v.check(len(k.Brokers) > 0 || v.source.Embedded || !v.cfg.readsAny() && len(v.source.ids()) > 0, "kafka.brokers", "is required: host:port of one broker or more")
 	for _, b := range k.Brokers {
 		if !validAddress(b, 1) || strings.HasPrefix(b, ":") {
 			v.refuse("kafka.brokers", "%s is not host:port", quote(b))

@@ -30,6 +30,10 @@ type Config struct {
 	BodyLimit int64
 	// Streams are the actor's streams by stream-id.
 	Streams map[string]Stream
+	// Modes are the parts of the actor that run in this process; they are shown.
+	Modes []string
+	// NoAPI says why /v1 is not served here. Empty: it is.
+	NoAPI string
 	// Health looks at what must be well before the actor is ready; its context ends after a few
 	// seconds. Nil: nothing must.
 	Health func(context.Context) []Check

@@ -44,6 +44,9 @@ func who(r *http.Request) string {
 // guarded lets only those in who may use the API.
 func (s *Server) guarded(next endpoint) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) error {
+		if s.cfg.NoAPI != "" {
+			return &problem{status: http.StatusNotFound, detail: s.cfg.NoAPI}
+		}
 		by, err := s.guard.admit(r)
 		if err != nil {
 			return err

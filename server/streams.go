@@ -13,6 +13,12 @@ type streamJSON struct {
 	Status
 }
 
+// streamsJSON is all that runs in this process.
+type streamsJSON struct {
+	Modes   []string     `json:"modes"`
+	Streams []streamJSON `json:"streams"`
+}
+
 // controls shows the streams of this process, and holds them back.
 type controls struct{ requests }
 
@@ -24,7 +30,7 @@ func (c controls) listStreams(w http.ResponseWriter, r *http.Request) error {
 	for _, id := range slices.Sorted(maps.Keys(c.cfg.Streams)) {
 		all = append(all, streamJSON{id, c.cfg.Streams[id].Control.Status(ctx)})
 	}
-	return writeJSON(w, http.StatusOK, jsonType, map[string][]streamJSON{"streams": all})
+	return writeJSON(w, http.StatusOK, jsonType, streamsJSON{append([]string{}, c.cfg.Modes...), all})
 }
 
 // pause holds a stream of this process back; resume lets it go on. Both are fine twice.

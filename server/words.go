@@ -119,6 +119,14 @@ type Stream struct {
 // Status is how a stream of this process is doing.
 type Status struct {
 	Paused bool `json:"paused"`
+	// Reads says that this process reads the stream's topics.
+	Reads bool `json:"reads"`
+	// Retired says that nobody is to read them any more. EmptySince is since when all queues of
+	// such a stream looked empty to this process; zero: they do not. MayGo says that this is so for
+	// long enough: the stream may leave the code.
+	Retired    bool      `json:"retired,omitempty"`
+	EmptySince time.Time `json:"empty_since,omitzero"`
+	MayGo      bool      `json:"may_go,omitempty"`
 	// Joined says that it is a member of its consumer group, also one without partitions.
 	Joined     bool `json:"joined"`
 	Partitions int  `json:"partitions"`

@@ -19,6 +19,9 @@ type streamState struct {
 	ID         string         `json:"id"`
 	Paused     bool           `json:"paused"`
 	Joined     bool           `json:"joined"`
+	Reads      *bool          `json:"reads"` // nil: an actor from before it could be otherwise
+	Retired    bool           `json:"retired"`
+	MayGo      bool           `json:"may_go"`
 	Stuck      bool           `json:"stuck"`
 	Partitions int            `json:"partitions"`
 	Lag        int64          `json:"lag"`
@@ -97,6 +100,12 @@ func (s streamState) word() string {
 		return "paused"
 	case s.Stuck:
 		return "stuck"
+	case s.MayGo:
+		return "retired, may go"
+	case s.Retired:
+		return "retired"
+	case s.Reads != nil && !*s.Reads:
+		return "not read here"
 	case !s.Joined:
 		return "joining"
 	}

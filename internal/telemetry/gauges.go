@@ -15,7 +15,9 @@ import (
 type Snapshot struct {
 	// RabbitMQ says whether there is one to speak of.
 	RabbitMQ, RabbitMQUp bool
-	Streams              map[string]StreamSnapshot
+	// Modes says of each part of an actor whether this process runs it.
+	Modes   map[string]bool
+	Streams map[string]StreamSnapshot
 }
 
 // StreamSnapshot is what the gauges show of one stream.
@@ -41,7 +43,7 @@ type PartitionLag struct {
 
 // gauges are observed together, from one Snapshot, so that their numbers are of one moment.
 type gauges struct {
-	up, lag, partitionLag, inflight, messages, bytes, suspects, stuck, queues, deadSet metric.Int64ObservableGauge
+	up, mode, lag, partitionLag, inflight, messages, bytes, suspects, stuck, queues, deadSet metric.Int64ObservableGauge
 }
 
 // Observe asks look at each collection. What is 0 or 1 has no unit: Prometheus would call it a
@@ -71,6 +73,7 @@ func newGauges(m metric.Meter) (g gauges, all []metric.Observable, err error) {
 		name, unit, what string
 	}{
 		{&g.up, "stepwell.rabbitmq.up", "", "1 when RabbitMQ can be used."},
+		{&g.mode, "stepwell.mode", "", "1 for a part of the actor that runs in this process."},
 		{&g.lag, "stepwell.consumer.lag", "{message}", "Records of this member's partitions that are not settled."},
 		{&g.partitionLag, "stepwell.partition.lag", "{message}", "Records of a partition of this member that are not settled."},
 		{&g.inflight, "stepwell.handler.inflight", "{message}", "Handler calls under way."},
@@ -91,6 +94,9 @@ func newGauges(m metric.Meter) (g gauges, all []metric.Observable, err error) {
 func (g *gauges) observe(o metric.Observer, shot Snapshot) {
 	if shot.RabbitMQ {
 		o.ObserveInt64(g.up, number(shot.RabbitMQUp))
+	}
+	for mode, runs := range shot.Modes {
+		o.ObserveInt64(g.mode, number(runs), metric.WithAttributes(attribute.String("stepwell.mode", mode)))
 	}
 	for id, s := range shot.Streams {
 		stream := streamAttribute(id)

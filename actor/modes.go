@@ -1,0 +1,79 @@
+package actor
+
+import (
+	"context"
+	"strings"
+
+	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/server"
+)
+
+// unread is the source of a stream whose topics this process does not read: another one does, or
+// nobody any more.
+type unread struct{ why string }
+
+// Run waits until stop ends.
+func (unread) Run(stop, _ context.Context) error {
+	<-stop.Done()
+	return nil
+}
+
+// Pause holds nothing back.
+func (unread) Pause() {}
+
+// Resume ends nothing.
+func (unread) Resume() {}
+
+// Status says why nothing is read.
+func (u unread) Status() sourceStatus { return sourceStatus{Says: u.why} }
+
+// modes say which parts of the actor run in this process.
+type modes struct{ *config.Config }
+
+// source is what a stream's messages come from here.
+func (m modes) source(id string, k *kafka) source {
+	switch {
+	case m.Reads(id):
+		return k
+	case m.Stream(id).Retired:
+		return unread{"retired: its topics are read no more"}
+	}
+	return unread{"its topics are not read here (" + m.String() + ")"}
+}
+
+// works says whether the instant queue of the line is worked off here.
+func (m modes) works(l *line) bool {
+	if l.channel != "" {
+		return m.Runs(config.ModeChannels)
+	}
+	return m.Runs(config.ModeRetries)
+}
+
+// reads says whether any stream is read here.
+func (m modes) reads() bool {
+	for id := range m.Streams {
+		if m.Reads(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// all says that nothing is left to other processes.
+func (m modes) all() bool { return len(m.ModesLeftOut()) == 0 }
+
+// String is the setting as it is.
+func (m modes) String() string { return m.Variable("modes") + "=" + strings.Join(m.Modes, ",") }
+
+// noAPI says why /v1 is not served here; empty: it is.
+func (m modes) noAPI() string {
+	if m.Runs(config.ModeAPI) {
+		return ""
+	}
+	return "/v1 is not served by this process (" + m.String() + "): ask one whose modes have " + config.ModeAPI
+}
+
+// check is what a probe says of them.
+func (m modes) check() server.Check {
+	return server.Check{Name: "modes", Ready: true, Detail: strings.Join(m.Modes, ", ") + "; left to other processes: " + strings.Join(m.ModesLeftOut(), ", ")}
+}

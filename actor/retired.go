@@ -1,0 +1,80 @@
+package actor
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+)
+
+// drain knows since when a retired stream looked empty at each look.
+type drain struct {
+	mu    sync.Mutex
+	since time.Time // zero: it was not, or nobody could tell, at the last one
+	told  bool      // that it may go
+}
+
+// quiet is how long a retired stream must look empty before it may leave the code: what another
+// process has under way, or the broker has not moved on yet (three minutes, where a target was
+// missing), is in no queue's depth.
+const quiet = 5 * time.Minute
+
+func (d *drain) note(empty bool, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case !empty:
+		d.since, d.told = time.Time{}, false
+	case d.since.IsZero():
+		d.since = now
+	}
+}
+
+// state says since when it looked empty, and whether it may go.
+func (d *drain) state(now time.Time, after time.Duration) (since time.Time, mayGo bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.since, !d.since.IsZero() && now.Sub(d.since) >= after
+}
+
+// goes is for who tells that it may go, once.
+func (d *drain) goes() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	first := !d.told
+	d.told = true
+	return first
+}
+
+// drainsFor is how long the stream must look empty: no call of any of its handlers takes as long.
+func (s *stream) drainsFor() time.Duration {
+	after := quiet
+	for _, l := range s.lines() {
+		after = max(after, 2*l.cfg.HandlerTimeout)
+	}
+	return after
+}
+
+// lookDepths asks for the depths of all queues of the stream, and says whether all answered. What a
+// retired one looks like is noted.
+func (s *stream) lookDepths(ctx context.Context) (all map[string]int, known bool) {
+	all, known = map[string]int{}, true
+	empty := true
+	for _, l := range s.lines() {
+		found, err := l.depthsNow(ctx)
+		maps.Copy(all, found)
+		known = known && err == nil
+		empty = empty && l.retries.Status().InFlight == 0
+	}
+	if !s.cfg.Retired {
+		return all, known
+	}
+	for _, depth := range all {
+		empty = empty && depth == 0
+	}
+	s.drain.note(empty && known, time.Now())
+	if since, mayGo := s.drain.state(time.Now(), s.drainsFor()); mayGo && s.drain.goes() {
+		s.log.Info("a retired stream is empty: it may leave the code", "since", since)
+	}
+	return all, known
+}
