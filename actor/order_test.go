@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
@@ -33,7 +34,8 @@ func (c *calls) lines(key string) (all []string) {
 	return all
 }
 
-// ill is a handler whose verdict is what the value says: how often it fails, "dies" or "fails".
+// ill is a handler whose verdict is what the value says: how often it fails, or that it always
+// "fails", "dies", or "goes" to a channel.
 func ill(m *stepwell.Message) error {
 	var times int
 	switch _, word, _ := strings.Cut(string(m.Value), ":"); word {
@@ -41,6 +43,8 @@ func ill(m *stepwell.Message) error {
 		return stepwell.DeadLetter(errFlaky)
 	case "fails":
 		return errFlaky
+	case "goes":
+		return stepwell.To("slow")
 	default:
 		_, _ = fmt.Sscan(word, &times) // what says nothing goes well
 	}
@@ -97,21 +101,28 @@ func TestAFailingKeyHoldsBackItsOwnMessagesAloneUntilItIsDoneOrDead(t *testing.T
 	})
 }
 
-func TestWhatWaitsForADeadMessageGoesOnWhenRabbitMQHasConfirmedIt(t *testing.T) {
+func TestWhatWaitsForAMessageThatDiesOrIsHandedOverGoesOnWhenRabbitMQHasConfirmedIt(t *testing.T) {
 	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
-		var c calls
-		r := w.start(orders(func(_ context.Context, m *stepwell.Message) error { c.add(m); return ill(m) }), settings{"RETRY_IN_PLACE": "all", "RETRY_COUNT": "1"})
+		var c, slow calls
+		r := w.start(withSlow(func(_ context.Context, m *stepwell.Message) error { c.add(m); return ill(m) },
+			actor.Channel{Handler: func(_ context.Context, m *stepwell.Message) error { slow.add(m); return nil }}),
+			settings{"RETRY_IN_PLACE": "all", "RETRY_COUNT": "1"})
 		r.ready()
 		w.produce(keyed("warm", "x")...)
 		eventually(t, "it works", func() bool { return w.committed() == 1 })
 		node.Kill()
-		w.produce(keyed("bad", "a:fails", "b")...)
+		w.produce(append(keyed("bad", "a:fails", "b"), keyed("handed", "c:goes", "d")...)...)
 		w.produce(keyed("good", "x")...)
-		eventually(t, "the others go on", func() bool { return len(c.lines("good")) == 1 && len(c.lines("bad")) == 2 })
-		always(t, "the key waits", 2*time.Second, func() bool { return len(c.lines("bad")) == 2 })
+		eventually(t, "the others go on", func() bool {
+			return len(c.lines("good")) == 1 && len(c.lines("bad")) == 2 && len(c.lines("handed")) == 1
+		})
+		always(t, "the keys wait", 2*time.Second, func() bool { return len(c.lines("bad")) == 2 && len(c.lines("handed")) == 1 })
 		node.Start()
-		eventually(t, "the key goes on", func() bool { return len(c.lines("bad")) == 3 && w.committed() == 4 })
+		eventually(t, "the keys go on", func() bool { return w.committed() == 6 && len(slow.all()) == 1 })
 		if got := c.lines("bad"); !slices.Equal(got, []string{"a:fails 1", "a:fails 2", "b 1"}) {
+			t.Errorf("calls %q", got)
+		}
+		if got := c.lines("handed"); !slices.Equal(got, []string{"c:goes 1", "d 1"}) {
 			t.Errorf("calls %q", got)
 		}
 		r.deadCount(1)
@@ -145,6 +156,27 @@ func TestOnlySoManyWaitsAreInPlaceAndTheOthersInQueuesWithAllTriesCounted(t *tes
 			t.Errorf("a replay has no tries in place; in the dead set: %v", dead)
 		}
 	})
+}
+
+func TestAMessageThatIsToRestForTooLongIsCountedAndItsKeyGoesOn(t *testing.T) {
+	t.Parallel()
+	w := embeddedWorld(t)
+	var c calls
+	r := w.start(orders(func(_ context.Context, m *stepwell.Message) error {
+		c.add(m)
+		if string(m.Value) == "a" {
+			return stepwell.RetryAfter(errFlaky, 61*time.Minute)
+		}
+		return nil
+	}), settings{"RETRY_IN_PLACE": "all"})
+	w.produce(keyed("bad", "a", "b")...)
+	eventually(t, "both are settled", func() bool { return w.committed() == 2 })
+	if got := c.lines("bad"); !slices.Equal(got, []string{"a 1", "b 1"}) {
+		t.Errorf("calls %q", got)
+	}
+	if given, rested := r.metric("stepwell_order_given_up_total"), r.metric("stepwell_retries_in_place_total"); given != 1 || rested != 0 {
+		t.Errorf("%v are counted, and %v rested in place", given, rested)
+	}
 }
 
 func TestWhatWaitsForAMessageThatRestsInPlaceIsUpToTheOrder(t *testing.T) {

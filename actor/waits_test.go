@@ -13,6 +13,36 @@ import (
 	"github.com/stepwell/stepwell/retry"
 )
 
+// The configuration knows the waits of a policy without package retry.
+func TestTheConfigurationTakesWhatWaitsMayBeInPlaceAndNoOthers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := config.Retry{
+			InPlace: config.All, Policy: rapid.SampledFrom([]string{config.Linear, config.Exponential}).Draw(t, "policy"),
+			Count: new(rapid.IntRange(0, 20).Draw(t, "count")), Delay: time.Duration(rapid.IntRange(1, 1_000_000).Draw(t, "delay")) * time.Millisecond,
+		}
+		budget := retry.Linear(r.Delay, 0, *r.Count)
+		if r.Policy == config.Linear {
+			r.Step = time.Duration(rapid.IntRange(0, 300_000).Draw(t, "step")) * time.Millisecond
+			budget = retry.Linear(r.Delay, r.Step, *r.Count)
+		} else {
+			r.Factor = rapid.Float64Range(1, 3).Draw(t, "factor")
+			r.MaxDelay = r.Delay + time.Duration(rapid.IntRange(0, 1_000_000).Draw(t, "more"))*time.Millisecond
+			budget = retry.Exponential(r.Delay, r.Factor, r.MaxDelay, *r.Count)
+		}
+		fits := budget.Total() <= config.MostRest
+		for _, wait := range budget {
+			fits = fits && wait <= config.LongestRest
+		}
+		_, err := actor.Load(actor.App{Name: "shop", Streams: actor.Streams{"orders": {
+			Handler: func(context.Context, *stepwell.Message) error { return nil },
+			Config:  config.Stream{Topics: []string{"t"}, Retry: r},
+		}}}, []string{"KAFKA_BROKERS=k:1", "RABBITMQ_URL=amqp://r"})
+		if fits != (err == nil) {
+			t.Fatalf("%s of %v: %v", budget, r, err)
+		}
+	})
+}
+
 // Configuration and queues each know what waits there can be, since neither package is to know the
 // other.
 func TestTheConfigurationTakesWhatWaitsQueuesCanHaveAndNoOthers(t *testing.T) {
