@@ -45,12 +45,7 @@ func (s *stream) check() server.Check {
 	if trouble := s.retries.Status().Trouble; trouble != "" {
 		c.Detail += ", " + trouble
 	}
-	if !status.EmptySince.IsZero() {
-		c.Detail += fmt.Sprintf(", its queues are empty since %s", status.EmptySince.Format(time.RFC3339))
-	}
-	if status.MayGo {
-		c.Detail += ": it may leave the code"
-	}
+	c.Detail += drained(status)
 	for _, of := range status.Channels {
 		c.Stuck = c.Stuck || of.Stuck
 		c.Detail += ofChannel(of)
@@ -74,6 +69,17 @@ func (s *stream) check() server.Check {
 		}
 	}
 	return c
+}
+
+// drained is what a probe says of a retired stream that is empty.
+func drained(status server.Status) (said string) {
+	if !status.EmptySince.IsZero() {
+		said = fmt.Sprintf(", its queues are empty since %s", status.EmptySince.Format(time.RFC3339))
+	}
+	if status.MayGo {
+		said += ": it may leave the code"
+	}
+	return said
 }
 
 // ofChannel is what a probe says of a channel that is not simply well.
