@@ -13,6 +13,7 @@ run: ## the example actor on embedded brokers, with orders of its own
 
 test: ## vet and all tests with the race detector, on real brokers it starts itself
 	$(RUNNER)
+	cd examples/bulk && go test -race ./... # a module of its own, for its driver
 
 quick: ## only the tests that need no broker
 	$(RUNNER) -quick

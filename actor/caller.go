@@ -40,6 +40,7 @@ func (c *caller) run(calls context.Context, over <-chan struct{}, end context.Ca
 		}
 		c.deserted()
 		end()
+		c.sweep(over)
 	}()
 	for c.lane.await(over) && c.seats.Take(over) {
 		c.seated = true
@@ -68,6 +69,15 @@ func (c *caller) deserted() {
 		}
 	}
 	c.failed <- err
+}
+
+// sweep leaves to the next owner what comes into the lane of a goroutine that ends: its partitions
+// wait for nobody.
+func (c *caller) sweep(over <-chan struct{}) {
+	for c.lane.await(over) {
+		batch, left := c.lane.take(nil)
+		c.tell(append(left, batch...), task.Abandoned)
+	}
 }
 
 // stand gives the seat back.

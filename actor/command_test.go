@@ -34,7 +34,7 @@ func play(role string) {
 	if kind == "unstartable" {
 		start = func(context.Context, *actor.Env) error { return errors.New("no database") }
 	}
-	actor.Main(actor.App{Start: start, Streams: actor.Streams{"orders": {Channels: channels, Handler: func(ctx context.Context, m *stepwell.Message) error {
+	handle := func(ctx context.Context, m *stepwell.Message) error {
 		line := strings.Repeat("+", m.Attempt) + " " + string(m.Value) + "\n"
 		if _, err := os.Stdout.WriteString(line); err != nil {
 			panic(err)
@@ -49,7 +49,27 @@ func play(role string) {
 			return ctx.Err()
 		}
 		return failsOnce(string(m.Value), m.Attempt)
-	}}}})
+	}
+	orders := actor.Stream{Channels: channels, Handler: handle}
+	if os.Getenv(batchVariable) != "" {
+		orders.Handler, orders.Batch = nil, eachOf(handle)
+	}
+	actor.Main(actor.App{Start: start, Streams: actor.Streams{"orders": orders}})
+}
+
+// batchVariable says that the actor of a role handles messages in batches.
+const batchVariable = "STEPWELL_TEST_BATCH"
+
+// eachOf handles the messages of a batch one after another, and marks what failed.
+func eachOf(handle stepwell.Handler) stepwell.BatchHandler {
+	return func(ctx context.Context, b *stepwell.Batch) error {
+		for _, m := range b.Messages() {
+			if err := handle(ctx, m); err != nil {
+				b.Fail(m, err)
+			}
+		}
+		return nil
+	}
 }
 
 // actorCommand is an actor in a process of its own, not started yet.

@@ -28,6 +28,7 @@ const (
 	proxyVariable  = "CHAOS_KAFKA_PROXY" // an address that every connection to Kafka goes to
 	slowVariable   = "CHAOS_SLOW"        // how long some of the records take, each time
 	everyVariable  = "CHAOS_SLOW_EVERY"  // two of how many are slow; a multiple of 40, default 400
+	batchVariable  = "CHAOS_BATCH"       // anything: messages are handled in batches
 	failVariable   = "CHAOS_FAIL_EVERY"  // one of so many fails twice, and no other fails; default: as work says
 )
 
@@ -49,9 +50,11 @@ func main() {
 	}
 	h := habits{slowEvery: number(everyVariable, 400), failEvery: number(failVariable, 0)}
 	h.pause, _ = time.ParseDuration(os.Getenv(slowVariable)) // none is zero
-	app := actor.App{Streams: actor.Streams{"orders": {
-		Handler: handler(w, h), Channels: actor.Channels{ledger.Channel: {Handler: handler(w, h)}},
-	}}}
+	orders := actor.Stream{Handler: handler(w, h), Channels: actor.Channels{ledger.Channel: {Handler: handler(w, h)}}}
+	if os.Getenv(batchVariable) != "" {
+		orders.Handler, orders.Batch = nil, inTurn(handler(w, h))
+	}
+	app := actor.App{Streams: actor.Streams{"orders": orders}}
 	if through := os.Getenv(proxyVariable); through != "" {
 		app.Brokers = newBrokers(through)
 	}
@@ -100,6 +103,18 @@ func handler(w *ledger.Writer, h habits) stepwell.Handler {
 			panic(err)
 		}
 		return verdict
+	}
+}
+
+// inTurn handles the messages of a batch one after another, and marks what failed.
+func inTurn(handle stepwell.Handler) stepwell.BatchHandler {
+	return func(ctx context.Context, b *stepwell.Batch) error {
+		for _, m := range b.Messages() {
+			if err := handle(ctx, m); err != nil {
+				b.Fail(m, err)
+			}
+		}
+		return nil
 	}
 }
 
