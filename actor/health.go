@@ -59,15 +59,7 @@ func (s *stream) check() server.Check {
 	if status.Suspect != "" {
 		c.Detail += ", now " + status.Suspect
 	}
-	if status.Resting > 0 {
-		c.Detail += fmt.Sprintf(", %d messages rest until they are tried again", status.Resting)
-	}
-	if o := status.Oldest; o != nil && (status.Stuck || !o.NextTry.IsZero()) {
-		c.Detail += fmt.Sprintf(", oldest message %s, for %v", of.First, time.Since(o.Since).Round(time.Second))
-		if !o.NextTry.IsZero() {
-			c.Detail += fmt.Sprintf(", rests until %s", o.NextTry.UTC().Format(time.RFC3339))
-		}
-	}
+	c.Detail += waiting(status, of.First)
 	return c
 }
 
@@ -80,6 +72,22 @@ func drained(status server.Status) (said string) {
 		said += ": it may leave the code"
 	}
 	return said
+}
+
+// waiting says how many messages rest, and, where that matters, for what the oldest one waits.
+func waiting(s server.Status, oldest string) (says string) {
+	if s.Resting > 0 {
+		says = fmt.Sprintf(", %d messages rest until they are tried again", s.Resting)
+	}
+	o := s.Oldest
+	if o == nil || !s.Stuck && o.NextTry.IsZero() {
+		return says
+	}
+	says += fmt.Sprintf(", oldest message %s, for %v", oldest, time.Since(o.Since).Round(time.Second))
+	if !o.NextTry.IsZero() {
+		says += ", rests until " + o.NextTry.UTC().Format(time.RFC3339)
+	}
+	return says
 }
 
 // ofChannel is what a probe says of a channel that is not simply well.

@@ -20,7 +20,7 @@ func TestTheConfigurationTakesWhatWaitsMayBeInPlaceAndNoOthers(t *testing.T) {
 			InPlace: config.All, Policy: rapid.SampledFrom([]string{config.Linear, config.Exponential}).Draw(t, "policy"),
 			Count: new(rapid.IntRange(0, 20).Draw(t, "count")), Delay: time.Duration(rapid.IntRange(1, 1_000_000).Draw(t, "delay")) * time.Millisecond,
 		}
-		budget := retry.Linear(r.Delay, 0, *r.Count)
+		var budget retry.Budget
 		if r.Policy == config.Linear {
 			r.Step = time.Duration(rapid.IntRange(0, 300_000).Draw(t, "step")) * time.Millisecond
 			budget = retry.Linear(r.Delay, r.Step, *r.Count)

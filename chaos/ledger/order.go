@@ -25,6 +25,9 @@ func (b *Book) before() map[Position]Position {
 	return before
 }
 
+// excused says that a record need not come to an end.
+func (b *Book) excused(p Position) bool { return b.removed[p] || b.doomed[p] != "" }
+
 // heldBack complains where a record was called before the one before it of its key was done, dead
 // or handed over, and where that one was called once more after the last call of the record: that
 // may be so after a crash only where both are called again. Replays and channels have no order.
@@ -43,7 +46,7 @@ func (b *Book) heldBack(entries []Entry) {
 			over[e.Position] = over[e.Position] || e.Kind != Failed || e.Attempt == b.rules.Tries
 		default:
 			last[e.Position] = at
-			if ok && !over[p] && !b.removed[p] && b.doomed[p] == "" && !told[e.Position] {
+			if ok && !over[p] && !b.excused(p) && !told[e.Position] {
 				told[e.Position] = true
 				b.complain("%v: began before %v of the same key was done or dead", e.Position, p)
 			}
