@@ -300,6 +300,14 @@ func (l *lane) checkTime(now time.Time) {
 	if now.Sub(since) < l.p.b.config.ConfirmTimeout {
 		return
 	}
+	// An operator must know which queue it is: one that answers nobody holds up all others of the
+	// publisher, again and again.
+	for _, o := range l.flight {
+		if now.Sub(o.sent) >= l.p.b.config.ConfirmTimeout {
+			l.p.b.trouble.set("queue "+o.queue, "queue "+o.queue+" has confirmed nothing for "+l.p.b.config.ConfirmTimeout.String()+
+				": what is published to it is sent again, and holds up the rest")
+		}
+	}
 	_ = s.closeChannel(l.open.ch)
 	c := &l.p.b.config
 	l.end(fmt.Errorf("%w (%s %s)", errConfirmLate, c.Setting("rabbitmq.confirm_timeout"), c.ConfirmTimeout))

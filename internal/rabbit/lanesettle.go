@@ -54,7 +54,7 @@ func (l *lane) judge(o *outgoing) {
 		l.stale = l.stale || o.tries >= renewAfter
 		l.hold(o)
 	default:
-		if o.tries > 0 {
+		if o.tries > 0 || o.breaks > 0 {
 			l.p.b.trouble.clear("queue " + o.queue)
 		}
 		// The first confirm of a channel shows that the broker takes messages.

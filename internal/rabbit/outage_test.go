@@ -147,6 +147,33 @@ func TestLateConfirmEndsTheSession(t *testing.T) {
 	})
 }
 
+func TestAQueueThatConfirmsNothingIsNamedUntilItDoes(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		var steals atomic.Bool
+		const basic, ack, nack = 60, 80, 120
+		proxy := newThief(t, url, func(class, method uint16) bool {
+			return steals.Load() && class == basic && (method == ack || method == nack)
+		})
+		b, _ := run(t, Config{URLs: []string{proxy.url}, ConfirmTimeout: time.Second})
+		declare(t, b, n.specs())
+		publish(t, b, n.instant, 0, 10)
+		steals.Store(true)
+		c := newTally(10)
+		p := b.Publisher("test")
+		for i := range 10 {
+			p.Publish(t.Context(), n.instant, numbered(10+i), c.done)
+		}
+		named := func() bool {
+			return strings.Contains(b.Status().Detail, "queue "+n.instant+" has confirmed nothing for 1s")
+		}
+		eventually(t, 20*time.Second, "the queue to be named", named)
+		steals.Store(false)
+		c.wait(t, 30*time.Second)
+		eventually(t, 10*time.Second, "all to be well", func() bool { return !named() })
+	})
+}
+
 func TestStopEndsEverythingWhileTheBrokerHangs(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)
