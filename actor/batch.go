@@ -70,7 +70,8 @@ func newBatches(d *dispatch, cfg batchConfig) *batches {
 // gather is the handle of the stream's source.
 func (b *batches) gather(_ context.Context, m *stepwell.Message, t task.Ticket) task.Outcome {
 	of, offset := t.Place()
-	b.laneOf(m).put(item{m, of, offset, t.Began(), t.Alone()}, len(b.lanes) > 1)
+	l := b.laneOf(m)
+	l.put(item{m, of, offset, t.Began().Sub(l.began), t.Alone()}, len(b.lanes) > 1)
 	failpoint.Hit("gathered")
 	return task.Gathered
 }

@@ -42,7 +42,7 @@ func (c *caller) run(calls context.Context, over <-chan struct{}, end context.Ca
 		end()
 		c.sweep(over)
 	}()
-	for c.lane.await(over) && c.seats.Take(over) {
+	for c.lane.await(over, c.letGo) && c.seats.Take(over) {
 		c.seated = true
 		batch, left := c.lane.take(c.memory)
 		c.tell(left, task.Abandoned)
@@ -50,13 +50,17 @@ func (c *caller) run(calls context.Context, over <-chan struct{}, end context.Ca
 			c.batch = batch
 			c.call(calls)
 			c.batch, c.memory = nil, batch
-			clear(batch) // they hold what was fetched with them
-			clear(c.came)
-			clear(c.headers)
 		}
 		c.stand()
 	}
 	c.regular = true
+}
+
+// letGo forgets the last batch: its messages hold what was fetched with them.
+func (c *caller) letGo() {
+	clear(c.memory[:cap(c.memory)])
+	clear(c.came[:cap(c.came)])
+	clear(c.headers[:cap(c.headers)])
 }
 
 // deserted is for a batch whose handler ended its goroutine.
@@ -74,7 +78,7 @@ func (c *caller) deserted() {
 // sweep leaves to the next owner what comes into the lane of a goroutine that ends: its partitions
 // wait for nobody.
 func (c *caller) sweep(over <-chan struct{}) {
-	for c.lane.await(over) {
+	for c.lane.await(over, func() {}) {
 		batch, left := c.lane.take(nil)
 		c.tell(append(left, batch...), task.Abandoned)
 	}

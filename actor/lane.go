@@ -13,8 +13,8 @@ type item struct {
 	message *stepwell.Message
 	of      task.Gatherable
 	offset  int64
-	came    time.Time
-	alone   bool // it is suspected of killing the process: a batch of its own
+	came    time.Duration // since the lane was made
+	alone   bool          // it is suspected of killing the process: a batch of its own
 }
 
 // isOurs says that the message is still wanted: where it is not, another process has it, or will.
@@ -23,6 +23,7 @@ func (i item) isOurs() bool { return i.of.Calls().Err() == nil }
 // lane is where messages wait for a batch. Those of one lane are called in the order in which they
 // came, one batch after another, unless several goroutines take from it.
 type lane struct {
+	began   time.Time
 	size    int
 	wait    time.Duration
 	changed chan struct{} // readable when somebody who waits is to look again
@@ -37,7 +38,7 @@ type lane struct {
 }
 
 func newLane(size int, wait time.Duration) *lane {
-	return &lane{size: size, wait: wait, changed: make(chan struct{}, 1)}
+	return &lane{began: time.Now(), size: size, wait: wait, changed: make(chan struct{}, 1)}
 }
 
 // waiting is what waits.
@@ -95,8 +96,13 @@ func (l *lane) setPaused(paused bool) {
 	l.signal()
 }
 
-// await waits until a batch is due. It reports false when over is closed.
-func (l *lane) await(over <-chan struct{}) bool {
+// await waits until a batch is due, and calls rest before, if it has to wait. It reports false when
+// over is closed.
+func (l *lane) await(over <-chan struct{}, rest func()) bool {
+	if l.isDue() {
+		return true
+	}
+	rest()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	l.mu.Lock()
@@ -124,6 +130,13 @@ func (l *lane) await(over <-chan struct{}) bool {
 	}
 }
 
+func (l *lane) isDue() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, due := l.due()
+	return due
+}
+
 // due says whether a batch is due, or in how long that is to be looked at again.
 func (l *lane) due() (wait time.Duration, is bool) {
 	waiting := l.waiting()
@@ -141,7 +154,7 @@ func (l *lane) due() (wait time.Duration, is bool) {
 	case l.flush || len(waiting) >= l.size || waiting[0].alone:
 		return 0, true
 	}
-	wait = l.wait - time.Since(waiting[0].came)
+	wait = l.wait - (time.Since(l.began) - waiting[0].came)
 	return wait, wait <= 0
 }
 

@@ -13,10 +13,10 @@ import (
 const stream = "records"
 
 // newActor is an actor as anybody would write it, with the defaults but for what a case sets.
-func newActor(j job, handler stepwell.Handler, settings ...string) (*actor.Actor, error) {
+func newActor(j job, of actor.Stream, settings ...string) (*actor.Actor, error) {
 	app := actor.App{
 		Name:    j.App,
-		Streams: actor.Streams{stream: {Handler: handler}},
+		Streams: actor.Streams{stream: of},
 		Logger:  slog.New(slog.DiscardHandler),
 	}
 	environ := []string{
@@ -36,7 +36,12 @@ func newActor(j job, handler stepwell.Handler, settings ...string) (*actor.Actor
 
 // runActor runs one until ctx ends.
 func runActor(ctx context.Context, j job, handler stepwell.Handler, settings ...string) error {
-	a, err := newActor(j, handler, settings...)
+	return runStream(ctx, j, actor.Stream{Handler: handler}, settings...)
+}
+
+// runStream is runActor for a stream that has more than a handler.
+func runStream(ctx context.Context, j job, of actor.Stream, settings ...string) error {
+	a, err := newActor(j, of, settings...)
 	if err != nil {
 		return err
 	}

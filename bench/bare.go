@@ -22,12 +22,17 @@ func bare(ctx context.Context, j job, m *meter) error {
 // does.
 func bareTuned(ctx context.Context, j job, m *meter) error {
 	defer actor.TuneGC(slog.New(slog.DiscardHandler))()
-	const windowMessages, overhead = 10_000, 10 // of a record in its batch
-	whole := int32(windowMessages * (j.Feed.ValueBytes + len(keyOf(j.Feed, 0)) + overhead))
 	return poll(ctx, j, func(r *kgo.Record) {
 		m.inOrder(r.Partition, r.Offset)
 		r.Recycle()
-	}, kgo.FetchMaxBytes(whole), kgo.FetchMaxPartitionBytes(whole/2), kgo.FetchMaxWait(500*time.Millisecond), kgo.WithPools(&recordPool{}))
+	}, tuned(j)...)
+}
+
+// tuned are the fetches and the pool of records that the actor's reader has.
+func tuned(j job) []kgo.Opt {
+	const windowMessages, overhead = 10_000, 10 // of a record in its batch
+	whole := int32(windowMessages * (j.Feed.ValueBytes + len(keyOf(j.Feed, 0)) + overhead))
+	return []kgo.Opt{kgo.FetchMaxBytes(whole), kgo.FetchMaxPartitionBytes(whole / 2), kgo.FetchMaxWait(500 * time.Millisecond), kgo.WithPools(&recordPool{})}
 }
 
 func poll(ctx context.Context, j job, handle func(*kgo.Record), more ...kgo.Opt) error {

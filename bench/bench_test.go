@@ -34,7 +34,7 @@ func tiny(t *testing.T, groups, cases string) plan {
 }
 
 func TestCasesOnKfakeReadTheirRecordsAndAreWrittenDown(t *testing.T) {
-	p := tiny(t, "success,growth", "kfake-100-bare,kfake-100-stepwell,kfake-100-partition,kfake-100-kafka-go,kfake-100-watermill,streams-10")
+	p := tiny(t, "success,growth,batch", "kfake-100-bare,kfake-100-stepwell,kfake-100-partition,kfake-100-kafka-go,kfake-100-watermill,streams-10,batch,batch-5ms")
 	p.profiles = t.TempDir()
 	var progress bytes.Buffer
 	if err := p.run(t.Context(), &progress, &progress); err != nil {
@@ -47,7 +47,7 @@ func TestCasesOnKfakeReadTheirRecordsAndAreWrittenDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"kfake-100-bare", "kfake-100-stepwell", "kfake-100-watermill", "streams-1", "streams-10"} {
+	for _, name := range []string{"kfake-100-bare", "kfake-100-stepwell", "kfake-100-watermill", "streams-1", "streams-10", "polls", "batch", "batch-5ms"} {
 		if !strings.Contains(string(text), "\n| "+name+" |") {
 			t.Errorf("no row of %s in\n%s", name, text)
 		}

@@ -50,13 +50,13 @@ func buried(ctx context.Context, j job, m *meter, f func(context.Context, api, q
 	}
 	defer func() { err = errors.Join(err, q.delete()) }()
 	var replayed atomic.Int64
-	a, err := newActor(j, func(_ context.Context, msg *stepwell.Message) error {
+	a, err := newActor(j, actor.Stream{Handler: func(_ context.Context, msg *stepwell.Message) error {
 		if msg.Replays == 0 {
 			return errFirstTry
 		}
 		replayed.Add(1)
 		return nil
-	}, "RETRY_COUNT=0", "SERVER_ADDRESS=127.0.0.1:0")
+	}}, "RETRY_COUNT=0", "SERVER_ADDRESS=127.0.0.1:0")
 	if err != nil {
 		return err
 	}

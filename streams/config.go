@@ -119,7 +119,8 @@ type Calls struct {
 	// Flush is called where a Handle that gathers messages is to call them without waiting for
 	// more: a partition is given up, the window is full, or few may be under way since the process
 	// died. It must not block, nor call the Reader. Nil: nothing is gathered.
-	Flush func()
+	Flush   func()
+	gathers bool // there is a Flush
 }
 
 // Guard finds records that kill the process: where it died again and again with the same records
@@ -173,7 +174,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Group = c.Group.withDefaults()
 	c.Guard = c.Guard.withDefaults()
 	c.Calls.Concurrency = cmp.Or(c.Calls.Concurrency, 16)
-	if c.Calls.Flush == nil {
+	if c.Calls.gathers = c.Calls.Flush != nil; !c.Calls.gathers {
 		c.Calls.Flush = func() {}
 	}
 	if c.Kafka.Extra == nil {

@@ -22,7 +22,7 @@ func (p *partition) stop() {
 // checkDone closes done when nothing runs, or will: an earlier assignment that still runs counts as
 // ours.
 func (p *partition) checkDone() {
-	if p.over || p.blocked || p.running() > 0 {
+	if p.over || p.blocked || p.roster.Running() > 0 || p.gathered > 0 {
 		return
 	}
 	if p.roster.IsHalted() {
@@ -95,7 +95,7 @@ func (p *partition) Done(first, last int64, o task.Outcome) {
 	case task.Pending:
 		p.ledger.Pend(first)
 	case task.Gathered:
-		p.gathered++
+		p.gathered += int(last-first) + 1
 		return
 	case task.Abandoned:
 		if !p.roster.IsHalted() && p.handling.Err() == nil {

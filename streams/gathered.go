@@ -9,8 +9,9 @@ import (
 
 var _ task.Gatherable = (*partition)(nil)
 
-// running is how many calls run, or are to come for what was gathered.
-func (p *partition) running() int { return p.roster.Running() + p.gathered }
+// running is how many calls run, or are to come for what was gathered. Calls may be over before it
+// was told that their messages were gathered.
+func (p *partition) running() int { return p.roster.Running() + max(0, p.gathered) }
 
 // Halted says that nothing more of the partition is handed out.
 func (p *partition) Halted() bool { return p.roster.IsHalted() }

@@ -5,9 +5,7 @@ func (p *partition) Trace() (parent, state string) { return "", "" }
 
 // Alone says that the record is the suspect that was handed out to run.
 func (p *partition) Alone(offset int64) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.suspects.runs == offset
+	return p.suspects.runs.Load() == offset
 }
 
 // Settle marks one offset from any goroutine.

@@ -17,12 +17,13 @@ import (
 )
 
 // suspects are the records of a partition that may end the process, and what it does about deaths.
-// It is the partition's [crew.Suspects]. The partition's lock guards it, but for guilty.
+// It is the partition's [crew.Suspects]. The partition's lock guards it, but for guilty
+// and who reads runs.
 type suspects struct {
 	p      *partition
 	turn   solo.Turn
 	aside  []aside
-	runs   int64        // the offset of the suspect that was handed out to run; -1: none
+	runs   atomic.Int64 // the offset of the suspect that was handed out to run; -1: none
 	limit  *time.Timer  // ends the time for which the token may be held
 	trial  bool         // the accused is on trial
 	tried  bool         // it was, and is to run once more
@@ -41,7 +42,7 @@ type aside struct {
 
 func (c *suspects) begin(p *partition) {
 	c.p = p
-	c.runs = -1
+	c.runs.Store(-1)
 	c.guilty.Store(-1)
 	c.limit = time.AfterFunc(c.p.cfg.Guard.AloneFor, c.goesOn)
 	c.limit.Stop()
@@ -91,7 +92,7 @@ func (c *suspects) SetAside(t crew.Entry) bool {
 // NextAside returns a suspect that may run now, if there is one. What else it takes is under way
 // then: the token, the commit that announces it, the trial of the accused.
 func (c *suspects) NextAside() (crew.Entry, bool) {
-	if len(c.aside) == 0 || c.p.ledger.Guard.Counts() && (c.runs >= 0 || c.trial) {
+	if len(c.aside) == 0 || c.p.ledger.Guard.Counts() && (c.runs.Load() >= 0 || c.trial) {
 		return crew.Entry{}, false
 	}
 	i := 0
@@ -115,7 +116,7 @@ func (c *suspects) NextAside() (crew.Entry, bool) {
 		c.announce(t.Offset)
 		return crew.Entry{}, false
 	default:
-		c.runs = t.Offset
+		c.runs.Store(t.Offset)
 		c.limit.Reset(c.p.cfg.Guard.AloneFor)
 	}
 	c.aside = append(c.aside[:i:i], c.aside[i+1:]...)
@@ -183,10 +184,10 @@ func (c *suspects) Free() bool { return c.p.ledger.Guard.Free() }
 
 // cameToItsEnd notes that a call did not end the process.
 func (c *suspects) cameToItsEnd(offset int64) {
-	if c.runs != offset {
+	if c.runs.Load() != offset {
 		return
 	}
-	c.runs = -1
+	c.runs.Store(-1)
 	c.limit.Reset(c.p.cfg.Guard.AloneFor)
 	c.p.ledger.Guard.Returned(offset)
 	c.p.hurry()
@@ -203,8 +204,8 @@ func (c *suspects) Rests(r crew.Rest) {
 		return
 	case r.Until.IsZero():
 		c.cameToItsEnd(r.Offset)
-	case c.runs == r.Offset:
-		c.runs = -1
+	case c.runs.Load() == r.Offset:
+		c.runs.Store(-1)
 		c.limit.Reset(c.p.cfg.Guard.AloneFor)
 		c.p.ledger.Guard.Withdraw()
 		c.p.hurry()
@@ -225,14 +226,14 @@ func (c *suspects) goesOn() {
 	if !c.holdsToken() || c.trial {
 		return
 	}
-	if c.runs >= 0 {
-		c.p.logger(c.runs).Warn("a suspected record runs for longer than others are to wait for it: the next suspect has its turn", "after", c.p.cfg.Guard.AloneFor)
+	if c.runs.Load() >= 0 {
+		c.p.logger(c.runs.Load()).Warn("a suspected record runs for longer than others are to wait for it: the next suspect has its turn", "after", c.p.cfg.Guard.AloneFor)
 	} else if c.p.ledger.Guard.Now().Alone < 0 {
 		c.p.cfg.Guard.Token.Release(&c.turn)
 		c.p.roster.Offer()
 		return
 	}
-	c.runs = -1
+	c.runs.Store(-1)
 	c.p.ledger.Guard.Withdraw()
 	c.limit.Reset(c.p.cfg.Guard.AloneFor)
 	c.giveTokenBack()
@@ -242,7 +243,7 @@ func (c *suspects) goesOn() {
 // giveTokenBack lets suspects of others have their turn, unless one of ours runs or is tried, or
 // the broker does not know yet that it came to its end.
 func (c *suspects) giveTokenBack() {
-	if c.runs < 0 && !c.trial && c.p.ledger.Guard.Quiet() && c.holdsToken() {
+	if c.runs.Load() < 0 && !c.trial && c.p.ledger.Guard.Quiet() && c.holdsToken() {
 		c.p.cfg.Guard.Token.Release(&c.turn)
 	}
 }
@@ -250,7 +251,7 @@ func (c *suspects) giveTokenBack() {
 // standBack is for when nothing is handed out, in a pause for instance: what was announced and does
 // not run gives way.
 func (c *suspects) standBack() {
-	if !c.p.ledger.Guard.Counts() || c.runs >= 0 {
+	if !c.p.ledger.Guard.Counts() || c.runs.Load() >= 0 {
 		return
 	}
 	if c.p.ledger.Guard.Now().Alone >= 0 {
@@ -265,7 +266,7 @@ func (c *suspects) count() (n int, name string) {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
 	n = len(c.aside)
-	at := c.runs
+	at := c.runs.Load()
 	switch {
 	case at >= 0:
 		n++
@@ -286,7 +287,8 @@ func (c *suspects) end() {
 
 // unguard ends the counting of deaths for this assignment: suspects run like others.
 func (c *suspects) unguard() {
-	c.p.ledger.Guard, c.runs = ledger.Guard{}, -1
+	c.p.ledger.Guard = ledger.Guard{}
+	c.runs.Store(-1)
 	c.limit.Stop()
 	c.p.cfg.Guard.Token.Release(&c.turn)
 	c.p.roster.Offer()

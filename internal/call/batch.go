@@ -77,6 +77,9 @@ func (c *Caller) CallBatch(ctx context.Context, messages []*stepwell.Message, la
 // answersOf are the answers on the messages of a batch; all is that on those that are not marked.
 // Where the call was cancelled only what is done counts.
 func (c *Caller) answersOf(b *stepwell.Batch, all *Answer, cancelled bool) []*Answer {
+	if all == nil && b.Verdicts(nil) == nil {
+		return nil // as most are
+	}
 	verdicts := b.Verdicts(errUnmarked)
 	answers, done := make([]*Answer, len(verdicts)), true
 	for i, verdict := range verdicts {

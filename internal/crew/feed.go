@@ -23,9 +23,9 @@ type Feed interface {
 	// More says that Take has more. Locked.
 	More() bool
 	// Done says how the calls of the messages from first to last ended. There are several only
-	// where all are settled, and then no offset between them is missing. After [task.Abandoned]
-	// nothing more is handed out; after [task.Gathered] the feed hears by itself how the call ends.
-	// Locked.
+	// where all are settled, or all gathered, and then no offset between them is missing. After
+	// [task.Abandoned] nothing more is handed out; after [task.Gathered] the feed hears by itself
+	// how the call ends, perhaps before this. Locked.
 	Done(first, last int64, o task.Outcome)
 	// Idle says that a worker has left, or found nothing to do. Locked.
 	Idle()

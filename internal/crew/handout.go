@@ -96,7 +96,7 @@ func (r *Roster) quit() {
 func (r *Roster) doneIn(s *stretch, index int, o task.Outcome) {
 	r.feed.Lock()
 	defer r.feed.Unlock()
-	s.flush(r.feed, index)
+	s.flush(r, index)
 	r.done(s.entries[index].Offset, o)
 	s.skip(index)
 }
@@ -110,7 +110,7 @@ func (r *Roster) takeRest(s *stretch, seen state) bool {
 	if r.stretch != s || !s.lose(seen) {
 		return false
 	}
-	s.flush(r.feed, seen.begun()-1)
+	s.flush(r, seen.begun()-1)
 	r.schedule.Unstretch(true, s.from(seen.begun()-1))
 	r.stretch = nil
 	r.pace.ran(1, watchInterval)
@@ -123,7 +123,7 @@ func (r *Roster) takeRest(s *stretch, seen state) bool {
 func (r *Roster) endStretch(s *stretch, done int, took time.Duration) (next Entry, last time.Duration, more bool) {
 	r.feed.Lock()
 	defer r.feed.Unlock()
-	s.flush(r.feed, done)
+	s.flush(r, done)
 	if r.stretch != s {
 		next, more = r.next(s.entries[max(done, 1)-1])
 		return next, time.Since(s.lostAt) + watchInterval, more

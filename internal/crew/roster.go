@@ -49,7 +49,7 @@ func (r *Roster) Came() {
 // Flush tells the feed what the stretch under way has done so far. Locked.
 func (r *Roster) Flush() {
 	if s := r.stretch; s != nil {
-		s.flush(r.feed, s.done())
+		s.flush(r, s.done())
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/internal/task"
 )
 
 // StretchSize is how many messages at most are handed to a worker at once.
@@ -84,15 +83,15 @@ func (s *stretch) from(index int) []Entry { return s.entries[index:s.length] }
 // cameBack says when the call that runs, whose rest was taken away, had a place again.
 func (s *stretch) cameBack(at time.Time) { s.lostAt = at }
 
-// flush tells the feed that the first entries are settled, but those it knows of.
-func (s *stretch) flush(feed Feed, done int) {
+// flush tells the roster's feed that the first entries ended as most do, but those it knows of.
+func (s *stretch) flush(r *Roster, done int) {
 	for s.flushed < done {
 		first := s.entries[s.flushed].Offset
 		last := first
 		for s.flushed++; s.flushed < done && s.entries[s.flushed].Offset == last+1; s.flushed++ {
 			last++
 		}
-		feed.Done(first, last, task.Settled)
+		r.feed.Done(first, last, r.crew.cfg.usual())
 	}
 }
 

@@ -101,7 +101,7 @@ func (w *worker) runLone(r *Roster, e Entry) Entry {
 func (w *worker) runStretch(r *Roster, n int) Entry {
 	w.began = time.Now()
 	handle, ctx, origin := w.crew.cfg.Handle, r.feed.Calls(), task.Origin(r.feed)
-	s, done := &w.stretch, 0
+	s, done, usual := &w.stretch, 0, w.crew.cfg.usual()
 	at := s.state()
 	for done < n && !r.stopped.Load() && !w.crew.Paused() {
 		if !s.next(at) {
@@ -110,7 +110,7 @@ func (w *worker) runStretch(r *Roster, n int) Entry {
 		at++
 		e := &s.entries[done]
 		outcome := handle(ctx, e.Message, task.NewTicket(origin, e.Offset, w))
-		if outcome != task.Settled {
+		if outcome != usual {
 			r.doneIn(s, done, outcome)
 		}
 		done++
