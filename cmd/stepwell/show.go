@@ -93,7 +93,7 @@ func (m *one) text() string {
 	lines = append(lines, [2]string{"value", m.about()})
 	var b strings.Builder
 	for _, line := range lines {
-		if line[1] != "" {
+		if line[1] != "" && line[1] != "[]" {
 			fmt.Fprintf(&b, "%-8s %s\n", line[0], harmless(strings.ReplaceAll(line[1], "\n", " ")))
 		}
 	}
