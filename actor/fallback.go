@@ -59,7 +59,7 @@ func (f *fallback) takeOver(ctx context.Context, came stepwell.Message, a *call.
 	}
 	both := *a
 	both.Failure = &call.Failure{
-		Text: a.Failure.Text + "; OnDead: " + said.Failure.Text, Type: a.Failure.Type, Stack: a.Failure.Stack + said.Failure.Stack,
+		Text: a.Failure.Text + "; OnDead: " + said.Failure.Text, Type: a.Failure.Type, Stack: a.Failure.Stack + said.Failure.Stack, Group: a.Failure.Group,
 	}
 	return &both, true
 }

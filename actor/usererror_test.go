@@ -34,6 +34,7 @@ func (w wild) Unwrap() error              { w.act("Unwrap"); return w.error }
 func (w wild) Is(error) bool              { w.act("Is"); return false }
 func (w wild) As(any) bool                { w.act("As"); return false }
 func (w wild) ErrorType() string          { w.act("ErrorType"); return "" }
+func (w wild) DeadGroup() string          { w.act("DeadGroup"); return "" }
 func (w wild) LogValue() slog.Value       { w.act("LogValue"); return slog.StringValue("wild") }
 func (w wild) Format(s fmt.State, _ rune) { w.act("Format"); _, _ = io.WriteString(s, w.error.Error()) }
 
@@ -49,7 +50,7 @@ func TestNoPanicOfAnErrorsMethodsEndsTheProcess(t *testing.T) {
 		"a nil holder":       func() error { return (*holder)(nil) },
 		"dead, a nil holder": func() error { return stepwell.DeadLetter((*holder)(nil)) },
 	}
-	for _, method := range []string{"Error", "Unwrap", "Is", "As", "ErrorType", "LogValue", "Format"} {
+	for _, method := range []string{"Error", "Unwrap", "Is", "As", "ErrorType", "DeadGroup", "LogValue", "Format"} {
 		err := wild{errFlaky, method, func() { panic(wild{errFlaky, "Error", func() { panic("again") }}) }}
 		tests[method] = func() error { return err }
 		tests["joined, "+method] = func() error { return errors.Join(err, stepwell.Skip("not so")) }

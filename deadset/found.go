@@ -31,7 +31,7 @@ func find(d queue.Delivery) found {
 	}
 	f := found{envelope: e, readable: err == nil}
 	f.group, f.pattern = cause.Death{
-		Reason: e.Failure.Reason, ErrorType: e.Failure.ErrorType, Error: e.Failure.Error, Stack: e.Failure.Stack,
+		Reason: e.Failure.Reason, ErrorType: e.Failure.ErrorType, Error: e.Failure.Error, Stack: e.Failure.Stack, Named: e.Failure.Group,
 	}.Group()
 	return f
 }

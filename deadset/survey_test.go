@@ -89,6 +89,20 @@ func TestCausesAreCountedEachWithItsTimesKeysAndAnExample(t *testing.T) {
 	})
 }
 
+func TestAnErrorThatNamesItsCauseIsAGroupByThatName(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, s *deadset.Set) {
+		for i, text := range []string{"no luck", "once more no luck"} {
+			e := died(fmt.Sprint(i), text, time.Minute)
+			e.Failure.Group = "card declined"
+			buryAll(t, b, e)
+		}
+		got, err := s.Groups(t.Context(), filter.Filter{})
+		if err != nil || len(got.Groups) != 1 || got.Groups[0].Count != 2 || got.Groups[0].Error != "card declined" {
+			t.Errorf("%+v, %v", got.Groups, err)
+		}
+	})
+}
+
 func TestAListGoesOnWhereItStoppedAndKnowsHowManyMatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *memory.Broker, s *deadset.Set) {
 		for i := range 6 {

@@ -105,7 +105,7 @@ func TestAnEntryTellsWhereAMessageCameFromAndWhatBecameOfIt(t *testing.T) {
 	const want = `{"id":"t:3:7","stream":"s","channel":"c","topic":"t","partition":3,"offset":7,"key":"a/8=","key_encoding":"base64",` +
 		`"timestamp":"2026-01-02T03:04:05Z","headers":[{"key":"h","value":"v","encoding":"text"}],"value":1,"encoding":"json","size":1,` +
 		`"attempts":4,"attempts_total":8,"replays":1,"first_failed_at":"2026-01-02T03:05:05Z","died_at":"2026-01-02T04:04:05Z",` +
-		`"reason":"exhausted","error":"no","error_type":"*errors.errorString","stack":"main.go:1","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","group":"6e415f1e75da"}`
+		`"reason":"exhausted","error":"no","error_type":"*errors.errorString","stack":"main.go:1","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","group":"e06c1cc6dc08"}`
 	if string(got) != want {
 		t.Errorf("shown as\n%s\nnot\n%s", got, want)
 	}

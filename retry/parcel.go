@@ -29,7 +29,7 @@ func (p *parcel) dead() bool { return !p.envelope.DiedAt.IsZero() }
 func (p *parcel) fail(f Failure, t Topology) {
 	e := p.envelope
 	p.traceParent, p.traceState = f.TraceParent, f.TraceState
-	e.Failure = envelope.Failure{Reason: f.Reason, Stack: f.Stack, At: f.At}
+	e.Failure = envelope.Failure{Reason: f.Reason, Stack: f.Stack, Group: f.Group, At: f.At}
 	if f.Err != nil {
 		e.Failure.Error = fmt.Sprint(f.Err) // survives an Error method that panics
 		if e.Failure.ErrorType = f.ErrorType; f.ErrorType == "" {

@@ -22,6 +22,8 @@ type Failure struct {
 	After time.Duration
 	// Stack is where the handler panicked.
 	Stack string
+	// Group is what the error itself calls its cause; empty: it does not.
+	Group string
 	// At is when the try ended. Zero: now.
 	At time.Time
 	// TraceParent and TraceState are the try's W3C trace context. That of the first try is kept

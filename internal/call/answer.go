@@ -38,6 +38,9 @@ type Failure struct {
 	Text, Type string
 	// Stack is that of a panic.
 	Stack string
+	// Group is what the error, or one that it wraps, calls its cause by DeadGroup. Empty: none does
+	// so.
+	Group string
 }
 
 // Error is the text.
@@ -51,6 +54,8 @@ const (
 	maxText = 4 << 10
 	// maxType is how much of its type.
 	maxType = 100
+	// maxGroup is how much of the name of a cause.
+	maxGroup = 256
 )
 
 var errNoChannels = errors.New("there are no channels here")
@@ -79,8 +84,19 @@ func (c *Caller) judge(err error) *Answer {
 	}
 	return &Answer{
 		Kind: v.Kind, Reason: cut(v.Reason, maxText), After: v.After, Channel: v.Channel, Err: err,
-		Failure: &Failure{Text: cut(fmt.Sprint(err), maxText), Type: cut(errorType(err), maxType)},
+		Failure: &Failure{Text: cut(fmt.Sprint(err), maxText), Type: cut(errorType(err), maxType), Group: cut(groupOf(err), maxGroup)},
 	}
+}
+
+// groupOf is what an error calls its cause; empty: it does not.
+func groupOf(err error) string {
+	if says, ok := errors.AsType[interface {
+		error
+		DeadGroup() string
+	}](err); ok {
+		return says.DeadGroup()
+	}
+	return ""
 }
 
 // ended is the answer as a span shows it.

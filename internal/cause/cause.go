@@ -23,20 +23,25 @@ type Death struct {
 	Reason, ErrorType string
 	// Error is the error's text, Stack that of a panic; empty where there was none.
 	Error, Stack string
+	// Named is what the error itself calls its cause; empty: it does not, and its text decides.
+	Named string
 }
 
 // Group is the fingerprint of the death's cause, 12 hexadecimal digits, and the pattern that all
 // deaths of the group share: the error with what varies replaced by <n>.
 func (d Death) Group() (fingerprint, pattern string) {
 	pattern = d.pattern()
-	sum := sha256.Sum256([]byte(strings.Join([]string{version, d.Reason, d.ErrorType, pattern}, "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{version, d.Reason, d.ErrorType, d.Named, pattern}, "\x00")))
 	return hex.EncodeToString(sum[:6]), pattern
 }
 
-// pattern is the place of a panic where it is known, since its text often is a value; else the
-// text's.
+// pattern is what the error calls its cause. Else it is the place of a panic where that is known,
+// since its text often is a value; else that of the text.
 func (d Death) pattern() string {
-	if place := panicked(d.Stack); place != "" {
+	if d.Named != "" {
+		return d.Named
+	}
+	if place := panicked(d.Stack); place != "" && d.ErrorType == "panic" {
 		return "panic in " + place
 	}
 	return Pattern(d.Error)

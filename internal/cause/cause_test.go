@@ -104,6 +104,19 @@ func TestAGroupIsOneReasonOneTypeAndOnePattern(t *testing.T) {
 	}
 }
 
+func TestAnErrorThatNamesItsCauseIsGroupedByThat(t *testing.T) {
+	of := func(named, text string) string {
+		group, pattern := Death{Reason: "exhausted", ErrorType: "*pq.Error", Error: text, Named: named}.Group()
+		if named != "" && pattern != named {
+			t.Errorf("%s is shown as %s", named, pattern)
+		}
+		return group
+	}
+	if of("card declined", "no luck") != of("card declined", "again no luck") || of("card declined", "x") == of("card stolen", "x") || of("card declined", "x") == of("", "card declined") {
+		t.Error("the name does not decide")
+	}
+}
+
 func FuzzPattern(f *testing.F) {
 	for _, w := range written {
 		f.Add(w.text)

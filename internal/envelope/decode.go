@@ -20,7 +20,7 @@ func Decode(q queue.Message) (*Envelope, error) {
 	r := &reader{headers: q.Headers}
 	e := &Envelope{Message: stepwell.Message{ID: q.ID}}
 	b := r.head(e)
-	e.Failure.Error, e.Failure.Stack = r.text(hError), r.text(hStack)
+	e.Failure.Error, e.Failure.Stack, e.Failure.Group = r.text(hError), r.text(hStack), r.text(hGroup)
 	e.TraceState = r.text(hTraceState)
 	e.Compressed = b.compressed
 	e.History = r.history()

@@ -85,6 +85,9 @@ func (e *Envelope) addFailure(h map[string]any, problem string) {
 	if e.Failure.Stack != "" {
 		h[hStack] = cleanLines(e.Failure.Stack, maxStack)
 	}
+	if e.Failure.Group != "" {
+		h[hGroup] = clean(e.Failure.Group, maxShort)
+	}
 	if history := e.earlier(); len(history) > 0 {
 		h[hHistory] = lines(history)
 	}

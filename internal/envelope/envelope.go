@@ -8,6 +8,7 @@
 //	sw-headers     its headers: a list of name, value, name, value …, values in bytes or nil
 //	sw-error       what the handler said, one line
 //	sw-stack       where it panicked
+//	sw-group       the group that the error itself says it is of
 //	sw-history     the failures before the last, a line each: attempt, time, what the handler said
 //	sw-tracestate  the W3C trace state of the first try
 //	sw-wait        how long it still waits beyond its queue, and how long in all: wait.go
@@ -83,6 +84,8 @@ type Failure struct {
 	Error, ErrorType string
 	// Stack is where the handler panicked; empty otherwise.
 	Stack string
+	// Group is what the error itself calls its cause, cut to 256 bytes; empty: it does not.
+	Group string
 	At    time.Time
 }
 
@@ -170,6 +173,7 @@ const (
 	hHeaders    = "sw-headers"
 	hError      = "sw-error"
 	hStack      = "sw-stack"
+	hGroup      = "sw-group"
 	hHistory    = "sw-history"
 	hTraceState = "sw-tracestate"
 	hBuried     = "sw-buried"
@@ -180,7 +184,7 @@ const (
 // isKnown says whether this version reads the header.
 func isKnown(name string) bool {
 	switch name {
-	case hHead, hKey, hHeaders, hError, hStack, hHistory, hTraceState, hBuried, hWaits, hWait:
+	case hHead, hKey, hHeaders, hError, hStack, hGroup, hHistory, hTraceState, hBuried, hWaits, hWait:
 		return true
 	}
 	return false

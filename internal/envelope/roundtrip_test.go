@@ -42,7 +42,7 @@ func drawEnvelope(t *rapid.T) *Envelope {
 			Attempt: rapid.IntRange(1, 100).Draw(t, "attempt"), Replays: rapid.IntRange(0, 9).Draw(t, "replays"),
 			Origin: stepwell.Origin{Topic: rapid.SampledFrom([]string{"orders.v1", "", "a:b c%", "\xff\x00=\n"}).Draw(t, "topic"), Partition: rapid.Int32().Draw(t, "partition"), Offset: rapid.Int64().Draw(t, "offset")},
 		},
-		Failure:       Failure{Reason: "exhausted", Error: clean(text.Draw(t, "error"), maxError), ErrorType: "*errors.errorString", At: drawTime(t, "at")},
+		Failure:       Failure{Reason: "exhausted", Error: clean(text.Draw(t, "error"), maxError), ErrorType: "*errors.errorString", Group: clean(text.Draw(t, "group"), maxShort), At: drawTime(t, "at")},
 		AttemptsTotal: rapid.IntRange(0, 1000).Draw(t, "total"),
 		Of:            rapid.IntRange(0, 100).Draw(t, "of"),
 		Log:           rapid.Uint32().Draw(t, "log"),
@@ -97,7 +97,7 @@ func TestEveryByteOfARecordSurvivesManyTrips(t *testing.T) {
 				t.Fatalf("record was %+v, is %+v", want.Message, e.Message)
 			}
 		}
-		if e.AttemptsTotal != want.AttemptsTotal || e.Of != want.Of || e.Log != want.Log || e.Failure.Reason != want.Failure.Reason || e.Failure.ErrorType != want.Failure.ErrorType || !e.DiedAt.Equal(want.DiedAt) || e.TraceParent != want.TraceParent ||
+		if e.AttemptsTotal != want.AttemptsTotal || e.Of != want.Of || e.Log != want.Log || e.Failure.Reason != want.Failure.Reason || e.Failure.ErrorType != want.Failure.ErrorType || e.Failure.Group != want.Failure.Group || !e.DiedAt.Equal(want.DiedAt) || e.TraceParent != want.TraceParent ||
 			e.TraceState != want.TraceState || e.Compressed != want.Compressed || e.Failure.Error != want.Failure.Error || !e.Failure.At.Equal(want.Failure.At) {
 			t.Fatalf("envelope was %+v, is %+v", want, e)
 		}

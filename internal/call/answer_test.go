@@ -1,0 +1,35 @@
+package call
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell"
+)
+
+type declined struct{ cause string }
+
+func (d declined) Error() string     { return "no luck" }
+func (d declined) DeadGroup() string { return d.cause }
+
+func TestTheCauseIsWhatAnErrorOfTheChainSaysItIs(t *testing.T) {
+	named := declined{"card declined"}
+	for text, err := range map[string]error{
+		"wrapped":           fmt.Errorf("charge order 7: %w", named),
+		"beside another":    errors.Join(errors.New("x"), named),
+		"around a verdict":  stepwell.DeadLetter(named),
+		"with a wait added": stepwell.RetryAfter(named, 1),
+	} {
+		if got := new(Caller).judge(err).Failure.Group; got != "card declined" {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+	if got := new(Caller).judge(errors.New("card declined")).Failure.Group; got != "" {
+		t.Errorf("one that says nothing: %q", got)
+	}
+	if got := new(Caller).judge(declined{strings.Repeat("x", 9999)}).Failure.Group; len(got) != maxGroup {
+		t.Errorf("%d bytes are kept", len(got))
+	}
+}
