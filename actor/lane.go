@@ -35,10 +35,13 @@ type lane struct {
 	flush  bool // what waits is due
 	look   bool // there may be messages of what was halted
 	paused bool
+	// left is what was halted, as far as messages of it were left to its next owner: what comes
+	// after them, from a worker that was in the middle of its stretch, is the next owner's too.
+	left map[task.Gatherable]bool
 }
 
 func newLane(size int, wait time.Duration) *lane {
-	return &lane{began: time.Now(), size: size, wait: wait, changed: make(chan struct{}, 1)}
+	return &lane{began: time.Now(), size: size, wait: wait, changed: make(chan struct{}, 1), left: map[task.Gatherable]bool{}}
 }
 
 // waiting is what waits.
@@ -164,17 +167,22 @@ func (l *lane) take(into []item) (batch, left []item) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	batch = into[:0]
+	for of := range l.left {
+		if of.Calls().Err() != nil { // it is given up: none of its messages is ours any longer
+			delete(l.left, of)
+		}
+	}
 	waiting, full, at := l.waiting(), l.paused, 0
 	var kept []item
 	for ; at < len(waiting) && (l.look || !full); at++ {
 		switch i := waiting[at]; {
-		case !i.isOurs():
+		case !i.isOurs(), l.left[i.of]:
 			left = append(left, i)
 		case !full && (len(batch) == 0 || !i.alone):
 			batch = append(batch, i)
 			full = i.alone || len(batch) == l.size
 		case l.look && i.of.Halted():
-			left = append(left, i)
+			left, l.left[i.of] = append(left, i), true
 		default:
 			full = true // what comes after it stays behind it
 			kept = append(kept, i)

@@ -266,6 +266,42 @@ func TestWhatIsHaltedAndWasGatheredDoesNotWait(t *testing.T) {
 	})
 }
 
+// A worker may be in the middle of its stretch when a partition is halted: what it gathers then
+// comes after what was left to the next owner.
+func TestWhatComesAfterMessagesThatWereLeftIsLeftToo(t *testing.T) {
+	t.Parallel()
+	l, of, other := newLane(2, time.Second), newOrigin(), newOrigin()
+	gather := func(of *origin, offsets ...int64) {
+		for _, offset := range offsets {
+			l.put(item{message: &stepwell.Message{}, of: of, offset: offset}, false)
+		}
+	}
+	offsets := func(items []item) (all []int64) {
+		for _, i := range items {
+			all = append(all, i.offset)
+		}
+		return all
+	}
+	gather(of, 0, 1, 2, 3)
+	of.halt()
+	l.hurry()
+	batch, left := l.take(nil)
+	if !slices.Equal(offsets(batch), []int64{0, 1}) || !slices.Equal(offsets(left), []int64{2, 3}) {
+		t.Fatalf("first %v is called and %v left", offsets(batch), offsets(left))
+	}
+	gather(of, 4)
+	gather(other, 7)
+	batch, left = l.take(nil)
+	if !slices.Equal(offsets(batch), []int64{7}) || !slices.Equal(offsets(left), []int64{4}) {
+		t.Errorf("then %v is called and %v left", offsets(batch), offsets(left))
+	}
+	of.cancel() // it is given up
+	l.take(nil)
+	if len(l.left) > 0 {
+		t.Error("it is remembered for ever")
+	}
+}
+
 func TestWhatIsNoLongerOursIsNotCalled(t *testing.T) {
 	gather(t, 1, streams.OrderKey, takes(time.Second), func(g *gathering) {
 		lost, ours := newOrigin(), newOrigin()
