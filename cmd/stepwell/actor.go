@@ -23,6 +23,7 @@ type actor struct {
 	errs  io.Writer
 }
 
+// newActor reads the flags. Its errors are mistakes of the person, and name the flag.
 func newActor(c *commands, ask asker, out, errs io.Writer) (*actor, error) {
 	address := c.Address
 	if !strings.Contains(address, "://") {
@@ -141,6 +142,7 @@ func cause(err error) error {
 	return err
 }
 
+// read decodes an answer. What is no JSON at all comes from another server, or from a proxy.
 func read(body []byte, v any) error {
 	if !json.Valid(body) {
 		return errors.New("the answer is not JSON: is there a stepwell actor at --address?")
@@ -151,6 +153,7 @@ func read(body []byte, v any) error {
 	return nil
 }
 
+// refused makes an error of an answer, with the actor's own words where it has any.
 func refused(resp *http.Response, body []byte) error {
 	var problem struct {
 		Detail string `json:"detail"`

@@ -17,7 +17,7 @@ var (
 	errNo      = errors.New("nothing was deleted")
 )
 
-// Run does it.
+// Run deletes the oldest messages once a person has said yes.
 func (c *remove) Run(ctx context.Context, a *actor) error {
 	if err := c.confirm(ctx, a); err != nil {
 		return err
@@ -40,6 +40,8 @@ func (c *remove) confirm(ctx context.Context, a *actor) error {
 	var page struct {
 		Depth int `json:"depth"`
 	}
+	// The question names how many there are now. What dies until the answer comes is newer, and not
+	// among the oldest that are deleted.
 	if err := a.get(ctx, "/v1/dead_set", c.query(), &page); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (c *find) Validate() error {
 	return c.chosen.Validate()
 }
 
-// Run does it.
+// Run asks for one page after another until the limit is reached or nothing more matches.
 func (c *find) Run(ctx context.Context, a *actor) error {
 	var all []json.RawMessage
 	var page foundPage

@@ -26,7 +26,7 @@ type group struct {
 	PerMinutes []int     `json:"minutes"`
 }
 
-// Run does it.
+// Run prints a row for each cause, the largest first, as the actor has them.
 func (c *groups) Run(ctx context.Context, a *actor) error {
 	var answer struct {
 		span

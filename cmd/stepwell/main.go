@@ -38,7 +38,9 @@ const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
-	exitAgain  = 3
+	// exitAgain says that the same command may succeed later: a walk is under way, or the queues
+	// are away.
+	exitAgain = 3
 )
 
 // commands are what the program understands.
@@ -112,6 +114,7 @@ func run(ctx context.Context, args []string, ask asker, out, errs io.Writer) (co
 		}
 	}()
 	var c commands
+	// kong ends the process where it has printed the help: run is to return, also in tests.
 	parser, err := kong.New(&c, kong.Name("stepwell"), kong.Description("Looks after running stepwell actors: dead sets and streams."),
 		kong.Vars{"version": version()}, kong.Writers(out, errs), kong.Exit(func(int) { panic(helpShown{}) }))
 	if err != nil {
@@ -154,6 +157,7 @@ func usageOf(err error) string {
 	return "usage: stepwell " + mistake.Context.Selected().Summary() + "\n"
 }
 
+// exitOf is the exit code for a command's error.
 func exitOf(err error) int {
 	if errors.Is(err, errUnasked) {
 		return exitUsage

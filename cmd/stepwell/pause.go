@@ -11,7 +11,7 @@ type pause struct {
 	ID string `arg:"" help:"The stream-id."`
 }
 
-// Run does it.
+// Run pauses the stream in the one process at the address, not in the others of its group.
 func (c *pause) Run(ctx context.Context, a *actor) error { return a.hold(ctx, c.ID, "pause") }
 
 // hold pauses or resumes a stream, which differ in the verb alone.

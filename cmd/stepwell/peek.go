@@ -26,7 +26,7 @@ type dead struct {
 	Error       string          `json:"error"`
 }
 
-// Run does it.
+// Run prints a table, or with --json each message as the actor sent it.
 func (c *peek) Run(ctx context.Context, a *actor) error {
 	var page struct {
 		Messages []json.RawMessage `json:"messages"`
@@ -54,6 +54,7 @@ func (a *actor) deadTable(rows [][]string) error {
 // keyColumn is where the key stands in it.
 const keyColumn = 6
 
+// row is the message in a table, with key and value cut to a few words.
 func (m dead) row() []string {
 	const keyShown, valueShown = 24, 60
 	key := "-"

@@ -8,7 +8,7 @@ type replay struct {
 	CrashLoop bool `help:"Also messages that killed the process." name:"include-crash-loop"`
 }
 
-// Run does it.
+// Run replays without asking: what is replayed and fails again is back in the dead set.
 func (c *replay) Run(ctx context.Context, a *actor) error {
 	var r result
 	q := c.query()

@@ -41,7 +41,7 @@ type one struct {
 	} `json:"tries"`
 }
 
-// Run does it.
+// Run prints one message for a person, or with --part the bytes of its key or value, for a file.
 func (c *show) Run(ctx context.Context, a *actor) error {
 	path, q := "/v1/dead_set/messages/"+url.PathEscape(c.ID), url.Values{"stream": {c.Stream}}
 	if c.Channel != "" {

@@ -58,7 +58,7 @@ func (o *oldest) String() string {
 	return fmt.Sprintf("%s/%d@%d %s", o.Topic, o.Partition, o.Offset, age)
 }
 
-// Run does it.
+// Run prints a row for each stream, and below it one for each of its channels, which pause with it.
 func (*list) Run(ctx context.Context, a *actor) error {
 	var answer struct {
 		Streams []json.RawMessage `json:"streams"`

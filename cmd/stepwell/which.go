@@ -13,7 +13,7 @@ type which struct {
 	Count   int    `help:"How many, the oldest first." required:"" short:"n"`
 }
 
-// Validate is called by the parser.
+// Validate is called by kong before Run: a count below one never reaches an actor.
 func (w which) Validate() error {
 	if w.Count < 1 {
 		return fmt.Errorf("--count must be 1 or more")
@@ -21,6 +21,7 @@ func (w which) Validate() error {
 	return nil
 }
 
+// query is how the actor's API is told which messages.
 func (w which) query() url.Values {
 	q := url.Values{"stream": {w.Stream}, "count": {strconv.Itoa(w.Count)}}
 	if w.Channel != "" {

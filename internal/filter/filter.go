@@ -36,6 +36,7 @@ type Message struct {
 
 // Filter is true of some messages. The zero value is true of all.
 type Filter struct {
+	// tests have to be true one and all; words are the parameters that they were made of.
 	tests []func(*Message) bool
 	words []string
 }
@@ -174,12 +175,14 @@ func testOf(name, text string, now time.Time) (func(*Message) bool, error) {
 	return makes(text, now)
 }
 
+// equal is true where a text is that, letter by letter.
 func equal(of func(*Message) string) maker {
 	return func(text string, _ time.Time) (func(*Message) bool, error) {
 		return func(m *Message) bool { return of(m) == text }, nil
 	}
 }
 
+// part is true where a text has that in it.
 func part(of func(*Message) string) maker {
 	return func(text string, _ time.Time) (func(*Message) bool, error) {
 		return func(m *Message) bool { return strings.Contains(of(m), text) }, nil
@@ -197,6 +200,7 @@ func expression(text string, _ time.Time) (func(*Message) bool, error) {
 	return func(m *Message) bool { return re.MatchString(m.Error) }, nil
 }
 
+// number reads a whole number once, and compares it with each message.
 func number(is func(*Message, int64) bool) maker {
 	return func(text string, _ time.Time) (func(*Message) bool, error) {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -222,6 +226,7 @@ func moment(is func(died, at time.Time) bool) maker {
 	}
 }
 
+// header is true where the last header of that name is the text; a nil value is no text.
 func header(name, text string) func(*Message) bool {
 	return func(m *Message) bool {
 		value, ok := m.Header(name)

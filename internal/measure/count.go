@@ -88,6 +88,7 @@ func (p *pkg) file(path string) error {
 	if err != nil {
 		return err
 	}
+	// Nobody reads or writes those by hand.
 	if ast.IsGenerated(f) {
 		return nil
 	}
@@ -134,6 +135,7 @@ func lines(path string, text []byte) source {
 	return s
 }
 
+// function counts one function, as a method of its type where it has a receiver.
 func (p *pkg) function(set *token.FileSet, path string, d *ast.FuncDecl) {
 	p.funcs++
 	switch length := set.Position(d.End()).Line - set.Position(d.Pos()).Line + 1; {
@@ -180,6 +182,7 @@ func (p *pkg) general(path string, d *ast.GenDecl) {
 	}
 }
 
+// export notes a name that others can use, and whether it says what it is for.
 func (p *pkg) export(name *ast.Ident, documented bool) {
 	if p.program {
 		return // nobody imports it
@@ -190,12 +193,14 @@ func (p *pkg) export(name *ast.Ident, documented bool) {
 	}
 }
 
+// declare notes in which files of the package a name is declared.
 func (p *pkg) declare(name, path string) {
 	if name != "_" && name != "init" && !slices.Contains(p.declaredIn[name], path) {
 		p.declaredIn[name] = append(p.declaredIn[name], path)
 	}
 }
 
+// shape is the entry of a type, whose methods may be met before its declaration.
 func (p *pkg) shape(name string) *shape {
 	if p.types[name] == nil {
 		p.types[name] = &shape{files: map[string]bool{}}

@@ -67,6 +67,8 @@ func mutate(ctx context.Context, o options) error {
 		return err
 	}
 	began := time.Now()
+	// A test that fails without any change would kill every mutant. Its duration says how long the
+	// others may take.
 	if out, err := goTest(ctx, o, ""); err != nil {
 		return fmt.Errorf("the tests fail without any change: %w\n%s", err, out)
 	}
@@ -157,6 +159,8 @@ func (o options) try(ctx context.Context, m mutant) (string, error) {
 		what = survived
 	case strings.Contains(out, "[build failed]"), strings.Contains(out, "[setup failed]"):
 		what = unbuilt
+	// Killed most likely, by a loop without an end; but a busy machine looks the same, so that
+	// -again tries it once more.
 	case strings.Contains(out, "test timed out"):
 		what = hanging
 	default:

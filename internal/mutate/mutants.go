@@ -43,6 +43,7 @@ func mutants(file string, source []byte) ([]mutant, error) {
 	return c.found, nil
 }
 
+// changes gathers the mutants of one file while its tree is walked.
 type changes struct {
 	file   string
 	source []byte
@@ -51,6 +52,7 @@ type changes struct {
 	found  []mutant
 }
 
+// take makes the mutants of one node of the tree.
 func (c *changes) take(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.IfStmt:
@@ -68,6 +70,7 @@ func (c *changes) take(n ast.Node) {
 			c.swap(n.Pos(), n.Name)
 		}
 	case *ast.AssignStmt:
+		// Without := the name would be unknown, and nothing build.
 		if n.Tok != token.DEFINE {
 			c.swap(n.TokPos, n.Tok.String())
 			c.replace("leave it out", n, nothing)
@@ -103,6 +106,7 @@ func (c *changes) errors(of *ast.FuncType, body *ast.BlockStmt) {
 
 func nothing(string) string { return "" }
 
+// swap puts the counterpart of a word in its place, where there is one.
 func (c *changes) swap(at token.Pos, word string) {
 	if other, ok := c.swaps[word]; ok {
 		from := c.set.Position(at).Offset
@@ -110,11 +114,14 @@ func (c *changes) swap(at token.Pos, word string) {
 	}
 }
 
+// replace puts another text in the place of a node.
 func (c *changes) replace(what string, n ast.Node, with func(old string) string) {
 	from, to := c.set.Position(n.Pos()).Offset, c.set.Position(n.End()).Offset
 	c.change(what, from, to, with(string(c.source[from:to])))
 }
 
+// change makes the mutant. Each is the whole file, so that the go tool can take it by an overlay,
+// and the work tree is never touched.
 func (c *changes) change(what string, from, to int, text string) {
 	old := string(c.source[from:to])
 	if old == text || strings.HasPrefix(old, "failpoint.Hit(") { // the chaos tests alone see those

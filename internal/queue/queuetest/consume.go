@@ -22,6 +22,7 @@ func consuming() map[string]func(*testing.T, *world) {
 	}
 }
 
+// The prefetch bounds what a process holds, and so what it repeats when it dies.
 func prefetchIsNeverExceeded(t *testing.T, w *world) {
 	w.declare(t)
 	w.fill(t, w.instant, 0, 20)
@@ -33,6 +34,8 @@ func prefetchIsNeverExceeded(t *testing.T, w *world) {
 	nothing(t, k.got, "more than was asked for")
 }
 
+// A stop takes nothing more, and still lets what is being handled be acked: else each restart would
+// repeat what was done.
 func afterStop(t *testing.T, w *world) {
 	w.declare(t)
 	w.fill(t, w.instant, 0, 10)
@@ -49,6 +52,8 @@ func afterStop(t *testing.T, w *world) {
 	w.depthIs(t, w.instant, 9)
 }
 
+// The end of a session gives back what was not acked to its old places, ahead of what was never
+// handed out, and counts that.
 func comesBackInOrder(t *testing.T, w *world) {
 	w.declare(t)
 	w.fill(t, w.instant, 0, 30)
@@ -61,6 +66,8 @@ func comesBackInOrder(t *testing.T, w *world) {
 	w.depthIs(t, w.instant, 28)
 	again := w.consume(t, w.instant, 100).take(t, 28)
 	are(t, again, append([]int{0, 1, 2}, upTo(5, 30)...)...)
+	// How many of the others were prefetched, and so came back, is the broker's affair: only the
+	// ends are certain.
 	for i, d := range again {
 		if i < 8 && (!d.Redelivered || d.Returns < 0) || i > 20 && d.Redelivered {
 			t.Errorf("%s: redelivered %t, returns %d", d.ID, d.Redelivered, d.Returns)
@@ -68,6 +75,7 @@ func comesBackInOrder(t *testing.T, w *world) {
 	}
 }
 
+// A release gives back one message at once; where it comes in the queue is not promised.
 func releasedComesAgain(t *testing.T, w *world) {
 	w.declare(t)
 	w.fill(t, w.instant, 0, 3)
@@ -91,6 +99,8 @@ func releasedComesAgain(t *testing.T, w *world) {
 	w.depthIs(t, w.instant, 0)
 }
 
+// An ack that comes after its session must settle nothing: tags begin at one again, and in the next
+// session the same number is another message.
 func lateAck(t *testing.T, w *world) {
 	w.declare(t)
 	w.fill(t, w.instant, 0, 2)
@@ -112,6 +122,8 @@ func lateAck(t *testing.T, w *world) {
 	w.depthIs(t, w.instant, 2)
 }
 
+// A pause gives back all that is prefetched, also the delivery that a Handle is about to take: what
+// waits in a paused process would reach the consumer time-out.
 func paused(t *testing.T, w *world) {
 	w.declare(t)
 	w.fill(t, w.instant, 0, 10)
@@ -155,6 +167,7 @@ func drain(t *testing.T, k *consumer, n int) (digits []int) {
 	return digits
 }
 
+// A queue may be declared after its consumers: they begin in the background.
 func consumerWaits(t *testing.T, w *world) {
 	k := w.consume(t, w.instant, 1)
 	nothing(t, k.returned, "gave up")
@@ -163,6 +176,7 @@ func consumerWaits(t *testing.T, w *world) {
 	are(t, k.take(t, 1), 0)
 }
 
+// Two processes work one queue off.
 func twoConsumers(t *testing.T, w *world) {
 	w.declare(t)
 	a, b := w.consume(t, w.instant, 3), w.consume(t, w.instant, 3)
@@ -185,11 +199,13 @@ func twoConsumers(t *testing.T, w *world) {
 
 func ending() map[string]func(*testing.T, *world) {
 	return map[string]func(*testing.T, *world){
+		// Nobody may wait for ever for a broker whose Run has ended: each call answers.
 		"AfterTheEndOfRunEverythingSaysClosed": func(t *testing.T, w *world) {
 			w.declare(t)
 			k := w.consume(t, w.instant, 1)
 			told := make(chan error, 2)
 			before := w.Publisher("test")
+			// To a queue that is missing, so that the message still waits as Run ends.
 			before.Publish(t.Context(), w.instant+".missing", numbered(0), func(err error) { told <- err })
 			w.stop()
 			for _, p := range []queue.Publisher{before, w.Publisher("later")} {

@@ -23,6 +23,8 @@ func declaring() map[string]func(*testing.T, *world) {
 		"AQueueWithOtherArgumentsIsNamed": func(t *testing.T, w *world) {
 			w.declare(t)
 			specs := w.specs()
+			// RabbitMQ answers 406, which closes the channel: the queue must be usable all the
+			// same.
 			specs[0].TTL *= 2
 			if err := w.Declare(within(t, patience), specs); err == nil || !strings.Contains(err.Error(), w.delay) {
 				t.Errorf("Declare: %v", err)
@@ -53,6 +55,8 @@ func publishing() map[string]func(*testing.T, *world) {
 // isFresh says that the message was published to its queue and not handed out before.
 func isFresh(d queue.Delivery) bool { return d.From == "" && !d.Redelivered && d.Returns == 0 }
 
+// What is parked comes back byte for byte, with its headers' types: nil is not empty, and text need
+// not be UTF-8.
 func comesOutAsItWas(t *testing.T, w *world) {
 	w.declare(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -64,6 +68,7 @@ func comesOutAsItWas(t *testing.T, w *world) {
 			"empty": []byte{}, "list": []any{"a", int64(1), nil, []byte("b"), true},
 		},
 	}
+	// By itself, since two times are equal that DeepEqual tells apart.
 	dated := queue.Message{ID: "dated", Headers: map[string]any{"at": at}}
 	told := make(chan error, 2)
 	for _, m := range []queue.Message{sent, dated} {
@@ -90,6 +95,7 @@ func comesOutAsItWas(t *testing.T, w *world) {
 	}
 }
 
+// Neither who publishes nor who was handed a message can change what is in the queue.
 func bytesAreNotShared(t *testing.T, w *world) {
 	w.declare(t)
 	k := w.consume(t, w.instant, 1)
@@ -110,6 +116,7 @@ func bytesAreNotShared(t *testing.T, w *world) {
 	}
 }
 
+// One publisher and one consumer see the same order, with many confirms in flight.
 func orderIsKept(t *testing.T, w *world) {
 	w.declare(t)
 	w.fill(t, w.instant, 0, 1000)
@@ -126,6 +133,7 @@ func orderIsKept(t *testing.T, w *world) {
 	w.depthIs(t, w.instant, 0)
 }
 
+// To an exchange without a queue RabbitMQ confirms, and drops the message.
 func waitsForItsQueue(t *testing.T, w *world) {
 	told := make(chan error, 1)
 	w.Publisher("test").Publish(t.Context(), w.instant, numbered(1), func(err error) { told <- err })
@@ -137,6 +145,7 @@ func waitsForItsQueue(t *testing.T, w *world) {
 	w.depthIs(t, w.instant, 1)
 }
 
+// done is called exactly once, also for a message whose context had ended before it was published.
 func endedContext(t *testing.T, w *world) {
 	w.declare(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -155,6 +164,8 @@ func endedContext(t *testing.T, w *world) {
 	w.depthIs(t, w.instant, 0)
 }
 
+// A message that is too large fails by itself: what is published after it on the same publisher is
+// not touched.
 func tooLarge(t *testing.T, w *world) {
 	w.declare(t)
 	told := make(chan error, 1)
@@ -167,6 +178,7 @@ func tooLarge(t *testing.T, w *world) {
 	w.depthIs(t, w.instant, 1)
 }
 
+// Twice, since the second round meets a queue that has expired messages before.
 func delayIsNeverShort(t *testing.T, w *world) {
 	w.declare(t)
 	k := w.consume(t, w.instant, 100)

@@ -21,6 +21,7 @@ type Place struct {
 // Run runs all tests. in prepares a place for each, maybe in a bubble of testing/synctest or in
 // parallel, and calls test there.
 func Run(t *testing.T, in func(t *testing.T, test func(t *testing.T, p Place))) {
+	// Maps, so that tests run in another order each time: none may rest on one before it.
 	groups := []map[string]func(*testing.T, *world){declaring(), publishing(), consuming(), walking(), ending()}
 	for _, group := range groups {
 		for name, test := range group {

@@ -28,6 +28,8 @@ func walking() map[string]func(*testing.T, *world) {
 	}
 }
 
+// Two walks at a time would hand out different parts of the queue to each: what one person saw
+// would not be what the other deletes.
 func leaseIsForOne(t *testing.T, w *world) {
 	w.declare(t)
 	first := w.lease(t, w.dead)
@@ -43,6 +45,7 @@ func leaseIsForOne(t *testing.T, w *world) {
 		t.Errorf("while another has it: %v", err)
 	}
 	again.Release()
+	// At once after a release, as a script does that peeks and then deletes.
 	for i := range 20 {
 		l, err := w.Lease(t.Context(), w.dead)
 		if err != nil {
@@ -52,6 +55,7 @@ func leaseIsForOne(t *testing.T, w *world) {
 	}
 }
 
+// Looking changes nothing: windows of different sizes, one after another, must not turn the queue.
 func thirtyWindows(t *testing.T, w *world) {
 	w.declare(t)
 	const count = 2500
@@ -70,6 +74,7 @@ func thirtyWindows(t *testing.T, w *world) {
 	are(t, w.consume(t, w.dead, 10).take(t, 10), upTo(0, 10)...)
 }
 
+// What is acked goes, what is released or left alone keeps its place, what came later follows.
 func partialAcks(t *testing.T, w *world) {
 	w.declare(t)
 	w.fill(t, w.dead, 0, 100)
@@ -97,6 +102,7 @@ func partialAcks(t *testing.T, w *world) {
 	w.depthIs(t, w.dead, 0)
 }
 
+// Messages die while a person looks: they are neither lost nor taken for acks that failed.
 func arrivals(t *testing.T, w *world) {
 	w.declare(t)
 	w.fill(t, w.dead, 0, 20)
@@ -105,12 +111,14 @@ func arrivals(t *testing.T, w *world) {
 	for _, d := range win.all[:5] {
 		d.Ack()
 	}
+	// How many of the late ones the queue shows by then is not certain.
 	if depth, err := win.Close(within(t, patience)); err != nil || depth < 15 || depth > 45 {
 		t.Errorf("Close: %d, %v", depth, err)
 	}
 	w.depthIs(t, w.dead, 45)
 }
 
+// Memory is bounded, but one message is always handed out: a walk would never get past a large one.
 func windowBytes(t *testing.T, w *world) {
 	w.declare(t)
 	told := make(chan error, 20)
@@ -134,6 +142,8 @@ func windowBytes(t *testing.T, w *world) {
 	}
 }
 
+// A walk may be longer than a window holds: acks make room for the next messages, never for such as
+// came after the window was opened. What it leaves out stays at the head.
 func windowMovesOn(t *testing.T, w *world) {
 	w.declare(t)
 	const count, left, late = 7000, 300, 50
@@ -184,6 +194,7 @@ func windowMovesOn(t *testing.T, w *world) {
 	shut(t, end, left+500+late)
 }
 
+// A narrow window holds few large messages at a time, and its acks make room one by one.
 func narrow(t *testing.T, w *world) {
 	w.declare(t)
 	const count, few = 30, 4
@@ -222,6 +233,7 @@ func next(t *testing.T, w queue.Window) queue.Delivery {
 	return queue.Delivery{}
 }
 
+// Either the lease or the window may find out. ErrUnavailable says that it can be tried again.
 func missingQueue(t *testing.T, w *world) {
 	var err error
 	if l, leaseErr := w.Lease(within(t, patience), w.dead); leaseErr != nil {
@@ -237,6 +249,7 @@ func missingQueue(t *testing.T, w *world) {
 	shut(t, window(t, w.lease(t, w.dead), 10), 0)
 }
 
+// A mistake is told, and spoils neither the lease nor the window that is open.
 func windowRefusals(t *testing.T, w *world) {
 	w.declare(t)
 	w.fill(t, w.dead, 0, 1)
@@ -258,6 +271,7 @@ func windowRefusals(t *testing.T, w *world) {
 	}
 }
 
+// A walk that dies gives everything back, and an ack after that settles nothing.
 func leaseEndsItsWindow(t *testing.T, w *world) {
 	w.declare(t)
 	w.fill(t, w.dead, 0, 10)

@@ -29,6 +29,8 @@ type world struct {
 	instant, delay, dead string
 }
 
+// start runs the broker under names of queues that no other test has: on RabbitMQ all tests share
+// one node. What is left goes when the test ends, after Run has.
 func start(t *testing.T, p Place) *world {
 	t.Helper()
 	base := fmt.Sprintf("queuetest-%d", rand.Uint64())
@@ -52,6 +54,7 @@ func start(t *testing.T, p Place) *world {
 	return w
 }
 
+// specs begins with what points to others: Declare itself has to find the order.
 func (w *world) specs() []queue.Spec {
 	return []queue.Spec{
 		{Name: w.delay, Kind: queue.Delay, TTL: delay, Target: w.instant},
@@ -74,6 +77,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
+// id has as many digits for every number, so that ids sort as numbers do.
 func id(i int) string { return fmt.Sprintf("m-%06d", i) }
 
 func numbered(i int) queue.Message { return queue.Message{ID: id(i), Body: []byte("x")} }
@@ -81,6 +85,7 @@ func numbered(i int) queue.Message { return queue.Message{ID: id(i), Body: []byt
 // fill publishes the messages from … to-1 and waits for their confirms.
 func (w *world) fill(t *testing.T, name string, from, to int) {
 	t.Helper()
+	// Room for every answer, so that done never waits for the test.
 	told := make(chan error, to-from)
 	p := w.Publisher("test")
 	for i := from; i < to; i++ {
@@ -136,12 +141,14 @@ func (w *world) depthIs(t *testing.T, name string, want int) {
 
 // consumer is a Consume under way.
 type consumer struct {
+	// called has one value for each call of Handle, also of one that did not take its delivery.
 	called    chan struct{}       // one for each call of Handle
 	got       chan queue.Delivery // what was handed out
 	stop, end context.CancelFunc  // end the consumer's stop and its work
 	returned  chan error
 }
 
+// consume hands out to got, one delivery at a time: who does not receive holds up the consumer.
 func (w *world) consume(t *testing.T, name string, prefetch int) *consumer {
 	return w.consumeWith(t, queue.Consumption{Queue: name, Prefetch: func() int { return prefetch }})
 }
@@ -216,6 +223,8 @@ func upTo(from, to int) []int {
 func (w *world) lease(t *testing.T, name string) queue.Lease {
 	t.Helper()
 	ctx := within(t, patience)
+	// A lease that was taken before may be another test's, or one of this test that is being
+	// released.
 	for { // the broker frees a lease some moments after its release
 		l, err := w.Lease(ctx, name)
 		if err == nil {
@@ -245,6 +254,7 @@ func window(t *testing.T, l queue.Lease, most int) held {
 	return windowOf(t, l, most, 64<<20)
 }
 
+// windowOf fails the test where a window does not come to its end within patience.
 func windowOf(t *testing.T, l queue.Lease, most, bytes int) held {
 	t.Helper()
 	w, err := l.Window(within(t, patience), most, bytes)
@@ -258,6 +268,7 @@ func windowOf(t *testing.T, l queue.Lease, most, bytes int) held {
 	return held{w, all}
 }
 
+// shut closes a window and compares the depth after it.
 func shut(t *testing.T, w queue.Window, want int) {
 	t.Helper()
 	depth, err := w.Close(within(t, patience))

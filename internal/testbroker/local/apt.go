@@ -70,6 +70,7 @@ func Install(ctx context.Context, packages []string) error {
 	return nil
 }
 
+// have says whether a program is in PATH.
 func have(program string) bool {
 	_, err := exec.LookPath(program)
 	return err == nil

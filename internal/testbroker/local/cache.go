@@ -94,6 +94,7 @@ func once(dir string, fill func(part string) error) error {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("lock the cache: %w", err)
 	}
+	// Another process filled it while this one waited for the lock.
 	if exists(dir) {
 		return nil
 	}
@@ -104,6 +105,7 @@ func once(dir string, fill func(part string) error) error {
 	if err := fill(part); err != nil {
 		return fmt.Errorf("fill %s: %w", dir, err)
 	}
+	// The name appears only once everything is there: a run that is killed leaves no half cache.
 	if err := os.Rename(part, dir); err != nil {
 		return fmt.Errorf("fill %s: %w", dir, err)
 	}

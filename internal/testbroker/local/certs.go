@@ -69,6 +69,7 @@ func template(name string, serial int64) *x509.Certificate {
 	}
 }
 
+// leaf makes a key and a certificate of it that ca signs.
 func leaf(certFile, keyFile string, cert, ca *x509.Certificate, caKey *ecdsa.PrivateKey) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -84,6 +85,7 @@ func leaf(certFile, keyFile string, cert, ca *x509.Certificate, caKey *ecdsa.Pri
 	return sign(certFile, cert, ca, &key.PublicKey, caKey)
 }
 
+// sign writes the certificate for key as PEM; by is the key of parent.
 func sign(file string, cert, parent *x509.Certificate, key *ecdsa.PublicKey, by *ecdsa.PrivateKey) error {
 	der, err := x509.CreateCertificate(rand.Reader, cert, parent, key, by)
 	if err != nil {

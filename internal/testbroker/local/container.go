@@ -55,6 +55,8 @@ func RunKafkaImage(ctx context.Context) (*Container, error) {
 	})
 }
 
+// run starts a container in the background. The block of ports is held until Close, so that no
+// other broker of the run gets the same.
 func run(ctx context.Context, args func(addr string, port int) []string) (*Container, error) {
 	ports, err := TakePorts()
 	if err != nil {

@@ -57,6 +57,7 @@ func StartKafka(ctx context.Context, dir string, o KafkaOptions) (*Kafka, error)
 	return k, nil
 }
 
+// start takes ports, makes what all nodes share, and then starts them.
 func (k *Kafka) start(ctx context.Context, o KafkaOptions) error {
 	count := max(1, o.Nodes)
 	k.nodes = make([]*process, count)
@@ -168,6 +169,7 @@ func (k *Kafka) format(ctx context.Context, n int, extra []string) error {
 	return nil
 }
 
+// launch starts node n. It lives beyond any context: Kill, Stop and Close end it.
 func (k *Kafka) launch(n int) error {
 	args := []string{"-Xms128m", "-Xmx512m", "kafka.Kafka", strconv.Itoa(n) + ".properties"}
 	if k.brief {
@@ -182,6 +184,7 @@ func (k *Kafka) launch(n int) error {
 	return nil
 }
 
+// ready waits until node n listens on all its listeners.
 func (k *Kafka) ready(ctx context.Context, n int) error {
 	var addrs []string
 	for _, l := range k.listeners() {
@@ -190,6 +193,7 @@ func (k *Kafka) ready(ctx context.Context, n int) error {
 	return k.nodes[n-1].ready(ctx, addrs...)
 }
 
+// java runs a program of the jars. The serial collector starts fastest and needs the least memory.
 func (k *Kafka) java(ctx context.Context, args ...string) *exec.Cmd {
 	args = append([]string{"-XX:+UseSerialGC", "-Dlog4j2.configurationFile=log4j2.properties", "-cp", kafkaLibs() + "/*"}, args...)
 	cmd := exec.CommandContext(ctx, "java", args...)

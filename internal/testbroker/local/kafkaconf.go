@@ -29,6 +29,7 @@ const (
 
 const controllerPort = 0
 
+// port is the listener's port within the block of its node; 0 is the controller's.
 func (l Listener) port() int { return int(l) }
 
 // protocol is the listener's name in Kafka's properties and its protocol.
@@ -49,6 +50,7 @@ func (l Listener) protocol() (name, protocol string) {
 	}
 }
 
+// listeners are those that the cluster has.
 func (k *Kafka) listeners() []Listener {
 	if !k.secure {
 		return []Listener{Plaintext}
@@ -56,6 +58,7 @@ func (k *Kafka) listeners() []Listener {
 	return []Listener{Plaintext, Plain, Scram, TLS, ScramTLS, MutualTLS}
 }
 
+// Only warnings go to the log, which is read when a test fails.
 const logging = `rootLogger.level=WARN
 rootLogger.appenderRef.c.ref=C
 appender.c.type=Console
@@ -80,6 +83,8 @@ group.consumer.regex.refresh.interval.ms=10000
 broker.session.timeout.ms=6000
 `
 
+// properties are those of node n. From three nodes on topics have three copies, two of which have
+// to be written, as in a cluster that must survive the loss of a node.
 func (k *Kafka) properties(n int, extra []string) string {
 	ports := k.ports[n-1]
 	var open, protocols, voters []string
@@ -115,6 +120,7 @@ func (k *Kafka) properties(n int, extra []string) string {
 	return b.String()
 }
 
+// security has what the listeners with a name or TLS need beside the plain ones.
 func (k *Kafka) security() string {
 	lines := []string{
 		"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",

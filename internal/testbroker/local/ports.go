@@ -51,6 +51,8 @@ func (p *Ports) Addr(n int) string { return address(p.base + n) }
 // Release gives the block back.
 func (p *Ports) Release() error { return p.held.Close() }
 
+// allFree says whether nobody listens on any port of the block. Somebody may a moment later: hence
+// the port that stays bound.
 func allFree(base, count int) bool {
 	for n := range count {
 		l, err := net.Listen("tcp", address(base+n))

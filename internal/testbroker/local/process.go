@@ -25,6 +25,7 @@ type process struct {
 	done chan struct{} // closed once the child is gone
 }
 
+// startProcess starts a child in the background; its goroutine ends with the child.
 func startProcess(cmd *exec.Cmd, log string) (*process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -64,6 +65,7 @@ func (p *process) ready(ctx context.Context, addrs ...string) error {
 	return nil
 }
 
+// accepts says whether somebody listens on an address.
 func accepts(ctx context.Context, addr string) bool {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", addr)
@@ -138,6 +140,7 @@ func threadsRun(pid int) bool {
 	return false
 }
 
+// tail is the end of what the child wrote, for an error.
 func (p *process) tail() string {
 	b, err := os.ReadFile(p.log)
 	if err != nil {

@@ -60,6 +60,7 @@ func systemDist() (RabbitDist, bool) {
 	return RabbitDist{}, false
 }
 
+// cachedDist is the RabbitMQ of FetchRabbit, for who may change the root that it needs.
 func cachedDist() (RabbitDist, bool) {
 	if !CanFetchRabbit() || !HaveFetchedRabbit() {
 		return RabbitDist{}, false
@@ -67,6 +68,8 @@ func cachedDist() (RabbitDist, bool) {
 	return distAt(releaseRoot(), debianBin)
 }
 
+// distAt finds an installation by its scripts, and reads its version from the name of a folder: to
+// ask the node would take seconds.
 func distAt(root, bin string) (RabbitDist, bool) {
 	if !exists(filepath.Join(root, bin, "rabbitmq-server")) {
 		return RabbitDist{}, false

@@ -174,6 +174,7 @@ func (r *Rabbit) setUp(o RabbitOptions) error {
 	return err
 }
 
+// tlsConf names the certificates as the node sees them.
 func (r *Rabbit) tlsConf(clientCerts bool) []string {
 	in := func(file string) string { return filepath.Join(r.in, "certs", filepath.Base(file)) }
 	return []string{
@@ -186,6 +187,7 @@ func (r *Rabbit) tlsConf(clientCerts bool) []string {
 	}
 }
 
+// command runs a script of the distribution for this node.
 func (r *Rabbit) command(ctx context.Context, script string, args ...string) *exec.Cmd {
 	return r.dist.command(ctx, r.dir, r.env(), r.dist.script(script), args...)
 }

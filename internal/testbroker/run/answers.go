@@ -17,6 +17,7 @@ func rabbitVersion(ctx context.Context, url string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	for {
+		// A port that listens is not enough: Docker opens it before the broker is there.
 		conn, err := amqp.Dial(url)
 		if err == nil {
 			version := fmt.Sprint(conn.Properties["version"])

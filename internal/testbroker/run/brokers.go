@@ -61,6 +61,7 @@ func (b *brokers) Close() error {
 }
 
 func (b *brokers) startRabbits(ctx context.Context, dir string, installed error) {
+	// What the user names is used, and nothing is installed or started beside it.
 	if url := os.Getenv("RABBITMQ_URL"); url != "" {
 		first, _, _ := strings.Cut(url, ",")
 		version, err := rabbitVersion(ctx, first)
@@ -76,6 +77,7 @@ func (b *brokers) startRabbits(ctx context.Context, dir string, installed error)
 		b.containerRabbit(ctx, errors.Join(installed, err))
 		return
 	}
+	// The suite is to run on both ends of what is supported.
 	newest, err := local.Newest()
 	if newest == oldest {
 		b.missing("a second RabbitMQ beside "+oldest.Version, cmp.Or(installed, errNewest), "make brokers, as root")
@@ -144,6 +146,7 @@ func byVersion(x, y testbroker.Node) int {
 	return slices.Compare(numbers(x.Version), numbers(y.Version))
 }
 
+// numbers are the parts of a version, which do not sort as text: 3.10 comes after 3.9.
 func numbers(version string) []int {
 	var all []int
 	for part := range strings.SplitSeq(version, ".") {
@@ -165,6 +168,7 @@ func container(ctx context.Context, why error, run func(context.Context) (*local
 	return run(ctx)
 }
 
+// startIn makes the folder that a broker keeps its data in, and starts it there.
 func startIn[T any](dir string, start func() (T, error)) (T, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		var none T
@@ -173,6 +177,7 @@ func startIn[T any](dir string, start func() (T, error)) (T, error) {
 	return start()
 }
 
+// rabbit notes a RabbitMQ that answers; where says where it is from.
 func (b *brokers) rabbit(version, url, where string, c io.Closer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -189,6 +194,8 @@ func (b *brokers) setKafka(addr, line string, c io.Closer) {
 	b.keep(c)
 }
 
+// missing notes what does not run. It is printed, and fails the run in CI: nothing is skipped in
+// silence.
 func (b *brokers) missing(what string, why error, fix string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -196,6 +203,7 @@ func (b *brokers) missing(what string, why error, fix string) {
 	b.notRun = append(b.notRun, fmt.Sprintf("%s: %s (to fix it: %s)", what, oneLine, fix))
 }
 
+// keep notes what Close has to end; nil: it is not ours. b.mu is held.
 func (b *brokers) keep(c io.Closer) {
 	if c != nil {
 		b.open = append(b.open, c)

@@ -42,6 +42,7 @@ func goTest(cmd *exec.Cmd, r *report) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("run go test: %w", err)
 	}
+	// All is read before Wait, which closes the pipe.
 	err = r.read(out)
 	waited := cmd.Wait()
 	var exit *exec.ExitError

@@ -53,6 +53,8 @@ func installRabbit(ctx context.Context, packages []string, sudo bool) error {
 	return fetchRabbit(ctx)
 }
 
+// fetchRabbit unpacks the newest RabbitMQ into the cache. Without root it is errNewest, which is no
+// reason to give up.
 func fetchRabbit(ctx context.Context) error {
 	if !local.CanFetchRabbit() {
 		return errNewest
@@ -70,6 +72,7 @@ func installKafka(ctx context.Context, packages []string, sudo bool) error {
 	return local.FetchKafka(ctx)
 }
 
+// install installs packages, where there are any to install and the user may.
 func install(ctx context.Context, packages []string, sudo bool) error {
 	if len(packages) == 0 {
 		return nil

@@ -32,6 +32,8 @@ func main() {
 	flag.Parse()
 	o.args = flag.Args()
 
+	// A signal ends the tests and then the brokers: a node that outlived the run would keep its
+	// ports.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	var err error
@@ -69,6 +71,8 @@ func test(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return fmt.Errorf("start the brokers: %w", err)
 	}
+	// Before the folder goes, since deferred calls run backwards: brokers write into it as they
+	// end.
 	defer func() { err = errors.Join(err, b.Close()) }()
 	for _, line := range append(b.tested, prefixed("NOT RUN: ", b.notRun)...) {
 		say("%s", line)

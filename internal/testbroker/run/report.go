@@ -77,6 +77,7 @@ func (r *report) line(line string) {
 	}
 }
 
+// take counts one event. A test's output is kept until it ends, and shown only if it failed.
 func (r *report) take(e event) {
 	id := testID{e.Package, e.Test}
 	switch e.Action {
@@ -111,6 +112,8 @@ func (r *report) endTest(e event) {
 		r.passed++
 	case "skip":
 		r.skipped++
+		// A test that wants a broker and has none says so, and why; any other skip is the test's
+		// own affair.
 		if _, why, ok := strings.Cut(r.outputs[id], testbroker.NotRun); ok {
 			why, _, _ = strings.Cut(why, "\n")
 			r.notRun[why]++
