@@ -30,16 +30,26 @@ type Actor struct {
 	telemetry *telemetry.Telemetry
 	brokers   Brokers
 	producer  *producer
-	queues    queue.Broker // nil where none are configured
-	retries   bool         // some stream needs them
-	streams   []*stream    // by id
-	server    *server.Server
-	started   atomic.Bool // the user's start function is done
-	token     solo.Token  // held by the message that runs though it may kill the process
-	process   uint32      // tells this process from others
-	depths    depths
-	kept      chan struct{} // readable when a failure log has kept something
-	over      time.Time     // when the budget of the stop is; zero before it began
+	// queues is nil where no RabbitMQ is configured.
+	queues queue.Broker
+	// retries: some stream has retries or channels, so that the actor is not ready without
+	// RabbitMQ.
+	retries bool
+	// streams are sorted by id.
+	streams []*stream
+	server  *server.Server
+	// started is set when the user's start function has returned without an error. Probes read it.
+	started atomic.Bool
+	// token is held by the one message of the process that runs though it may kill it.
+	token solo.Token
+	// process tells this process from others, in commits and in headers; never 0, which means none.
+	process uint32
+	depths  depths
+	// kept is readable when a failure log has kept something for tellFailures.
+	kept chan struct{}
+	// over is when the budget of the stop ends; zero before the stop began. The goroutine of Run
+	// sets it, and parts read it only once their contexts have ended.
+	over time.Time
 }
 
 // New puts an actor together. It connects nowhere; the error is about the app or its configuration.
@@ -74,6 +84,8 @@ func New(cfg *config.Config, app App) (*Actor, error) {
 	return a, err
 }
 
+// openBrokers takes the app's brokers, or makes clients of what the configuration names. It
+// connects nowhere.
 func (a *Actor) openBrokers() error {
 	for id := range a.app.Streams {
 		of := a.cfg.Stream(id)
@@ -119,12 +131,14 @@ func (a *Actor) Run(ctx context.Context) error {
 			a.log.Error("a part ended, stop", "error", err)
 		}
 	}
+	// From here the budget runs, however the stop came about.
 	a.stopBegins()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = nil // the stop came while we were starting
 	}
 	budget, cancel := context.WithDeadline(context.WithoutCancel(ctx), a.over)
 	defer cancel()
+	// Telemetry last: the stop itself is measured, too.
 	err = errors.Join(err, parts.unwind(budget), a.telemetry.Shutdown(budget))
 	a.log.Info("stopped")
 	return err
@@ -132,6 +146,8 @@ func (a *Actor) Run(ctx context.Context) error {
 
 // start brings the parts up, each when those it needs are there.
 func (a *Actor) start(ctx context.Context, parts *stack) error {
+	// The order is that of need: each part may use those above it, and a stop goes the other way.
+	// HTTP is first so that probes answer from the beginning to the end.
 	parts.push(ctx, "http", a.server.Run)
 	parts.push(ctx, "brokers", a.brokers.Run)
 	parts.push(ctx, "dead sets", a.closeDeadSets)
@@ -141,6 +157,7 @@ func (a *Actor) start(ctx context.Context, parts *stack) error {
 		return err
 	}
 	a.started.Store(true)
+	// Only now: a request to /v1 may need what the start function has opened.
 	parts.push(ctx, "requests", a.server.Open)
 	if err := openStreams(ctx, a.brokers, a.streams); err != nil {
 		return err
@@ -172,6 +189,8 @@ var errShutdown = errors.New("the actor stops and the handler's time is up")
 // runStreams runs all readers and retry workers until ctx ends; their handlers may then go on for
 // their part of the budget.
 func (a *Actor) runStreams(ctx context.Context) error {
+	// Two contexts: stop ends the taking of messages, work the calls that are under way, so that
+	// what was begun can be settled.
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	g, stop := errgroup.WithContext(ctx)
@@ -190,6 +209,7 @@ func (a *Actor) runStreams(ctx context.Context) error {
 		g.Go(func() error { return s.run(stop, work) })
 	}
 	err := g.Wait()
+	// The failures that are still kept are told with the last of them.
 	for _, l := range linesOf(a.streams) {
 		l.dispatch.failures.tell(time.Time{})
 	}

@@ -99,6 +99,7 @@ func (d deadSet) Message(ctx context.Context, id string) (server.Detail, error) 
 	return shown, nil
 }
 
+// anyOf hands entries to the server, which knows only that they become JSON.
 func anyOf(entries []deadset.Entry) []any {
 	all := make([]any, 0, len(entries))
 	for _, e := range entries {

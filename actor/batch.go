@@ -28,16 +28,21 @@ import (
 type batches struct {
 	dispatch *dispatch
 	size     int
-	order    streams.Order
-	seed     maphash.Seed
-	lanes    []*lane // messages that must wait for one another are in the same
-	callers  []*caller
-	seats    *seats.Side
+	// order decides which lane a message waits in.
+	order streams.Order
+	seed  maphash.Seed
+	// lanes have the messages that wait. Those that must be called in their order are in the same.
+	lanes   []*lane
+	callers []*caller
+	seats   *seats.Side
 
-	failed chan error // from handlers that ended their goroutines; there is room for all
+	// failed has the errors of handlers that ended their goroutines; there is room for one of each
+	// caller.
+	failed chan error
 
-	mu   sync.Mutex
-	kick chan struct{} // closed when who rests is to look again
+	mu sync.Mutex
+	// kick is closed, and made anew, when those who rest are to look again; mu guards it.
+	kick chan struct{}
 }
 
 // batchConfig says how a stream's messages are gathered.
@@ -136,6 +141,8 @@ func (b *batches) setPaused(paused bool) {
 func (b *batches) run(stop, work context.Context, read func(stop, work context.Context) error) error {
 	stop, end := context.WithCancel(stop)
 	defer end()
+	// The context of handlers ends with work, and its cause says that it was a shutdown, or what
+	// else.
 	calls, cancel := context.WithCancelCause(context.WithoutCancel(work))
 	defer cancel(nil)
 	defer context.AfterFunc(work, func() { cancel(causeOf(work)) })()
@@ -145,6 +152,7 @@ func (b *batches) run(stop, work context.Context, read func(stop, work context.C
 		callers.Go(func() { c.run(calls, over, end) })
 	}
 	err := read(stop, work)
+	// Reading is over, so that nothing more is gathered: callers end once they have no batch.
 	close(over)
 	go func() {
 		callers.Wait()

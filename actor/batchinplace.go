@@ -84,6 +84,7 @@ func (c *caller) rest(ctx context.Context, failed []try) []try {
 			return nil
 		}
 	}
+	// Retries of the same handler may have had the seat meanwhile.
 	if c.seated = c.seats.Take(ctx.Done()); !c.seated {
 		c.tell(itemsOf(failed), task.Abandoned)
 		return nil
@@ -121,6 +122,8 @@ func (c *caller) leaveHalted(failed []try) (kept []try) {
 	return kept
 }
 
+// rests tells the origins of the messages that they rest, or have rested: what rests is no work
+// that hangs.
 func (c *caller) rests(failed []try, begin bool) {
 	for _, t := range c.sorted(itemsOf(failed)) {
 		t.of.Rest(t.offsets, begin)

@@ -29,6 +29,8 @@ type configured struct {
 	log    *slog.Logger
 }
 
+// newConfigured makes the clients that the configuration names, and connects nowhere. Without
+// retries RabbitMQ is used only where it is named.
 func newConfigured(cfg *config.Config, retries bool, log *slog.Logger) (*configured, error) {
 	opts, err := kafkaOptions(cfg)
 	unset := ""
@@ -111,6 +113,7 @@ func (c *configured) Run(ctx context.Context) error {
 		return nil
 	}
 	err := c.queues.Run(ctx)
+	// Without retries no message depends on RabbitMQ: its trouble must not end the actor.
 	if err != nil && !c.needed {
 		c.log.Warn("RabbitMQ cannot be asked for what waits there from before retries were off", "error", err)
 		<-ctx.Done()
@@ -130,6 +133,7 @@ func (c *configured) Kafka(context.Context) ([]kgo.Opt, error) {
 
 // Queues returns RabbitMQ, or nil where none is configured.
 func (c *configured) Queues() queue.Broker {
+	// An interface with a nil pointer in it would not be nil.
 	if c.queues == nil {
 		return nil
 	}

@@ -15,14 +15,17 @@ import (
 // caller is a goroutine that calls batches of one lane. It is the [task.Call] of its calls.
 type caller struct {
 	*batches
-	lane    *lane
-	number  int
-	began   time.Time // of the call that runs
-	seated  bool
+	lane   *lane
+	number int
+	began  time.Time // of the call that runs
+	// seated: it has a seat, which stand gives back.
+	seated bool
+	// regular: run came to its end, and was not cut off by a handler that ended the goroutine.
 	regular bool
 	batch   []item // that is called, as far as it was not told how that ended
 
 	// memory that batches use one after another
+	// memory, came, headers and tolls are used by one batch after another; letGo empties them.
 	memory  []item
 	came    []stepwell.Message
 	headers []stepwell.Header
@@ -38,6 +41,7 @@ func (c *caller) run(calls context.Context, over <-chan struct{}, end context.Ca
 		if p := recover(); p != nil {
 			panic(p)
 		}
+		// The death is told before the run ends, so that the commits of the stop have it.
 		c.deserted()
 		end()
 		c.sweep(over)

@@ -13,7 +13,8 @@ import (
 	"github.com/stepwell/stepwell/internal/task"
 )
 
-// depths are how many messages were ready in each queue when they were last read.
+// depths are how many messages were ready in each queue when they were last read. Metrics show
+// these: a scrape must not wait for RabbitMQ.
 type depths struct {
 	mu  sync.Mutex
 	all map[string]int
@@ -71,6 +72,7 @@ func (l *line) depthsNow(ctx context.Context) (map[string]int, error) {
 	var errs []error
 	for _, name := range names {
 		depth, err := l.broker.Depth(ctx, name)
+		// A delay queue of former settings need not be there any more.
 		if errors.Is(err, queue.ErrMissing) && l.retries.Gone(name) {
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // dispatch decides what becomes of a stream's messages once the handler returned: the one switch on
-// verdicts.
+// verdicts. Its fields do not change once the line is made; many goroutines call it.
 type dispatch struct {
 	calls     *call.Caller
 	telemetry *telemetry.Stream
@@ -102,10 +102,13 @@ func (d *dispatch) run(ctx context.Context, m *stepwell.Message, t task.Ticket) 
 	if d.copies {
 		m = m.Clone()
 	} else if len(m.Headers) > 0 {
+		// The list is copied, its values are shared: a handler may append to the list or reorder
+		// it, and must not write into the bytes unless HANDLER_COPY is set.
 		came.Headers = d.calls.Headers(t, m.Headers)
 	}
 	a, ok := d.calls.Call(ctx, m, t)
 	switch {
+	// What the handler said under a context that had ended is no verdict.
 	case !ok:
 		return task.Abandoned, nil
 	case a == nil:
@@ -146,9 +149,11 @@ func (d *dispatch) fail(ctx context.Context, came stepwell.Message, a *call.Answ
 type failed struct {
 	message stepwell.Message
 	failure retry.Failure
-	snooze  time.Duration  // 0: it was not put off
-	to      *retry.Retrier // of the channel that gets it; nil: it is not handed over
-	trace   telemetry.TraceContext
+	// snooze is for how long the handler put the message off; 0: it failed.
+	snooze time.Duration
+	// to is the retrier of the channel that gets the message; nil: it is not handed over.
+	to    *retry.Retrier
+	trace telemetry.TraceContext
 }
 
 // newFailed is a function of its own so that m moves to the heap for failures only.

@@ -29,11 +29,15 @@ const (
 // then, after a pause, the last one with how many it stands for, so that a reader of the log alone
 // knows how many there were, however many.
 type failureLog struct {
-	log   *slog.Logger
-	texts bool // whether errors are shown, and not their types alone
+	log *slog.Logger
+	// texts: errors are shown, and not their types alone (LOG_ERRORS).
+	texts bool
 	tries topic
-	kept  chan<- struct{} // is told that tell has something to do
+	// kept is told that tell has something to do. It belongs to the actor, whose goroutine tells.
+	kept chan<- struct{}
 
+	// mu guards topics. The log is written without it: a slow log must not hold up the handlers'
+	// calls.
 	mu     sync.Mutex
 	topics map[topic]*told // by what happens and why: a few, since reasons are
 }
@@ -48,9 +52,11 @@ type topic struct {
 
 // told is what is known of a topic.
 type told struct {
-	next time.Time // nothing is told before
-	last event     // of those that were left out
-	left int       // how many those are
+	// next is when the topic may be told again; nothing is told before.
+	next time.Time
+	// last is the newest of the events that were left out, left how many those are.
+	last event
+	left int // how many those are
 }
 
 // event is a failure.
@@ -63,6 +69,9 @@ type event struct {
 	wait              time.Duration // that the handler asked for, where that matters
 }
 
+// newFailureLog chooses what the tries of the stream are: an ordinary event where they are tried
+// again through queues, a warning where they hold up commits, nothing where each is dropped and
+// told as such.
 func newFailureLog(log *slog.Logger, cfg config.Log, how config.Stream, kept chan<- struct{}) *failureLog {
 	l := &failureLog{log: log, texts: cfg.Errors != "type", kept: kept, topics: map[topic]*told{}}
 	switch {
@@ -154,6 +163,7 @@ func (l *failureLog) note(about topic, e event, n int) {
 	l.write(about, e, left)
 }
 
+// wake has tellFailures look. One signal stands for all.
 func (l *failureLog) wake() {
 	select {
 	case l.kept <- struct{}{}:
@@ -185,6 +195,7 @@ func (l *failureLog) tell(now time.Time) {
 	}
 }
 
+// write logs one event for itself and those left out, within the trace of its call.
 func (l *failureLog) write(about topic, e event, left int) {
 	attrs := l.attrs(e)
 	if left > 0 {
@@ -193,6 +204,8 @@ func (l *failureLog) write(about topic, e event, left int) {
 	l.log.LogAttrs(telemetry.Context(e.trace), about.level, about.message, attrs...)
 }
 
+// attrs are what the log shows of a failure. The text of an error may quote the message: it is
+// shown only where the settings allow it.
 func (l *failureLog) attrs(e event) []slog.Attr {
 	attrs := []slog.Attr{slog.String("id", e.id)}
 	if e.attempts > 0 {

@@ -29,6 +29,8 @@ func newFallback(onDead func(context.Context, *stepwell.Message, error) error, c
 		return nil, nil
 	case !*cfg.Retry.Enabled:
 		return nil, errors.New("OnDead is for streams whose failures go to a dead set: without retries none does")
+	// A retry holds its delivery for the handler's time and OnDead's: both have to end well before
+	// the broker gives up the consumer.
 	case cfg.HandlerTimeout > consumerTimeout/4:
 		return nil, fmt.Errorf("with OnDead, which has the handler's time once more, the handler's time-out of %s must be at most a quarter of "+
 			"the broker's consumer time-out of %s", cfg.HandlerTimeout, consumerTimeout)
@@ -49,6 +51,7 @@ func (f *fallback) takeOver(ctx context.Context, came stepwell.Message, a *call.
 	if f == nil || !a.Failed() || a.Kind != stepwell.Dead && !f.last(came.Attempt) {
 		return a, true
 	}
+	// A handler that panicked returned nothing; its failure says what it threw.
 	err := a.Err
 	if err == nil {
 		err = a.Failure
@@ -57,6 +60,7 @@ func (f *fallback) takeOver(ctx context.Context, came stepwell.Message, a *call.
 	if said == nil || !ok {
 		return nil, ok
 	}
+	// A copy: the answer may be shown elsewhere, too.
 	both := *a
 	both.Failure = &call.Failure{
 		Text: a.Failure.Text + "; OnDead: " + said.Failure.Text, Type: a.Failure.Type, Stack: a.Failure.Stack + said.Failure.Stack, Group: a.Failure.Group,

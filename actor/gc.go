@@ -40,7 +40,9 @@ func TuneGC(log *slog.Logger) (undo func()) {
 
 // gcTuner sets the percentage anew after each collection, when what lives has changed much.
 type gcTuner struct {
-	mu      sync.Mutex
+	// mu guards the fields below: finalizers run on a goroutine of the runtime's.
+	mu sync.Mutex
+	// percent is what is set now; before is what was set by others, for the end.
 	percent int
 	before  int
 	stopped bool
@@ -62,6 +64,7 @@ func (t *gcTuner) collected() {
 	}
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
+	// A small change is not worth the stop of the world that setting it takes.
 	if want := gcPercent(live[0].Value.Uint64()); want < t.percent*4/5 || want > t.percent*5/4 {
 		t.percent = want
 		debug.SetGCPercent(want)

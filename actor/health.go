@@ -16,6 +16,7 @@ func (a *Actor) health(context.Context) []server.Check {
 	if !a.started.Load() {
 		checks[0].Detail = "still running"
 	}
+	// Without retries RabbitMQ is no reason to be unready, whatever it is asked for besides.
 	if a.retries {
 		status := a.queues.Status()
 		checks = append(checks, server.Check{Name: "rabbitmq", Ready: status.Up && !status.Blocked, Detail: status.Detail})
@@ -31,6 +32,7 @@ func (a *Actor) health(context.Context) []server.Check {
 
 func (s *stream) check() server.Check {
 	c := server.Check{Name: "stream " + s.id}
+	// No broker is asked: a probe comes often, and must answer when brokers do not.
 	status, of := s.look()
 	c.Stuck = status.Stuck
 	switch {
@@ -213,6 +215,7 @@ func (l *line) shoot(to *telemetry.StreamSnapshot, depths map[string]int) {
 	}
 	to.Queues, to.DeadSet = map[string]int{}, l.retries.Topology().DeadSet
 	for _, name := range names {
+		// A depth that is not known is left out: 0 would say that the queue is empty.
 		if depth, known := depths[name]; known {
 			to.Queues[name] = depth
 		}

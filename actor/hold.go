@@ -16,19 +16,24 @@ import (
 // those that must wait for it. There is no dead set to put it in, so it is dropped only where
 // ON_FAILURE says so, and DeadLetter is a failure like any other.
 type hold struct {
-	drop    bool
+	// drop: ON_FAILURE says so.
+	drop bool
+	// pause is the first wait after a failure; it doubles up to longest.
 	pause   time.Duration
 	longest time.Duration
 }
 
 // until tries a message until it is done.
 func (p hold) until(ctx context.Context, d *dispatch, came stepwell.Message, a *call.Answer, t task.Ticket) (task.Outcome, *failed) {
+	// The message is kept for as long as it takes: on memory of its own, so that what was fetched
+	// with it can go.
 	kept := came.Clone()
 	for pause := p.pause; ; {
 		if p.drop && a.Failed() {
 			d.drop(kept, a)
 			return task.Settled, nil
 		}
+		// Messages that failed for one reason do not all come back at one moment.
 		wait := cmp.Or(a.After, pause/2+rand.N(pause/2+1))
 		if a.Failed() {
 			kept.FirstFailed = cmp.Or(kept.FirstFailed, time.Now())

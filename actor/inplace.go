@@ -20,10 +20,14 @@ import (
 // waits are those of the queues. It is for streams that have these; for those without there is
 // hold.
 type inPlace struct {
+	// budget has the policy's waits; jitter is by which part of itself a wait may be shorter.
 	budget retry.Budget
 	jitter float64
-	waits  int  // the first so many
-	order  bool // what waits for a message waits until the queue that it ends in has it
+	// waits is how many of the first waits are spent in place; 0: none.
+	waits int
+	// order: what waits for a message goes on waiting until the queue that the message ends in has
+	// it.
+	order bool
 }
 
 // newInPlace is that of a stream; of a channel, and where retries are off, no wait is in place.
@@ -64,6 +68,7 @@ func (p inPlace) after(f *failed, spent time.Duration) (next, time.Duration) {
 	switch {
 	case attempt > p.waits:
 		return leaves, 0
+	// A message that rests for longer would hold the window and commits for as long.
 	case spent+wait > config.MostRest:
 		return tooLong, wait
 	}

@@ -64,6 +64,7 @@ func doctor(ctx context.Context, a *Actor, out io.Writer) error {
 	const limit = 20 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	// Clients connect in the background, as in an actor that runs.
 	parts := newStack()
 	parts.push(ctx, "brokers", a.brokers.Run)
 	healthy := true
@@ -112,6 +113,8 @@ func (a *Actor) examineQueues(ctx context.Context, report func(string, error)) {
 	}
 }
 
+// examineKafka asks the cluster with each stream's own options: they may differ in who logs in. A
+// cluster that does not answer is asked once.
 func (a *Actor) examineKafka(ctx context.Context, report func(string, error)) {
 	const limit = 8 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)

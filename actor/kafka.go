@@ -19,13 +19,17 @@ import (
 
 // kafka is a stream's source in Kafka.
 type kafka struct {
-	app     *config.Config
-	extra   func() []kgo.Opt // options for clients, from the app
-	log     *slog.Logger     // the reader names the stream itself
-	token   *solo.Token      // of the process, for suspects
+	app   *config.Config
+	extra func() []kgo.Opt // options for clients, from the app
+	log   *slog.Logger     // the reader names the stream itself
+	// token is that of the process: suspects of all streams take turns.
+	token   *solo.Token
 	process uint32
-	batches *batches                       // that gather what is read; nil: nobody does
-	reader  atomic.Pointer[streams.Reader] // nil until the brokers are known
+	// batches gathers what is read; nil: each record is handled by itself.
+	batches *batches
+	// reader is nil until it is known how to reach the cluster, which may take as long as the
+	// brokers are away.
+	reader atomic.Pointer[streams.Reader]
 }
 
 func (a *Actor) newKafka(id string) (*kafka, error) {
@@ -35,6 +39,8 @@ func (a *Actor) newKafka(id string) (*kafka, error) {
 		}
 		return a.app.Kafka(id)
 	}}
+	// An option that would break the promise, as auto-commit, is an error before anything is
+	// connected.
 	if err := streams.CheckOptions(a.cfg.Variable, k.extra()); err != nil {
 		return nil, fmt.Errorf("App.Kafka of stream %s: %w", id, err)
 	}

@@ -13,8 +13,10 @@ type item struct {
 	message *stepwell.Message
 	of      task.Gatherable
 	offset  int64
-	came    time.Duration // since the lane was made
-	alone   bool          // it is suspected of killing the process: a batch of its own
+	// came is when it was put into the lane, since the lane was made.
+	came time.Duration
+	// alone: it is suspected of killing the process, and gets a batch of its own.
+	alone bool
 }
 
 // isOurs says that the message is still wanted: where it is not, another process has it, or will.
@@ -23,17 +25,26 @@ func (i item) isOurs() bool { return i.of.Calls().Err() == nil }
 // lane is where messages wait for a batch. Those of one lane are called in the order in which they
 // came, one batch after another, unless several goroutines take from it.
 type lane struct {
-	began   time.Time
-	size    int
-	wait    time.Duration
-	changed chan struct{} // readable when somebody who waits is to look again
+	// began is when the lane was made. Times since then take a third of the memory of whole ones.
+	began time.Time
+	// size is how many messages make a batch full; wait is how long the first of them waits at
+	// most.
+	size int
+	wait time.Duration
+	// changed is readable when somebody who waits is to look again.
+	changed chan struct{}
 
-	mu     sync.Mutex
-	items  []item
-	head   int  // the first of items that waits
-	idle   int  // who waits for a batch to be due
-	flush  bool // what waits is due
-	look   bool // there may be messages of what was halted
+	// mu guards the fields below.
+	mu    sync.Mutex
+	items []item
+	// head is the index of the first of items that waits; those before it were taken.
+	head int
+	// idle counts the goroutines that wait for a batch to be due.
+	idle int
+	// flush: what waits is due, full or not.
+	flush bool
+	// look: there may be messages of a partition that was halted, which are not to wait.
+	look   bool
 	paused bool
 	// left is what was halted, as far as messages of it were left to its next owner: what comes
 	// after them, from a worker that was in the middle of its stretch, is the next owner's too.

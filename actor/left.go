@@ -29,6 +29,8 @@ type left struct {
 	found atomic.Pointer[[]string]
 }
 
+// newLeft names the queues that the stream would have, by the settings of its retries as they are
+// now.
 func (a *Actor) newLeft(l *line) *left {
 	of := l.cfg.Retry
 	topology, err := retry.NewTopology(a.cfg.App.Name, l.id, budgetOf(of), of.DelayQueues, of.Jitter)

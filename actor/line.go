@@ -34,18 +34,23 @@ import (
 // dispatch, before it is parked. A stream whose source is taken away goes on with its line until
 // that is empty.
 type line struct {
-	id        string // of the stream
+	id string // of the stream
+	// channel is empty for the stream's own handler.
 	channel   string // empty: the stream's own handler
 	cfg       config.Stream
 	log       *slog.Logger
 	telemetry *telemetry.Stream
 	dispatch  *dispatch
-	batches   *batches     // nil: messages are handled one by one
-	seats     *seats.Seats // that all calls of the handler share
-	works     bool         // its instant queue is worked off in this process
-	retries   retries
-	broker    queue.Broker // nil where no RabbitMQ is configured
-	deadSet   *deadset.Set // nil likewise
+	// batches gathers the messages of a batch handler; nil: messages are handled one by one.
+	batches *batches
+	// seats are shared by all calls of the handler, first tries and retries: CONCURRENCY of them.
+	seats *seats.Seats
+	// works: this process works the line's instant queue off.
+	works   bool
+	retries retries
+	// broker and deadSet are nil where no RabbitMQ is configured.
+	broker  queue.Broker
+	deadSet *deadset.Set // nil likewise
 	// for what killed the process; nil: there is no place for it, and it runs again
 	condemn task.Handle
 }
@@ -102,6 +107,8 @@ type lineConfig struct {
 	metrics *telemetry.Stream
 }
 
+// newLine puts a handler and its queues together. It connects nowhere; an error is about the
+// settings of this line.
 func (a *Actor) newLine(c lineConfig) (*line, error) {
 	cfg := c.cfg
 	failures := newFailureLog(c.logger, a.cfg.Log, cfg, a.kept)
@@ -137,6 +144,8 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 	if l.dispatch.fallback, err = newFallback(c.handler.OnDead, cfg, a.cfg.RabbitMQ.ConsumerTimeout); err != nil {
 		return nil, fmt.Errorf("%s: %w", l.who(), err)
 	}
+	// With retries a failure is parked and condemned messages go to the dead set. Without them a
+	// failing message is held, or dropped where the stream is set so.
 	if *cfg.Retry.Enabled {
 		if err := a.openRetries(l, c); err != nil {
 			return nil, err
@@ -147,6 +156,7 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 			l.condemn = l.dispatch.dropCondemned
 		}
 	}
+	// The dead set is served also where retries are off: what died before is still there.
 	if l.broker != nil {
 		topology := l.retries.Topology()
 		l.deadSet = deadset.New(deadset.Config{
@@ -198,6 +208,7 @@ func (l *line) declare(stop context.Context, waits func(why string)) bool {
 		if stop.Err() != nil {
 			return false
 		}
+		// The probe says it each time, the log only when the reason is another one.
 		waits(err.Error())
 		if err.Error() != said {
 			said = err.Error()

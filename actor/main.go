@@ -80,6 +80,7 @@ func runTuned(ctx context.Context, a *Actor, _ io.Writer) error {
 	return a.Run(ctx)
 }
 
+// command runs what the arguments say and returns the exit code.
 func command(ctx context.Context, app App, args []string, out, errs io.Writer) int {
 	name := ""
 	if len(args) > 0 {

@@ -39,7 +39,9 @@ type producer struct {
 	options func() []kgo.Opt // of the client, beside what leads to the cluster
 	measure *telemetry.Producer
 
-	mu     sync.Mutex
+	// mu guards the fields below.
+	mu sync.Mutex
+	// client is nil before the first record: most actors write none.
 	client *kgo.Client
 	closed bool
 }

@@ -9,9 +9,12 @@ import (
 
 // drain knows since when a retired stream looked empty at each look.
 type drain struct {
-	mu    sync.Mutex
-	since time.Time // zero: it was not, or nobody could tell, at the last one
-	told  bool      // that it may go
+	mu sync.Mutex
+	// since is when it first looked empty; zero: it did not, or nobody could tell, at the last
+	// look.
+	since time.Time
+	// told: the log says already that it may go.
+	told bool
 }
 
 // quiet is how long a retired stream must look empty before it may leave the code: what another
@@ -19,6 +22,7 @@ type drain struct {
 // missing), is in no queue's depth.
 const quiet = 5 * time.Minute
 
+// note enters a look. One look that finds something, or fails, begins the time anew.
 func (d *drain) note(empty bool, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -15,6 +15,8 @@ type stack struct {
 	failed chan error
 }
 
+// part is one function that runs until its cancel. err and told belong to its goroutine until done
+// is closed, and then to who has waited for that.
 type part struct {
 	name   string
 	cancel context.CancelFunc

@@ -18,14 +18,21 @@ type stream struct {
 	*line
 	channels []*line // by name
 	source   source
-	kafka    *kafka // the source, for what there is in Kafka alone: its options, its partitions
-	setting  func(key string) string
-	reads    bool       // its topics are read in this process
-	pausing  sync.Mutex // held by who pauses, goes on, or makes the source
+	// kafka is the source that reads, for what there is in Kafka alone: its options, its
+	// partitions. It is there also where source is another one, which reads nothing.
+	kafka   *kafka
+	setting func(key string) string
+	// reads: the stream's topics are read in this process.
+	reads bool
+	// pausing is held by who pauses, resumes, or makes the reader, so that a pause cannot slip in
+	// between.
+	pausing sync.Mutex
+	// paused outlives the reader, which may be made after the pause.
 	paused   atomic.Bool
 	progress progress
-	drain    drain                  // of a retired one
-	trouble  atomic.Pointer[string] // why the stream waits before it reads; nil: it does not
+	drain    drain // of a retired one
+	// trouble is why the stream waits before it reads; nil: it does not.
+	trouble atomic.Pointer[string]
 }
 
 // source is where messages come from first, if it has positions to commit: what acks each message
@@ -49,6 +56,8 @@ type sourceStatus struct {
 	First         string // names the message that holds the window; empty: there is none
 }
 
+// newStream puts a stream together, with its channels first: the stream's own line hands over to
+// theirs.
 func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	k, err := a.newKafka(id)
 	if err != nil {
@@ -92,6 +101,7 @@ func (s *stream) open(opts []kgo.Opt) error {
 
 // run declares the queues, then reads and retries, as far as that is done here, until stop ends.
 func (s *stream) run(stop, work context.Context) error {
+	// A stop came before there was a place for failures: nothing was read.
 	if !s.declareAll(stop) {
 		return nil
 	}
@@ -144,6 +154,7 @@ func (s *stream) forget(topic string, partition int32) {
 	}
 }
 
+// waitsFor says what the stream waits for before it reads; it makes the actor unready.
 func (s *stream) waitsFor(what string) { s.trouble.Store(&what) }
 
 // Pause holds the stream's source, retries and channels back on this instance.

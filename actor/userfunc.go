@@ -49,6 +49,7 @@ func (a *Actor) startFunction(ctx context.Context, parts *stack) error {
 	defer cancel()
 	returned := make(chan error, 1)
 	go func() { // left behind if the function never returns
+		// What is sent where the function ends its goroutine: then only the deferred call runs.
 		err := call.ErrGoexit
 		defer func() { returned <- err }()
 		err = caught(func() error { return a.app.Start(ctx, &Env{Config: a.cfg, Logger: a.log, producer: a.producer}) })
@@ -57,6 +58,7 @@ func (a *Actor) startFunction(ctx context.Context, parts *stack) error {
 	select {
 	case err := <-returned:
 		return inStart(err)
+	// A part of the actor has ended: the function is asked to return as well.
 	case failed = <-parts.failed:
 		cancel()
 	case <-ctx.Done():

@@ -33,6 +33,7 @@ func (s Source) channelNames(id string) []string {
 	return slices.Sorted(maps.Keys(s.Streams[id].Channels))
 }
 
+// channelPath is where the settings of a channel stand among all.
 func channelPath(id, channel string) string { return "streams." + id + ".channels." + channel }
 
 // ofEachChannel are settings that a channel does not take over from its stream.
@@ -50,6 +51,7 @@ func (l *loader) fillChannel(id, channel string) Channel {
 	inCode := fields(reflect.ValueOf(&code).Elem(), "")
 	for i, f := range fields(reflect.ValueOf(&c).Elem(), channelPath(id, channel)) {
 		key := inCode[i].path
+		// The default and the unit are those of the stream's setting of that name.
 		f.tag = below[key].tag
 		if ofEachChannel(key) {
 			l.settle(f, inCode[i].value, f.path)
@@ -61,6 +63,8 @@ func (l *loader) fillChannel(id, channel string) Channel {
 		}
 		l.settle(f, value, f.path, "streams."+id+"."+key, key)
 		if s := l.cfg.setting(f.path); s.origin == "code" {
+			// A value of the code is complained about where the code has it: at the stream or at
+			// the channel.
 			s.found = at
 		}
 	}
@@ -76,6 +80,8 @@ func (v *checker) channels(id string, s *Stream) {
 		}
 		c := s.Channels[name]
 		v.check(*c.Retry.Enabled, at+"retry.enabled", "cannot be: what a channel is handed over waits in RabbitMQ, and so do its failures")
+		// On with the value that it must have, so that the checks below complain of nothing that
+		// follows from this mistake.
 		c.Retry.Enabled = new(true)
 		v.check(c.Retry.InPlace == "0", at+"retry.in_place",
 			"cannot be: what a channel is handed over comes from RabbitMQ, which does not wait for as long as a message may rest in place")

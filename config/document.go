@@ -27,6 +27,8 @@ func Document(w io.Writer) error {
 			table(&b, tag.Get("title"), []field{{tag.Get("key"), v.Field(i), tag}})
 		}
 	}
+	// What all streams share has a variable without an id, too; what only a stream can have has
+	// none.
 	var own, shared, retries []field
 	for _, f := range fields(reflect.ValueOf(&c.Defaults).Elem(), "") {
 		switch {
@@ -65,6 +67,7 @@ func channels(b *strings.Builder) {
 		"What it has not is its stream's. It always retries: `RETRY_ENABLED=false` of its stream, or of all, is not for it.\n", strings.Join(names, ", "))
 }
 
+// table writes one table of the page. A "|" would end a cell, and a "<" begin a tag.
 func table(b *strings.Builder, title string, fields []field) {
 	fmt.Fprintf(b, "\n## %s\n\n| variable | default | what |\n|---|---|---|\n", title)
 	escape := strings.NewReplacer("|", `\|`, "<", "&lt;")

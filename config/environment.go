@@ -13,7 +13,8 @@ import (
 	"github.com/knadh/koanf/v2"
 )
 
-// layer is what one place says: raw values and their origin by path.
+// layer is what one place says: raw values, and where each came from, by the path of the setting. A
+// path without a value is not in it: an empty variable says nothing.
 type layer struct {
 	values  map[string]any
 	origins map[string]string
@@ -51,6 +52,7 @@ func (l *loader) readVariable(name, value string) (path, text, origin string) {
 		return path, value, "environment " + name
 	}
 	if setting, ok := strings.CutSuffix(name, "_FILE"); ok && l.names.secrets[l.names.paths[setting]] {
+		// Which of the two was meant cannot be known, and a wrong secret shows only much later.
 		if lookup(l.source.Environ, setting) != "" {
 			l.complain("%s and %s are both set: keep one", setting, name)
 			return "", "", ""
@@ -62,6 +64,7 @@ func (l *loader) readVariable(name, value string) (path, text, origin string) {
 		}
 		return l.names.paths[setting], text, "file of " + name
 	}
+	// The user's own settings: which there are is known only to Unmarshal.
 	if strings.HasPrefix(short, "APP_") {
 		if !injectedPort(short, value) {
 			l.cfg.own[short] = value
@@ -108,6 +111,7 @@ func injectedPort(short, value string) bool {
 // stranger says what is to be said of a variable that is not known, but belongs to a section of
 // ours or looks like a slip.
 func (l *loader) stranger(name, short, value string) {
+	// Every pod has such variables for each service of its namespace: they are nobody's mistake.
 	if kubernetes.MatchString(short) || injectedPort(short, value) {
 		return
 	}
@@ -116,6 +120,8 @@ func (l *loader) stranger(name, short, value string) {
 		l.complain("%s: %s%s", name, what, meant)
 		return
 	}
+	// A variable whose first word is one of our sections is a slip, most likely. Any other belongs
+	// to another program.
 	word, _, more := strings.Cut(short, "_")
 	ours := func(v string) bool { return strings.HasPrefix(v, l.names.prefix+word+"_") }
 	if meant != "" || more && slices.ContainsFunc(l.names.variables(), ours) {

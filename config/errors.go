@@ -56,6 +56,7 @@ func severity(err error) int {
 	return 0
 }
 
+// didYouMean names the nearest of what is known; empty where nothing is near.
 func didYouMean(name string, candidates []string) string {
 	if n := spelling.Nearest(name, candidates); n != "" {
 		return "; did you mean " + n + "?"

@@ -35,6 +35,7 @@ func fields(v reflect.Value, prefix string) []field {
 	return all
 }
 
+// join puts a key below a path.
 func join(prefix, key string) string {
 	if prefix == "" {
 		return key

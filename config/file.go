@@ -60,6 +60,7 @@ func (l *loader) walk(values map[string]any, path, name string, into layer) {
 			if _, twice := into.values[at]; twice {
 				l.complain("%s in %s is there twice: keep one", at, name)
 			}
+			// A key without a value says nothing, as an empty variable.
 			if value != nil && value != "" {
 				into.values[at], into.origins[at] = value, "file "+name
 			}

@@ -37,12 +37,13 @@ type Source struct {
 func (s Source) ids() []string { return slices.Sorted(maps.Keys(s.Streams)) }
 
 // loader finds out which settings there are, reads what is said of them, and gives each its value.
-// What is wrong with the values is said by a checker.
+// What is wrong with the values is said by a checker. It lives for one Load, on its goroutine.
 type loader struct {
 	*mistakes
-	source   Source
-	names    names
-	readable []string // variables
+	source Source
+	names  names
+	// readable are the variables that are looked for, to find what a mistyped one means.
+	readable []string
 	layers   layers
 	cfg      *Config
 }
@@ -56,6 +57,8 @@ func Load(source Source) (*Config, error) {
 	l := &loader{mistakes: &mistakes{}, source: source, cfg: &Config{
 		Streams: map[string]Stream{}, prefix: source.EnvPrefix, own: map[string]string{}, user: koanf.New("."),
 	}}
+	// In this order: what the names are decides what file and environment can say; and a value has
+	// to be found before it can be checked against others.
 	l.name()
 	if source.File == "" {
 		source.File = lookup(source.Environ, source.EnvPrefix+fileVariable)
@@ -87,8 +90,10 @@ func (m *mistakes) complain(format string, args ...any) {
 	}
 }
 
+// oneLine keeps a mistake on its line of the list: a value may have line breaks.
 func oneLine(text string) string { return strings.ReplaceAll(text, "\n", `\n`) }
 
+// lookup is os.Getenv on a list: Load reads no environment but the one that it was given.
 func lookup(environ []string, name string) string {
 	for _, e := range environ {
 		if v, ok := strings.CutPrefix(e, name+"="); ok {
@@ -101,6 +106,7 @@ func lookup(environ []string, name string) string {
 // fill gives every setting its value.
 func (l *loader) fill() {
 	for _, f := range fields(reflect.ValueOf(l.cfg).Elem(), "") {
+		// The zero Value: the code has no say in most settings of the whole app.
 		code := reflect.Value{}
 		if f.path == "app.name" {
 			code = reflect.ValueOf(l.source.AppName)

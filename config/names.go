@@ -18,8 +18,10 @@ type names struct {
 	owners   map[string]string // by variable: whose setting it is
 }
 
+// variable is the name of the setting's variable, as a person has to write it.
 func (n names) variable(path string) string { return n.prefix + variable(path) }
 
+// known says whether a path is that of a setting, not of a section.
 func (n names) known(path string) bool {
 	_, known := n.secrets[path]
 	return known
@@ -93,6 +95,7 @@ func (l *loader) add(f field, owner string) (other string) {
 		l.names.paths[name], l.names.owners[name] = f.path, owner
 	}
 	l.names.secrets[f.path] = f.secret()
+	// Each dot ends the path of a section.
 	for i, c := range f.path {
 		if c == '.' {
 			l.names.sections[f.path[:i]] = true

@@ -13,6 +13,8 @@ import (
 // assign parses raw, a text or what YAML made of it, into the setting.
 func assign(f field, raw any) error {
 	target := f.value
+	// A pointer tells a value that was set from none. It is replaced only when the text was
+	// understood.
 	if target.Kind() == reflect.Pointer {
 		fresh := reflect.New(target.Type().Elem())
 		if err := assign(field{f.path, fresh.Elem(), f.tag}, raw); err != nil {
@@ -93,6 +95,7 @@ func parse(like any, unit, text string) (any, error) {
 	return nil, fmt.Errorf("has the type %T, which nobody taught this package", like)
 }
 
+// bytes reads a size. The units are powers of two; without one it is bytes.
 func bytes(text string) (int, error) {
 	units := []struct {
 		name string

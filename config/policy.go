@@ -84,6 +84,8 @@ func (w waits) wait(path string, d time.Duration) {
 	w.check(d%time.Millisecond == 0, path, "must be whole milliseconds")
 }
 
+// linear bounds how many queues a linear policy makes. With a step each wait is another one;
+// without it all retries share one wait.
 func (w waits) linear(r Retry) {
 	if *r.Count > maxCount || r.Delay.Milliseconds() > maxWait || r.Step == 0 {
 		return
@@ -94,6 +96,7 @@ func (w waits) linear(r Retry) {
 	w.check(last <= maxWait || *r.Count > maxWaits, w.at+"retry.step", "makes the last wait longer than 2^32-1 ms (49 days), RabbitMQ's limit")
 }
 
+// exponential bounds how many queues an exponential policy makes, and says which factor would fit.
 func (w waits) exponential(r Retry) {
 	w.check(r.MaxDelay >= r.Delay, w.at+"retry.max_delay", "must not be below %s", w.shown(w.at, "retry.delay"))
 	if r.Delay <= 0 || r.MaxDelay < r.Delay || r.Factor < 1 || *r.Count > maxCount {

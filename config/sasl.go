@@ -6,6 +6,8 @@ import (
 	"strings"
 )
 
+// sasl checks that a mechanism has what it needs, and nothing that it would not look at: a password
+// beside a mechanism without one is a mistake of somebody who thinks that it counts.
 func (v *checker) sasl(s SASL, tls bool) {
 	const at = "kafka.sasl."
 	password, token := false, false
@@ -36,6 +38,7 @@ func (v *checker) sasl(s SASL, tls bool) {
 
 func (o OAuth) isZero() bool { return reflect.ValueOf(o).IsZero() }
 
+// oauth checks where tokens come from: a file, or an endpoint with a client's id and secret.
 func (v *checker) oauth(o OAuth) {
 	const at = "kafka.sasl.oauth."
 	v.check((o.TokenFile == "") != (o.TokenURL == ""), at+"token_file", "or %s is required with OAUTHBEARER, and not both", v.names.variable(at+"token_url"))

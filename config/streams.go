@@ -22,11 +22,14 @@ func (v *checker) stream(name string, s *Stream) {
 	if !validID(name) {
 		v.complain("stream %s: an id must be of a-z, 0-9, - and _, at most %d of them, and begin with a letter or digit", quote(name), maxID)
 	}
+	// The group follows from the name of the app and the id: who renames either begins as a new
+	// group.
 	if s.Group == "" {
 		s.Group = v.cfg.App.Name + "." + name
 		v.cfg.setting(at + "group").value = s.Group
 	}
 	v.batch(name, at, s)
+	// A window that was chosen stays as it is, also where it is small beside CONCURRENCY.
 	if window := v.cfg.setting(at + "window_messages"); window.origin == "default" && s.Concurrency < maxPrefetch {
 		s.WindowMessages = max(s.WindowMessages, min(windowPerCall*s.Concurrency, s.WindowSpan))
 		window.value = strconv.Itoa(s.WindowMessages)
@@ -89,6 +92,7 @@ func (v *checker) batch(name, at string, s *Stream) {
 		s.WindowMessages/2/s.Concurrency, v.shown(at, "window_messages"), 2*s.Batch.Size*s.Concurrency)
 }
 
+// topics checks what is read; a stream that is not read here need not say it.
 func (v *checker) topics(at string, s *Stream, read bool) {
 	v.check(len(s.Topics) > 0 || s.TopicPattern != "" || !read, at+"topics", "is required, or %s", v.names.variable(at+"topic_pattern"))
 	v.check(len(s.Topics) == 0 || s.TopicPattern == "", at+"topic_pattern", "stands beside %s: keep one", v.names.variable(at+"topics"))
@@ -102,6 +106,7 @@ func (v *checker) topics(at string, s *Stream, read bool) {
 	}
 }
 
+// retry checks what no policy has of its own, and how it goes with the broker's time-out.
 func (v *checker) retry(at string, s *Stream) {
 	waits{v, at}.policy(&s.Retry)
 	r := s.Retry

@@ -34,6 +34,7 @@ func (c *Config) unmarshal(path string, v any) error {
 		return fmt.Errorf("need a pointer to a struct or map, not %T", v)
 	}
 	k := koanf.New(".")
+	// A copy, so that Unmarshal may be called again.
 	if err := k.Merge(c.user.Copy()); err != nil {
 		return err
 	}
@@ -78,6 +79,7 @@ func (c *Config) overlay(k *koanf.Koanf, path string, t reflect.Type, depth int)
 	return k.Set(path, text)
 }
 
+// overlayField goes on with one field, under the name that koanf has for it.
 func (c *Config) overlayField(k *koanf.Koanf, path string, f reflect.StructField, depth int) error {
 	tag, options, _ := strings.Cut(f.Tag.Get("koanf"), ",")
 	switch {

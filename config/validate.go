@@ -70,10 +70,12 @@ func (v *checker) shown(at, name string) string {
 	return v.names.variable(name)
 }
 
+// oneOf refuses a word that is none of those allowed, and lists them.
 func (v *checker) oneOf(path, value string, allowed ...string) {
 	v.check(slices.Contains(allowed, value), path, "is not known; known: %s", strings.Join(allowed, ", "))
 }
 
+// validate goes through all settings. It stops at nothing: a person is to see all mistakes at once.
 func (v *checker) validate() {
 	c := v.cfg
 	v.check(c.App.Name != "", "app.name", "is required: it names queues and consumer groups")
@@ -117,14 +119,18 @@ func (v *checker) durations(all []field) {
 	}
 }
 
+// validID says whether apps, streams and channels may be called so.
 func validID(s string) bool { return len(s) <= maxID && id.MatchString(s) }
 
+// validAddress says whether s is host:port, with a port from lowest on.
 func validAddress(s string, lowest uint64) bool {
 	_, port, err := net.SplitHostPort(s)
 	n, bad := strconv.ParseUint(port, 10, 16)
 	return err == nil && bad == nil && n >= lowest
 }
 
+// kafka checks how the cluster is reached. Brokers are not required where nothing is read, or where
+// the app brings brokers of its own.
 func (v *checker) kafka(k *Kafka) {
 	v.check(len(k.Brokers) > 0 || v.source.Embedded || !v.cfg.readsAny() && len(v.source.ids()) > 0, "kafka.brokers", "is required: host:port of one broker or more")
 	for _, b := range k.Brokers {
@@ -139,6 +145,8 @@ func (v *checker) kafka(k *Kafka) {
 	v.sasl(k.SASL, k.TLS.Enabled)
 }
 
+// tls checks the files by reading them: a wrong path shows at the start, not at the first
+// connection.
 func (v *checker) tls(path string, t TLS) {
 	if !t.Enabled {
 		v.check(t == TLS{}, path+".enabled", "must be true, since other settings of TLS are set")
@@ -149,6 +157,8 @@ func (v *checker) tls(path string, t TLS) {
 	}
 }
 
+// rabbitMQ checks how RabbitMQ is reached. It is required as soon as one stream retries or has
+// channels. No complaint shows a URL, which holds a password.
 func (v *checker) rabbitMQ(r *RabbitMQ, retries bool) {
 	v.check(len(r.URL) > 0 || !retries || v.source.Embedded, "rabbitmq.url", "is required unless %s is false for every stream, and none has channels", v.names.variable("retry.enabled"))
 	for i, raw := range r.URL {

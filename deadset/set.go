@@ -71,6 +71,8 @@ type Set struct {
 	// closed: no peek begins any more; see Close.
 	closed atomic.Bool
 
+	// values reads from Kafka what was too large for the dead set; recent keeps for a second what a
+	// look saw. Each has its own lock or none.
 	values values
 	recent recent
 

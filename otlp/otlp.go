@@ -67,11 +67,14 @@ func (p *providers) addTraces(ctx context.Context, from *resource.Resource) erro
 	if autoexport.IsNoneSpanExporter(e) {
 		return nil
 	}
+	// A batch is sent in the background: a collector that is away must hold up no handler.
 	sdk := sdktrace.NewTracerProvider(sdktrace.WithBatcher(e), sdktrace.WithResource(from))
 	p.tracer, p.ends = sdk, append(p.ends, sdk.Shutdown)
 	return nil
 }
 
+// addMetrics makes the provider of metrics, where a variable asks for one; nil stands for the
+// actor's own.
 func (p *providers) addMetrics(ctx context.Context, from *resource.Resource) error {
 	const exporter = "OTEL_METRICS_EXPORTER"
 	if !wanted(exporter, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT") {
@@ -91,6 +94,7 @@ func (p *providers) addMetrics(ctx context.Context, from *resource.Resource) err
 
 func (p *providers) shutdown(ctx context.Context) error {
 	var errs []error
+	// One that fails keeps no other from sending what it has.
 	for _, end := range p.ends {
 		errs = append(errs, end(ctx))
 	}

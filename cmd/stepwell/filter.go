@@ -32,7 +32,8 @@ type chosen struct {
 	ValueAt     []string `name:"value-at" help:"Whose JSON value has that at a path: order.lines.0.sku=text." placeholder:"PATH=TEXT" sep:"none"`
 }
 
-// Validate is called by the parser.
+// Validate is called by kong before Run: what a person wrote without = would ask the actor for
+// something else.
 func (c chosen) Validate() error {
 	for flag, pairs := range map[string][]string{"--header": c.Header, "--value-at": c.ValueAt} {
 		for _, pair := range pairs {

@@ -37,6 +37,8 @@ func (c *find) Validate() error {
 func (c *find) Run(ctx context.Context, a *actor) error {
 	var all []json.RawMessage
 	var page foundPage
+	// The actor forgets a look after a second, and then looks anew: the cursor names the last
+	// message shown, and is refused where that is gone.
 	for q := c.query(); ; q.Set("cursor", page.Next) {
 		q.Set("limit", strconv.Itoa(min(maxPage, c.Limit-len(all))))
 		page = foundPage{} // what was decoded before is kept

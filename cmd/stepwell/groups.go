@@ -43,6 +43,8 @@ func (c *groups) Run(ctx context.Context, a *actor) error {
 	return a.table([]string{"GROUP", "COUNT", "REASON", "TYPE", "ERROR", "FIRST DIED", "LAST DIED", "LAST HOUR", "KEYS", "REPLAYED", "EXAMPLE"}, rows)
 }
 
+// row is the group in a table. The group of all causes that had no room has no name, and shows a
+// dash.
 func (g group) row() []string {
 	name := g.Group
 	if name == "" {

@@ -36,6 +36,7 @@ func (c *peek) Run(ctx context.Context, a *actor) error {
 	if err := a.get(ctx, "/v1/dead_set", c.query(), &page); err != nil {
 		return err
 	}
+	// To standard error: what is piped on has messages alone.
 	if page.Cut {
 		defer fmt.Fprintf(a.errs, "the oldest %d of %d: one answer shows no more\n", len(page.Messages), page.Depth)
 	}

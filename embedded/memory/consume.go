@@ -24,6 +24,7 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 		// Where the session ended by itself there is nothing to settle: its messages are back in
 		// the queue.
 		if stop.Err() != nil {
+			// What is being handled may still be acked: the session ends after that.
 			k.drain(work)
 		}
 		b.mu.Lock()
@@ -59,6 +60,7 @@ type consumer struct {
 func (k *consumer) serve(stop context.Context) {
 	ctx, cancel := context.WithCancel(stop)
 	var watching sync.WaitGroup
+	// Deferred calls run backwards: the context ends first, and watch with it.
 	defer watching.Wait()
 	defer cancel()
 	defer context.AfterFunc(k.s.ctx, cancel)()

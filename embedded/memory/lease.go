@@ -107,6 +107,7 @@ func (l *lease) Narrow(ctx context.Context, most, few, maxBytes int) (queue.Wind
 		lease: l, s: l.list.open(), depth: depth, left: min(most, depth), few: few, maxBytes: maxBytes,
 		deliveries: make(chan queue.Delivery, queue.WindowSize),
 	}
+	// Before fill: an ack may come as soon as the first message is out.
 	w.s.window = w
 	l.open = w.s
 	w.fill()
@@ -139,6 +140,7 @@ func (w *window) acks(i *item) {
 }
 
 func (w *window) end() {
+	// Once: the session may end after the window has handed out all.
 	if w.left >= 0 {
 		w.left = -1
 		close(w.deliveries)

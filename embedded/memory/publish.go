@@ -59,6 +59,7 @@ func (b *Broker) storable() (ready []outgoing) {
 	defer b.mu.Unlock()
 	b.inbox = slices.DeleteFunc(b.inbox, func(o outgoing) bool {
 		open := !b.down && !b.blocked && b.queues[o.queue] != nil
+		// A message whose context has ended is taken out as well, to be told so by store.
 		if open || o.ctx.Err() != nil {
 			ready = append(ready, o)
 			return true

@@ -93,6 +93,8 @@ func (e *endpoint) token(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("token for kafka: %w", err)
 	}
 	defer e.turn.end()
+	// Valid counts the ten seconds before the expiry as expired, and says no to a token that is not
+	// there.
 	if e.last.Valid() {
 		return e.last.AccessToken, nil
 	}

@@ -50,6 +50,7 @@ func table(all []*pkg) string {
 	return b.String()
 }
 
+// named is a type with its name and that of its package.
 type named struct {
 	*shape
 	of, typ string
@@ -94,6 +95,7 @@ func writeTable(page, table string) error {
 	if !found || !ended {
 		return fmt.Errorf("%s has no place for the table, between %q and %q", page, begin, end)
 	}
+	// The commit before the one that will have the table: its own hash depends on its text.
 	commit, err := exec.CommandContext(context.Background(), "git", "rev-parse", "--short", "HEAD").Output()
 	if err != nil {
 		return fmt.Errorf("ask git for the commit: %w", err)

@@ -36,11 +36,14 @@ const (
 
 type options struct {
 	pkg, run string
-	files    []string // of the package; empty: all but tests
-	jobs     int
-	again    bool          // what survived before, or did not end in time
-	limit    time.Duration // of the tests of one mutant, without building them
-	store    string
+	// files are those of the package that are changed; empty: all but tests.
+	files []string
+	jobs  int
+	// again: what survived before, or did not end in time, is tried once more.
+	again bool
+	// limit is how long the tests of one mutant may take, without building them.
+	limit time.Duration
+	store string
 }
 
 func main() {

@@ -14,6 +14,7 @@ func Nearest(name string, known []string) string {
 	name = plain(name)
 	best, most := "", min(3, (len(name)+1)/4)
 	for _, k := range known {
+		// Texts whose lengths differ by more than that cannot be near: most need no table.
 		if p := plain(k); len(p)-len(name) <= most && len(name)-len(p) <= most {
 			if n := slips(name, p); n <= most {
 				best, most = k, n-1
@@ -23,6 +24,7 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
+// plain leaves out what people write differently in variables, flags and files.
 func plain(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || r == ' ' {
@@ -35,6 +37,7 @@ func plain(name string) string {
 // slips is the distance of Damerau and Levenshtein in bytes, where no two letters that changed
 // places are changed again.
 func slips(a, b string) int {
+	// d[i][j] is the distance of the first i bytes of a and the first j of b.
 	d := make([][]int, len(a)+1)
 	for i := range d {
 		d[i] = make([]int, len(b)+1)

@@ -86,6 +86,7 @@ func (e Ended) end(span trace.Span) {
 	span.End()
 }
 
+// errorType is the attribute of an error's type; _OTHER where it has none.
 func errorType(of string) attribute.KeyValue {
 	if of == "" {
 		return semconv.ErrorTypeOther

@@ -56,8 +56,11 @@ func New(o Options) (*Telemetry, error) {
 	}
 	provider := o.MeterProvider
 	if provider == nil {
+		// A registry of our own: two actors in one process do not meet in it.
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		// Handler durations are counted by ourselves, see durations, and only the exporter asks for
+		// them.
 		t.producer = &producer{}
 		exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo(), otelprometheus.WithProducer(t.producer))
 		if err != nil {
