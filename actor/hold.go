@@ -16,7 +16,7 @@ import (
 // those that must wait for it. There is no dead set to put it in, so it is dropped only where
 // ON_FAILURE says so, and DeadLetter is a failure like any other.
 type hold struct {
-	// drop: ON_FAILURE says so.
+	// drop: a message that fails is dropped (ON_FAILURE=drop).
 	drop bool
 	// pause is the first wait after a failure; it doubles up to longest.
 	pause   time.Duration

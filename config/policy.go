@@ -107,7 +107,9 @@ func (w waits) exponential(r Retry) {
 		return
 	}
 	fits := math.Ceil(100*math.Pow(float64(r.MaxDelay)/float64(r.Delay), 1.0/(maxWaits-1))) / 100
-	for levels(r, fits) > maxWaits { // two waits may be one when rounded, or two
+	// Waits are rounded to whole milliseconds, so that the factor above may make one wait more than
+	// it would without rounding.
+	for levels(r, fits) > maxWaits {
 		fits += 0.01
 	}
 	w.check(false, w.at+"retry.factor", "makes %d different waits, each a queue, and %d are the limit: from %s on it fits",

@@ -92,7 +92,7 @@ func (v *checker) batch(name, at string, s *Stream) {
 		s.WindowMessages/2/s.Concurrency, v.shown(at, "window_messages"), 2*s.Batch.Size*s.Concurrency)
 }
 
-// topics checks what is read; a stream that is not read here need not say it.
+// topics checks what is read. A stream that this process does not read needs no topics.
 func (v *checker) topics(at string, s *Stream, read bool) {
 	v.check(len(s.Topics) > 0 || s.TopicPattern != "" || !read, at+"topics", "is required, or %s", v.names.variable(at+"topic_pattern"))
 	v.check(len(s.Topics) == 0 || s.TopicPattern == "", at+"topic_pattern", "stands beside %s: keep one", v.names.variable(at+"topics"))

@@ -102,7 +102,8 @@ func (t Topology) Specs() []queue.Spec {
 }
 
 // Delay names the queue where a message waits after the attempt failed; false when that was the
-// last one. Of several queues of a delay, a key has one, but with jitter none has.
+// last one. Where a delay has several queues, messages of one key share one, and those without a
+// key are spread by their offsets; with jitter any queue is taken.
 func (t Topology) Delay(attempt int, m *stepwell.Message) (string, bool) {
 	if _, ok := t.budget.Wait(attempt); !ok {
 		return "", false

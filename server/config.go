@@ -47,7 +47,8 @@ type Config struct {
 
 	// HeaderTimeout is how long a client may take for the head of a request. Default: 5s.
 	HeaderTimeout time.Duration
-	// ReadTimeout is how long it may take for the body of one that is not for User. Default: 10s.
+	// ReadTimeout is how long a client may take for the body of a request that is not for User.
+	// Default: 10s.
 	ReadTimeout time.Duration
 	// WriteTimeout is how long an answer may take, from the request's head on; replay and delete
 	// have none. Default: 60s.

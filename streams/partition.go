@@ -42,8 +42,9 @@ type shared struct {
 type partition struct {
 	topicPartition
 	*shared
-	books    // what is settled of it, and the lock that guards the rest
-	lifetime // until when it may be settled, and its calls run
+	books // what is settled of it, and the lock that guards the rest
+	// lifetime says until when the records may be settled, and their calls run.
+	lifetime
 
 	fetcher *fetcher // that reads it
 	// given is which of all assignments of the group it is; one whose log was cut begins anew

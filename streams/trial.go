@@ -26,7 +26,7 @@ func (c *suspects) try(offset int64) {
 	c.p.roster.Offer()
 }
 
-// lasts reports false when the partition is halted before so long.
+// lasts waits for so long. It reports false, at once, when the partition is halted before.
 func (c *suspects) lasts(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

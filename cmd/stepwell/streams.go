@@ -112,7 +112,7 @@ func (s streamState) word() string {
 	return "running"
 }
 
-// full are the queues with messages.
+// full names the queues that have messages, with how many: most of a stream's queues are empty.
 func full(queues map[string]int) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(queues)) {

@@ -53,7 +53,8 @@ func (b *Broker) poke() {
 	}
 }
 
-// storable takes the messages out of the inbox that nothing keeps from being stored or reported.
+// storable takes out of the inbox what Run can act on now: messages whose queue is there while
+// there is neither an outage nor an alarm, and messages whose context has ended.
 func (b *Broker) storable() (ready []outgoing) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,7 +70,7 @@ func (b *Broker) storable() (ready []outgoing) {
 	return ready
 }
 
-// store puts a message into its queue and calls done, which is called without the lock.
+// store puts a message into its queue and calls done, without the lock: done may publish again.
 func (b *Broker) store(o outgoing) {
 	if err := o.ctx.Err(); err != nil {
 		o.done(err)

@@ -38,8 +38,8 @@ type Failure struct {
 	Text, Type string
 	// Stack is that of a panic.
 	Stack string
-	// Group is what the error, or one that it wraps, calls its cause by DeadGroup. Empty: none does
-	// so.
+	// Group is what DeadGroup of the error, or of one that it wraps, returns: the name of the cause
+	// by which dead messages are grouped. Empty: no such method.
 	Group string
 }
 

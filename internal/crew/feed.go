@@ -64,16 +64,16 @@ type Rest struct {
 // Innocent are the [Suspects] of a feed that has none.
 type Innocent struct{}
 
-// Free is true.
+// Free is always true: stretches may be handed out.
 func (Innocent) Free() bool { return true }
 
-// SetAside keeps nothing.
+// SetAside takes every message for one that may run.
 func (Innocent) SetAside(Entry) bool { return false }
 
 // NextAside has nothing.
 func (Innocent) NextAside() (Entry, bool) { return Entry{}, false }
 
-// Handle is nil.
+// Handle is nil: all messages have the handle of the crew.
 func (Innocent) Handle(int64) task.Handle { return nil }
 
 // Rests does nothing.

@@ -168,7 +168,7 @@ func container(ctx context.Context, why error, run func(context.Context) (*local
 	return run(ctx)
 }
 
-// startIn makes the folder that a broker keeps its data in, and starts it there.
+// startIn gives a broker a folder of its own, below that of the run, which is removed at the end.
 func startIn[T any](dir string, start func() (T, error)) (T, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		var none T
