@@ -113,7 +113,7 @@ func TestARecordThatKillsTheProcessIsCondemnedAndNoOtherIs(t *testing.T) {
 			}
 			deaths := 0
 			defer func() { t.Logf("%d of %d came to an end, after %d deaths", d.done(), 4*each, deaths) }()
-			within(t, time.Minute, "all is handled but the killer", func() bool {
+			within(t, 3*time.Minute, "all is handled but the killer", func() bool {
 				select {
 				case v := <-d.deaths:
 					deaths++

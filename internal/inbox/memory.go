@@ -51,6 +51,7 @@ func (m *memory) try(e *envelope.Envelope) (t try) {
 	b = binary.AppendUvarint(b, uint64(e.Message.Snoozes)) // what was put off comes back with the same attempt
 	b = binary.AppendUvarint(b, uint64(e.Log))
 	b = binary.AppendVarint(b, e.Message.Time.UnixMilli())
+	b = binary.AppendUvarint(b, uint64(len(e.Message.ID))) // so that no part runs into the next
 	b = binary.AppendUvarint(b, uint64(len(e.Message.Key)))
 	b = append(b, e.Message.ID...)
 	for i, seed := range m.seeds {

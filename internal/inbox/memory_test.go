@@ -60,6 +60,7 @@ func TestTriesDifferInIDTimeReplaysAttemptLogKeyAndValue(t *testing.T) {
 		func(e *envelope.Envelope) { e.Message.Key = []byte("b") },
 		func(e *envelope.Envelope) { e.Message.Value = []byte("b") },
 		func(e *envelope.Envelope) { e.Message.Key, e.Message.Value = []byte("av"), nil },
+		func(e *envelope.Envelope) { e.Message.ID, e.Message.Key, e.Message.Value = "t:0:1a", []byte("v"), nil },
 	}
 	for _, change := range differences {
 		e := &envelope.Envelope{Message: stepwell.Message{ID: "t:0:1", Replays: 1, Attempt: 2, Key: []byte("a"), Value: []byte("v")}}
