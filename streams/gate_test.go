@@ -34,6 +34,7 @@ func TestAChangeOfTheAssignmentInterruptsThePollsAndRunsAlone(t *testing.T) {
 				}
 			})
 		}
+		synctest.Wait() // both poll: the changes leave no poll a gap until the last of them is over
 		for range 3 {
 			all.Go(func() {
 				for range 100 {
