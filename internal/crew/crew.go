@@ -206,6 +206,7 @@ func (c *Crew) take(w *worker) *Roster {
 	r := c.ready.pop()
 	r.listed = false
 	c.places.passed = false
+	c.admit() // a place may have been kept free for this worker's turn
 	return r
 }
 

@@ -55,23 +55,32 @@ func (c *Crew) isTurnOfBack() bool {
 	return len(c.places.back) > 0 && (c.ready.len() == 0 || !c.places.passed)
 }
 
-// vacate takes the worker's place and gives it to whose turn it is.
+// vacate takes the worker's place and gives it to whose turn it is: to a worker that comes back, or
+// to a new one. Where it is the turn of a roster that an idle worker was called for, the place stays
+// free until that worker takes the roster.
 func (c *Crew) vacate(w *worker) {
-	p := &c.places
 	c.lanes[w.lane].Store(nil)
-	p.free = append(p.free, w.lane)
+	c.places.free = append(c.places.free, w.lane)
 	w.lane = noLane
 	if c.closed {
 		return
 	}
-	if c.isTurnOfBack() { // else a worker takes its turn itself, unless somebody else was faster
+	c.admit()
+	// Even if the place went to a worker that comes back: there may be another free one, and fewer
+	// idle workers than rosters, since an idle one that was called may have given up its own place.
+	c.grow()
+}
+
+// admit gives free places to the workers that come back from a rest, as far as it is their turn.
+func (c *Crew) admit() {
+	p := &c.places
+	for p.any() && c.isTurnOfBack() {
 		p.passed = c.ready.len() > 0
 		b := p.back[0]
 		p.back = slices.Delete(p.back, 0, 1)
 		c.place(b.w)
 		close(b.placed)
 	}
-	c.grow() // also after that: an idle worker that was called may have given its place away
 }
 
 // leave takes the worker's place, for a rest.
