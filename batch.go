@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -21,6 +22,7 @@ type BatchHandler func(ctx context.Context, b *Batch) error
 // goroutines; marks that come after the handler has returned change nothing.
 type Batch struct {
 	messages []*Message
+	list     []*Message // what Messages returns
 
 	mu    sync.Mutex
 	index map[*Message]int // made with the first mark
@@ -35,11 +37,13 @@ type mark struct {
 
 // NewBatch makes a batch of messages: for tests of handlers, and for one handler that calls another
 // with a part of its batch.
-func NewBatch(messages ...*Message) *Batch { return &Batch{messages: messages} }
+func NewBatch(messages ...*Message) *Batch {
+	return &Batch{messages: messages, list: slices.Clone(messages)}
+}
 
 // Messages are those of the batch, at least one. They are the handler's, as a [Handler]'s message
-// is; the list is to be read only.
-func (b *Batch) Messages() []*Message { return b.messages }
+// is, and so is the list: to sort it, say, changes no message's verdict.
+func (b *Batch) Messages() []*Message { return b.list }
 
 // Fail marks a message with a verdict of its own: an error without one ([Retry]), [DeadLetter],
 // [RetryAfter], [Snooze] or [Skip]. It goes its own way, by itself, whatever the handler returns;

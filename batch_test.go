@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -239,4 +240,24 @@ func ExampleJSONBatch() {
 	// Output:
 	// 1 payments
 	// decode
+}
+
+func TestWhatAHandlerDoesToTheListOfABatchChangesNoMessagesVerdict(t *testing.T) {
+	messages := []*stepwell.Message{{ID: "c"}, {ID: "a"}, {ID: "b"}}
+	for name, spoil := range map[string]func([]*stepwell.Message){
+		"sorted": func(all []*stepwell.Message) {
+			slices.SortFunc(all, func(x, y *stepwell.Message) int { return strings.Compare(x.ID, y.ID) })
+		},
+		"filtered": func(all []*stepwell.Message) { _ = append(all[:0], all[1:]...) },
+		"emptied":  func(all []*stepwell.Message) { clear(all) },
+	} {
+		b := stepwell.NewBatch(messages...)
+		c, a := messages[0], messages[1]
+		spoil(b.Messages())
+		b.Fail(c, errors.New("of c"))
+		b.Done(a)
+		if got := fmt.Sprint(b.Verdicts(errors.New("of all"))); got != "[of c <nil> of all]" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
 }
