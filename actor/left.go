@@ -52,11 +52,15 @@ func (l *left) work(stop, _ context.Context) error {
 	return nil
 }
 
-func (*left) Close()                     {}
-func (*left) Pause()                     {}
-func (*left) Resume()                    {}
-func (*left) Status() retry.Status       { return retry.Status{} }
-func (*left) Forget(string, int32)       {}
+func (*left) Close()               {}
+func (*left) Pause()               {}
+func (*left) Resume()              {}
+func (*left) Status() retry.Status { return retry.Status{} }
+func (*left) Forget(string, int32) {}
+
+// FindRungs finds none that it would tell of.
+func (*left) FindRungs(context.Context) error { return nil }
+
 func (l *left) Topology() retry.Topology { return l.topology }
 func (*left) Gone(string) bool           { return false }
 

@@ -73,6 +73,8 @@ type retries interface {
 	Topology() retry.Topology
 	// names are the queues whose depths are shown.
 	names() []string
+	// FindRungs looks for queues of free waits that other processes have declared since.
+	FindRungs(ctx context.Context) error
 	// Gone says whether a queue that is missing need not be there.
 	Gone(name string) bool
 }

@@ -3,8 +3,10 @@ package actor_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/actor"
@@ -12,9 +14,12 @@ import (
 
 // part starts a process of the app that runs these modes alone. Where it does not read it is not
 // told where Kafka is, nor which topics there are.
-func (w *world) part(app actor.App, modes string) *running {
+func (w *world) part(app actor.App, modes string, more ...settings) *running {
 	w.t.Helper()
 	env := settings{"MODES": modes}
+	for _, s := range more {
+		maps.Copy(env, s)
+	}
 	if modes != "streams" {
 		env["KAFKA_BROKERS"], env["STREAMS_ORDERS_TOPICS"] = "", ""
 	}
@@ -175,5 +180,51 @@ func TestARetiredStreamIsReadNoMoreAndDrains(t *testing.T) {
 		if n := after.of("never read", 1); n != 0 {
 			t.Errorf("it was read %d times", n)
 		}
+	})
+}
+
+func TestAWaitGoesThroughQueuesThatAnotherProcessDeclared(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var failed, back atomic.Int64
+		app := actor.App{Streams: actor.Streams{"orders": {Handler: func(_ context.Context, m *stepwell.Message) error {
+			if m.Attempt == 1 {
+				failed.Store(time.Now().UnixNano())
+				return stepwell.RetryAfter(errFlaky, 6*time.Second)
+			}
+			back.Store(time.Now().UnixNano())
+			return nil
+		}}}}
+		slow := settings{"RETRY_DELAY": "60s"} // none of its queues fits
+		w.part(app, "retries,channels", slow)
+		w.part(app, "streams", slow)
+		w.produce(values("x")...)
+		eventually(t, "it comes back", func() bool { return back.Load() > 0 })
+		// It waits for 2 s before that until its queues are declared.
+		if took := time.Duration(back.Load() - failed.Load()); took < 6*time.Second || took > 9500*time.Millisecond {
+			t.Errorf("what was to wait for 6s came after %s", took)
+		}
+	})
+}
+
+func TestARetiredStreamIsNotEmptyWhileAMessageWaitsThatAnotherProcessPutOff(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var put atomic.Int64
+		app := actor.App{Streams: actor.Streams{"orders": {Handler: func(_ context.Context, m *stepwell.Message) error {
+			if put.Add(1) == 1 {
+				return errFlaky
+			}
+			return stepwell.Snooze(time.Hour)
+		}}}}
+		retired := settings{"STREAMS_ORDERS_RETIRED": "true"}
+		first := w.part(app, "streams")
+		looks := w.part(app, "api", retired)
+		w.produce(values("x")...)
+		eventually(t, "parked", func() bool { return w.committed() == 1 })
+		first.end()
+		w.part(app, "retries", retired)
+		eventually(t, "snoozed", func() bool { return put.Load() == 2 })
+		waits := w.queue("orders", "delay.3600000")
+		eventually(t, "all know of the queue", func() bool { return looks.depths()[waits] == 1 && looks.status("orders")["empty_since"] == nil })
+		always(t, "a message waits", time.Second, func() bool { return looks.status("orders")["empty_since"] == nil })
 	})
 }

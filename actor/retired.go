@@ -62,23 +62,47 @@ func (s *stream) drainsFor() time.Duration {
 // lookDepths asks for the depths of all queues of the stream, and says whether all answered. What a
 // retired one looks like is noted.
 func (s *stream) lookDepths(ctx context.Context) (all map[string]int, known bool) {
-	all, known = map[string]int{}, true
-	empty := true
-	for _, l := range s.lines() {
-		found, err := l.depthsNow(ctx)
-		maps.Copy(all, found)
-		known = known && err == nil
-		empty = empty && l.retries.Status().InFlight == 0
-	}
+	all, known, empty := s.allDepths(ctx)
 	if !s.cfg.Retired {
 		return all, known
 	}
-	for _, depth := range all {
-		empty = empty && depth == 0
+	if empty && known { // as far as queues are known here: the handlers elsewhere may put messages off
+		known = s.findRungs(ctx)
+		found, answered, none := s.allDepths(ctx)
+		all, known, empty = found, known && answered, none
 	}
 	s.drain.note(empty && known, time.Now())
 	if since, mayGo := s.drain.state(time.Now(), s.drainsFor()); mayGo && s.drain.goes() {
 		s.log.Info("a retired stream is empty: it may leave the code", "since", since)
 	}
 	return all, known
+}
+
+// findRungs says whether it could look for queues of free waits of all lines.
+func (s *stream) findRungs(ctx context.Context) bool {
+	const limit = 5 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for _, l := range s.lines() {
+		if l.retries.FindRungs(ctx) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// allDepths are those of all queues that are known; empty says that there is no message in any, nor
+// under way here.
+func (s *stream) allDepths(ctx context.Context) (all map[string]int, known, empty bool) {
+	all, known, empty = map[string]int{}, true, true
+	for _, l := range s.lines() {
+		found, err := l.depthsNow(ctx)
+		maps.Copy(all, found)
+		known = known && err == nil
+		empty = empty && l.retries.Status().InFlight == 0
+	}
+	for _, depth := range all {
+		empty = empty && depth == 0
+	}
+	return all, known, empty
 }

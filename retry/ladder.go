@@ -60,9 +60,13 @@ func (l *ladder) spec(rung time.Duration) queue.Spec {
 // find declares the rungs that are there, from an earlier process or another one, so that they are
 // kept, and hops find them.
 func (l *ladder) find(ctx context.Context) error {
+	known := l.names()
 	var specs []queue.Spec
 	for _, rung := range rungs() {
 		spec := l.spec(rung)
+		if slices.Contains(known, spec.Name) {
+			continue
+		}
 		_, err := l.broker.Depth(ctx, spec.Name)
 		if errors.Is(err, queue.ErrMissing) {
 			continue
@@ -93,10 +97,10 @@ func (l *ladder) have(specs []queue.Spec) {
 
 // prepare calls then once the queues that a wait needs are declared, or cannot be: then the wait
 // goes through those that there are. It does not wait itself.
-func (l *ladder) prepare(whole time.Duration, then func()) {
+func (l *ladder) prepare(w envelope.Wait, then func()) {
 	l.mu.Lock()
 	var missing []queue.Spec
-	for _, rung := range descent(whole) {
+	for _, rung := range descent(w) {
 		if _, ok := l.queues[rung]; !ok && time.Since(l.refused[rung]) > refusedFor {
 			missing = append(missing, l.spec(rung))
 		}
@@ -107,7 +111,7 @@ func (l *ladder) prepare(whole time.Duration, then func()) {
 		then()
 		return
 	case l.waiting != nil: // one declaration at a time; when it is over, look again
-		l.waiting = append(l.waiting, func() { l.prepare(whole, then) })
+		l.waiting = append(l.waiting, func() { l.prepare(w, then) })
 		l.mu.Unlock()
 		return
 	}

@@ -131,7 +131,7 @@ func TestAHopLeavesTheMessageAsItIs(t *testing.T) {
 		var c calls
 		r := w.start(c.succeeding)
 		sent := queue.Message{ID: "x", Body: []byte("of a later version"), Headers: map[string]any{"x-stepwell": "v99 what=ever", "foreign": int64(7)}}
-		w.put(w.retrier.Topology().Instant, envelope.Wait{Remaining: 3 * time.Second, Whole: time.Minute}.On(sent))
+		w.put(w.retrier.Topology().Instant, envelope.Wait{Remaining: 3 * time.Second, Whole: 4 * time.Second}.On(sent))
 		time.Sleep(2500 * time.Millisecond)
 		if at, err := w.broker.Depth(w.t.Context(), w.retrier.Topology().Delays()[0]); err != nil || at != 1 {
 			w.t.Errorf("%d wait, %v", at, err)

@@ -38,11 +38,28 @@ func (o *owner) divert(d queue.Delivery) (to string, m queue.Message, hops bool)
 	if !waits {
 		return "", queue.Message{}, false
 	}
+	o.awaitRungs(w)
 	to, left, hops := o.ladder.step(w, d.From)
 	if hops {
 		m = left.On(d.Message)
 	}
 	return to, m, hops
+}
+
+// declareTime is for how long deliveries wait for the queues that a hop needs.
+const declareTime = 5 * time.Second
+
+// awaitRungs has the queues that a hop needs be known here: another process may have declared them,
+// when it parked the message. Where that takes too long the hop goes through those that are known.
+func (o *owner) awaitRungs(w envelope.Wait) {
+	ready := make(chan struct{})
+	o.ladder.prepare(w, func() { close(ready) })
+	limit := time.NewTimer(declareTime)
+	defer limit.Stop()
+	select {
+	case <-ready:
+	case <-limit.C:
+	}
 }
 
 // Decode reads an envelope.

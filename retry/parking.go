@@ -98,8 +98,8 @@ func (k *parking) post(ctx context.Context, p *parcel, done func(error)) {
 		k.send(ctx, p, done)
 		return
 	}
-	k.ladder.prepare(p.wait, func() {
-		whole := envelope.Wait{Remaining: p.wait, Whole: p.wait}
+	whole := envelope.Wait{Remaining: p.wait, Whole: p.wait}
+	k.ladder.prepare(whole, func() {
 		name, left, ok := k.ladder.step(whole, "")
 		if !ok {
 			done(fmt.Errorf("message %s cannot wait for %s: the stream has no delay queue, and none could be declared", p.envelope.Message.ID, p.wait))

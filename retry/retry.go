@@ -183,10 +183,18 @@ func (r *Retrier) Declare(ctx context.Context) error {
 	if err := r.cfg.Broker.Declare(ctx, r.topology.Specs()); err != nil {
 		return fmt.Errorf("declare the queues of stream %s: %w", r.cfg.line(), err)
 	}
+	if err := r.FindRungs(ctx); err != nil {
+		return err
+	}
+	r.declared.Store(true)
+	return nil
+}
+
+// FindRungs looks for queues of free waits that other processes have declared since.
+func (r *Retrier) FindRungs(ctx context.Context) error {
 	if err := r.parking.ladder.find(ctx); err != nil {
 		return fmt.Errorf("look for the queues of free waits of stream %s: %w", r.cfg.line(), err)
 	}
-	r.declared.Store(true)
 	return nil
 }
 

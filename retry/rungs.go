@@ -30,10 +30,10 @@ func rungFor(w envelope.Wait, have []time.Duration) time.Duration {
 	return have[i-1]
 }
 
-// descent are the different rungs that a whole wait goes down, and so the queues that it needs.
-func descent(whole time.Duration) []time.Duration {
+// descent are the different rungs that a wait goes down, and so the queues that it needs.
+func descent(w envelope.Wait) []time.Duration {
 	var steps []time.Duration
-	for w := (envelope.Wait{Remaining: whole, Whole: whole}); w.Remaining > 0; {
+	for w.Remaining > 0 {
 		next := rungFor(w, rungs())
 		if len(steps) == 0 || steps[len(steps)-1] != next {
 			steps = append(steps, next)
