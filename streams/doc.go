@@ -40,7 +40,7 @@
 //	start.go                   where a group begins
 //	partition.go               one assignment of a partition
 //	books.go, lifetime.go      its ledger and its lock; its contexts, and when it is over
-//	feed.go, settle.go         what the crew takes from it and tells it; its tickets
+//	feed.go                    what the crew takes from it and tells it; its tickets
 //	backlog.go                 what was fetched of it and is no message yet
 //	gathered.go                what was handed out, and waits for a call with others
 //	message.go, recordpool.go  records as messages, without an allocation for each

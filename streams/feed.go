@@ -2,13 +2,16 @@ package streams
 
 import (
 	"fmt"
+	"hash/maphash"
 	"time"
 
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/crew"
 	"github.com/stepwell/stepwell/internal/task"
 )
 
 // A partition is a [crew.Feed]: this is how the crew gets its records, and tells what became of
-// them.
+// them; at the end, how a ticket settles one.
 
 // stop ends the handing out of records: what runs ends, what waits is dropped.
 func (p *partition) stop() {
@@ -87,6 +90,22 @@ func (p *partition) Take() bool {
 	return true
 }
 
+// partitionKey is the key of all messages where a partition's are handled one after another.
+const partitionKey = 1
+
+// entryOf is what the crew is to know of a message. A key is known by its hash alone: two keys with
+// the same hash wait for one another, which is never wrong.
+func entryOf(order Order, seed maphash.Seed, m *stepwell.Message) crew.Entry {
+	t := crew.Entry{Message: m, Offset: m.Origin.Offset}
+	switch {
+	case order == OrderPartition:
+		t.Key = partitionKey
+	case order == OrderKey && m.Key != nil:
+		t.Key = max(maphash.Bytes(seed, m.Key), 1)
+	}
+	return t
+}
+
 // Done notes how calls ended.
 func (p *partition) Done(first, last int64, o task.Outcome) {
 	switch o {
@@ -111,4 +130,30 @@ func (p *partition) Deserted(offset int64) error {
 	p.ledger.Part(false) // should a stop have begun before
 	return fmt.Errorf("stream %s: the handler ended its goroutine with runtime.Goexit, which stops the actor; it had %s/%d@%d, which counts a death",
 		p.cfg.Stream, p.topic, p.partition, offset)
+}
+
+// Trace is empty: what comes from Kafka is tried for the first time.
+func (p *partition) Trace() (parent, state string) { return "", "" }
+
+// Alone says that the record is the suspect that was handed out to run.
+func (p *partition) Alone(offset int64) bool {
+	return p.suspects.runs.Load() == offset
+}
+
+// Settle marks one offset from any goroutine.
+func (p *partition) Settle(offset int64) {
+	p.mu.Lock()
+	p.settled(offset, offset)
+	guarded := !p.ledger.Guard.Free()
+	p.mu.Unlock()
+	if guarded {
+		p.roster.Offer() // the next may go now
+	}
+}
+
+// settled marks the offsets from first to last.
+func (p *partition) settled(first, last int64) {
+	if f := p.settleLocked(first, last); f.Records > 0 && !p.released {
+		p.load.remove(f)
+	}
 }

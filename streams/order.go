@@ -2,10 +2,7 @@ package streams
 
 import (
 	"fmt"
-	"hash/maphash"
 
-	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/internal/crew"
 	"github.com/stepwell/stepwell/internal/task"
 )
 
@@ -42,20 +39,4 @@ func ParseOrder(s string) (Order, error) {
 		return OrderNone, nil
 	}
 	return 0, fmt.Errorf("order %q: want key, partition or none", s)
-}
-
-// partitionKey is the key of all messages where a partition's are handled one after another.
-const partitionKey = 1
-
-// entryOf looks at a message before its handler does. A key is known by its hash alone: two keys
-// with the same hash wait for one another, which is never wrong.
-func entryOf(order Order, seed maphash.Seed, m *stepwell.Message) crew.Entry {
-	t := crew.Entry{Message: m, Offset: m.Origin.Offset}
-	switch {
-	case order == OrderPartition:
-		t.Key = partitionKey
-	case order == OrderKey && m.Key != nil:
-		t.Key = max(maphash.Bytes(seed, m.Key), 1)
-	}
-	return t
 }

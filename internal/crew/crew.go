@@ -144,21 +144,6 @@ func (c *Crew) Asleep() int {
 	return len(c.asleep)
 }
 
-// offer puts the roster at the end of the row, unless it is there already, and sees to it that a
-// worker comes: one that sleeps, or a new one where there is a place. A feed may call it under its
-// own lock.
-func (c *Crew) offer(r *Roster) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r.listed || c.closed {
-		return
-	}
-	r.listed = true
-	c.ready.push(r)
-	c.call()
-	c.grow()
-}
-
 // call wakes a worker, if one sleeps.
 func (c *Crew) call() {
 	if last := len(c.asleep) - 1; last >= 0 {

@@ -60,24 +60,3 @@ type Rest struct {
 	// its way is decided.
 	Until time.Time
 }
-
-// Innocent are the [Suspects] of a feed that has none.
-type Innocent struct{}
-
-// Free is always true: stretches may be handed out.
-func (Innocent) Free() bool { return true }
-
-// SetAside takes every message for one that may run.
-func (Innocent) SetAside(Entry) bool { return false }
-
-// NextAside has nothing.
-func (Innocent) NextAside() (Entry, bool) { return Entry{}, false }
-
-// Handle is nil: all messages have the handle of the crew.
-func (Innocent) Handle(int64) task.Handle { return nil }
-
-// Rests does nothing.
-func (Innocent) Rests(Rest) {}
-
-// AwaitTurn is true.
-func (Innocent) AwaitTurn(context.Context, int64, <-chan struct{}) bool { return true }

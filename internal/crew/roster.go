@@ -31,9 +31,21 @@ func (c *Crew) NewRoster(feed Feed, suspects Suspects) *Roster {
 	return &Roster{crew: c, feed: feed, suspects: suspects, halted: make(chan struct{}), schedule: newSchedule()}
 }
 
-// Offer says that there may be something to hand out. It may be called from any goroutine, also
-// locked.
-func (r *Roster) Offer() { r.crew.offer(r) }
+// Offer says that there may be something to hand out. It puts the roster at the end of the row,
+// unless it is there already, and sees to it that a worker comes: one that sleeps, or a new one
+// where there is a place. It may be called from any goroutine, also locked.
+func (r *Roster) Offer() {
+	c := r.crew
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.listed || c.closed {
+		return
+	}
+	r.listed = true
+	c.ready.push(r)
+	c.call()
+	c.grow()
+}
 
 // Add appends a message. Locked: [Feed.Take] calls it.
 func (r *Roster) Add(e Entry) { r.schedule.Add(e) }

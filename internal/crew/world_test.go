@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // source is a feed of a test. It notes what becomes of its messages.
 type source struct {
 	sync.Mutex
-	Innocent
+	innocent
 	roster *Roster
 	calls  context.Context
 	cancel context.CancelFunc
@@ -35,6 +35,14 @@ type source struct {
 	steps     int // calls of Done
 	resting   int
 }
+
+// innocent are the suspects of a feed that has none.
+type innocent struct{}
+
+func (innocent) Free() bool               { return true }
+func (innocent) SetAside(Entry) bool      { return false }
+func (innocent) NextAside() (Entry, bool) { return Entry{}, false }
+func (innocent) Handle(int64) task.Handle { return nil }
 
 // inCrew runs a test in a bubble, with a crew and one feed. The test ends only when every goroutine
 // has.
