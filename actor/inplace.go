@@ -120,7 +120,8 @@ func (p inPlace) fail(ctx context.Context, d *dispatch, f *failed, t task.Ticket
 	}
 }
 
-// park hands the message over to the queues.
+// park publishes the message to a delay queue, the dead set or a channel's queue. Where it keeps
+// its order it holds its key until it is there.
 func (p inPlace) park(ctx context.Context, d *dispatch, f *failed, past *retry.Past, what next, t task.Ticket) task.Outcome {
 	if what == tooLong {
 		d.telemetry.OrderGivenUp()

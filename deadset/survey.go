@@ -38,7 +38,8 @@ type Query struct {
 	Filter filter.Filter
 	// Limit is how many at most are shown, 1 or more.
 	Limit int
-	// After is the Next of the list before; empty: from the oldest on.
+	// After is what the list before, which this one continues, had as its Next; empty: begin with
+	// the oldest message.
 	After string
 }
 

@@ -71,7 +71,8 @@ type Header struct {
 	KeyEncoding string `json:"key_encoding,omitempty"`
 	Value       any    `json:"value"`
 	Encoding    string `json:"encoding,omitempty"`
-	// Truncated says that only the first 64 KiB are shown, of Size bytes, which is 0 where all are.
+	// Truncated says that only the first 64 KiB of the value are shown; Size is its length then,
+	// and 0 where all of it is shown.
 	Truncated bool  `json:"truncated,omitempty"`
 	Size      int64 `json:"size,omitempty"`
 }

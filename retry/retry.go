@@ -98,7 +98,8 @@ type Telemetry interface {
 	Publish(id, traceParent, traceState string) (end func(error))
 }
 
-// line is the name of the queues and of their handler: that of the stream, or of its channel.
+// line is the name of the handler, with which its queues' names begin: the stream's, or LineOf its
+// channel.
 func (c Config) line() string {
 	if c.Channel == "" {
 		return c.Stream

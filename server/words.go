@@ -82,8 +82,8 @@ type Result struct {
 type DeadSet interface {
 	// Peek returns the oldest messages and changes nothing.
 	Peek(ctx context.Context, count int) (Page, error)
-	// Find lists messages for which a filter is true; ErrMoved where the query goes on behind one
-	// that is gone.
+	// Find lists messages for which a filter is true. It returns ErrMoved where the query continues
+	// a list (Query.After) and the last message of that list is gone.
 	Find(ctx context.Context, q Query) (List, error)
 	// Groups counts those for which the filter is true by what killed them, in the form in which
 	// that becomes JSON.

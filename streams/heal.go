@@ -32,7 +32,7 @@ func newHealer() *healer {
 	return &healer{asked: make(chan struct{}, 1), interval: healInterval, wanted: map[string]bool{}, healed: map[string]time.Time{}}
 }
 
-// ask does not wait.
+// ask notes that a topic is to be found anew, and wakes who does that. It never blocks.
 func (h *healer) ask(topic string) {
 	h.mu.Lock()
 	h.wanted[topic] = true

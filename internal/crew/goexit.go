@@ -18,7 +18,8 @@ func (w *worker) checkEnd() {
 	w.stand()
 }
 
-// desert leaves a roster without an outcome of the call that was cut off.
+// desert ends what the worker had begun of a roster. The call that was cut off has no outcome, so
+// its message stays unsettled.
 func (w *worker) desert(r *Roster) {
 	e, done := r.cut(w)
 	took := time.Since(w.began)

@@ -6,8 +6,10 @@ import (
 	"github.com/stepwell/stepwell/internal/task"
 )
 
-// handOut gives a worker one message, or a stretch of n, or neither; more says that there may be
-// more for others. Fast handlers get stretches: handing over costs more than they do.
+// handOut gives a worker one message, or a stretch of n messages, or neither; more says that there
+// may be more for other workers. Fast handlers get stretches, since handing a message over costs
+// more than their calls do. Beside a stretch there is nothing for others until it ends or its rest
+// is taken away, and either offers the roster again.
 func (r *Roster) handOut(w *worker) (e Entry, n int, more bool) {
 	r.feed.Lock()
 	defer r.feed.Unlock()
@@ -40,6 +42,8 @@ func (r *Roster) begin(w *worker, n int) {
 	r.stretch = &w.stretch
 	w.of.Store(r)
 	w.stretch.begin(n)
+	// The watch takes a rest away for others' sake: a single message with nothing behind it has
+	// none. Came rouses the watch should more come.
 	if n > 1 || r.More() {
 		r.crew.rouse()
 	}
@@ -76,7 +80,10 @@ func (r *Roster) next(e Entry) (next Entry, more bool) {
 		}
 	}
 	r.leave()
-	return Entry{}, !r.suspects.Free() && r.More() // how much may be out depends on what runs
+	// Without suspects the roster was offered when this message was handed out, and stays offered
+	// as long as there is more. With suspects the feed may have held messages back until this call
+	// ended.
+	return Entry{}, !r.suspects.Free() && r.More()
 }
 
 // leave lets a worker go.
@@ -101,9 +108,10 @@ func (r *Roster) doneIn(s *stretch, index int, o task.Outcome) {
 	s.skip(index)
 }
 
-// takeRest takes away from a worker the messages of its stretch whose calls have not begun, for
-// others to handle. It reports false where the worker has gone on since it was seen. The call that
-// runs is from then on like one by itself: its key stays busy until it is over.
+// takeRest takes the messages of a stretch whose calls have not begun away from its worker, for
+// others to handle. It reports false, and takes nothing, where the worker has begun another call
+// since it was seen. The call that runs counts from then on as a call by itself: its key stays busy
+// until it is over.
 func (r *Roster) takeRest(s *stretch, seen state) bool {
 	r.feed.Lock()
 	defer r.feed.Unlock()
@@ -124,7 +132,9 @@ func (r *Roster) endStretch(s *stretch, done int, took time.Duration) (next Entr
 	r.feed.Lock()
 	defer r.feed.Unlock()
 	s.flush(r, done)
-	if r.stretch != s {
+	if r.stretch != s { // the rest was taken away
+		// The last call is the one that ran then. None is done where it ended its goroutine: then
+		// the roster is halted, and the entry is not looked at.
 		next, more = r.next(s.entries[max(done, 1)-1])
 		return next, time.Since(s.lostAt) + watchInterval, more
 	}

@@ -56,8 +56,8 @@ func (c *Crew) isTurnOfBack() bool {
 }
 
 // vacate takes the worker's place and gives it to whose turn it is: to a worker that comes back, or
-// to a new one. Where it is the turn of a roster that an idle worker was called for, the place stays
-// free until that worker takes the roster.
+// to a new one. Where it is the turn of a roster that an idle worker was called for, the place
+// stays free until that worker takes the roster.
 func (c *Crew) vacate(w *worker) {
 	c.lanes[w.lane].Store(nil)
 	c.places.free = append(c.places.free, w.lane)
@@ -90,8 +90,8 @@ func (c *Crew) leave(w *worker) {
 	c.vacate(w)
 }
 
-// enter gives the worker a place after a rest. It reports false, and there is none, when ctx or
-// halted ends first.
+// enter waits for a place for a worker that has rested. It reports false, and there is none, when
+// ctx or halted ends first.
 func (c *Crew) enter(ctx context.Context, w *worker, halted <-chan struct{}) bool {
 	c.mu.Lock()
 	if c.places.any() {
@@ -111,8 +111,7 @@ func (c *Crew) enter(ctx context.Context, w *worker, halted <-chan struct{}) boo
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// The place may have been given while ctx ended: then it has to be taken, or nobody would have
-	// it.
+	// admit may have given the place just as ctx ended: then this worker has it, and has to use it.
 	at := slices.Index(c.places.back, b)
 	if at < 0 {
 		return true // it came meanwhile

@@ -7,9 +7,9 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Rest is [task.Call]'s: seats go to other calls too. The time before it is told to [Config.Ended]
-// as that of a call that is over. m is the message as it is kept from here on: what came is let go,
-// with all that was fetched with it.
+// Rest is that of [task.Call]: the call sleeps, and its lane and its seat go to others meanwhile.
+// The time before the rest is told to [Config.Ended] as that of a call that is over. m takes the
+// place of the message, which is let go, with all that was fetched with it.
 func (w *worker) Rest(ctx context.Context, offset int64, d time.Duration, m *stepwell.Message) bool {
 	w.lieDown(m)
 	until := time.Now().Add(d)
@@ -18,13 +18,14 @@ func (w *worker) Rest(ctx context.Context, offset int64, d time.Duration, m *ste
 	return rest(ctx, w, Rest{Offset: offset, Begins: true, Until: until}, timer.C)
 }
 
-// RestUntil is [task.Call]'s, and otherwise as Rest.
+// RestUntil is that of [task.Call], and otherwise as Rest.
 func (w *worker) RestUntil(ctx context.Context, offset int64, over <-chan struct{}, m *stepwell.Message) bool {
 	w.lieDown(m)
 	return rest(ctx, w, Rest{Offset: offset, Begins: true}, over)
 }
 
-// lieDown gives up what others can use during a rest.
+// lieDown gives up what others can use during a rest: the messages of the stretch that were not
+// begun, the memory of the others, the seat and the lane.
 func (w *worker) lieDown(m *stepwell.Message) {
 	r := w.roster
 	w.lose(w.stretch.state())
@@ -34,7 +35,8 @@ func (w *worker) lieDown(m *stepwell.Message) {
 	w.crew.leave(w)
 }
 
-// rest waits until over, and then for a place.
+// rest waits until over, then for another turn if the message is a suspect that is to be called
+// again, for the end of a pause, for a lane and for a seat.
 func rest[T any](ctx context.Context, w *worker, is Rest, over <-chan T) bool {
 	r := w.roster
 	r.suspects.Rests(is)
@@ -64,7 +66,7 @@ func (w *worker) keep(r *Roster, m *stepwell.Message) {
 	w.stretch.keep(done, m)
 }
 
-// comeBack waits for a place and a seat.
+// comeBack waits for a place and a seat, after a rest. Calls are timed from then on.
 func (w *worker) comeBack(ctx context.Context, r *Roster) bool {
 	if !w.crew.enter(ctx, w, r.halted) {
 		return false
@@ -103,7 +105,7 @@ func (w *worker) inTurn(r *Roster, e Entry) Entry {
 	switch {
 	case e.Message == nil:
 		return e
-	case w.lane == noLane:
+	case w.lane == noLane: // the call rested, and returned when its rest was cut short
 		if w.comeBack(r.feed.Calls(), r) {
 			return e
 		}

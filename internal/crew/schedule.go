@@ -26,7 +26,7 @@ type schedule struct {
 	// busy has the keys of entries that are being handled, each with the line of those that wait
 	// for it; nil: none does.
 	busy map[uint64]*line
-	// waiting counts the entries in all lines.
+	// waiting counts the entries of all lines.
 	waiting int
 	// stretched: a stretch is under way.
 	stretched bool

@@ -14,17 +14,21 @@ const StretchSize = 64
 // doing, with one atomic operation and without a lock. Whoever wants the rest of the stretch swaps
 // the same word to idle: either the worker begins the next call, or the rest is gone, never both.
 //
-// So what is done but not told to the feed is between flushed and what doing says. The feed's lock
-// guards all but doing, and the entries, which the worker reads while the stretch is under way.
+// So the calls from index flushed up to the one that doing names are done, and the feed does not
+// know of them yet. The feed's lock guards all fields but doing, and but the entries, which the
+// worker reads while the stretch is under way.
 type stretch struct {
 	doing atomic.Uint64 // a state
-	// number is that of the stretch among those of its worker, as state has it.
+	// number tells this stretch from the earlier ones of its worker; doing has it, too. It is never
+	// 0.
 	number  uint64
 	entries [StretchSize]Entry
 	length  int
 	// flushed counts the entries of which the feed knows how they ended.
 	flushed int
-	// lostAt is when the rest was taken away; zero: it was not.
+	// lostAt is when the rest was taken away, or, if the call that ran then has rested since, when
+	// it had a place again: the time of that call is counted from here. Zero: there is still a
+	// rest.
 	lostAt time.Time
 }
 
@@ -66,7 +70,8 @@ func (s *stretch) lose(seen state) bool {
 // end says that the worker is through with a stretch that it did not lose.
 func (s *stretch) end() { s.doing.Store(uint64(idle)) }
 
-// done is how many calls came to their end for sure.
+// done is how many calls came to their end for sure: all that were begun but the last. It is asked
+// while the worker has the rest, since afterwards the word says nothing.
 func (s *stretch) done() int { return max(0, s.state().begun()-1) }
 
 // current is the index of the call that runs, or was cut off.
@@ -74,7 +79,7 @@ func (s *stretch) current() int {
 	if at := s.state(); at != idle {
 		return at.begun() - 1
 	}
-	return s.flushed // where the rest was taken away
+	return s.flushed // the rest was taken away, and all before the call that runs was flushed then
 }
 
 // from are the entries from that index on.
@@ -83,7 +88,8 @@ func (s *stretch) from(index int) []Entry { return s.entries[index:s.length] }
 // cameBack says when the call that runs, whose rest was taken away, had a place again.
 func (s *stretch) cameBack(at time.Time) { s.lostAt = at }
 
-// flush tells the roster's feed that the first entries ended as most do, but those it knows of.
+// flush tells the roster's feed that the first done entries, less those it knows of, ended as most
+// calls do: see Config.usual. Offsets without a gap are told as one range.
 func (s *stretch) flush(r *Roster, done int) {
 	for s.flushed < done {
 		first := s.entries[s.flushed].Offset
@@ -95,7 +101,7 @@ func (s *stretch) flush(r *Roster, done int) {
 	}
 }
 
-// skip says that the feed knows of all up to that index.
+// skip says that the feed knows how all entries up to that index ended, this one included.
 func (s *stretch) skip(index int) { s.flushed = index + 1 }
 
 // keep lets go of all messages but the one at that index, which is m from here on. The rest has

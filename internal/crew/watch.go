@@ -36,7 +36,7 @@ func (c *Crew) watch(over <-chan struct{}) {
 	}
 }
 
-// sight is what a worker was seen to do.
+// sight is what the worker of a lane was seen to do: which stretch, and how far it was.
 type sight struct {
 	w     *worker
 	doing state

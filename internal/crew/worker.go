@@ -124,8 +124,8 @@ func (w *worker) runStretch(r *Roster, n int) Entry {
 	return next
 }
 
-// told says how long calls took, unless the last one came back without a place: what it did before
-// its rest was told then.
+// told tells how long calls took, unless the last one returned without a place, from a rest that
+// was cut short: the time before the rest was told as the rest began.
 func (w *worker) told(all, last time.Duration) {
 	if w.lane != noLane {
 		w.crew.cfg.Ended(w.lane, all, last)

@@ -21,7 +21,7 @@ const magic = "SWF1"
 
 var errFrame = errors.New("body is not as its layout says")
 
-// frame is the body in the framed layout.
+// frame writes a record into a body of the framed layout.
 func frame(m *stepwell.Message) []byte {
 	b := make([]byte, 0, len(magic)+recordSize(m)+len(m.Value))
 	b = appendBytes(append(b, magic...), m.Key)

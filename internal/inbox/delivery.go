@@ -37,8 +37,9 @@ func (d delivery) rest(err error, release func()) {
 	}, release)
 }
 
-// move publishes m in place of the delivery, which is acked when m is confirmed in the queue to,
-// and rests if it is not. Before a rest, and after an ack, then hears which; nil: nobody does.
+// move publishes m to the queue to, in place of the delivery, which is acked when m is confirmed
+// and rests if it is not. The function then is told the outcome, after the ack or before the rest;
+// it may be nil.
 func (d delivery) move(to string, m queue.Message, then func(error)) {
 	d.run.cfg.Publisher.Publish(d.run.work, to, m, func(err error) {
 		// A message confirmed but not acked comes again: it is a duplicate at worst. Acked but not
@@ -55,7 +56,8 @@ func (d delivery) move(to string, m queue.Message, then func(error)) {
 	})
 }
 
-// repeated is for a delivery whose try runs, or ran already, once that is over.
+// repeated ends a delivery whose try another delivery has, once that one is over: settled says
+// whether it settled its message.
 func (d delivery) repeated(settled bool) {
 	if !settled {
 		d.release() // it is handed out again, and then runs

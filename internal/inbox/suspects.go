@@ -73,13 +73,14 @@ func newSuspects(in *Inbox, cfg Suspects) *suspects {
 }
 
 // admit says whether a message may be handled now. If it may not, the end of the delivery is
-// decided. If it may, and is a suspect, then over is to be called after its call, and the delivery
-// has another session, since a stop may settle it before; over is nil for all other messages.
+// decided. If it may, and is a suspect, then over is to be called after its call; over is nil for
+// all other messages. The delivery of a suspect gets a session that settles once: its call may do
+// so, or vouch, whichever is first.
 func (s *suspects) admit(of *delivery, e *envelope.Envelope) (over func(), ok bool) {
 	d := *of
 	how, known := suspicionOf(d.Delivery).treat(d.Delivery, s.name, s.cfg.Limit)
-	// Extra goes with the message into its next queue: a message that is parked after a call came
-	// to its end, and nothing is held against it any longer.
+	// Extra goes with the message into its next queue. A message gets there only when its call has
+	// returned, or was not made: then nothing is held against it any longer.
 	delete(e.Extra, hSuspect)
 	delete(e.Extra, hAnnounced)
 	if how == asAny || s.in.memory.knows(s.in.memory.try(e)) { // a repeat is not called
@@ -135,9 +136,9 @@ func (s *suspects) prepare(d delivery, e *envelope.Envelope, known suspicion) {
 	}
 }
 
-// announce publishes the copy that says which process runs the suspect. The copy is not called
-// before the broker has taken the ack of the delivery that it stands for: there would be two of
-// them if its call killed the process at once.
+// announce publishes the copy that says which process runs the suspect, and acks the delivery that
+// the copy stands for. The copy is not called before the broker has that ack (swapped is closed
+// then): if its call killed the process at once, there would be two messages.
 func (s *suspects) announce(d delivery, known suspicion) {
 	swapped, published := make(chan struct{}), make(chan error, 1)
 	defer close(swapped)

@@ -56,7 +56,7 @@ func suspicionOf(d queue.Delivery) suspicion {
 	return suspicion{suspect, strings.FieldsFunc(died, func(r rune) bool { return r == ',' }), by, n}
 }
 
-// by is the suspicion of a message that a process runs; "": none.
+// by returns the suspicion for a copy that names the process which runs it; "" names none.
 func (s suspicion) by(process string) suspicion { return suspicion{true, s.died, process, 0} }
 
 // with returns the message with other suspicions.
@@ -69,7 +69,8 @@ func (s suspicion) with(m queue.Message) queue.Message {
 	return m
 }
 
-// bereaved counts the death of the process that ran it, of which at most most are kept.
+// bereaved adds the process that ran the message to those that died; at most most of them, the
+// newest, are kept.
 func (s suspicion) bereaved(most int) suspicion {
 	died := append(slices.Clone(s.died), s.announced)
 	return suspicion{true, died[max(0, len(died)-most):], "", 0}
@@ -93,7 +94,9 @@ func (s suspicion) treat(d queue.Delivery, process string, limit int) (treatment
 	switch {
 	case limit == 0 && (!d.Redelivered || d.Returns <= suspectAfter):
 		return asAny, s
-	case limit == 0: // only its count begins anew: a queue that others made may drop it after twenty
+	// Nothing is suspected. The copy only makes the broker count anew: a queue that others made may
+	// drop a message after twenty returns.
+	case limit == 0:
 		return mark, s
 	case !s.suspect && d.Redelivered && d.Returns > suspectAfter:
 		return mark, s

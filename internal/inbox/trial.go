@@ -50,8 +50,9 @@ func (s *suspects) judge(d delivery, e *envelope.Envelope, known suspicion) {
 	}
 }
 
-// trial is the last one whose verdict was that the message runs once more. The announced copy of
-// that message may go to other processes first: when it is back there is no second trial.
+// trial is the last trial that let its message run once more. The announced copy of that message
+// may come to other processes first, and come here without a name. With as many deaths as then
+// there is no second trial.
 type trial struct {
 	mu   sync.Mutex
 	id   string // of the message

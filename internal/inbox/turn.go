@@ -46,8 +46,8 @@ func (t *turn) whose() string {
 	return t.id
 }
 
-// await keeps the token for resume, and gives it back after limit. swapped is closed when the copy
-// is all there is of the message.
+// await keeps the token until the announced copy comes, which calls resume, and gives it back after
+// limit. swapped is closed when the copy is all there is of the message.
 func (t *turn) await(limit time.Duration, swapped <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -69,7 +69,7 @@ func (w *worker) take(d delivery, e *envelope.Envelope) {
 		return
 	}
 	if over != nil {
-		// After the job has ended, also by a return below: the token goes to the next suspect.
+		// Once the call has returned, or none is made: the token goes to the next suspect.
 		defer over()
 	}
 	j := &job{delivery: d, envelope: e, try: w.memory.try(e), alone: over != nil}
