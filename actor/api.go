@@ -26,7 +26,7 @@ func (a *Actor) newServer() (*server.Server, error) {
 		Setting:   a.cfg.Variable,
 		BodyLimit: int64(a.cfg.Server.BodyLimit),
 		Modes:     a.cfg.Modes, NoAPI: modes{a.cfg}.noAPI(),
-		Streams: all, Health: a.health, Metrics: a.telemetry.Handler(), User: a.app.HTTP, Logger: a.log,
+		Streams: all, Health: a.health, Metrics: a.telemetry.Handler(), User: a.app.HTTP, GuardUser: a.app.Guard, Logger: a.log,
 	})
 }
 

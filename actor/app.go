@@ -43,6 +43,9 @@ type App struct {
 	Stop func(context.Context) error
 	// HTTP serves every path that is not the actor's own.
 	HTTP http.Handler
+	// Guard puts the rule of /v1 before HTTP: on loopback no web page of elsewhere comes through;
+	// beyond it SERVER_TOKEN must be sent, unless SERVER_INSECURE says otherwise.
+	Guard bool
 	// Brokers replaces the configured Kafka and RabbitMQ, for instance by those of package
 	// embedded. Nil: as configured.
 	Brokers Brokers

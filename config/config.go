@@ -103,8 +103,8 @@ type RabbitMQ struct {
 // Server is the HTTP server.
 type Server struct {
 	Address   string `key:"address" default:"localhost:8010" doc:"Address to listen on; off: no HTTP at all."`
-	Token     string `key:"token" secret:"true" doc:"Bearer token for /v1. Required there when the address is not loopback."`
-	Insecure  bool   `key:"insecure" default:"false" doc:"Serve /v1 without a token also off loopback."`
+	Token     string `key:"token" secret:"true" doc:"Bearer token for /v1, and for the program's own routes where it guards them (App.Guard). Required there when the address is not loopback."`
+	Insecure  bool   `key:"insecure" default:"false" doc:"Serve what the token is for without one also off loopback."`
 	BodyLimit int    `key:"body_limit" default:"64KiB" unit:"bytes" doc:"Largest request body of /v1."`
 }
 

@@ -42,6 +42,8 @@ type Config struct {
 	// User serves every path that is not the server's own. Nil: 404. Beyond the time for headers it
 	// has no time-outs but those it sets itself, with [http.ResponseController].
 	User http.Handler
+	// GuardUser lets only those reach User who may use /v1.
+	GuardUser bool
 	// Logger receives audit lines and what went wrong inside. Nil: [slog.Default].
 	Logger *slog.Logger
 

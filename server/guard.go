@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// guard decides who may use /v1. It is off for nobody: on loopback it keeps web pages out,
-// elsewhere it wants a token. Its fields do not change.
+// guard decides who may use /v1, and the user's routes where they want it. It is off for nobody: on
+// loopback it keeps web pages out, elsewhere it wants a token. Its fields do not change.
 type guard struct {
 	// token is the SHA-256 of the token, so that a comparison takes the same time whatever is sent;
 	// nil: none is set.
@@ -73,7 +73,7 @@ func (g *guard) admit(r *http.Request) (by string, err error) {
 	case g.insecure:
 		return "insecure", nil
 	}
-	return "", refused("this server listens beyond loopback and has no token: set " + g.setting("server.token") + " to open /v1 (or " + g.setting("server.insecure") + "=true, for everyone)")
+	return "", refused("this server listens beyond loopback and has no token: set " + g.setting("server.token") + " to open it (or " + g.setting("server.insecure") + "=true, for everyone)")
 }
 
 // local refuses a request that reached the loopback under a foreign name: that is how a web page

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -133,5 +134,46 @@ func TestWhatTheServerSaysNamesTheVariablesAsTheAppCallsThem(t *testing.T) {
 	}
 	if _, err := server.New(server.Config{Address: "localhost", Setting: inShop}); err == nil || !strings.Contains(err.Error(), "SHOP_SERVER_ADDRESS") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestRoutesOfTheProgramsOwnAreGuardedWhereItSaysSo(t *testing.T) {
+	asked := 0
+	guarded := func(c *server.Config) {
+		c.User = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ })
+		c.GuardUser = true
+	}
+	closed := start(t, func(c *server.Config) { everywhere(c); guarded(c) })
+	locked := start(t, func(c *server.Config) { guarded(c); c.Token = "swordfish" })
+	local := start(t, guarded)
+	tests := []struct {
+		name    string
+		w       *world
+		headers []string
+		status  int
+	}{
+		{"beyond loopback without a token", closed, nil, 403},
+		{"no token", locked, nil, 401},
+		{"a wrong token", locked, []string{"Authorization", "Bearer x"}, 401},
+		{"the token", locked, []string{"Authorization", "Bearer swordfish"}, 200},
+		{"on loopback", local, nil, 200},
+		{"on loopback by another name", local, []string{"Host", "evil.example"}, 403},
+		{"a web page of elsewhere", local, []string{"Origin", "http://evil.example"}, 403},
+	}
+	served := 0
+	for _, test := range tests {
+		if a := test.w.do("POST", "/calls", "", test.headers...); a.status != test.status {
+			t.Errorf("%s: %d %s, want %d", test.name, a.status, a.text, test.status)
+		}
+		if test.status == 200 {
+			served++
+		}
+	}
+	if asked != served {
+		t.Errorf("the handler was asked %d times, want %d", asked, served)
+	}
+	open := start(t, func(c *server.Config) { guarded(c); everywhere(c); c.Insecure = true })
+	if a := open.do("POST", "/calls", ""); a.status != 200 || !strings.Contains(open.log.String(), "own routes are open") {
+		t.Errorf("insecure: %d, log %s", a.status, open.log)
 	}
 }

@@ -88,6 +88,11 @@ func (s *Server) others(next echo.HandlerFunc) echo.HandlerFunc {
 		if s.cfg.User == nil {
 			return echo.ErrNotFound
 		}
+		if s.cfg.GuardUser {
+			if _, err := s.guard.admit(r); err != nil {
+				return err
+			}
+		}
 		if err := readUntil(w, time.Time{}); err != nil {
 			return err
 		}

@@ -115,6 +115,9 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 func (s *Server) announce(addr *net.TCPAddr) {
 	s.cfg.Logger.Info("HTTP server listens", "address", addr.String())
 	switch {
+	case s.cfg.Insecure && s.cfg.GuardUser:
+		s.cfg.Logger.Warn("/v1 and the program's own routes are open: where there is no token, everyone who reaches this address can use them",
+			"address", addr.String(), "opened_by", s.cfg.Setting("server.insecure"), "closed_by", s.cfg.Setting("server.token"))
 	case s.cfg.Insecure:
 		s.cfg.Logger.Warn("/v1 is open: where there is no token, everyone who reaches this address can read, replay and delete dead messages",
 			"address", addr.String(), "opened_by", s.cfg.Setting("server.insecure"), "closed_by", s.cfg.Setting("server.token"))
