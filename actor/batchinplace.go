@@ -9,6 +9,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/task"
+	"github.com/stepwell/stepwell/internal/telemetry"
 )
 
 // until is [hold.until] for what failed of a batch: where there are no queues the same batch is
@@ -58,6 +59,7 @@ func (t *try) putOff(pause time.Duration) {
 	default:
 		t.came.Snoozes++
 	}
+	t.first = cmp.Or(t.first, t.answer.Trace)
 	t.due = time.Now().Add(cmp.Or(t.answer.After, pause/2+rand.N(pause/2+1)))
 	t.answer = nil
 }
@@ -138,17 +140,21 @@ func (c *caller) again(ctx context.Context, failed []try) (left []try) {
 	now := time.Now()
 	var called []try
 	var messages []*stepwell.Message
+	var before []telemetry.TraceContext // calls that these messages had together, each once
 	for _, t := range failed {
 		if t.due.After(now) {
 			left = append(left, t)
 			continue
 		}
 		called, messages = append(called, t), append(messages, t.came.Clone())
+		if !slices.Contains(before, t.first) {
+			before = append(before, t.first)
+		}
 	}
 	if len(messages) == 0 {
 		return left
 	}
 	c.began = now
-	answers := c.dispatch.calls.CallBatch(ctx, messages, c.number)
+	answers := c.dispatch.calls.CallBatch(ctx, messages, c.number, before)
 	return append(left, c.judge(called, answers)...)
 }

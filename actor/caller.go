@@ -10,6 +10,7 @@ import (
 	"github.com/stepwell/stepwell/internal/call"
 	"github.com/stepwell/stepwell/internal/failpoint"
 	"github.com/stepwell/stepwell/internal/task"
+	"github.com/stepwell/stepwell/internal/telemetry"
 )
 
 // caller is a goroutine that calls batches of one lane. It is the [task.Call] of its calls.
@@ -101,7 +102,7 @@ func (c *caller) call(ctx context.Context) {
 	failpoint.Hit("batch")
 	messages := c.prepare()
 	c.began = time.Now()
-	answers := c.dispatch.calls.CallBatch(ctx, messages, c.number)
+	answers := c.dispatch.calls.CallBatch(ctx, messages, c.number, nil)
 	failpoint.Hit("batched")
 	if answers == nil {
 		c.tell(c.batch, task.Settled)
@@ -134,6 +135,7 @@ type try struct {
 	came   *stepwell.Message // as it came; until the next call of the caller
 	answer *call.Answer
 	due    time.Time
+	first  telemetry.TraceContext // of its first call, once it failed
 }
 
 // settle sees to it that what is done is settled, and what failed is parked.

@@ -159,7 +159,7 @@ type failed struct {
 // newFailed is a function of its own so that m moves to the heap for failures only.
 func newFailed(m stepwell.Message, a *call.Answer) *failed {
 	if a.Kind == stepwell.Snoozed {
-		return &failed{message: m, snooze: a.After}
+		return &failed{message: m, snooze: a.After, trace: a.Trace}
 	}
 	f := retry.Failure{
 		After: a.After,
@@ -169,7 +169,7 @@ func newFailed(m stepwell.Message, a *call.Answer) *failed {
 	if a.Kind == stepwell.Dead {
 		f.Reason = a.Reason
 	}
-	return &failed{message: m, failure: f}
+	return &failed{message: m, failure: f, trace: a.Trace}
 }
 
 // drop counts and tells a message that is gone.

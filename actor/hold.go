@@ -42,6 +42,7 @@ func (p hold) until(ctx context.Context, d *dispatch, came stepwell.Message, a *
 		} else {
 			kept.Snoozes++
 		}
+		t = t.After(a.Trace.Parent, a.Trace.State)
 		if !t.Rest(ctx, wait, kept) {
 			return task.Abandoned, nil
 		}

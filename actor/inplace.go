@@ -108,6 +108,7 @@ func (p inPlace) fail(ctx context.Context, d *dispatch, f *failed, t task.Ticket
 		if f.snooze == 0 {
 			d.telemetry.RetriedInPlace()
 		}
+		t = t.After(f.trace.Parent, f.trace.State) // before the rest: f holds what was fetched with the message
 		failpoint.Hit("rests")
 		if !t.Rest(ctx, wait, kept) {
 			return task.Abandoned

@@ -40,11 +40,7 @@ func TestATraceLeadsFromTheRecordThroughTheDeadSetToItsReplay(t *testing.T) {
 		if status, answer := r.do("POST", "/v1/dead_set/replay", `{"count":1,"stream":"orders"}`); status != 200 {
 			t.Fatalf("replay: %d %v", status, answer)
 		}
-		processed := func() tracetest.SpanStubs {
-			return slices.DeleteFunc(exporter.GetSpans(), func(s tracetest.SpanStub) bool { return s.Name != "process orders" })
-		}
-		eventually(t, "three tries in the traces", func() bool { return len(processed()) == 3 })
-		tries := processed()
+		tries := tries(t, exporter, 3)
 		if !seen.Load() || tries[0].SpanKind != trace.SpanKindConsumer {
 			t.Error("the handler's context has no consumer span")
 		}
@@ -69,6 +65,64 @@ func TestATraceLeadsFromTheRecordThroughTheDeadSetToItsReplay(t *testing.T) {
 			t.Errorf("%d spans of parking, want 2", sends)
 		}
 	})
+}
+
+// tries are the spans of the calls that were made, in their order, once there are so many.
+func tries(t *testing.T, exporter *tracetest.InMemoryExporter, n int) (all tracetest.SpanStubs) {
+	t.Helper()
+	eventually(t, "the tries are in the traces", func() bool {
+		all = slices.DeleteFunc(exporter.GetSpans(), func(s tracetest.SpanStub) bool { return s.Name != "process orders" })
+		return len(all) == n
+	})
+	return all
+}
+
+func TestTriesInPlaceAreLinkedToTheFirst(t *testing.T) {
+	t.Parallel()
+	// fails is a handler whose first two calls fail, the second one by a snooze.
+	fails := func() func() error {
+		var calls atomic.Int64
+		return func() error {
+			switch calls.Add(1) {
+			case 1:
+				return stepwell.RetryAfter(errFlaky, time.Millisecond)
+			case 2:
+				return stepwell.Snooze(time.Millisecond)
+			}
+			return nil
+		}
+	}
+	one := func() actor.App {
+		f := fails()
+		return orders(func(context.Context, *stepwell.Message) error { return f() })
+	}
+	many := func() actor.App {
+		f := fails()
+		return batched(func(context.Context, *stepwell.Batch) error { return f() })
+	}
+	for name, test := range map[string]struct {
+		app func() actor.App
+		env settings
+	}{
+		"with queues":               {one, settings{"RETRY_IN_PLACE": "all"}},
+		"without queues":            {one, settings{"RETRY_ENABLED": "false"}},
+		"in batches without queues": {many, settings{"RETRY_ENABLED": "false", "BATCH_WAIT": "0s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := embeddedWorld(t)
+			exporter := tracetest.NewInMemoryExporter()
+			app := test.app()
+			app.Telemetry = actor.Telemetry{Tracer: sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))}
+			w.start(app, test.env)
+			w.produce(values("x")...)
+			all := tries(t, exporter, 3)
+			for i, try := range all[1:] {
+				if len(try.Links) != 1 || !linked(try, all[0].SpanContext.TraceID().String()) {
+					t.Errorf("try %d has the links %v, want one to the first", i+2, try.Links)
+				}
+			}
+		})
+	}
 }
 
 func linked(s tracetest.SpanStub, traceID string) bool {

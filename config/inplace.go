@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/backoff"
 )
 
 // All is the [Retry].InPlace that says that every wait of a message is spent in the process.
@@ -43,15 +45,15 @@ func (w waits) inPlace(r Retry) {
 		w.useless("retry.in_place", "retry.enabled", "false")
 		return
 	}
-	waits := r.waits()
-	waits = waits[:min(wanted, len(waits))]
-	fits, sum := resting(waits)
-	if fits == len(waits) {
+	all := r.waits()
+	all = all[:min(wanted, len(all))]
+	fits, sum := resting(all)
+	if fits == len(all) {
 		return
 	}
-	too := fmt.Sprintf("lets a message rest for %s before retry %d, and %s is the most of one wait in place", brief(waits[fits]), fits+1, brief(LongestRest))
-	if waits[fits] <= LongestRest {
-		too = fmt.Sprintf("lets a message rest for %s in its first %d waits, and %s is the most in place", brief(sum+waits[fits]), fits+1, brief(MostRest))
+	too := fmt.Sprintf("lets a message rest for %s before retry %d, and %s is the most of one wait in place", brief(all[fits]), fits+1, brief(LongestRest))
+	if all[fits] <= LongestRest {
+		too = fmt.Sprintf("lets a message rest for %s in its first %d waits, and %s is the most in place", brief(backoff.Add(sum, all[fits])), fits+1, brief(MostRest))
 	}
 	ways := []string{fmt.Sprintf("%s=%d", w.names.variable(w.cfg.setting(path).found), fits)}
 	switch {
@@ -65,9 +67,9 @@ func (w waits) inPlace(r Retry) {
 }
 
 // resting is how many waits, the first ones, a message may rest in place, and for how long that is.
-func resting(waits []time.Duration) (fits int, sum time.Duration) {
-	for fits < len(waits) && waits[fits] <= LongestRest && sum+waits[fits] <= MostRest {
-		sum += waits[fits]
+func resting(all []time.Duration) (fits int, sum time.Duration) {
+	for fits < len(all) && all[fits] <= LongestRest && sum+all[fits] <= MostRest {
+		sum += all[fits]
 		fits++
 	}
 	return fits, sum
@@ -81,22 +83,11 @@ func (r Retry) waits() []time.Duration {
 	if r.Policy == Schedule {
 		return r.Schedule
 	}
-	waits := make([]time.Duration, *r.Count)
-	for i := range waits {
-		switch r.Policy {
-		case Linear:
-			waits[i] = saturated(float64(r.Delay) + float64(i)*float64(r.Step))
-		case Exponential:
-			waits[i] = min(r.MaxDelay, saturated(float64(r.Delay)*math.Pow(r.Factor, float64(i))))
-		}
+	switch r.Policy {
+	case Linear:
+		return backoff.Linear(r.Delay, r.Step, *r.Count)
+	case Exponential:
+		return backoff.Exponential(r.Delay, r.Factor, r.MaxDelay, *r.Count)
 	}
-	return waits
-}
-
-// saturated is a duration of so many nanoseconds, in whole milliseconds, rounded up.
-func saturated(ns float64) time.Duration {
-	if ns >= math.MaxInt64/2 {
-		return math.MaxInt64 / 2
-	}
-	return time.Duration(math.Ceil(ns/float64(time.Millisecond))) * time.Millisecond
+	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/backoff"
 )
 
 // The policies of RETRY_POLICY.
@@ -116,14 +118,9 @@ func (w waits) exponential(r Retry) {
 		n, maxWaits, strconv.FormatFloat(fits, 'f', 2, 64))
 }
 
-// levels is how many different waits an exponential policy has, in whole milliseconds.
+// levels is how many different waits an exponential policy has: equal ones follow one another.
 func levels(r Retry, factor float64) int {
-	seen := map[int64]bool{}
-	for i := range *r.Count {
-		ms := math.Ceil(float64(r.Delay) * math.Pow(factor, float64(i)) / float64(time.Millisecond))
-		seen[int64(min(ms, float64(r.MaxDelay.Milliseconds())))] = true
-	}
-	return len(seen)
+	return len(slices.Compact(backoff.Exponential(r.Delay, factor, r.MaxDelay, *r.Count)))
 }
 
 // schedule has as many retries as waits.

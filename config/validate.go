@@ -88,7 +88,6 @@ func (v *checker) validate() {
 		v.complain("no streams: register at least one in App.Streams")
 	}
 	v.modes()
-	v.modes()
 	v.kafka(&c.Kafka)
 	retries := false
 	for _, id := range v.source.ids() {

@@ -159,7 +159,7 @@ func (k *parking) count(p *parcel) {
 		return
 	}
 	if !p.dead() {
-		k.telemetry.Retried(p.envelope.Message.Attempt)
+		k.telemetry.Retried()
 		return
 	}
 	of := p.envelope.Failure

@@ -2,10 +2,11 @@ package retry
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/backoff"
 )
 
 // Budget is what a policy yields: the wait before each further try. Its length is how often a
@@ -17,32 +18,17 @@ type Budget []time.Duration
 
 // Linear waits delay before the first retry and step longer before each further one: the n-th wait
 // is delay + (n-1)·step. A step of 0 makes all waits the same.
-func Linear(delay, step time.Duration, count int) Budget {
-	waits := make(Budget, max(0, count))
-	for i := range waits {
-		waits[i] = delay
-		delay = add(delay, step)
-	}
-	return waits
-}
+func Linear(delay, step time.Duration, count int) Budget { return backoff.Linear(delay, step, count) }
 
 // Exponential waits delay before the first retry and factor times longer before each further one,
 // but never longer than longest: the n-th wait is the smaller of delay·factor^(n-1) and longest, in
 // whole milliseconds, rounded up.
 func Exponential(delay time.Duration, factor float64, longest time.Duration, count int) Budget {
-	waits := make(Budget, max(0, count))
-	for i := range waits {
-		ms := math.Ceil(float64(delay) * math.Pow(factor, float64(i)) / float64(time.Millisecond))
-		waits[i] = longest
-		if ms < float64(longest/time.Millisecond) {
-			waits[i] = time.Duration(ms) * time.Millisecond
-		}
-	}
-	return waits
+	return backoff.Exponential(delay, factor, longest, count)
 }
 
 // Schedule waits as the list says, and has as many retries.
-func Schedule(waits []time.Duration) Budget { return slices.Clone(waits) }
+func Schedule(list []time.Duration) Budget { return slices.Clone(list) }
 
 // Wait returns the wait after the attempt failed; false when that was the last one.
 func (b Budget) Wait(attempt int) (time.Duration, bool) {
@@ -53,12 +39,7 @@ func (b Budget) Wait(attempt int) (time.Duration, bool) {
 }
 
 // Total is the sum of all waits.
-func (b Budget) Total() (sum time.Duration) {
-	for _, wait := range b {
-		sum = add(sum, wait)
-	}
-	return sum
-}
+func (b Budget) Total() time.Duration { return backoff.Sum(b) }
 
 // String says every wait and the total, as in "5s, 10s, 15s: 30s in all, then the dead set". More
 // than three equal waits in a row are one item.
@@ -81,14 +62,6 @@ func (b Budget) String() string {
 		i++
 	}
 	return fmt.Sprintf("%s: %s in all, then the dead set", strings.Join(items, ", "), short(b.Total()))
-}
-
-// add stops at the largest duration.
-func add(a, b time.Duration) time.Duration {
-	if b > 0 && a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }
 
 // short is a duration without units that are zero: 5m, not 5m0s.

@@ -85,8 +85,8 @@ type Death struct {
 
 // Telemetry counts what becomes of failed messages.
 type Telemetry interface {
-	// Retried: the message is stored and waits for this attempt.
-	Retried(attempt int)
+	// Retried: the message is stored and waits for its next try.
+	Retried()
 	// HandedOver: the message is stored for its channel.
 	HandedOver()
 	// Died: the message is in the dead set for this reason.
@@ -282,7 +282,7 @@ func (r *Retrier) Forget(topic string, partition int32) { r.logs.begin(topic, pa
 
 type uncounted struct{}
 
-func (uncounted) Retried(int) {}
+func (uncounted) Retried()    {}
 func (uncounted) HandedOver() {}
 func (uncounted) Died(string) {}
 func (uncounted) Duplicate()  {}

@@ -58,7 +58,7 @@ func TestAMessageThatAlwaysFailsWaitsEachDelayAndThenRestsInTheDeadSet(t *testin
 				if len(e.History) != min(envelope.MaxHistory, e.AttemptsTotal) || e.History[len(e.History)-1].Attempt != e.Message.Attempt {
 					t.Errorf("history %+v", e.History)
 				}
-				if len(w.counts.now().retried) != len(test.delays) || w.counts.now().died[stepwell.ReasonExhausted] != 1 {
+				if w.counts.now().retried != len(test.delays) || w.counts.now().died[stepwell.ReasonExhausted] != 1 {
 					t.Errorf("counted %v and %v", w.counts.now().retried, w.counts.now().died)
 				}
 				w.empty()

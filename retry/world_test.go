@@ -69,7 +69,7 @@ type counts struct {
 }
 
 type tally struct {
-	retried    []int // attempts
+	retried    int
 	died       map[string]int
 	duplicates int
 	handed     int
@@ -77,9 +77,7 @@ type tally struct {
 
 func (c *counts) Publish(_, _, _ string) func(error) { return func(error) {} }
 
-func (c *counts) Retried(attempt int) {
-	c.do(func(t *tally) { t.retried = append(t.retried, attempt) })
-}
+func (c *counts) Retried()    { c.do(func(t *tally) { t.retried++ }) }
 func (c *counts) HandedOver() { c.do(func(t *tally) { t.handed++ }) }
 
 func (c *counts) Duplicate() { c.do(func(t *tally) { t.duplicates++ }) }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"runtime"
 	"testing"
-	"time"
+	"testing/synctest"
 	"weak"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -15,39 +15,37 @@ import (
 
 // An idle worker is to hold nothing: one message keeps all that was fetched with it in memory.
 func TestAnIdleWorkerKeepsNoMessage(t *testing.T) {
-	const messages = slabSize/2 + 3
-	var seen []weak.Pointer[stepwell.Message]
-	r, err := New(Config{Stream: "orders", Group: Group{ID: "g"}, Topics: []string{"orders.v1"}},
-		func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
-			seen = append(seen, weak.Make(m))
-			return task.Settled
-		})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.life = t.Context()
-	p := newPartition(r.parts.shared, topicPartition{"orders.v1", 7})
-	var records []*kgo.Record
-	for offset := range int64(messages) {
-		records = append(records, &kgo.Record{Topic: "orders.v1", Partition: 7, Offset: offset, Value: []byte("a value")})
-	}
-	p.append(&kgo.FetchPartition{Records: records}, [16]byte{}, 0)
-	p.roster.Offer()
-	within(t, 2*time.Second, "the worker has nothing to do", func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return r.crew.Asleep() == 1 && p.ledger.Left().Span == 0
-	})
-	runtime.GC()
-	for i, m := range seen {
-		if m.Value() != nil {
-			t.Errorf("message %d of %d is kept", i, len(seen))
+	synctest.Test(t, func(t *testing.T) {
+		const messages = slabSize/2 + 3
+		var seen []weak.Pointer[stepwell.Message]
+		r, err := New(Config{Stream: "orders", Group: Group{ID: "g"}, Topics: []string{"orders.v1"}},
+			func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+				seen = append(seen, weak.Make(m))
+				return task.Settled
+			})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if len(seen) != messages {
-		t.Errorf("%d handled, want %d", len(seen), messages)
-	}
-	over, dismiss := context.WithCancel(t.Context())
-	dismiss()
-	r.crew.Run(over)
+		r.life = t.Context()
+		p := newPartition(r.parts.shared, topicPartition{"orders.v1", 7})
+		var records []*kgo.Record
+		for offset := range int64(messages) {
+			records = append(records, &kgo.Record{Topic: "orders.v1", Partition: 7, Offset: offset, Value: []byte("a value")})
+		}
+		p.append(&kgo.FetchPartition{Records: records}, [16]byte{}, 0)
+		p.roster.Offer()
+		synctest.Wait() // the worker has nothing to do
+		runtime.GC()
+		for i, m := range seen {
+			if m.Value() != nil {
+				t.Errorf("message %d of %d is kept", i, len(seen))
+			}
+		}
+		if len(seen) != messages {
+			t.Errorf("%d handled, want %d", len(seen), messages)
+		}
+		over, dismiss := context.WithCancel(t.Context())
+		dismiss()
+		r.crew.Run(over)
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -25,19 +26,21 @@ func (p *partition) mustBe(t *testing.T, done chan struct{}, what string) {
 }
 
 func TestALogThatIsCutInAPauseIsReadOnAfterIt(t *testing.T) {
-	j := newJournal()
-	r, tp := lone(t, j.settleAll)
-	r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
-	r.parts.lookup(tp).begin(ledger.At(0, 0), false)
-	r.Pause()
-	r.fetched(tp, records(0, 10), nil)
-	old := r.parts.lookup(tp)
-	within(t, 2*time.Second, "a worker looked and found the pause", func() bool { return r.crew.Asleep() == 1 })
-	r.wasCut(tp, 5)
-	r.fetched(tp, records(0, 8), nil)
-	r.Resume()
-	old.mustBe(t, old.done, "what the cut ended never comes to its end")
-	within(t, 2*time.Second, "what is left is handled", func() bool { return slices.Equal(j.of(0), []int64{0, 1, 2, 3, 4, 5, 6, 7}) })
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournal()
+		r, tp := lone(t, j.settleAll)
+		r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
+		r.parts.lookup(tp).begin(ledger.At(0, 0), false)
+		r.Pause()
+		r.fetched(tp, records(0, 10), nil)
+		old := r.parts.lookup(tp)
+		synctest.Wait() // a worker looked and found the pause
+		r.wasCut(tp, 5)
+		r.fetched(tp, records(0, 8), nil)
+		r.Resume()
+		old.mustBe(t, old.done, "what the cut ended never comes to its end")
+		within(t, 2*time.Second, "what is left is handled", func() bool { return slices.Equal(j.of(0), []int64{0, 1, 2, 3, 4, 5, 6, 7}) })
+	})
 }
 
 func TestACutBeginsAnewAtTheFirstRecordThatIsNotSettledBeforeIt(t *testing.T) {

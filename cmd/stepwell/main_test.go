@@ -26,6 +26,7 @@ type set struct {
 	err  error
 
 	crashLoop bool         // the last replay was one of all
+	lost      bool         // nobody knows how many are left
 	query     server.Query // the last one
 }
 
@@ -87,7 +88,11 @@ func (s *set) Delete(_ context.Context, count int) (server.Result, error) {
 	}
 	n := min(count, s.left)
 	s.left -= n
-	return server.Result{Requested: count, Done: n, Left: s.left}, nil
+	left := s.left
+	if s.lost {
+		left = deadset.Unknown
+	}
+	return server.Result{Requested: count, Done: n, Left: left}, nil
 }
 
 type control struct{ now server.Status }
@@ -173,6 +178,17 @@ func TestEachCommandDoesWhatItSays(t *testing.T) {
 		}
 		if code != exitOK || errs != "" || strings.Contains(out, "\x1b") {
 			t.Errorf("%s: exit %d, %q, %q", step.args, code, out, errs)
+		}
+	}
+}
+
+func TestWhatIsLeftIsNotCalledNoneWhereNobodyKnows(t *testing.T) {
+	address, dead := serve(t, "")
+	dead.lost = true
+	for _, args := range []string{"dead-set replay -s orders -n 1", "dead-set delete -s orders -n 1 --yes"} {
+		out, errs, code := command(t, address, strings.Fields(args)...)
+		if code != exitOK || !strings.HasSuffix(out, " 1 of 1 messages of orders; how many are left is not known\n") {
+			t.Errorf("%s: exit %d, %q, %q", args, code, out, errs)
 		}
 	}
 }

@@ -33,11 +33,16 @@ func (w which) query() url.Values {
 // result is what a replay or delete answers.
 type result struct {
 	Message string `json:"message"`
-	Left    int    `json:"left"`
+	// Left is nil where the actor does not know how many there are.
+	Left *int `json:"left"`
 }
 
 func (a *actor) printResult(r result) error {
-	_, err := fmt.Fprintf(a.out, "%s; %d left\n", printable(r.Message), r.Left)
+	left := "how many are left is not known"
+	if r.Left != nil {
+		left = fmt.Sprintf("%d left", *r.Left)
+	}
+	_, err := fmt.Fprintf(a.out, "%s; %s\n", printable(r.Message), left)
 	return err
 }
 

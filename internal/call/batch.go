@@ -43,9 +43,10 @@ func isUnmarked(verdict error) bool { return verdict == errUnmarked } //nolint:e
 // CallBatch runs the batch handler once, for all messages together. There is an answer for each, in
 // their order: nil for Done, [Cancelled], or what became of it; messages that were not marked share
 // one. No answers mean that all are done. The messages are measured as if they had taken the same
-// time each, one after another.
-func (c *Caller) CallBatch(ctx context.Context, messages []*stepwell.Message, lane int) (answers []*Answer) {
-	handling, end := c.Telemetry.ProcessBatch(ctx, messages)
+// time each, one after another. before are the trace contexts of the first calls that some of them
+// had.
+func (c *Caller) CallBatch(ctx context.Context, messages []*stepwell.Message, lane int, before []telemetry.TraceContext) (answers []*Answer) {
+	handling, end := c.Telemetry.ProcessBatch(ctx, messages, before)
 	l, began := &c.lanes[lane], time.Now()
 	l.enter(c.at(began))
 	own := l.contexts.next()
@@ -117,7 +118,7 @@ func (c *Caller) judged(err error) (a *Answer) {
 func (c *Caller) measureBatch(ctx context.Context, lane int, messages []*stepwell.Message, answers []*Answer, took time.Duration) (e telemetry.Ended) {
 	each := took / time.Duration(len(messages))
 	if answers == nil {
-		c.Telemetry.HandledMany(ctx, lane, len(messages), each, stepwell.Done)
+		c.Telemetry.Handled(ctx, lane, len(messages), each, stepwell.Done)
 		return e
 	}
 	for i := 0; i < len(answers); {
@@ -129,12 +130,12 @@ func (c *Caller) measureBatch(ctx context.Context, lane int, messages []*stepwel
 		i += n
 		switch {
 		case a == nil:
-			c.Telemetry.HandledMany(ctx, lane, n, each, stepwell.Done)
+			c.Telemetry.Handled(ctx, lane, n, each, stepwell.Done)
 			continue
 		case a == Cancelled:
 			continue
 		case !a.Failed():
-			c.Telemetry.HandledMany(ctx, lane, n, each, a.Kind)
+			c.Telemetry.Handled(ctx, lane, n, each, a.Kind)
 		default:
 			for range n {
 				c.Telemetry.Failed(ctx, each, a.Kind, a.Failure.Type)

@@ -94,7 +94,7 @@ func (l *lane) count(t *telemetry.Stream, until instant, more int) (each time.Du
 	each = max(0, time.Duration(int64(until)-from)) / time.Duration(n)
 	for k, of := range of {
 		if of > 0 {
-			t.HandledMany(context.Background(), l.number, of, each, stepwell.Kind(k))
+			t.Handled(context.Background(), l.number, of, each, stepwell.Kind(k))
 		}
 	}
 	return each
@@ -115,7 +115,7 @@ func (l *lane) ended(t *telemetry.Stream, all, last time.Duration) {
 	clear(l.headers[:cap(l.headers)]) // they hold what was fetched with them
 	if l.last != 0 && last > 0 && l.verdicts[l.last].Load() > 0 {
 		l.verdicts[l.last].Add(-1)
-		t.HandledMany(context.Background(), l.number, 1, last, l.last)
+		t.Handled(context.Background(), l.number, 1, last, l.last)
 		until -= instant(last)
 	}
 	l.last = 0

@@ -137,13 +137,6 @@ func (c *Crew) fail(err error) {
 	}
 }
 
-// Asleep is how many workers have nothing to do.
-func (c *Crew) Asleep() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.asleep)
-}
-
 // call wakes a worker, if one sleeps.
 func (c *Crew) call() {
 	if last := len(c.asleep) - 1; last >= 0 {

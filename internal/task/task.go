@@ -117,6 +117,23 @@ func (t Ticket) Trace() (parent, state string) {
 	return t.origin.Trace()
 }
 
+// After is the ticket for a further try on the spot, after one with that W3C trace context. The
+// first try's stays what it is once it is known.
+func (t Ticket) After(parent, state string) Ticket {
+	if known, _ := t.Trace(); known == "" && parent != "" {
+		t.origin = tried{t.origin, parent, state}
+	}
+	return t
+}
+
+// tried is an origin whose message had its first try on the spot.
+type tried struct {
+	Origin
+	parent, state string
+}
+
+func (o tried) Trace() (parent, state string) { return o.parent, o.state }
+
 // Alone says that the message is suspected of killing the process, and runs with no other suspect
 // beside it.
 func (t Ticket) Alone() bool { return t.origin != nil && t.origin.Alone(t.offset) }

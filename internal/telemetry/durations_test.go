@@ -41,7 +41,7 @@ func TestDurationsAreShownAsOpenTelemetryWouldShowThem(t *testing.T) {
 			s := in.Stream(id)
 			for verdict, all := range calls() {
 				for lane, took := range all {
-					s.Handled(t.Context(), lane-1, took, verdict)
+					s.Handled(t.Context(), lane-1, 1, took, verdict)
 				}
 			}
 		}
@@ -59,7 +59,7 @@ func TestNoDurationIsLostBetweenLanes(t *testing.T) {
 	for lane := range 40 {
 		workers.Go(func() {
 			for range 1000 {
-				s.Handled(t.Context(), lane, time.Millisecond, stepwell.Done)
+				s.Handled(t.Context(), lane, 1, time.Millisecond, stepwell.Done)
 			}
 		})
 	}

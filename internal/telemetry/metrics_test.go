@@ -23,12 +23,12 @@ func day(t *testing.T, in *telemetry.Telemetry) {
 	s := in.Stream("orders")
 	s.Consumed(100)
 	s.Consumed(0)
-	s.Handled(t.Context(), 0, time.Millisecond, stepwell.Done)
-	s.Handled(t.Context(), 1, time.Millisecond, stepwell.Skipped)
-	s.Handled(t.Context(), -1, time.Millisecond, stepwell.Skipped)
+	s.Handled(t.Context(), 0, 1, time.Millisecond, stepwell.Done)
+	s.Handled(t.Context(), 1, 1, time.Millisecond, stepwell.Skipped)
+	s.Handled(t.Context(), -1, 1, time.Millisecond, stepwell.Skipped)
 	s.Publish("orders.v1:0:7", "", "")(nil)
-	s.Retried(2)
-	s.Retried(3)
+	s.Retried()
+	s.Retried()
 	s.Publish("orders.v1:0:8", "", "")(errors.New("the broker is away"))
 	s.Died(stepwell.ReasonExhausted)
 	s.Duplicate()
@@ -93,7 +93,7 @@ func TestCallsOfEveryKindAreCountedUnderTheNameOfTheirVerdict(t *testing.T) {
 	for _, in := range []*telemetry.Telemetry{own, theirs} {
 		s := in.Stream("orders")
 		for k := stepwell.Done; k < stepwell.Kinds; k++ {
-			s.HandledMany(t.Context(), 0, int(k), time.Millisecond, k)
+			s.Handled(t.Context(), 0, int(k), time.Millisecond, k)
 		}
 	}
 	text := scrape(own)
@@ -233,9 +233,9 @@ func TestLabelsStayFewHoweverManyMessagesThereAre(t *testing.T) {
 	s := in.Stream("orders")
 	series := func(from int) int {
 		for i := from; i < from+1000; i++ {
-			s.Handled(t.Context(), i, time.Duration(i)*time.Millisecond, stepwell.Retry)
+			s.Handled(t.Context(), i, 1, time.Duration(i)*time.Millisecond, stepwell.Retry)
 			s.Publish(fmt.Sprintf("orders.v1:0:%d", i), "", "")(fmt.Errorf("error %d", i))
-			s.Retried(i)
+			s.Retried()
 		}
 		return strings.Count(scrape(in), "orders")
 	}
@@ -263,7 +263,7 @@ func TestACallAllocatesNothing(t *testing.T) {
 	ctx, m := t.Context(), &stepwell.Message{}
 	allocs := testing.AllocsPerRun(1000, func() {
 		handling, end := s.Process(ctx, m, telemetry.TraceContext{})
-		s.Handled(handling, 3, time.Millisecond, stepwell.Done)
+		s.Handled(handling, 3, 1, time.Millisecond, stepwell.Done)
 		end(telemetry.Ended{})
 	})
 	if allocs != 0 {
@@ -284,7 +284,7 @@ func BenchmarkHandled(b *testing.B) {
 			ctx := b.Context()
 			b.RunParallel(func(pb *testing.PB) {
 				for lane := 0; pb.Next(); lane = (lane + 1) & 7 {
-					s.Handled(ctx, lane, 3*time.Microsecond, stepwell.Done)
+					s.Handled(ctx, lane, 1, 3*time.Microsecond, stepwell.Done)
 				}
 			})
 		})

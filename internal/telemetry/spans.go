@@ -45,14 +45,17 @@ func (s *Stream) Process(ctx context.Context, m *stepwell.Message, first TraceCo
 }
 
 // ProcessBatch begins the span of a call for many messages and returns what ends it. It has a link
-// to the creation context of each message that has one.
-func (s *Stream) ProcessBatch(ctx context.Context, messages []*stepwell.Message) (context.Context, func(Ended)) {
+// to the creation context of each message that has one, and to the calls that some had before.
+func (s *Stream) ProcessBatch(ctx context.Context, messages []*stepwell.Message, before []TraceContext) (context.Context, func(Ended)) {
 	if !s.Tracing() {
 		return ctx, func(Ended) {}
 	}
 	var all []trace.Link
 	for _, m := range messages {
 		all = append(all, links(m, TraceContext{})...)
+	}
+	for _, first := range before { // behind them: of too many links the SDK keeps the last ones
+		all = append(all, links(&stepwell.Message{}, first)...)
 	}
 	ctx, span := s.tracer.Start(ctx, "process "+s.name, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithLinks(all...),

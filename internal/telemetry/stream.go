@@ -102,14 +102,9 @@ func (s *Stream) because(reason string) metric.MeasurementOption {
 	return metric.WithAttributes(append(slices.Clip(s.who), attribute.String("stepwell.reason", reason))...)
 }
 
-// Handled counts a call of the handler with its duration and verdict. Calls that run at the same
-// time are cheapest with different lanes.
-func (s *Stream) Handled(ctx context.Context, lane int, d time.Duration, verdict stepwell.Kind) {
-	s.HandledMany(ctx, lane, 1, d, verdict)
-}
-
-// HandledMany counts n calls that took d each.
-func (s *Stream) HandledMany(ctx context.Context, lane, n int, d time.Duration, verdict stepwell.Kind) {
+// Handled counts n calls of the handler that took d each, with their verdict. Calls that run at the
+// same time are cheapest with different lanes.
+func (s *Stream) Handled(ctx context.Context, lane, n int, d time.Duration, verdict stepwell.Kind) {
 	if s == nil {
 		return
 	}
@@ -139,7 +134,7 @@ func (s *Stream) Consumed(n int64) {
 }
 
 // Retried counts a failure that was stored to be tried again.
-func (s *Stream) Retried(int) {
+func (s *Stream) Retried() {
 	if s == nil {
 		return
 	}
