@@ -70,6 +70,8 @@ func (p *parcel) shrink(t Topology) bool {
 	switch {
 	case e.Pointer:
 		return false
+	case e.Compressed && !e.HasPosition():
+		return p.curtail()
 	case e.Compressed:
 		e.Point()
 		p.bury(stepwell.ReasonTooLarge, t)
@@ -77,4 +79,13 @@ func (p *parcel) shrink(t Topology) bool {
 		e.Compressed = true
 	}
 	return true
+}
+
+// curtail leaves out what explains the failure. The value is nowhere else: what has no place in
+// Kafka never becomes a pointer, however large it is.
+func (p *parcel) curtail() bool {
+	e := p.envelope
+	more := e.Failure.Stack != "" || e.Failure.Error != "" || len(e.History) > 0
+	e.Failure.Stack, e.Failure.Error, e.History = "", "", nil
+	return more
 }

@@ -118,6 +118,8 @@ func (k *parking) send(ctx context.Context, p *parcel, done func(error)) {
 			done(nil)
 		case errors.Is(err, queue.ErrTooLarge) && p.shrink(k.topology):
 			k.send(ctx, p, done)
+		case errors.Is(err, queue.ErrTooLarge) && !p.envelope.HasPosition():
+			done(fmt.Errorf("park message %s in %s, which is in no log that could be pointed to, so that the broker must take it whole: %w", p.envelope.Message.ID, p.queue, err))
 		default:
 			done(fmt.Errorf("park message %s in %s: %w", p.envelope.Message.ID, p.queue, err))
 		}

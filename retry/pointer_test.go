@@ -2,6 +2,7 @@ package retry_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/retry"
 )
 
@@ -135,6 +137,38 @@ func TestAPointerWhoseHandlerFailsAgainIsAPointerAgain(t *testing.T) {
 		e := w.oneDead()
 		if !e.Pointer || e.Size != 9000 || e.Failure.Reason != stepwell.ReasonTooLarge || e.Failure.Error != errAway.Error() || e.AttemptsTotal != 2 || len(c.tries) != 1 {
 			t.Errorf("after %d calls: %+v", len(c.tries), e)
+		}
+	})
+}
+
+// What came from no log is in its queue and nowhere else: a pointer would be its loss.
+func TestWhatHasNoPlaceInKafkaNeverBecomesAPointer(t *testing.T) {
+	value := make([]byte, 1000) // that no compression makes smaller
+	_, _ = rand.Read(value)
+	job := &stepwell.Message{ID: "order-17", Value: value, Attempt: 1}
+	failure := retry.Failure{Err: errors.New(strings.Repeat("no ", 100)), Stack: strings.Repeat("at ", 100)}
+	inWorld(t, retry.Linear(s, 0, 0), func(w *world) {
+		w.refuses(func(m queue.Message) bool { return m.Size() > 1500 })
+		w.first(job, failure)
+		e := w.oneDead()
+		if e.Pointer || string(e.Message.Value) != string(job.Value) || e.Failure.Reason != stepwell.ReasonExhausted || e.Failure.Stack != "" || e.Failure.Error != "" {
+			t.Errorf("in the dead set: %+v", e)
+		}
+	})
+	inWorld(t, retry.Linear(s, 0, 1), func(w *world) {
+		w.refuses(func(m queue.Message) bool { return m.Size() > 100 })
+		e := &envelope.Envelope{Message: *job, Token: "T"}
+		w.put(w.retrier.Topology().Instant, e.Encode())
+		var c calls
+		r := w.start(c.failing(failure))
+		time.Sleep(s)
+		trouble := w.retrier.Status().Trouble
+		r.end()
+		if !strings.Contains(trouble, "order-17") || !strings.Contains(trouble, "in no log") || len(c.tries) != 1 {
+			t.Errorf("after %d calls the trouble is %q", len(c.tries), trouble)
+		}
+		if n, err := w.broker.Depth(t.Context(), w.retrier.Topology().Instant); n != 1 || err != nil {
+			t.Errorf("%d messages where it was, %v: want the message itself", n, err)
 		}
 	})
 }

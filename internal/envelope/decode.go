@@ -33,9 +33,7 @@ func Decode(q queue.Message) (*Envelope, error) {
 	// After the head, the error and the history were read, of which it makes what was left out.
 	e.recall()
 	r.record(&e.Message, q.Body, b, e.Pointer)
-	if o := e.Message.Origin; e.Message.ID == "" {
-		e.Message.ID = ID(o.Topic, o.Partition, o.Offset)
-	}
+	e.Message.ID = e.id()
 	if r.err != nil {
 		return nil, r.err
 	}

@@ -41,9 +41,9 @@ func TestHeadersOfAForeignClientAreReadAsTextOrBytes(t *testing.T) {
 
 func TestAPersonCanReadTheHead(t *testing.T) {
 	e := failed()
-	e.Of, e.Message.Replays, e.Log = 4, 1, 0xbeef
+	e.Of, e.Message.Replays, e.Log, e.Token = 4, 1, 0xbeef, "4Q7K"
 	e.DiedAt, e.Message.Channel = e.Failure.At, "slow lane 50%"
-	const want = "v2 try=2/4 at=orders.v1:7:123456789 log=beef replays=1 tries=1 stream=orders channel=slow%20lane%2050%25" +
+	const want = "v2 try=2/4 at=orders.v1:7:123456789 log=beef token=4Q7K replays=1 tries=1 stream=orders channel=slow%20lane%2050%25" +
 		" time=2026-03-04T05:06:07.891Z failed=2026-03-04T05:06:07.891Z died=2026-03-04T05:06:07.891Z reason=exhausted" +
 		" type=*errors.errorString trace=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	q, _ := trip(t, e)
@@ -247,6 +247,7 @@ func FuzzDecodeNeverPanics(f *testing.F) {
 	f.Add("v2.1 at=t:1:2 layout=framed", frame(&hand().Message), "x", int64(-1), []byte{}, uint8(1))
 	f.Add("v2 at=a%20b:1:2 encoding=gzip value=nil", deflate([]byte("x")), "1 2026-01-01T00:00:00Z no", int64(1), []byte(nil), uint8(2))
 	f.Add(headOf(full.Encode()), []byte("body"), "undecodable 2026-01-01T00:00:00Z no", int64(1), []byte{0xff}, uint8(3))
+	f.Add("v2 at=:0:0 token=%41%zz token=", []byte("x"), "", int64(0), []byte("token"), uint8(5))
 	f.Add("v2 at=t:1:2 pointer=7 new=word time=123456789012345678", []byte{}, "", int64(1), []byte("v2 at=::-1:-2 try=1/"), uint8(4))
 	f.Fuzz(func(t *testing.T, head string, body []byte, text string, number int64, bin []byte, turn uint8) {
 		values := []any{nil, true, number, text, bin, time.Unix(number%1e9, 0), []any{text, bin, text, nil}, []any{number, text, text}, 1.5, map[string]any{text: bin}}
@@ -275,7 +276,7 @@ func FuzzDecodeNeverPanics(f *testing.F) {
 		if err != nil {
 			t.Fatalf("what was read cannot be read again: %v", err)
 		}
-		if !sameBytes(&back.Message, &e.Message) {
+		if !sameBytes(&back.Message, &e.Message) || back.Message.ID != e.Message.ID {
 			t.Errorf("the record was %+v, is %+v", e.Message, back.Message)
 		}
 	})

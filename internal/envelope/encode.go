@@ -144,10 +144,14 @@ func (e *Envelope) shrink(h map[string]any) {
 	}
 }
 
-// id is the AMQP message-id.
+// id is the AMQP message-id. Without a position there is nothing to name a message by but its
+// token: topic:partition:offset would be one id for all of these.
 func (e *Envelope) id() string {
 	if id := e.Message.ID; id != "" && len(id) <= maxName {
 		return id
+	}
+	if !e.HasPosition() && e.Token != "" && len(e.Token) <= maxName {
+		return e.Token
 	}
 	o := e.Message.Origin
 	return ID(o.Topic, o.Partition, o.Offset)

@@ -54,6 +54,10 @@ type Envelope struct {
 	// Log tells records apart that have the same position: another number where the log was cut,
 	// the topic made anew, or the group set back. 0 before all that.
 	Log uint32
+	// Token tells messages apart that have no place in a log: their ids are their producers', who
+	// may use one twice. It is random, see [NewToken], and stays through retries, hand-overs, the
+	// dead set and replays. Empty: the position in the log does.
+	Token string
 	// DiedAt is when the message came to the dead set; zero elsewhere.
 	DiedAt time.Time
 	// TraceParent and TraceState are the W3C trace context of the first try.

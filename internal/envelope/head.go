@@ -22,6 +22,7 @@ const (
 	wTry      = "try"      // the attempt that comes next, or of a dead message the last one; and of how many
 	wAt       = "at"       // topic:partition:offset of the record
 	wLog      = "log"      // Envelope.Log
+	wToken    = "token"    // Envelope.Token
 	wStream   = "stream"   // and channel: whose handler failed
 	wChannel  = "channel"  //
 	wReplays  = "replays"  // how often it was replayed
@@ -59,6 +60,7 @@ func (e *Envelope) appendHead(b []byte) []byte {
 	if e.Log != 0 {
 		b = strconv.AppendUint(appendName(b, wLog), uint64(e.Log), 16)
 	}
+	b = appendShort(b, wToken, e.Token)
 	if m.Replays != 0 {
 		b = appendNumber(b, wReplays, int64(m.Replays))
 	}
@@ -235,6 +237,8 @@ func (e *Envelope) text(name string) *string {
 		return &e.Message.Stream
 	case wChannel:
 		return &e.Message.Channel
+	case wToken:
+		return &e.Token
 	case wReason:
 		return &e.Failure.Reason
 	case wType:
@@ -271,36 +275,6 @@ func (e *Envelope) time(name string) *time.Time {
 		return &e.DiedAt
 	}
 	return nil
-}
-
-// readPosition cuts from the right: appendEscaped leaves a colon in a topic's name as it is.
-func (e *Envelope) readPosition(value string) error {
-	topic, offset, _ := cutLast(value, ":")
-	topic, partition, ok := cutLast(topic, ":")
-	if !ok {
-		return errors.New("want topic:partition:offset")
-	}
-	o := &e.Message.Origin
-	n, err := strconv.ParseInt(partition, 10, 32)
-	if err != nil {
-		return err
-	}
-	o.Partition = int32(n)
-	if o.Offset, err = strconv.ParseInt(offset, 10, 64); err != nil {
-		return err
-	}
-	if o.Topic, err = unescape(topic); len(o.Topic) > maxTopic {
-		return fmt.Errorf("%d bytes are no topic", len(o.Topic))
-	}
-	return err
-}
-
-func cutLast(s, sep string) (before, after string, ok bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
 }
 
 // count reads a number from least to what 31 bits can say.

@@ -1,9 +1,13 @@
 package envelope
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 )
 
 // maxID leaves room to AMQP's 255 bytes, for what others put around an id.
@@ -37,7 +41,44 @@ func InChannel(id, channel string) string {
 	return id + "@" + channel
 }
 
+// NewToken draws an [Envelope.Token]: 26 letters and digits, of which no two are ever the same.
+func NewToken() string { return rand.Text() }
+
+// HasPosition says that Kafka has the record as well. What comes from elsewhere is in a queue and
+// nowhere else: no pointer can stand for it.
+func (e *Envelope) HasPosition() bool { return e.Message.Origin.Topic != "" }
+
 func appendPosition(dst []byte, partition int32, offset int64) []byte {
 	dst = strconv.AppendInt(append(dst, ':'), int64(partition), 10)
 	return strconv.AppendInt(append(dst, ':'), offset, 10)
+}
+
+// readPosition cuts from the right: appendEscaped leaves a colon in a topic's name as it is.
+func (e *Envelope) readPosition(value string) error {
+	topic, offset, _ := cutLast(value, ":")
+	topic, partition, ok := cutLast(topic, ":")
+	if !ok {
+		return errors.New("want topic:partition:offset")
+	}
+	o := &e.Message.Origin
+	n, err := strconv.ParseInt(partition, 10, 32)
+	if err != nil {
+		return err
+	}
+	o.Partition = int32(n)
+	if o.Offset, err = strconv.ParseInt(offset, 10, 64); err != nil {
+		return err
+	}
+	if o.Topic, err = unescape(topic); len(o.Topic) > maxTopic {
+		return fmt.Errorf("%d bytes are no topic", len(o.Topic))
+	}
+	return err
+}
+
+func cutLast(s, sep string) (before, after string, ok bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
 }

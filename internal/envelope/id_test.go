@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stepwell/stepwell"
 )
 
 // A message-id has 255 bytes. Where an ID is cut, or its channel is left out, two messages are one,
@@ -71,5 +73,48 @@ func TestWhatIsHandedOverIsTheRecordBeforeItsFirstTry(t *testing.T) {
 	m.Attempt, m.FirstFailed, m.Snoozes = want.Message.Attempt, want.Message.FirstFailed, want.Message.Snoozes
 	if !sameRecord(m, &want.Message) {
 		t.Errorf("the record was %+v, is %+v", want.Message, *m)
+	}
+}
+
+func TestWhatHasNoPlaceInALogIsNamedByItsTokenAndNotByAPositionThatAllWouldShare(t *testing.T) {
+	seen := map[string]bool{}
+	for range 100 {
+		e := &Envelope{Token: NewToken(), Message: stepwell.Message{Value: []byte("x"), Attempt: 1}}
+		q, back := trip(t, e)
+		if q.ID != e.Token || back.Message.ID != e.Token || back.Token != e.Token || back.HasPosition() {
+			t.Fatalf("stored as %q and read as %q, with token %q of %q", q.ID, back.Message.ID, back.Token, e.Token)
+		}
+		seen[q.ID] = true
+	}
+	if len(seen) != 100 {
+		t.Errorf("%d ids of 100 messages", len(seen))
+	}
+}
+
+func TestATokenStaysThroughHandOverReplayAndAProgramThatDoesNotKnowIt(t *testing.T) {
+	e := failed()
+	e.Token = NewToken()
+	e.Message.Origin = stepwell.Origin{}
+	q, e := trip(t, e)
+	want := e.Token
+	// An older program keeps it as it keeps each word that it does not know.
+	q.Headers[hHead] = strings.Replace(headOf(q), " token=", " newer=", 1)
+	older, err := Decode(q)
+	if err != nil || older.Token != "" {
+		t.Fatalf("token %q, %v", older.Token, err)
+	}
+	older.Message.Attempt++
+	q = older.Encode()
+	q.Headers[hHead] = strings.Replace(headOf(q), " newer=", " token=", 1)
+	if e, err = Decode(q); err != nil || e.Token != want {
+		t.Fatalf("token %q after a program that does not know it, want %q: %v", e.Token, want, err)
+	}
+	e.HandOver("slow")
+	_, e = trip(t, e)
+	e.DiedAt = time.Now()
+	_, e = trip(t, e)
+	e.Replay()
+	if _, e = trip(t, e); e.Token != want || want == "" {
+		t.Errorf("token %q, want %q", e.Token, want)
 	}
 }

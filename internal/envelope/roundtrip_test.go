@@ -49,10 +49,14 @@ func drawEnvelope(t *rapid.T) *Envelope {
 		DiedAt:        drawTime(t, "died"),
 		TraceParent:   "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 		TraceState:    "a=b",
+		Token:         rapid.SampledFrom([]string{"", NewToken(), "a b%="}).Draw(t, "token"),
 		Compressed:    rapid.Bool().Draw(t, "compressed"),
 	}
 	o := e.Message.Origin
 	e.Message.ID = ID(o.Topic, o.Partition, o.Offset)
+	if rapid.Bool().Draw(t, "an id of its own") {
+		e.Message.ID = string(rapid.SliceOfN(rapid.Byte(), 1, 255).Draw(t, "id"))
+	}
 	for i := range rapid.IntRange(0, 6).Draw(t, "headers") {
 		name := string(rapid.SliceOf(rapid.Byte()).Draw(t, "name"))
 		e.Message.Headers = append(e.Message.Headers, stepwell.Header{Key: name, Value: drawBytes(t, fmt.Sprint("header ", i))})
@@ -97,7 +101,7 @@ func TestEveryByteOfARecordSurvivesManyTrips(t *testing.T) {
 				t.Fatalf("record was %+v, is %+v", want.Message, e.Message)
 			}
 		}
-		if e.AttemptsTotal != want.AttemptsTotal || e.Of != want.Of || e.Log != want.Log || e.Failure.Reason != want.Failure.Reason || e.Failure.ErrorType != want.Failure.ErrorType || e.Failure.Group != want.Failure.Group || !e.DiedAt.Equal(want.DiedAt) || e.TraceParent != want.TraceParent ||
+		if e.AttemptsTotal != want.AttemptsTotal || e.Of != want.Of || e.Log != want.Log || e.Token != want.Token || e.Failure.Reason != want.Failure.Reason || e.Failure.ErrorType != want.Failure.ErrorType || e.Failure.Group != want.Failure.Group || !e.DiedAt.Equal(want.DiedAt) || e.TraceParent != want.TraceParent ||
 			e.TraceState != want.TraceState || e.Compressed != want.Compressed || e.Failure.Error != want.Failure.Error || !e.Failure.At.Equal(want.Failure.At) {
 			t.Fatalf("envelope was %+v, is %+v", want, e)
 		}

@@ -43,7 +43,9 @@ func newMemory(limit int) *memory {
 
 // try is the hash of a message's next attempt. Two records may have had the same position, where
 // the log was cut or the topic made anew. If a process saw that, the envelope's Log tells them
-// apart, even where they are byte for byte the same; if none did, time, key and value do.
+// apart, even where they are byte for byte the same; if none did, time, key and value do. What has
+// no position has a Token: without it the second message of a producer who uses an id twice would
+// be acked uncalled.
 func (m *memory) try(e *envelope.Envelope) (t try) {
 	b := make([]byte, 0, 256)
 	b = binary.AppendUvarint(b, uint64(e.Message.Replays))
@@ -53,7 +55,9 @@ func (m *memory) try(e *envelope.Envelope) (t try) {
 	b = binary.AppendVarint(b, e.Message.Time.UnixMilli())
 	b = binary.AppendUvarint(b, uint64(len(e.Message.ID))) // so that no part runs into the next
 	b = binary.AppendUvarint(b, uint64(len(e.Message.Key)))
+	b = binary.AppendUvarint(b, uint64(len(e.Token)))
 	b = append(b, e.Message.ID...)
+	b = append(b, e.Token...)
 	for i, seed := range m.seeds {
 		var h maphash.Hash
 		h.SetSeed(seed)

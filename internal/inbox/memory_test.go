@@ -46,7 +46,7 @@ func TestARepeatWaitsForTheRunningTryAndLearnsHowItEnded(t *testing.T) {
 	}
 }
 
-func TestTriesDifferInIDTimeReplaysAttemptLogKeyAndValue(t *testing.T) {
+func TestTriesDifferInIDTokenTimeReplaysAttemptLogKeyAndValue(t *testing.T) {
 	m := newMemory(1)
 	all := map[try]bool{}
 	differences := []func(*envelope.Envelope){
@@ -57,6 +57,10 @@ func TestTriesDifferInIDTimeReplaysAttemptLogKeyAndValue(t *testing.T) {
 		func(e *envelope.Envelope) { e.Message.Attempt++ },
 		func(e *envelope.Envelope) { e.Message.Snoozes++ },
 		func(e *envelope.Envelope) { e.Log++ },
+		func(e *envelope.Envelope) { e.Token = "A" },
+		func(e *envelope.Envelope) { e.Token = "B" },
+		func(e *envelope.Envelope) { e.Message.ID, e.Token = "t:0:1A", "" },
+		func(e *envelope.Envelope) { e.Message.ID, e.Token = "t:0:", "1" },
 		func(e *envelope.Envelope) { e.Message.Key = []byte("b") },
 		func(e *envelope.Envelope) { e.Message.Value = []byte("b") },
 		func(e *envelope.Envelope) { e.Message.Key, e.Message.Value = []byte("av"), nil },

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/inbox"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/task"
@@ -51,6 +52,32 @@ func TestAMessageWithoutAVerdictGoesBackUncounted(t *testing.T) {
 		}
 		w.empty()
 	})
+}
+
+// Producers use an id twice, also one that fills AMQP's 255 bytes. A repeat is a message that the
+// broker hands out again, not one with an id that was seen before.
+func TestTwoMessagesWithOneIDAreBothHandledAndTheirRepeatsAreNot(t *testing.T) {
+	for name, id := range map[string]string{"short": "order-17", "of 255 bytes": strings.Repeat("i", 255)} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				for _, token := range []string{"FIRST", "SECOND", "SECOND"} {
+					e := envelope.Envelope{Token: token, Message: stepwell.Message{ID: id, Value: []byte("x"), Attempt: 1}}
+					w.put(w.cfg.Queue, e.Encode())
+				}
+				var c calls
+				r := w.start(c.succeeding)
+				synctest.Wait()
+				r.end()
+				if repeats := w.owner.duplicates(); len(c.tries) != 2 || repeats != 1 {
+					t.Fatalf("%d calls and %d repeats, want 2 and 1", len(c.tries), repeats)
+				}
+				if c.tries[0].ID != id || c.tries[1].ID != id {
+					t.Errorf("called with %q and %q", c.tries[0].ID, c.tries[1].ID)
+				}
+				w.empty()
+			})
+		})
+	}
 }
 
 func TestAForgottenOutcomeSettlesNothing(t *testing.T) {
