@@ -22,7 +22,7 @@ import (
 var update = flag.Bool("update", false, "write docs/api.txt")
 
 // parts can be imported and are not meant to be: actor puts them together.
-var parts = []string{"streams", "retry", "deadset", "server", "server/contract", "embedded/memory"}
+var parts = []string{"streams", "retry", "deadset", "server", "server/contract", "webhook/contract", "embedded/memory"}
 
 // A program of a user is written against these names: a change of one is a
 // decision, and docs/api.txt is where a review sees it.

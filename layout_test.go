@@ -36,6 +36,8 @@ var mayImport = map[string][]string{
 	"embedded/memory":           {"internal/queue"},
 	"otlp":                      {},
 	"internal/backoff":          {},
+	"webhook":                   {"/"},
+	"webhook/contract":          {},
 	"internal/call":             {"/", "internal/task", "internal/telemetry"},
 	"internal/cause":            {},
 	"internal/crew":             {"/", "internal/task"},
@@ -159,6 +161,9 @@ func TestAProgramThatDoesNotAskForEmbeddedBrokersLinksNone(t *testing.T) {
 				if strings.Contains(dep, unwanted) {
 					t.Errorf("%s links %s", p.name, dep)
 				}
+			}
+			if dep == module+"/webhook" && !slices.Contains(p.imports, "webhook") {
+				t.Errorf("%s links %s, which it does not import", p.name, dep)
 			}
 		}
 	}

@@ -1,0 +1,269 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const full = `{"id":"order-17","request":{"method":"put","url":"http://localhost:81/hook?a=b","headers":{"X-A":"1","x-b":["2","3"]},"body":{"n":12345678901234567890,"s":"<&>"}},
+"waits":["5s","10s","15s"],"after":"1m","on_failure":{"method":"POST","url":"http://localhost:82/failed","body":"text"},"sign":"partner-a","stop_on":[404,400,404]}`
+
+func withSecret(c *Config) { c.Secrets = []string{"partner-a=whsec_" + strings.Repeat("AAAA", 8)} }
+
+func TestACallIsStoredAsItWasPosted(t *testing.T) {
+	s := &stored{}
+	h := handler(t, s, withSecret)
+	code, answer := post(t, h, "/calls", full)
+	if code != 202 || answer["id"] != "order-17" {
+		t.Fatalf("%d %v", code, answer)
+	}
+	c := s.calls(t)[0]
+	if s.all[0].ID != "order-17" || string(s.all[0].Key) != "http://localhost:81" || s.afters[0] != time.Minute {
+		t.Errorf("message %v, key %s, after %s", s.all[0].ID, s.all[0].Key, s.afters[0])
+	}
+	if c.Request.Method != http.MethodPut || c.Request.Headers.Get("X-A") != "1" || len(c.Request.Headers["X-B"]) != 2 {
+		t.Errorf("request %+v", c.Request)
+	}
+	if body, kind, err := c.Request.content(); string(body) != `{"n":12345678901234567890,"s":"<&>"}` || kind != "application/json" || err != nil {
+		t.Errorf("body %s, %s, %v", body, kind, err)
+	}
+	if body, kind, err := c.OnFailure.content(); string(body) != "text" || !strings.HasPrefix(kind, "text/plain") || err != nil {
+		t.Errorf("body of on_failure %s, %s, %v", body, kind, err)
+	}
+	if !slices.Equal(c.Waits, []span{span(5 * time.Second), span(10 * time.Second), span(15 * time.Second)}) || !slices.Equal(c.StopOn, []int{400, 404}) {
+		t.Errorf("waits %v, stop_on %v", c.Waits, c.StopOn)
+	}
+}
+
+func TestACallWithoutAnIDGetsOneAndStopsOnGone(t *testing.T) {
+	s := &stored{}
+	h := handler(t, s, nil)
+	_, one := post(t, h, "/calls", `{"request":{"url":"http://localhost/"},"waits":[]}`)
+	_, two := post(t, h, "/calls", `{"id":null,"request":{"url":"http://localhost/"},"waits":[]}`)
+	if one["id"] == two["id"] || len(one["id"].(string)) < 20 {
+		t.Errorf("ids %v, %v", one["id"], two["id"])
+	}
+	if c := s.calls(t)[0]; !slices.Equal(c.StopOn, []int{410}) || c.Request.Method != http.MethodPost {
+		t.Errorf("call %+v", c)
+	}
+}
+
+// hundred are bodies with something wrong, each with words that the answer has.
+func hundred() (all []struct{ path, body, says string }) {
+	add := func(path, body, says string) { all = append(all, struct{ path, body, says string }{path, body, says}) }
+	call := func(members string) string {
+		return `{"request":{"url":"http://localhost/"},"waits":[],` + members + `}`
+	}
+	request := func(members string) string {
+		return `{"request":{"url":"http://localhost/",` + members + `},"waits":[]}`
+	}
+	add("/calls", "", "the body is empty")
+	add("/calls", "   ", "the body is empty")
+	add("/calls", "{", "not JSON")
+	add("/calls", "{}x", "not JSON")
+	add("/calls", "{} {}", "not JSON")
+	add("/calls", "{'a':1}", "not JSON")
+	add("/calls", `{"a":1,}`, "not JSON")
+	add("/calls", "\xff", "not UTF-8")
+	add("/calls", `{"id":"`+"\xff"+`"}`, "not UTF-8")
+	for _, no := range []string{"[]", "1", `"x"`, "true", "null"} {
+		add("/calls", no, "must be a JSON object")
+		add("/retry", no, "must be a JSON object")
+		add("/retry_workflow", no, "must be a JSON object")
+	}
+	add("/calls", "{}", "request is required")
+	add("/calls", `{"request":{}}`, "request.url is required")
+	add("/calls", `{"request":{"url":"http://localhost/"}}`, "waits is required, or workflow")
+	for _, no := range []string{"1", "[]", `"x"`, "true"} {
+		add("/calls", `{"request":`+no+`,"waits":[]}`, "request must be a JSON object")
+		add("/calls", call(`"on_failure":`+no), "on_failure must be a JSON object")
+		add("/retry", `{"retry_request":`+no+`}`, "retry_request must be a JSON object")
+	}
+	for url, says := range map[string]string{
+		`"ftp://localhost/"`: "must begin with https://", `"localhost"`: "must begin with https://", `"http://"`: "must begin with https://",
+		`"http:///x"`: "must begin with https://", `"mailto:a@b"`: "must begin with https://", `"http://u:p@localhost/"`: "no user and password",
+		`"http://localhost:0/"`: "cannot be dialled", `"http://localhost:99999/"`: "cannot be dialled", `"http://localhost:/"`: "cannot be dialled",
+		`"http://a b/"`: "no URL", `"http://bücher.example/"`: "xn--", `"http://a..b/"`: "cannot be dialled", `"http://%zz/"`: "no URL", `1`: "must be a text",
+		`"http://10.0.0.1/"`: "may not be called", `"http://[::1]/"`: "may not be called", `"http://169.254.169.254/"`: "may not be called",
+		`"http://other.example/"`: "may not be called", `"http://localhost/` + strings.Repeat("x", maxURL) + `"`: "are the limit",
+	} {
+		add("/calls", `{"request":{"url":`+url+`},"waits":[]}`, says)
+	}
+	for method, says := range map[string]string{`"CONNECT"`: "none of GET", `"TRACE"`: "none of GET", `"P T"`: "none of GET", `7`: "must be a text"} {
+		add("/calls", request(`"method":`+method), says)
+	}
+	for headers, says := range map[string]string{
+		`[]`: "must be a JSON object", `{"a b":"1"}`: "no name", `{"":"1"}`: "no name", `{"a":1}`: "must be a text", `{"a":[1]}`: "must be a text",
+		`{"a":{}}`: "must be a text", `{"a":"x\ny"}`: "line breaks", `{"Host":"x"}`: "the URL's host", `{"content-length":"1"}`: "about a connection",
+		`{"Transfer-Encoding":"chunked"}`: "about a connection", `{"webhook-signature":"v1,x"}`: "made by sign",
+	} {
+		add("/calls", request(`"headers":`+headers), says)
+	}
+	for waits, says := range map[string]string{
+		`"5s"`: "must be a list", `5`: "must be a list", `[5]`: `must be a text such as "5s"`, `["5"]`: "no duration", `["-1s"]`: "not within", `["soon"]`: "no duration",
+		`["721h"]`: "not within", `["400h","400h"]`: "together", `[` + strings.Repeat(`"1s",`, 1000) + `"1s"]`: "are the limit", `[null]`: "no duration",
+	} {
+		add("/calls", `{"request":{"url":"http://localhost/"},"waits":`+waits+`}`, says)
+	}
+	add("/calls", call(`"workflow":"x"`), "beside waits")
+	add("/calls", `{"request":{"url":"http://localhost/"},"workflow":"nope"}`, `no workflow "nope"`)
+	add("/calls", `{"request":{"url":"http://localhost/"},"workflow":7}`, "must be a text")
+	add("/calls", call(`"after":"1000h"`), "not within")
+	add("/calls", call(`"after":5`), "must be a text such as")
+	add("/calls", call(`"id":7`), "must be a text")
+	add("/calls", call(`"id":"a\nb"`), "printable ASCII")
+	add("/calls", call(`"id":"é"`), "printable ASCII")
+	add("/calls", call(`"id":" a"`), "begin or end with a space")
+	add("/calls", call(`"id":"`+strings.Repeat("x", 201)+`"`), "200 are the limit")
+	add("/calls", call(`"id":"a","id":"b"`), "is there twice")
+	add("/calls", call(`"sign":"nobody"`), "no secret")
+	add("/calls", call(`"id":"a.b","sign":"partner-a"`), "full stop")
+	for stop, says := range map[string]string{`404`: "must be a list", `["404"]`: "no status", `[200]`: "no status", `[600]`: "no status", `[4.5]`: "no status"} {
+		add("/calls", call(`"stop_on":`+stop), says)
+	}
+	add("/calls", call(`"wait":["5s"]`), "wait is not known here; known: id, request, waits")
+	add("/calls", request(`"uri":"x"`), "request.uri is not known here")
+	add("/retry", `{}`, "retry_request is required")
+	add("/retry", `{"retry_request":{"url":"http://localhost/"}}`, `no workflow "default"`)
+	add("/retry", `{"message_id":"a","retry_request":{"url":"http://localhost/","method":"POST"}}`, "retry_request.method is not known here")
+	add("/retry_workflow", `{}`, "name must be")
+	add("/retry_workflow", `{"name":"a"}`, "retry_delays must have a delay")
+	add("/retry_workflow", `{"name":"a","retry_delays":[]}`, "retry_delays must have a delay")
+	add("/retry_workflow", `{"name":"a b","retry_delays":[1]}`, "name must be")
+	for delays, says := range map[string]string{`["5s"]`: "milliseconds", `[-1]`: "milliseconds", `[1.5]`: "milliseconds", `[1e3]`: "milliseconds", `5`: "must be a list", `[2592000001]`: "milliseconds"} {
+		add("/retry_workflow", `{"name":"a","retry_delays":`+delays+`}`, says)
+	}
+	return all
+}
+
+func TestAHundredRequestsWithBadInputGetAsManyClearAnswers(t *testing.T) {
+	s := &stored{}
+	h := handler(t, s, func(c *Config) {
+		withSecret(c)
+		c.Records, c.Hosts = NewMemory(nil), []string{"localhost"}
+	})
+	all := hundred()
+	if len(all) < 100 {
+		t.Fatalf("only %d requests", len(all))
+	}
+	for _, test := range all {
+		code, answer := post(t, h, test.path, test.body)
+		detail, _ := answer["detail"].(string)
+		if code != 400 || !strings.Contains(detail, test.says) || answer["error"] != detail || answer["errors"] == nil {
+			t.Errorf("%s %.120s: %d %.300v, want 400 with %q", test.path, test.body, code, answer, test.says)
+		}
+	}
+	if len(s.all) > 0 {
+		t.Errorf("%d of them were stored", len(s.all))
+	}
+}
+
+func TestAllMistakesOfACallAreToldAtOnce(t *testing.T) {
+	h := handler(t, &stored{}, nil)
+	code, answer := post(t, h, "/calls", `{"id":7,"request":{"method":"X","url":"ftp://x"},"waits":["a"],"after":"b","sign":"c","stop_on":[1],"d":1}`)
+	if all, _ := answer["errors"].([]any); code != 400 || len(all) != 8 {
+		t.Errorf("%d with %d mistakes, want 8: %v", code, len(all), answer["detail"])
+	}
+	_, answer = post(t, h, "/calls", `{"request":{"url":"http://localhost/"},"waits":[`+strings.Repeat(`1,`, 900)+`1]}`)
+	if all, _ := answer["errors"].([]any); len(all) != maxMistakes {
+		t.Errorf("%d mistakes are told of 901, want %d", len(all), maxMistakes)
+	}
+}
+
+func TestWhatIsNotAPostOfJSONIsToldWhatWouldBe(t *testing.T) {
+	h := handler(t, &stored{}, func(c *Config) { c.BodyLimit = 1000 })
+	tests := []struct {
+		method, path, body string
+		headers            []string
+		code               int
+		says               string
+	}{
+		{"GET", "/calls", "", nil, 405, "GET is not for this path"},
+		{"PUT", "/retry", "", nil, 405, "PUT is not"},
+		{"POST", "/other", "", nil, 404, "/calls"},
+		{"GET", "/calls/7", "", nil, 405, "GET"},
+		{"POST", "/calls", "a=b", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "application/json"},
+		{"POST", "/calls", "{}", []string{"Content-Encoding", "gzip"}, 415, "compressed"},
+		{"POST", "/calls", strings.Repeat(" ", 1001), nil, 413, "larger than 1000 bytes"},
+		{"POST", "/retry", strings.Repeat(" ", 1001), nil, 413, "larger than 1000 bytes"},
+		{"DELETE", "/calls/" + strings.Repeat("x", 201), "", nil, 400, "200 are the limit"},
+		{"DELETE", "/calls/a", "", nil, 503, "records"},
+	}
+	for _, test := range tests {
+		code, answer := ask(t, h, test.method, test.path, test.body, test.headers...)
+		if code != test.code || !strings.Contains(fmt.Sprint(answer["detail"]), test.says) {
+			t.Errorf("%s %s: %d %v, want %d with %q", test.method, test.path, code, answer, test.code, test.says)
+		}
+	}
+}
+
+func TestACallThatIsNotConfirmedIsNotAccepted(t *testing.T) {
+	s := &stored{err: errors.New("RabbitMQ is away")}
+	h := handler(t, s, nil)
+	code, answer := post(t, h, "/calls", `{"id":"a","request":{"url":"http://localhost/"},"waits":[]}`)
+	if code != 503 || !strings.Contains(fmt.Sprint(answer["detail"]), "RabbitMQ is away") {
+		t.Errorf("%d %v", code, answer)
+	}
+}
+
+func TestTheCallsOfTheRESTRetrierAreReadAsTheyStand(t *testing.T) {
+	s := &stored{}
+	h := handler(t, s, func(c *Config) { c.Records = NewMemory(nil) })
+	if code, answer := post(t, h, "/retry_workflow", `{"name":"test","retry_delays":[5000,10000,15000]}`); code != 200 {
+		t.Fatalf("%d %v", code, answer)
+	}
+	body := `{"message_id":"m","group_id":"g","retry_request":{"request_type":"POST","request_body":{"a":1},"url":"http://localhost:9/x","headers":{"h":["v"]}},
+		"retry_failure_request":{"request_type":"PUT","request_body":"failed","url":"http://localhost:9/y","headers":{"h":["v"]}}}`
+	code, answer := post(t, h, "/retry", body, "x-retry-workflow", "test", "Content-Type", "text/plain")
+	if code != 202 || answer["id"] != "m" || !strings.Contains(fmt.Sprint(answer["notes"]), "group_id") {
+		t.Fatalf("%d %v", code, answer)
+	}
+	c := s.calls(t)[0]
+	if s.afters[0] != 5*time.Second || !slices.Equal(c.Waits, []span{span(10 * time.Second), span(15 * time.Second)}) || len(c.StopOn) > 0 {
+		t.Errorf("after %s, waits %v, stop_on %v", s.afters[0], c.Waits, c.StopOn)
+	}
+	if c.Request.Headers.Get("h") != "v" || c.OnFailure.Method != http.MethodPut || c.OnFailure.URL != "http://localhost:9/y" {
+		t.Errorf("call %+v", c)
+	}
+	if code, answer := post(t, h, "/retry", body, "x-retry-workflow", "other"); code != 400 || !strings.Contains(fmt.Sprint(answer["detail"]), `"other"`) {
+		t.Errorf("an unknown workflow: %d %v", code, answer)
+	}
+}
+
+// FuzzCall: whatever is posted, it is refused with a reason or stored as a call that can be read.
+func FuzzCall(f *testing.F) {
+	f.Add(full, true)
+	f.Add(`{"message_id":"m","retry_request":{"url":"http://localhost"}}`, false)
+	for _, bad := range hundred() {
+		f.Add(bad.body, bad.path == "/calls")
+	}
+	f.Fuzz(func(t *testing.T, body string, own bool) {
+		s := &stored{}
+		h := handler(t, s, func(c *Config) { c.Records = Static{"default": {time.Second}} })
+		path := "/retry"
+		if own {
+			path = "/calls"
+		}
+		switch code, answer := post(t, h, path, body); code {
+		case 202:
+			c := s.calls(t)[0]
+			if _, _, err := c.Request.content(); err != nil {
+				t.Errorf("accepted, and cannot be sent: %v", err)
+			}
+			if _, err := h.client.request(t.Context(), &c.Request, c.webhookID(0), ""); err != nil {
+				t.Errorf("accepted, and cannot be sent: %v", err)
+			}
+		case 400, 413:
+			if answer["detail"] == "" {
+				t.Error("refused without a reason")
+			}
+		default:
+			t.Errorf("%d %v", code, answer)
+		}
+	})
+}

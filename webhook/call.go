@@ -1,0 +1,151 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// call is a call as its message has it: checked, with its workflow resolved and all defaults filled
+// in, so that what was accepted is what is made, whatever changes meanwhile. Its JSON is what the
+// dead set shows.
+type call struct {
+	ID      string  `json:"id"`
+	Request request `json:"request"`
+	// Waits are those between tries: one more try than waits.
+	Waits     []span   `json:"waits"`
+	OnFailure *request `json:"on_failure,omitempty"`
+	OnSuccess *request `json:"on_success,omitempty"`
+	// Sign names the secrets with which all its requests are signed; empty: they are not.
+	Sign string `json:"sign,omitempty"`
+	// StopOn are statuses after which no other try of Request helps.
+	StopOn []int `json:"stop_on,omitempty"`
+	// Step is which of its requests the message is for, Failure why, where that is on_failure.
+	Step    step   `json:"step,omitempty"`
+	Failure string `json:"failure,omitempty"`
+}
+
+// step is which request of a call a message is for.
+type step string
+
+// The steps of a call, each a message of its own. A call that was accepted is at stepRequest.
+const (
+	stepRequest step = ""
+	stepFailure step = "on_failure"
+	stepSuccess step = "on_success"
+)
+
+// request is one HTTP request.
+type request struct {
+	Method  string      `json:"method"`
+	URL     string      `json:"url"`
+	Headers http.Header `json:"headers,omitempty"`
+	// Body is any JSON; a JSON text is sent as the text it is. Nil: none.
+	Body json.RawMessage `json:"body,omitempty"`
+}
+
+// span is a duration that is written as people write it, 1m30s.
+type span time.Duration
+
+// MarshalText writes it.
+func (s span) MarshalText() ([]byte, error) { return []byte(time.Duration(s).String()), nil }
+
+// UnmarshalText reads it.
+func (s *span) UnmarshalText(text []byte) error {
+	d, err := time.ParseDuration(string(text))
+	*s = span(d)
+	return err
+}
+
+// message is the call as it is enqueued. The key is the host, by which a dead set can be asked for
+// what failed there.
+func (c *call) message() (stepwell.Message, error) {
+	var value bytes.Buffer
+	e := json.NewEncoder(&value)
+	e.SetEscapeHTML(false) // bodies are to be sent as they came
+	if err := e.Encode(c); err != nil {
+		return stepwell.Message{}, fmt.Errorf("encode call: %w", err)
+	}
+	return stepwell.Message{ID: c.ID, Key: []byte(c.due(0).host()), Value: bytes.TrimSpace(value.Bytes())}, nil
+}
+
+// decodeCall reads the value of a message.
+func decodeCall(value []byte) (*call, error) {
+	c := &call{}
+	if err := json.Unmarshal(value, c); err != nil {
+		return nil, fmt.Errorf("the message is no call: %w", err)
+	}
+	if c.due(0) == nil || c.due(1) == nil {
+		return nil, errors.New("the message is no call: it has no request for its step")
+	}
+	return c, nil
+}
+
+// at is the step at which a message is after so many replays: who replays a call whose on_failure
+// died as well wants the call made anew.
+func (c *call) at(replays int) step {
+	if c.Step == stepFailure && replays > 0 {
+		return stepRequest
+	}
+	return c.Step
+}
+
+// due is the request to make; nil: there is none, which no call that was accepted has.
+func (c *call) due(replays int) *request {
+	switch c.at(replays) {
+	case stepRequest:
+		return &c.Request
+	case stepFailure:
+		return c.OnFailure
+	case stepSuccess:
+		return c.OnSuccess
+	}
+	return nil
+}
+
+// follow is the call at a later step: it has the same waits, and begins with them anew.
+func (c *call) follow(to step, failure string) *call {
+	next := *c
+	next.Step, next.Failure = to, failure
+	return &next
+}
+
+// webhookID tells receivers what they have seen. Requests of a call are different things to whom
+// they go to the same place, so each has an id of its own.
+func (c *call) webhookID(replays int) string {
+	if s := c.at(replays); s != stepRequest {
+		return c.ID + ":" + string(s)
+	}
+	return c.ID
+}
+
+// host is the scheme, name and port by which limits and breakers go.
+func (r *request) host() string {
+	u, err := url.Parse(r.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + strings.ToLower(u.Host)
+}
+
+// content is the body as it is sent, and its type where no header has one.
+func (r *request) content() (body []byte, contentType string, err error) {
+	switch {
+	case len(r.Body) == 0:
+		return nil, "", nil
+	case r.Body[0] != '"':
+		return r.Body, "application/json", nil
+	}
+	var text string
+	if err := json.Unmarshal(r.Body, &text); err != nil {
+		return nil, "", fmt.Errorf("the request's body: %w", err)
+	}
+	return []byte(text), "text/plain; charset=utf-8", nil
+}

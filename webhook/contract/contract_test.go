@@ -1,0 +1,167 @@
+// Package contract holds package webhook's server against its description: the description is valid
+// OpenAPI, it has what the server serves, and what the server takes and answers is what it says. It
+// is a package of its own so that the other tests need no OpenAPI library.
+package contract_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/webhook"
+)
+
+func TestWhatTheServerTakesAndAnswersIsWhatItsDescriptionSays(t *testing.T) {
+	const call = `{"id":"order-17","request":{"method":"POST","url":"http://localhost/hook","headers":{"a":"1","b":["2"]},"body":{"n":1}},
+		"waits":["5s"],"after":"1m","on_failure":{"url":"http://localhost/failed"},"on_success":{"url":"http://localhost/done","body":"text"},"sign":"partner","stop_on":[410]}`
+	const retry = `{"message_id":"m","group_id":"g","retry_request":{"request_type":"POST","request_body":{},"url":"http://localhost/x","headers":{"h":["v"]}},
+		"retry_failure_request":{"url":"http://localhost/y"}}`
+	tests := []struct {
+		name, method, path, body string
+		status                   int
+		good                     bool // what is sent is as described, too
+	}{
+		{"a call", "POST", "/calls", call, 202, true},
+		{"a call of a workflow", "POST", "/calls", `{"request":{"url":"http://localhost/"},"workflow":"default"}`, 202, true},
+		{"a call with mistakes", "POST", "/calls", `{"request":{"uri":"x"},"x":1}`, 400, false},
+		{"a call that is too large", "POST", "/calls", strings.Repeat(" ", 5000), 413, false},
+		{"a cancel", "DELETE", "/calls/order-17", "", 200, true},
+		{"a cancel of no id", "DELETE", "/calls/" + strings.Repeat("x", 201), "", 400, false},
+		{"the description", "GET", "/calls/openapi.json", "", 200, true},
+		{"the REST retrier's call", "POST", "/retry", retry, 202, true},
+		{"the REST retrier's call with mistakes", "POST", "/retry", "{}", 400, false},
+		{"the REST retrier's workflow", "POST", "/retry_workflow", `{"name":"test","retry_delays":[5000,10000]}`, 200, true},
+		{"the REST retrier's workflow with mistakes", "POST", "/retry_workflow", "[]", 400, false},
+	}
+	enqueue := func(context.Context, string, stepwell.Message, time.Duration) error { return nil }
+	server := serve(t, webhook.Config{Enqueue: enqueue, Records: webhook.NewMemory(map[string][]time.Duration{"default": {time.Second}})})
+	router, _ := description(t, server)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			answers(t, router, server, test.method, test.path, test.body, test.status, test.good)
+		})
+	}
+	away := serve(t, webhook.Config{Enqueue: func(context.Context, string, stepwell.Message, time.Duration) error { return errors.New("away") }})
+	awayRouter, _ := description(t, away)
+	t.Run("not confirmed", func(t *testing.T) { answers(t, awayRouter, away, "POST", "/calls", call, 503, true) })
+	t.Run("no records", func(t *testing.T) { answers(t, awayRouter, away, "DELETE", "/calls/a", "", 503, true) })
+}
+
+func TestTheDescriptionHasWhatTheServerServesAndNothingElse(t *testing.T) {
+	server := serve(t, webhook.Config{Enqueue: func(context.Context, string, stepwell.Message, time.Duration) error { return nil }})
+	_, api := description(t, server)
+	methods := []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+	for _, path := range []string{"/calls", "/calls/{id}", "/calls/openapi.json", "/retry", "/retry_workflow", "/", "/call", "/openapi.json"} {
+		item := api.Paths.Value(path)
+		for _, method := range methods {
+			req, err := http.NewRequestWithContext(t.Context(), method, server+strings.ReplaceAll(path, "{id}", "7"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			served := resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusMethodNotAllowed
+			if described := item != nil && item.GetOperation(method) != nil; served != described {
+				t.Errorf("%s %s: served %v (%d), described %v", method, path, served, resp.StatusCode, described)
+			}
+		}
+	}
+	if n := len(api.Paths.Map()); n != 5 {
+		t.Errorf("%d paths are described, and the test knows 5", n)
+	}
+}
+
+// serve runs a server until the test ends and returns its URL.
+func serve(t *testing.T, c webhook.Config) string {
+	t.Helper()
+	c.Hosts, c.BodyLimit = []string{"localhost"}, 4000
+	c.Secrets = []string{"partner=whsec_" + strings.Repeat("AAAA", 8)}
+	h, err := webhook.NewHandler(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(webhook.NewServer(h))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// answers sends a request and fails the test unless it and its answer are as described.
+func answers(t *testing.T, router routers.Router, server, method, path, body string, status int, good bool) {
+	t.Helper()
+	request := func() *http.Request {
+		req, err := http.NewRequestWithContext(t.Context(), method, server+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body != "" {
+			req.Header.Set("Content-Type", "application/json")
+		}
+		return req
+	}
+	req := request()
+	route, params, err := router.FindRoute(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := &openapi3filter.RequestValidationInput{Request: request(), PathParams: params, Route: route}
+	if err := openapi3filter.ValidateRequest(t.Context(), sent); good && err != nil {
+		t.Errorf("what is sent is not what is described: %v", err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != status {
+		t.Errorf("status %d, want %d: %s", resp.StatusCode, status, text)
+	}
+	err = openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: sent, Status: resp.StatusCode, Header: resp.Header, Body: io.NopCloser(bytes.NewReader(text)),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true},
+	})
+	if err != nil {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+// description is the one that the server serves, once it is found to be valid.
+func description(t *testing.T, server string) (routers.Router, *openapi3.T) {
+	t.Helper()
+	resp, err := http.Get(server + "/calls/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	api, err := openapi3.NewLoader().LoadFromIoReader(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Validate(t.Context()); err != nil {
+		t.Fatalf("the description is not valid: %v", err)
+	}
+	api.Servers = openapi3.Servers{{URL: server}}
+	router, err := legacy.NewRouter(api)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return router, api
+}

@@ -1,0 +1,12 @@
+// Package webhook makes HTTP calls that survive: accepted once they are stored, tried again after
+// waits of their own, and told of elsewhere when they come to nothing.
+//
+// A call is a message. [Server] accepts calls over HTTP and enqueues them; [Handler] makes them, as
+// Handler and OnDead of a stream. The way of a call: accept.go and rest.go read what was posted
+// and complain of all of it at once; call.go has its stored form; handler.go makes a try, for which
+// hosts.go says whether the address may be called, gate.go whether the host has room, client.go
+// sends the request, sign.go signs it; verdict.go decides what the answer means.
+//
+// The package knows stepwell's messages and verdicts and nothing else of an actor: what it needs
+// comes as functions in [Config].
+package webhook

@@ -1,0 +1,172 @@
+package webhook
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// gates let calls through to their hosts: a few at once to each, and none to one that is down, but
+// for one call now and then that looks whether it is back.
+type gates struct {
+	limit int
+	// mu guards hosts and all that is in them.
+	mu    sync.Mutex
+	hosts map[string]*gate
+}
+
+// gate is one host. It is forgotten when there is nothing to remember of it, or when there are too
+// many and no call is under way.
+type gate struct {
+	// room has a place for each call that may be under way.
+	room    chan struct{}
+	waiting int
+	// took is how long a call takes, roughly: each counts for an eighth.
+	took time.Duration
+	// failures are those in a row of a host that is down; shut is how often the gate was shut since
+	// it was last seen up, until when it is at most.
+	failures int
+	shut     int
+	until    time.Time
+}
+
+const (
+	// maxGates is how many hosts are remembered.
+	maxGates = 10_000
+	// tooMany failures in a row shut a gate.
+	tooMany = 5
+	// A gate stays shut for shortestShut, twice as long each further time, at most longestShut.
+	shortestShut = 5 * time.Second
+	longestShut  = time.Minute
+	// shortWait is up to which expected time a call waits for its place in the process: most hosts
+	// answer so fast that a way through a queue would cost more.
+	shortWait = 100 * time.Millisecond
+	// longestWait is when a call that waits so gives up.
+	longestWait = time.Second
+)
+
+func newGates(limit int) *gates { return &gates{limit: limit, hosts: map[string]*gate{}} }
+
+// pass is the right to make one call to a host. Whoever has one calls leave.
+type pass struct {
+	gates *gates
+	gate  *gate
+	host  string
+	since time.Time
+}
+
+// outcome is what a call says of its host.
+type outcome int
+
+// Outcomes of a call.
+const (
+	up      outcome = iota + 1
+	down            // no answer, or a gateway's
+	unknown         // the call was broken off
+)
+
+// enter returns nil where the host has no room now, or is down. It waits where a place is to be had
+// soon.
+func (g *gates) enter(ctx context.Context, host string) *pass {
+	g.mu.Lock()
+	h := g.of(host)
+	if !h.open(time.Now()) {
+		g.mu.Unlock()
+		return nil
+	}
+	p := &pass{gates: g, gate: h, host: host}
+	select {
+	case h.room <- struct{}{}:
+		p.since = time.Now()
+		g.mu.Unlock()
+		return p
+	default:
+	}
+	if h.took*time.Duration(h.waiting+1)/time.Duration(g.limit) > shortWait {
+		g.mu.Unlock()
+		return nil
+	}
+	h.waiting++
+	g.mu.Unlock()
+	limit := time.NewTimer(longestWait)
+	defer limit.Stop()
+	got := false
+	select {
+	case h.room <- struct{}{}:
+		got = true
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h.waiting--
+	p.since = time.Now()
+	switch {
+	case !got:
+		g.forget(host, h)
+		return nil
+	case h.shut > 0: // it went down meanwhile, and who looks whether it is back does not come this way
+		<-h.room
+		g.forget(host, h)
+		return nil
+	}
+	return p
+}
+
+// of is the gate of a host. The lock is held.
+func (g *gates) of(host string) *gate {
+	if h := g.hosts[host]; h != nil {
+		return h
+	}
+	if len(g.hosts) >= maxGates {
+		for name, h := range g.hosts {
+			if h.idle() {
+				delete(g.hosts, name)
+			}
+		}
+	}
+	h := &gate{room: make(chan struct{}, g.limit)}
+	g.hosts[host] = h
+	return h
+}
+
+// idle says that no call is under way or waits.
+func (h *gate) idle() bool { return len(h.room) == 0 && h.waiting == 0 }
+
+// forget drops a gate that would be the same if it were made anew, but for how long calls take. The
+// lock is held.
+func (g *gates) forget(host string, h *gate) {
+	if h.idle() && h.failures == 0 && h.took < shortWait/4 && g.hosts[host] == h {
+		delete(g.hosts, host)
+	}
+}
+
+// open says whether a call may be made now. Behind a gate that was shut one at a time looks whether
+// the host is back. The lock is held.
+func (h *gate) open(now time.Time) bool {
+	return h.shut == 0 || !now.Before(h.until) && len(h.room) == 0
+}
+
+// leave gives the place back and says what the call met. A host whose answers say nothing of
+// itself, as 404 or 500, is up.
+func (p *pass) leave(o outcome) {
+	g, h, now := p.gates, p.gate, time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	<-h.room
+	if o != unknown {
+		h.took += (now.Sub(p.since) - h.took) / 8
+	}
+	switch o {
+	case up:
+		h.failures, h.shut = 0, 0
+	case down:
+		// Those that were under way when the gate was shut do not keep it shut for longer.
+		if h.failures++; h.failures >= tooMany && !now.Before(h.until) {
+			h.until = now.Add(min(shortestShut<<min(h.shut, 8), longestShut))
+			h.shut++
+		}
+	case unknown:
+	}
+	g.forget(p.host, h)
+}

@@ -1,0 +1,197 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Config says how calls are accepted and made. Enqueue alone is required.
+type Config struct {
+	// Enqueue stores a message for a stream, to be handled after a time; nil means that it is
+	// confirmed. It is that of actor's Env.
+	Enqueue func(ctx context.Context, stream string, m stepwell.Message, after time.Duration) error
+	// Stream is the id of the stream that has the calls. Default: calls.
+	Stream string
+	// Records has workflows and cancels. Default: no workflow, and nothing can be cancelled.
+	Records Records
+	// Hosts may be called, and no others: names, *.suffix, addresses, networks. Internal ones are
+	// called only where they are named here. Default: all public addresses.
+	Hosts []string
+	// Secrets are entries name=whsec_… for the signatures of Standard Webhooks. A name may stand
+	// several times while its secret is replaced.
+	Secrets []string
+	// Timeout is how long a request may take, until its answer has begun to come. Default: 10s.
+	Timeout time.Duration
+	// HostLimit is how many calls may be under way to one host at once, in this process. Default:
+	// 8.
+	HostLimit int
+	// BodyLimit is the largest body that the [Server] reads, in bytes. Default: 1 MiB.
+	BodyLimit int64
+	// TLS is for requests to https. Default: the system's authorities, TLS 1.2 or newer.
+	TLS *tls.Config
+}
+
+const (
+	defaultStream    = "calls"
+	defaultTimeout   = 10 * time.Second
+	defaultHostLimit = 8
+	defaultBodyLimit = 1 << 20
+	// A stream's handler may take five minutes, where nobody sets another time.
+	maxTimeout   = 4 * time.Minute
+	maxHostLimit = 1000
+)
+
+// Handler makes the calls of a stream.
+type Handler struct {
+	cfg     Config
+	hosts   *hosts
+	secrets secrets
+	client  *client
+	gates   *gates
+}
+
+// NewHandler makes a handler. Its error names all that is wrong with the configuration.
+func NewHandler(c Config) (*Handler, error) {
+	c.Stream = cmp.Or(c.Stream, defaultStream)
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.HostLimit = cmp.Or(c.HostLimit, defaultHostLimit)
+	c.BodyLimit = cmp.Or(c.BodyLimit, defaultBodyLimit)
+	if c.Records == nil {
+		c.Records = Static{}
+	}
+	if c.TLS == nil {
+		c.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	var errs []error
+	if c.Enqueue == nil {
+		errs = append(errs, errors.New("there is no Enqueue: it is that of the actor's Env"))
+	}
+	if c.Timeout < 0 || c.Timeout > maxTimeout {
+		errs = append(errs, fmt.Errorf("the time-out of %s is not within 1ms to %s", c.Timeout, maxTimeout))
+	}
+	if c.HostLimit < 0 || c.HostLimit > maxHostLimit {
+		errs = append(errs, fmt.Errorf("%d calls to a host at once are not within 1 to %d", c.HostLimit, maxHostLimit))
+	}
+	if c.BodyLimit < 0 {
+		errs = append(errs, fmt.Errorf("the body limit of %d bytes is below 0", c.BodyLimit))
+	}
+	h, wrongHosts := newHosts(c.Hosts)
+	s, wrongSecrets := newSecrets(c.Secrets)
+	if err := errors.Join(append(errs, wrongHosts, wrongSecrets)...); err != nil {
+		return nil, fmt.Errorf("webhook: %w", err)
+	}
+	return &Handler{
+		cfg: c, hosts: h, secrets: s, gates: newGates(c.HostLimit),
+		client: newClient(h, s, c.Timeout, c.HostLimit, c.TLS),
+	}, nil
+}
+
+// Call makes one try of a call: it is the stream's handler. RETRY_COUNT is to be 1000 there, since
+// calls bring their own waits.
+func (h *Handler) Call(ctx context.Context, m *stepwell.Message) error {
+	c, err := decodeCall(m.Value)
+	if err != nil {
+		return stepwell.DeadLetter(err)
+	}
+	switch cancelled, err := h.cfg.Records.Cancelled(ctx, c.ID); {
+	case err != nil: // it may be cancelled: nobody is called before that is known
+		return stepwell.Snooze(snooze(m.Snoozes))
+	case cancelled:
+		return stepwell.Skip("cancelled")
+	}
+	r := c.due(m.Replays)
+	place := h.gates.enter(ctx, r.host())
+	if place == nil {
+		return stepwell.Snooze(snooze(m.Snoozes))
+	}
+	a := h.client.do(ctx, r, c.webhookID(m.Replays), c.Sign)
+	place.leave(a.outcome(ctx.Err() != nil))
+	return h.settle(ctx, c, m, a)
+}
+
+// settle is the verdict on an answer, once what follows a success is stored.
+func (h *Handler) settle(ctx context.Context, c *call, m *stepwell.Message, a *answer) error {
+	switch c.at(m.Replays) {
+	case stepRequest:
+		if a.ok() && c.OnSuccess != nil {
+			if err := h.enqueue(ctx, c.follow(stepSuccess, ""), 0); err != nil {
+				// Nothing of the call is at fault: it is made again, and no try is used.
+				return stepwell.Snooze(snooze(m.Snoozes))
+			}
+		}
+		return judge(a, c.Waits, c.StopOn, m.Attempt)
+	case stepFailure:
+		if err := judge(a, c.Waits, nil, m.Attempt); err != nil {
+			return fmt.Errorf("on_failure: %w; the call itself: %s", err, c.Failure)
+		}
+	case stepSuccess:
+		if err := judge(a, c.Waits, nil, m.Attempt); err != nil {
+			return fmt.Errorf("on_success: %w", err)
+		}
+	}
+	return nil
+}
+
+// errNoFallback is told beside the failure of a call that goes to the dead set.
+var errNoFallback = errors.New("the call has no on_failure")
+
+// maxFailure is how much of a failure goes along with its on_failure, in bytes.
+const maxFailure = 1 << 10
+
+// Fallback takes a call over that would go to the dead set: it is the stream's OnDead. Its
+// on_failure is enqueued as a message of its own, to be made with the same care as the call, and
+// nil means that it is confirmed. A call without one goes to the dead set, and so does one whose
+// on_failure comes to nothing, with both errors.
+func (h *Handler) Fallback(ctx context.Context, m *stepwell.Message, failure error) error {
+	c, err := decodeCall(m.Value)
+	switch {
+	case err != nil:
+		return err
+	case c.at(m.Replays) != stepRequest:
+		return errors.New("nothing follows " + string(c.Step))
+	case c.OnFailure == nil:
+		return errNoFallback
+	}
+	text := ""
+	if failure != nil {
+		text = failure.Error()
+	}
+	if err := h.enqueue(ctx, c.follow(stepFailure, shown([]byte(text[:min(len(text), maxFailure)]))), 0); err != nil {
+		return fmt.Errorf("on_failure could not be stored: %w", err)
+	}
+	return nil
+}
+
+// Post accepts a call from within the program: body is the JSON of POST /calls. nil means that the
+// call is stored. Mistakes in the body are a [stepwell.DeadLetter] that names them all, since no
+// other try helps; after any other error the call is perhaps stored all the same.
+func (h *Handler) Post(ctx context.Context, body []byte) (id string, err error) {
+	p := h.parser()
+	a := p.call(ctx, body)
+	if len(p.mistakes) > 0 {
+		return "", stepwell.DeadLetter(fmt.Errorf("call: %w", p.problem()))
+	}
+	if p.unknown != nil {
+		return "", fmt.Errorf("call %s: %w", a.call.ID, p.unknown)
+	}
+	return a.call.ID, h.enqueue(ctx, a.call, a.after)
+}
+
+// parser is one for a call.
+func (h *Handler) parser() *parser {
+	return &parser{hosts: h.hosts, secrets: h.secrets, records: h.cfg.Records}
+}
+
+func (h *Handler) enqueue(ctx context.Context, c *call, after time.Duration) error {
+	m, err := c.message()
+	if err != nil {
+		return err
+	}
+	return h.cfg.Enqueue(ctx, h.cfg.Stream, m, after)
+}

@@ -1,0 +1,210 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+func callTo(url string) *call {
+	return &call{ID: "order-17", Request: request{Method: "POST", URL: url}, Waits: spans([]time.Duration{5 * time.Second, 10 * time.Second}), StopOn: []int{410}}
+}
+
+func TestACallEndsWithItsSuccessAndTellsOnSuccessOnce(t *testing.T) {
+	r := newReceiver(t, status(200))
+	s := &stored{}
+	h := handler(t, s, nil)
+	c := callTo(r.URL + "/first")
+	c.OnSuccess = &request{Method: "POST", URL: r.URL + "/done"}
+	if err := h.Call(t.Context(), messageOf(t, c, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.all) != 1 || r.count() != 1 {
+		t.Fatalf("%d stored, %d requests", len(s.all), r.count())
+	}
+	follow := s.all[0]
+	follow.Attempt = 1
+	if err := h.Call(t.Context(), &follow); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.all) != 1 || r.count() != 2 || r.requests[1].URL.Path != "/done" {
+		t.Errorf("%d stored, requests %v", len(s.all), r.requests)
+	}
+	if one, two := r.requests[0].Header.Get(headerID), r.requests[1].Header.Get(headerID); one != "order-17" || two != "order-17:on_success" {
+		t.Errorf("webhook-ids %s and %s", one, two)
+	}
+}
+
+func TestASuccessWhoseOnSuccessIsNotStoredUsesNoTryAndIsNotDone(t *testing.T) {
+	r := newReceiver(t, status(200))
+	h := handler(t, &stored{err: errors.New("away")}, nil)
+	c := callTo(r.URL)
+	c.OnSuccess = &request{Method: "POST", URL: r.URL}
+	if v := stepwell.VerdictOf(h.Call(t.Context(), messageOf(t, c, 3))); v.Kind != stepwell.Snoozed {
+		t.Errorf("verdict %s", v.Kind)
+	}
+}
+
+func TestAnOnFailureIsTriedLikeACallAndTellsBothErrorsInTheEnd(t *testing.T) {
+	r := newReceiver(t, status(500))
+	s := &stored{}
+	h := handler(t, s, nil)
+	c := callTo(r.URL + "/first")
+	c.OnFailure = &request{Method: "PUT", URL: r.URL + "/failed"}
+	last := messageOf(t, c, 3)
+	err := h.Call(t.Context(), last)
+	if v := stepwell.VerdictOf(err); v.Kind != stepwell.Dead {
+		t.Fatalf("the last try: %s", v.Kind)
+	}
+	if err := h.Fallback(t.Context(), last, err); err != nil {
+		t.Fatalf("not taken over: %v", err)
+	}
+	follow := s.all[0]
+	for attempt, want := range map[int]stepwell.Kind{1: stepwell.Retry, 2: stepwell.Retry, 3: stepwell.Dead} {
+		follow.Attempt = attempt
+		err = h.Call(t.Context(), &follow)
+		if v := stepwell.VerdictOf(err); v.Kind != want {
+			t.Errorf("try %d of on_failure: %s, want %s", attempt, v.Kind, want)
+		}
+	}
+	if !strings.Contains(err.Error(), "on_failure: ") || strings.Count(err.Error(), "status 500") != 2 {
+		t.Errorf("error %q", err)
+	}
+	if err := h.Fallback(t.Context(), &follow, err); err == nil {
+		t.Error("an on_failure has a fallback of its own")
+	}
+	if path := r.requests[1].URL.Path; path != "/failed" {
+		t.Errorf("on_failure went to %s", path)
+	}
+	// A replay begins with the call itself, and may fall back again.
+	follow.Replays, follow.Attempt = 1, 1
+	before := r.count()
+	_ = h.Call(t.Context(), &follow)
+	if got := r.requests[before]; got.URL.Path != "/first" || got.Header.Get(headerID) != "order-17" {
+		t.Errorf("the replay called %s as %s", got.URL.Path, got.Header.Get(headerID))
+	}
+	if err := h.Fallback(t.Context(), &follow, errors.New("again")); err != nil {
+		t.Errorf("the replay's fallback: %v", err)
+	}
+}
+
+func TestACallWithoutOnFailureGoesToTheDeadSet(t *testing.T) {
+	h := handler(t, &stored{}, nil)
+	if err := h.Fallback(t.Context(), messageOf(t, callTo("http://localhost:1"), 1), errors.New("x")); !errors.Is(err, errNoFallback) {
+		t.Error(err)
+	}
+	s := &stored{err: errors.New("away")}
+	c := callTo("http://localhost:1")
+	c.OnFailure = &c.Request
+	if err := handler(t, s, nil).Fallback(t.Context(), messageOf(t, c, 1), errors.New("x")); err == nil {
+		t.Error("taken over though it was not stored")
+	}
+}
+
+func TestADownHostBurnsNoTries(t *testing.T) {
+	h := handler(t, &stored{}, nil)
+	m := messageOf(t, callTo("http://127.0.0.1:1/"), 1) // nobody listens
+	tries := 0
+	for range 50 {
+		v := stepwell.VerdictOf(h.Call(t.Context(), m))
+		switch v.Kind {
+		case stepwell.Retry:
+			tries++
+		case stepwell.Snoozed:
+			if want := snooze(m.Snoozes); v.After != want {
+				t.Errorf("snoozed for %s, want %s", v.After, want)
+			}
+			m.Snoozes++
+		default:
+			t.Fatalf("verdict %s", v.Kind)
+		}
+	}
+	if tries != tooMany {
+		t.Errorf("%d tries, want %d before the host counts as down", tries, tooMany)
+	}
+}
+
+func TestACancelledCallIsSkippedAndOneThatMayBeIsNotMade(t *testing.T) {
+	r := newReceiver(t, status(200))
+	records := NewMemory(nil)
+	h := handler(t, &stored{}, func(c *Config) { c.Records = records })
+	if code, answer := ask(t, h, http.MethodDelete, "/calls/order-17", ""); code != 200 || answer["cancelled"] != true {
+		t.Fatalf("%d %v", code, answer)
+	}
+	if v := stepwell.VerdictOf(h.Call(t.Context(), messageOf(t, callTo(r.URL), 1))); v.Kind != stepwell.Skipped {
+		t.Errorf("a cancelled call: %s", v.Kind)
+	}
+	h = handler(t, &stored{}, func(c *Config) { c.Records = unknownRecords{} })
+	if v := stepwell.VerdictOf(h.Call(t.Context(), messageOf(t, callTo(r.URL), 1))); v.Kind != stepwell.Snoozed {
+		t.Errorf("a call of which it is not known whether it is cancelled: %s", v.Kind)
+	}
+	if r.count() != 0 {
+		t.Errorf("%d requests", r.count())
+	}
+	if code, _ := post(t, h, "/calls", `{"request":{"url":"http://localhost/"},"workflow":"x"}`); code != 503 {
+		t.Errorf("a workflow that cannot be looked up: %d", code)
+	}
+}
+
+// unknownRecords know nothing at present.
+type unknownRecords struct{ Static }
+
+func (unknownRecords) Cancelled(context.Context, string) (bool, error) {
+	return false, errors.New("not yet")
+}
+func (unknownRecords) Workflow(context.Context, string) ([]time.Duration, bool, error) {
+	return nil, false, errors.New("not yet")
+}
+
+func TestAStopDuringACallSaysNothingOfItsHost(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	r := newReceiver(t, func(_ http.ResponseWriter, req *http.Request) {
+		stop()
+		<-req.Context().Done()
+	})
+	h := handler(t, &stored{}, nil)
+	_ = h.Call(ctx, messageOf(t, callTo(r.URL), 1))
+	for _, g := range h.gates.hosts {
+		if g.failures > 0 {
+			t.Error("the stop counts as a failure of the host")
+		}
+	}
+}
+
+func TestWhatIsNoCallDiesAtOnce(t *testing.T) {
+	h := handler(t, &stored{}, nil)
+	for _, value := range []string{"", "{", `{"step":"other"}`, `{"step":"on_failure","request":{}}`} {
+		if v := stepwell.VerdictOf(h.Call(t.Context(), &stepwell.Message{Value: []byte(value), Attempt: 1})); v.Kind != stepwell.Dead {
+			t.Errorf("%q: %s", value, v.Kind)
+		}
+	}
+}
+
+func TestAllMistakesOfAConfigurationAreToldAtOnce(t *testing.T) {
+	_, err := NewHandler(Config{Hosts: []string{"a:1"}, Secrets: []string{"x"}, Timeout: time.Hour, HostLimit: -1, BodyLimit: -1})
+	if err == nil || len(strings.Split(err.Error(), "\n")) != 6 {
+		t.Error(err)
+	}
+}
+
+func TestACallThatTheProgramPostsItselfIsStoredOrSaysWhyNot(t *testing.T) {
+	s := &stored{}
+	h := handler(t, s, nil)
+	if id, err := h.Post(t.Context(), []byte(`{"id":"a","request":{"url":"http://localhost/"},"waits":[]}`)); id != "a" || err != nil || len(s.all) != 1 {
+		t.Errorf("%s, %v, %d stored", id, err, len(s.all))
+	}
+	_, err := h.Post(t.Context(), []byte(`{"id":"a","request":{}}`))
+	if v := stepwell.VerdictOf(err); v.Kind != stepwell.Dead || !strings.Contains(err.Error(), "request.url is required") || !strings.Contains(err.Error(), "waits is required") {
+		t.Errorf("mistakes: %s %v", v.Kind, err)
+	}
+	h = handler(t, &stored{}, func(c *Config) { c.Records = unknownRecords{} })
+	_, err = h.Post(t.Context(), []byte(`{"id":"a","request":{"url":"http://localhost/"},"workflow":"x"}`))
+	if v := stepwell.VerdictOf(err); v.Kind != stepwell.Retry {
+		t.Errorf("a workflow that cannot be looked up: %s %v", v.Kind, err)
+	}
+}

@@ -1,0 +1,117 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// answer is what came of one request. It is the error, too, that the dead set shows.
+type answer struct {
+	method, host string
+	// status is 0 where no answer came; then err says why.
+	status int
+	err    error
+	// text is the beginning of the answer's body, with nothing that cannot be shown.
+	text string
+	// retryAfter is how long the host asks to wait; 0: it does not.
+	retryAfter time.Duration
+}
+
+const (
+	// maxAnswer is how much of an answer is kept, in bytes.
+	maxAnswer = 256
+	// longestRetryAfter is the longest wait that a host may ask for.
+	longestRetryAfter = 24 * time.Hour
+	// shortestWait stands for a wait of nothing, for which [stepwell.RetryAfter] would take the
+	// stream's policy.
+	shortestWait = time.Millisecond
+)
+
+// Error says what was asked and what came, without the URL's path and query, which may hold
+// secrets.
+func (a *answer) Error() string {
+	what := a.method + " " + a.host + ": "
+	switch {
+	case a.status == 0:
+		return what + a.err.Error()
+	case a.text == "":
+		return fmt.Sprintf("%sstatus %d", what, a.status)
+	}
+	return fmt.Sprintf("%sstatus %d: %s", what, a.status, a.text)
+}
+
+// Unwrap returns why no answer came.
+func (a *answer) Unwrap() error { return a.err }
+
+// DeadGroup is by what dead calls are grouped: the host and the status, whatever the answer says.
+func (a *answer) DeadGroup() string {
+	if a.status == 0 {
+		return a.host + ": no answer"
+	}
+	return fmt.Sprintf("%s: status %d", a.host, a.status)
+}
+
+// ok says that the receiver has the call.
+func (a *answer) ok() bool { return a.status/100 == 2 }
+
+// outcome is what the answer says of its host, and not of this call. A call that was stopped, or
+// never dialled, says nothing.
+func (a *answer) outcome(stopped bool) outcome {
+	switch {
+	case stopped, errors.Is(a.err, errNotAllowed):
+		return unknown
+	case a.status == 0, a.status == http.StatusBadGateway, a.status == http.StatusServiceUnavailable, a.status == http.StatusGatewayTimeout:
+		return down
+	}
+	return up
+}
+
+// judge is the verdict on an answer to the given attempt, the first of which is 1. Nil: the
+// receiver has the call.
+func judge(a *answer, waits []span, stopOn []int, attempt int) error {
+	switch {
+	case a.ok():
+		return nil
+	case errors.Is(a.err, errNotAllowed), slices.Contains(stopOn, a.status):
+		return stepwell.DeadLetter(a)
+	case attempt > len(waits):
+		return stepwell.DeadLetter(fmt.Errorf("the last of %d tries: %w", len(waits)+1, a))
+	}
+	return stepwell.RetryAfter(a, max(time.Duration(waits[max(attempt, 1)-1]), a.retryAfter, shortestWait))
+}
+
+const (
+	shortestSnooze = time.Second
+	longestSnooze  = 5 * time.Minute
+)
+
+// snooze is how long a call waits that was put off n times before, as its host had no room: longer
+// each time, or 100,000 calls to one host would come back each second.
+func snooze(n int) time.Duration {
+	const doublings = 9 // of a second, to above five minutes
+	return min(shortestSnooze<<max(0, min(n, doublings)), longestSnooze)
+}
+
+// retryAfter reads the header of that name: seconds, or a time that is compared with the answer's
+// own Date, so that clocks need not agree. 0: there is none that can be read.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	value := strings.TrimSpace(h.Get("Retry-After"))
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return min(time.Duration(seconds)*time.Second, longestRetryAfter)
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	return max(0, min(at.Sub(now), longestRetryAfter))
+}
