@@ -66,10 +66,13 @@ var mayImport = map[string][]string{
 	"chaos/proof":               {"chaos/ledger"},
 	"chaos/proxy":               {},
 	"cmd/stepwell":              {},
+	"examples/moving":           {"/", "actor", "config"},
 	"examples/orders":           {"/", "actor", "config", "embedded"},
+	"examples/rescue":           {},
 	"examples/service":          {"/", "actor"},
 	"examples/shipping":         {"/", "actor"},
 	"examples/triage":           {"/", "actor"},
+	"examples/ziggurat":         {"/", "actor"},
 }
 
 // onlyIn is who imports the modules that a room exists to hide, or to do
@@ -77,9 +80,9 @@ var mayImport = map[string][]string{
 var onlyIn = map[string][]string{
 	"github.com/knadh/koanf":         {"config"},
 	"github.com/labstack/echo/v4":    {"server"},
-	"github.com/rabbitmq/amqp091-go": {"internal/rabbit", "internal/testbroker/run"},
+	"github.com/rabbitmq/amqp091-go": {"examples/rescue", "internal/rabbit", "internal/testbroker/run"},
 	"github.com/twmb/franz-go": {
-		"actor", "chaos/child", "embedded", "examples/orders", "internal/login",
+		"actor", "chaos/child", "embedded", "examples/moving", "examples/orders", "examples/rescue", "internal/login",
 		"internal/testbroker", "internal/testbroker/run", "streams",
 	},
 	"go.opentelemetry.io": {"actor", "internal/telemetry", "otlp"},

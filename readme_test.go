@@ -8,33 +8,60 @@ import (
 	"testing"
 )
 
-func TestTheCodeInTheREADMEIsThatOfTheExamples(t *testing.T) {
+func TestTheCodeInPagesIsThatOfTheExamples(t *testing.T) {
 	var examples strings.Builder
 	files, err := filepath.Glob("examples/*/main.go")
 	if err != nil || len(files) < 3 {
 		t.Fatalf("examples: %v, %v", files, err)
 	}
 	for _, f := range files {
-		source, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
+		examples.WriteString(read(t, f))
+	}
+	for page, least := range map[string]int{"README.md": 2, "docs/MIGRATING.md": 6} {
+		blocks := fenced(read(t, page), "go")
+		if len(blocks) < least {
+			t.Fatalf("%d pieces of Go in %s", len(blocks), page)
 		}
-		examples.Write(source)
-	}
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := strings.Split(string(readme), "```go\n")[1:]
-	if len(blocks) < 2 {
-		t.Fatalf("%d pieces of Go in the README", len(blocks))
-	}
-	for i, block := range blocks {
-		code, _, closed := strings.Cut(block, "```")
-		if !closed || !strings.Contains(examples.String(), code) {
-			t.Errorf("piece %d of Go in the README is in no example:\n%s", i+1, code)
+		for i, code := range blocks {
+			if !strings.Contains(examples.String(), code) {
+				t.Errorf("piece %d of Go in %s is in no example:\n%s", i+1, page, code)
+			}
 		}
 	}
+}
+
+// fenced are the blocks of a page in that language.
+func fenced(page, language string) (blocks []string) {
+	for _, match := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(page, -1) {
+		blocks = append(blocks, match[1])
+	}
+	return blocks
+}
+
+// A program is what its main and its settings are: theirs is a main and a file of configuration,
+// ours a main and variables.
+func TestTheProgramOfAnotherToolIsNoShorterThanOurs(t *testing.T) {
+	_, rest, found := strings.Cut(read(t, "docs/MIGRATING.md"), "\n### A program of theirs, and ours\n")
+	section, _, _ := strings.Cut(rest, "\n### ")
+	theirs, ours := fenced(section, "clojure"), append(fenced(section, "go"), fenced(section, "sh")...)
+	if !found || len(theirs) != 2 || len(ours) != 2 {
+		t.Fatalf("%d pieces of theirs, %d of ours", len(theirs), len(ours))
+	}
+	if ours, theirs := lines(ours), lines(theirs); ours >= theirs {
+		t.Errorf("ours has %d lines, theirs %d", ours, theirs)
+	}
+}
+
+// lines counts those that are not blank.
+func lines(blocks []string) (n int) {
+	for _, block := range blocks {
+		for line := range strings.Lines(block) {
+			if strings.TrimSpace(line) != "" {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func TestLinksBetweenPagesLeadSomewhere(t *testing.T) {

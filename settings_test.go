@@ -44,6 +44,39 @@ func TestTextsAskForTheNamesOfVariablesByKeysThatThereAre(t *testing.T) {
 	}
 }
 
+// A page that names a setting which there is not sends its reader astray.
+func TestPagesNameSettingsThatThereAre(t *testing.T) {
+	variables := knownVariables(t)
+	own := regexp.MustCompile(`^STREAMS_[A-Z0-9]+_(CHANNELS_[A-Z0-9]+_)?`)
+	var streams []string // what a stream alone may have
+	for _, row := range regexp.MustCompile("(?m)^\\| `STREAMS_<ID>_([A-Z_]+)`").FindAllStringSubmatch(read(t, "docs/CONFIGURATION.md"), -1) {
+		streams = append(streams, row[1])
+	}
+	named := 0
+	for _, page := range []string{"README.md", "docs/MIGRATING.md", "docs/FEATURES.md", "docs/OPERATIONS.md", "docs/GUARANTEES.md"} {
+		for _, match := range regexp.MustCompile("[`… ](…_)?([A-Z][A-Z0-9]*_[A-Z0-9_]+)\\b").FindAllStringSubmatch(read(t, page), -1) {
+			name, is := match[2], func(name string) bool { return slices.Contains(variables, name) }
+			if of := own.FindString(name); of != "" {
+				name = strings.TrimPrefix(name, of)
+				is = func(name string) bool { return slices.Contains(variables, name) || slices.Contains(streams, name) }
+			} else if group, _, _ := strings.Cut(name, "_"); !isGroup(variables, group) {
+				continue // no setting, and does not look like one
+			}
+			if named++; !is(name) && !is(strings.TrimSuffix(name, "_FILE")) {
+				t.Errorf("%s names %s, which is no setting", page, match[2])
+			}
+		}
+	}
+	if named < 150 {
+		t.Errorf("found %d names only", named)
+	}
+}
+
+// isGroup says whether settings begin with that word.
+func isGroup(variables []string, word string) bool {
+	return word != "" && slices.ContainsFunc(variables, func(v string) bool { return strings.HasPrefix(v, word+"_") })
+}
+
 // knownVariables are those of docs/CONFIGURATION.md.
 func knownVariables(t *testing.T) (all []string) {
 	t.Helper()

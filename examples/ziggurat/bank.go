@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
+)
+
+type order struct {
+	ID    string
+	Items int
+}
+
+// errRefused is what no further try can change.
+var errRefused = errors.New("refused")
+
+// bank stands for what the program works with: a database, a client of somebody's API.
+type bank struct {
+	// fails says how a call of that name ends; nil: all of them work.
+	fails func(call string) error
+
+	mu   sync.Mutex
+	done []string // guarded by mu
+}
+
+func (b *bank) open(context.Context, *actor.Env) error { return nil }
+
+func (b *bank) close(context.Context) error { return nil }
+
+// charge would hand m.ID to the bank as its idempotency key: a message may come twice.
+func (b *bank) charge(_ context.Context, o order, _ *stepwell.Message) error {
+	err := b.do("charge " + o.ID)
+	if errors.Is(err, errRefused) {
+		return stepwell.DeadLetter(err)
+	}
+	return err
+}
+
+func (b *bank) find(_ context.Context, o order) error { return b.do("index " + o.ID) }
+
+func (b *bank) do(call string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.done = append(b.done, call)
+	if b.fails == nil {
+		return nil
+	}
+	return b.fails(call)
+}
