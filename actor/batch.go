@@ -76,7 +76,8 @@ func newBatches(d *dispatch, cfg batchConfig) *batches {
 func (b *batches) gather(_ context.Context, m *stepwell.Message, t task.Ticket) task.Outcome {
 	of, offset := t.Place()
 	l := b.laneOf(m)
-	l.put(item{m, of, offset, t.Began().Sub(l.began), t.Alone()}, len(b.lanes) > 1)
+	_, came := t.Running()
+	l.put(item{m, of, offset, came.Sub(l.began), t.Alone()}, len(b.lanes) > 1)
 	failpoint.Hit("gathered")
 	return task.Gathered
 }

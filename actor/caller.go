@@ -237,11 +237,9 @@ func (c *caller) sorted(items []item) []toll {
 	return c.tolls[:used]
 }
 
-// Lane is the number of the goroutine among all who call the same handler.
-func (c *caller) Lane() int { return c.number }
-
-// Began is when the call began.
-func (c *caller) Began() time.Time { return c.began }
+// Running is the number of the goroutine among all who call the same handler, and when the call
+// began.
+func (c *caller) Running() (lane int, began time.Time) { return c.number, c.began }
 
 // Rest only waits.
 func (c *caller) Rest(ctx context.Context, _ int64, d time.Duration, _ *stepwell.Message) bool {

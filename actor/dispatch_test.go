@@ -30,8 +30,7 @@ func newDispatch(t testing.TB, handler stepwell.Handler) *dispatch {
 // worker is a goroutine of a source: it has lane 0.
 type worker struct{ began time.Time }
 
-func (*worker) Lane() int          { return 0 }
-func (w *worker) Began() time.Time { return w.began }
+func (w *worker) Running() (int, time.Time) { return 0, w.began }
 func (*worker) Rest(ctx context.Context, _ int64, d time.Duration, _ *stepwell.Message) bool {
 	return task.Sleep(ctx, d)
 }

@@ -21,7 +21,7 @@ func TestWhatIsTakenOfABacklogComesInOrderAndOnce(t *testing.T) {
 	t.Parallel()
 	b := backlog{slab: newSlab("orders", topicPartition{"t", 0})}
 	_, first := fetchedAt(0, slabSize+10)
-	_, second := fetchedAt(slabSize+10, 5)
+	_, second := fetchedAt(int64(slabSize)+10, 5)
 	b.add(first, 7)
 	b.add(second, 8)
 	var want int64

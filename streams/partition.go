@@ -79,6 +79,7 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte, at int64) (r
 	p.ledger.SawEnd(p.endOf(f))
 	p.ledger.Guard.SawEnd(f.HighWatermark)
 	p.ledger.Identify(topicID)
+	p.ledger.Reserve(len(f.Records))
 	markers := 0
 	for _, r := range f.Records {
 		size := sizeOf(r)

@@ -23,7 +23,7 @@ type places struct {
 }
 
 func (s *places) enter(ticket task.Ticket) (leave func()) {
-	lane := ticket.Lane()
+	lane, _ := ticket.Running()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.taken[lane] || lane < 0 || lane >= s.size {

@@ -80,7 +80,8 @@ func (c *Caller) Call(ctx context.Context, m *stepwell.Message, t task.Ticket) (
 	if !c.Telemetry.Tracing() {
 		// Began may be that of the first of several calls in a row: they share a context, and its
 		// deadline.
-		return c.call(ctx, ctx, m, t.Lane(), t.Began())
+		lane, began := t.Running()
+		return c.call(ctx, ctx, m, lane, c.at(began))
 	}
 	var first telemetry.TraceContext
 	first.Parent, first.State = t.Trace()
@@ -92,25 +93,26 @@ func (c *Caller) Call(ctx context.Context, m *stepwell.Message, t task.Ticket) (
 		}
 		end(a.ended())
 	}()
-	return c.call(ctx, handling, m, t.Lane(), t.Began())
+	lane, began := t.Running()
+	return c.call(ctx, handling, m, lane, c.at(began))
 }
 
 // CallAnew is Call for a call that follows another one of the same message: it has all of the
 // handler's time for itself, and is measured alone.
 func (c *Caller) CallAnew(ctx context.Context, m *stepwell.Message, t task.Ticket) (a *Answer, ok bool) {
+	lane, _ := t.Running()
 	began := time.Now()
 	defer func() {
 		took := time.Since(began)
-		c.Ended(t.Lane(), took, took)
+		c.Ended(lane, took, took)
 	}()
-	return c.call(ctx, ctx, m, t.Lane(), began)
+	return c.call(ctx, ctx, m, lane, c.at(began))
 }
 
 // call is Call within a span: the handler's context is made of handling. The answer of a handler
 // that ends its goroutine is counted and logged, and returned to nobody.
-func (c *Caller) call(ctx, handling context.Context, m *stepwell.Message, lane int, at time.Time) (a *Answer, ok bool) {
+func (c *Caller) call(ctx, handling context.Context, m *stepwell.Message, lane int, began instant) (a *Answer, ok bool) {
 	l := &c.lanes[lane]
-	began := c.at(at)
 	l.enter(began)
 	own := l.context(handling, c, began+instant(c.Timeout))
 	returned := false
@@ -155,7 +157,8 @@ func (c *Caller) measure(ctx context.Context, l *lane, m *stepwell.Message, a *A
 // Headers copies the list of a message's headers, which is the handler's to change; the copy holds
 // until the next call of its lane.
 func (c *Caller) Headers(t task.Ticket, came []stepwell.Header) []stepwell.Header {
-	l := &c.lanes[t.Lane()]
+	lane, _ := t.Running()
+	l := &c.lanes[lane]
 	l.headers = append(l.headers[:0], came...)
 	return l.headers
 }

@@ -19,8 +19,7 @@ type worker struct {
 	began time.Time
 }
 
-func (w *worker) Lane() int        { return w.lane }
-func (w *worker) Began() time.Time { return w.began }
+func (w *worker) Running() (int, time.Time) { return w.lane, w.began }
 func (w *worker) Rest(ctx context.Context, _ int64, d time.Duration, _ *stepwell.Message) bool {
 	return task.Sleep(ctx, d)
 }

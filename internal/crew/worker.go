@@ -32,11 +32,8 @@ type worker struct {
 
 func newWorker(c *Crew) *worker { return &worker{crew: c, called: make(chan struct{}, 1)} }
 
-// Lane is the number of the worker's place.
-func (w *worker) Lane() int { return w.lane }
-
-// Began is when the stretch, or the call by itself, began.
-func (w *worker) Began() time.Time { return w.began }
+// Running is the number of the worker's place, and when the stretch, or the call by itself, began.
+func (w *worker) Running() (lane int, began time.Time) { return w.lane, w.began }
 
 // run serves the rosters in turn, until the crew ends or the place is somebody else's. A worker
 // without a place ends: whoever has its place calls in its stead.

@@ -133,7 +133,8 @@ func TestEachWorkerHasALaneAndItsCallsAreTimedWithoutTheWaitForASeat(t *testing.
 		w.instant(1, 2)
 		r := w.start(func(_ context.Context, _ *stepwell.Message, tk inbox.Ticket) task.Outcome {
 			mu.Lock()
-			begun = append(begun, timed{lane: tk.Lane(), began: tk.Began()})
+			lane, began := tk.Running()
+			begun = append(begun, timed{lane: lane, began: began})
 			mu.Unlock()
 			time.Sleep(3 * s)
 			return task.Settled

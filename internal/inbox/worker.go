@@ -107,15 +107,12 @@ func (w *worker) call(j *job) task.Outcome {
 	outcome := w.handle(w.work, &m, Ticket{task.NewTicket(j, 0, w), j})
 	w.calls = nil
 	took := time.Since(w.began)
-	w.cfg.Ended(w.Lane(), took, took)
+	w.cfg.Ended(w.cfg.FirstLane+w.number, took, took)
 	return outcome
 }
 
-// Lane is the number of the worker among all who call the same handler.
-func (w *worker) Lane() int { return w.cfg.FirstLane + w.number }
-
-// Began is when the call began.
-func (w *worker) Began() time.Time { return w.began }
+// Running is the number of the worker among all who call the same handler, and when its call began.
+func (w *worker) Running() (lane int, began time.Time) { return w.cfg.FirstLane + w.number, w.began }
 
 // Rest only waits: a delivery must be settled before the broker's consumer time-out.
 func (w *worker) Rest(ctx context.Context, _ int64, d time.Duration, _ *stepwell.Message) bool {

@@ -83,6 +83,9 @@ func (l *Ledger) Identify(topicID [16]byte) {
 // TopicID is what Identify said last; zero: nothing, or the brokers know no IDs.
 func (l *Ledger) TopicID() [16]byte { return l.topicID }
 
+// Reserve makes room for n more records: Add is called for no more than that.
+func (l *Ledger) Reserve(n int) { l.window.Reserve(n) }
+
 // Add enters a record. It reports whether the commit says that it is settled, beyond what it
 // commits.
 func (l *Ledger) Add(offset int64, epoch int32, bytes int) (known bool) {
@@ -92,7 +95,7 @@ func (l *Ledger) Add(offset int64, epoch int32, bytes int) (known bool) {
 	l.window.Add(offset, epoch, bytes)
 	l.expected = offset + 1
 	l.epoch = max(l.epoch, epoch)
-	return l.inherited.knows(offset, epoch)
+	return len(l.inherited.Spans) > 0 && l.inherited.knows(offset, epoch)
 }
 
 // Expected is the offset that the next record should have; negative: not known.

@@ -34,6 +34,7 @@ func (o *owners) read(n int) {
 	for ; n > 0 && o.next < len(o.log); n-- {
 		offset := o.log[o.next]
 		o.next++
+		o.l.Reserve(1)
 		if o.l.Add(offset, 0, 10) {
 			if !o.settled[offset] {
 				o.t.Fatalf("%d is passed over, and nobody settled it", offset)
@@ -113,6 +114,7 @@ func TestACommitIsSentOnceAndAgainOnlyWhenItSaysMore(t *testing.T) {
 	l := New(Rules{})
 	l.Begin(At(10, 1), false)
 	for offset := int64(10); offset < 20; offset++ {
+		l.Reserve(1)
 		l.Add(offset, 1, 1)
 	}
 	if c, dirty := l.Checkpoint(MetadataLimit, 0); dirty {
@@ -157,6 +159,7 @@ func TestTheOldestIsTheFirstOpenRecordAndWhatIsBehindItIsCounted(t *testing.T) {
 		t.Fatal("there is none")
 	}
 	for offset := range int64(10) {
+		l.Reserve(1)
 		l.Add(offset, 0, 1)
 	}
 	l.Settle(0, 2)

@@ -67,14 +67,20 @@ func (w *window) First() (int64, bool) {
 	return w.at(0).offset, true
 }
 
-// Add appends a record that is not settled. Its offset must be above all before it.
-func (w *window) Add(offset int64, epoch int32, bytes int) {
-	if w.count == len(w.ring) {
+// Reserve makes room for n more records. It is a step of its own so that Add, which is called for
+// each record, is small enough to be inlined.
+func (w *window) Reserve(n int) {
+	for len(w.ring) < w.count+n {
 		w.grow()
 	}
+}
+
+// Add appends a record that is not settled, for which there is room. Its offset must be above all
+// before it.
+func (w *window) Add(offset int64, epoch int32, bytes int) {
+	*w.at(w.count) = slot{offset: offset, epoch: epoch, bytes: int32(bytes)}
 	w.count++
 	w.open++
-	*w.at(w.count - 1) = slot{offset: offset, epoch: epoch, bytes: int32(bytes)}
 	w.bytes += bytes
 }
 

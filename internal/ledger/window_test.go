@@ -60,6 +60,7 @@ func TestWindowCommitsOnlyWhatASimpleListWouldCommit(t *testing.T) {
 				for range rapid.IntRange(1, 100).Draw(t, "n") {
 					top += rapid.SampledFrom([]int64{0, 0, 0, 0, 1, 2, 50}).Draw(t, "gap")
 					bytes := rapid.IntRange(0, 10).Draw(t, "bytes")
+					w.Reserve(1)
 					w.Add(top, int32(top/10), bytes)
 					m.records = append(m.records, modelRecord{offset: top, bytes: bytes})
 					top++
@@ -106,7 +107,9 @@ func TestWindowCommitsOnlyWhatASimpleListWouldCommit(t *testing.T) {
 
 func TestWindowWithoutABeginningCommitsNothingUntilItsFirstRecordIsSettled(t *testing.T) {
 	w := newWindow(Position{-1, -1})
+	w.Reserve(1)
 	w.Add(40, 3, 1)
+	w.Reserve(1)
 	w.Add(41, 3, 1)
 	w.Settle(41)
 	if at, ok := w.Committable(); ok {
@@ -127,6 +130,7 @@ func FuzzWindowNeverPassesAnUnsettledOffset(f *testing.F) {
 		for _, op := range ops {
 			if arg := int64(op >> 1); op&1 == 0 {
 				top += arg % 4
+				w.Reserve(1)
 				w.Add(top, 0, 1)
 				unsettled[top] = true
 				top++
@@ -150,6 +154,7 @@ func TestWindowInSteadyUseAllocatesNothing(t *testing.T) {
 	round := func() {
 		from := offset
 		for range 1000 {
+			w.Reserve(1)
 			w.Add(offset, 0, 100)
 			offset++
 		}
@@ -168,6 +173,7 @@ func BenchmarkWindow(b *testing.B) {
 	for b.Loop() {
 		from := offset
 		for range 1000 {
+			w.Reserve(1)
 			w.Add(offset, 0, 100)
 			offset++
 		}

@@ -67,11 +67,9 @@ type Gatherable interface {
 
 // Call is the call of a handle that is under way. Its methods are for the goroutine that runs it.
 type Call interface {
-	// Lane is the number of the goroutine. No other call has it at the same time.
-	Lane() int
-	// Began is when the call began, or up to a few milliseconds before: fast calls in a row share
-	// it.
-	Began() time.Time
+	// Running is the number of the goroutine, its lane, which no other call has at the same time,
+	// and when the call began, or up to a few milliseconds before: fast calls in a row share that.
+	Running() (lane int, began time.Time)
 	// Rest is [Ticket.Rest] for the message at that offset.
 	Rest(ctx context.Context, offset int64, d time.Duration, m *stepwell.Message) bool
 	// RestUntil is [Ticket.RestUntil] for the message at that offset.
@@ -138,12 +136,9 @@ func (o tried) Trace() (parent, state string) { return o.parent, o.state }
 // beside it.
 func (t Ticket) Alone() bool { return t.origin != nil && t.origin.Alone(t.offset) }
 
-// Lane is the number of the goroutine that runs the [Handle]. It is to be asked during the call,
-// and again after a [Ticket.Rest].
-func (t Ticket) Lane() int { return t.call.Lane() }
-
-// Began is when the call began. It is to be asked during the call.
-func (t Ticket) Began() time.Time { return t.call.Began() }
+// Running is the number of the goroutine that runs the [Handle], its lane, and when the call began.
+// It is to be asked during the call, and the lane again after a [Ticket.Rest].
+func (t Ticket) Running() (lane int, began time.Time) { return t.call.Running() }
 
 // Rest sleeps for so long during a call, on its goroutine, and gives its place to other calls
 // meanwhile; only its key waits. After it a suspect waits for another turn. It reports false, at
