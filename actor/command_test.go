@@ -22,8 +22,9 @@ const roleVariable = "STEPWELL_TEST_ROLE"
 
 // play runs an actor of this role and exits. A stubborn one's handler never ends. One that holds
 // ends no try of the attempt that the role names after its colon; an unstartable one's start
-// function fails; others fail once and then work. Each try is a line "attempt value" on its
-// standard output, before it ends.
+// function fails; one that takes over fails each try, and has an OnDead that does not return where
+// the role names an attempt; others fail once and then work. Each try is a line "attempt value" on
+// its standard output, before it ends, and so is a call of OnDead, of "taken" and the value.
 func play(role string) {
 	kind, attempt, _ := strings.Cut(role, ":")
 	var start func(context.Context, *actor.Env) error
@@ -40,6 +41,8 @@ func play(role string) {
 			panic(err)
 		}
 		switch {
+		case kind == "takes":
+			return errFlaky
 		case kind == "deadly":
 			return deadly(string(m.Value), m.Attempt)
 		case kind == "stubborn":
@@ -51,6 +54,14 @@ func play(role string) {
 		return failsOnce(string(m.Value), m.Attempt)
 	}
 	orders := actor.Stream{Channels: channels, Handler: handle}
+	if kind == "takes" {
+		orders.OnDead = func(_ context.Context, m *stepwell.Message, _ error) error {
+			if _, err := os.Stdout.WriteString("+ taken " + string(m.Value) + "\n"); err != nil || attempt == "" {
+				return err
+			}
+			select {} // the work is done, and the process is killed before anybody knows
+		}
+	}
 	if os.Getenv(batchVariable) != "" {
 		orders.Handler, orders.Batch = nil, eachOf(handle)
 	}

@@ -3,6 +3,7 @@ package actor_test
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -118,6 +119,31 @@ func TestAProcessKilledBetweenAFailureAndItsConfirmLosesNothing(t *testing.T) {
 		eventually(t, "all is committed", func() bool { return w.committed() == 5 })
 		next.stop(t)
 	})
+}
+
+func TestAProcessKilledAfterItsOnDeadAndBeforeTheMessageIsSettledCallsItAgain(t *testing.T) {
+	for name, retries := range map[string]int64{"after a first try": 0, "after a retry": 1} {
+		t.Run(name, func(t *testing.T) {
+			onBrokers(t, func(t *testing.T, w *world) {
+				env := settings{"RETRY_COUNT": fmt.Sprint(retries)}
+				w.produce(values("x")...)
+				first := w.work(t, "takes:+", env)
+				eventually(t, "OnDead has done its work", func() bool { return first.attempt("taken x") == 1 })
+				// What is retried is committed once its first failure is parked.
+				always(t, "its end is not settled", time.Second, func() bool { return w.committed() == retries })
+				first.kill(t)
+				next := w.work(t, "takes", env)
+				eventually(t, "it is called again", func() bool { return next.attempt("taken x") == 1 && w.committed() == 1 })
+				next.stop(t)
+				broker := w.broker()
+				for _, kind := range []string{"instant", "dead_set"} {
+					if n, err := broker.Depth(t.Context(), w.queue("orders", kind)); n != 0 || err != nil {
+						t.Errorf("%d in %s, %v: it was taken over", n, kind, err)
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestTwoProcessesShareTheWorkAndOneTakesOverAllOfAKilledOne(t *testing.T) {
