@@ -18,6 +18,7 @@ import (
 type world struct {
 	channel *amqp.Channel
 	queue   string
+	brokers *embedded.Brokers
 	client  *kgo.Client
 }
 
@@ -52,7 +53,7 @@ func newWorld(t *testing.T, node testbroker.Node, bodies ...string) *world {
 			t.Fatalf("publish: %v", err)
 		}
 	}
-	brokers := embedded.New(embedded.Options{Topics: map[string]int32{"rescued": 1}})
+	brokers := embedded.New(embedded.Options{Topics: map[string]int32{"rescued": 1, "orders.v1": 4}})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- brokers.Run(ctx) }()
@@ -69,7 +70,7 @@ func newWorld(t *testing.T, node testbroker.Node, bodies ...string) *world {
 		stop()
 		<-ended
 	})
-	return &world{channel, queue, client}
+	return &world{channel, queue, brokers, client}
 }
 
 // rescued are the first n records of the topic.
