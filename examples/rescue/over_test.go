@@ -63,8 +63,9 @@ func (r *rehearsal) theirs(n int) {
 				continue
 			}
 			body, _ := json.Marshal(map[string]any{"key": record.Key, "value": record.Value})
-			if err := r.channel.PublishWithContext(r.t.Context(), "", r.queue, true, false, amqp.Publishing{Body: body}); err != nil {
-				r.t.Error(err)
+			confirm, err := r.channel.PublishWithDeferredConfirm("", r.queue, true, false, amqp.Publishing{Body: body})
+			if err != nil || !confirm.Wait() {
+				r.t.Fatalf("publish: %v", err)
 			}
 		}
 		if err := client.CommitRecords(r.t.Context(), records...); err != nil {
