@@ -72,6 +72,28 @@ func TestPagesNameSettingsThatThereAre(t *testing.T) {
 	}
 }
 
+// Behind a setting's name in brackets stands its default.
+func TestDefaultsThatPagesNameAreThose(t *testing.T) {
+	defaults := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Z0-9_]+)` \\| `([^`]+)` \\|").FindAllStringSubmatch(read(t, "docs/CONFIGURATION.md"), -1) {
+		defaults[row[1]] = row[2]
+	}
+	plain := strings.NewReplacer(" ", "", "min", "m", "off", "0s", "`", "")
+	named := 0
+	for _, page := range []string{"README.md", "docs/MIGRATING.md", "docs/OPERATIONS.md"} {
+		for _, match := range regexp.MustCompile("`([A-Z0-9_]+)` \\((`?[0-9a-z:]+`?|[0-9]+ [a-z]+)\\)").FindAllStringSubmatch(read(t, page), -1) {
+			if is, known := defaults[match[1]]; known {
+				if named++; plain.Replace(match[2]) != is {
+					t.Errorf("%s says that %s is %s where nobody sets it, and it is %s", page, match[1], match[2], is)
+				}
+			}
+		}
+	}
+	if named < 15 {
+		t.Errorf("found %d defaults only", named)
+	}
+}
+
 // isGroup says whether settings begin with that word.
 func isGroup(variables []string, word string) bool {
 	return word != "" && slices.ContainsFunc(variables, func(v string) bool { return strings.HasPrefix(v, word+"_") })
