@@ -15,9 +15,9 @@ import (
 // lane sends the messages of one publisher and tells what became of them. The goroutine of run owns
 // it and all outgoing messages, so that it has no lock.
 //
-// A message is in one place: pending (to be sent, in order), held (to be sent later), or flight
-// (sent, no confirm yet), and leaves them only with its done. That is what "never lost" rests on
-// here.
+// A message is in one place: pending (to be sent, in order), held (to be sent later), flight (sent,
+// no confirm yet), or in aside, where its queue confirms nothing. It leaves them only with its
+// done. That is what "never lost" rests on here.
 type lane struct {
 	p *publisher
 	// part is the lane's name in trouble.
@@ -25,6 +25,7 @@ type lane struct {
 	pending []*outgoing
 	held    []*outgoing
 	flight  []*outgoing
+	aside   asides
 	// open is the channel that is published on; nil: there is none.
 	open *opened
 	// limit is how many may be in flight now. A channel begins with one, so that an alarm is met by
@@ -66,7 +67,7 @@ var (
 
 func newLane(p *publisher) *lane {
 	return &lane{
-		p: p, part: "publisher " + p.name, wait: p.b.config.backoff(), holding: p.b.config.backoff(),
+		p: p, part: "publisher " + p.name, aside: asides{}, wait: p.b.config.backoff(), holding: p.b.config.backoff(),
 	}
 }
 
@@ -94,15 +95,15 @@ func (l *lane) run(ctx context.Context) {
 		case <-l.p.wake:
 		case <-changed:
 		case <-l.confirmed():
-		case r, ok := <-l.returned():
+		case r, ok := <-l.open.returned():
 			l.note(r, ok)
-		case err := <-l.broken():
+		case err := <-l.open.broken():
 			// Confirms that came before the channel broke are judged while that can be told apart;
 			// see end.
 			l.settle()
 			l.end(closeCause(l.open, err))
 		case <-ticks:
-			l.sweep(time.Now())
+			l.sweep(session, time.Now())
 		}
 	}
 	// Every done is called, whatever the state: callers wait for it.
@@ -141,7 +142,7 @@ func (l *lane) step(session *session) (more bool) {
 	return more
 }
 
-func (l *lane) busy() bool { return len(l.pending)+len(l.held)+len(l.flight) > 0 }
+func (l *lane) busy() bool { return len(l.pending)+len(l.held)+len(l.flight)+len(l.aside) > 0 }
 
 // confirmed is readable when the oldest message in flight has its confirm.
 func (l *lane) confirmed() <-chan struct{} {
@@ -151,27 +152,26 @@ func (l *lane) confirmed() <-chan struct{} {
 	return l.flight[0].confirm.Done()
 }
 
-func (l *lane) returned() <-chan amqp.Return {
-	if l.open == nil {
+// returned has what the broker had no queue for; nil where there is no channel.
+func (o *opened) returned() <-chan amqp.Return {
+	if o == nil {
 		return nil
 	}
-	return l.open.returns
+	return o.returns
 }
 
-func (l *lane) broken() <-chan *amqp.Error {
-	if l.open == nil {
+// broken is readable when the channel is closed; nil where there is none.
+func (o *opened) broken() <-chan *amqp.Error {
+	if o == nil {
 		return nil
 	}
-	return l.open.closed
+	return o.closed
 }
 
-// openChannel opens a channel in confirm mode. Where that fails run comes back by the tick, and
-// tries again when retry has passed.
+// openChannel opens the lane's channel. Where that fails run comes back by the tick, and tries
+// again when retry has passed.
 func (l *lane) openChannel(s *session) {
-	ch, err := s.channel()
-	if err == nil {
-		err = s.call("ask for confirms", func() error { return ch.Confirm(false) })
-	}
+	open, err := s.open(l.p.b.config.PublishWindow)
 	if err != nil {
 		l.retry = time.Now().Add(l.wait.next())
 		if s.alive() {
@@ -179,15 +179,26 @@ func (l *lane) openChannel(s *session) {
 		}
 		return
 	}
-	l.open = &opened{
+	l.open, l.limit = open, 1
+}
+
+// open opens a channel in confirm mode, on which at most so many messages are in flight.
+func (s *session) open(window int) (*opened, error) {
+	ch, err := s.channel()
+	if err == nil {
+		err = s.call("ask for confirms", func() error { return ch.Confirm(false) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &opened{
 		session: s,
 		ch:      ch,
 		// The library skips a listener that is full for five seconds, and a return that is lost is
 		// a message that is lost: there is room for every message in flight.
-		returns: ch.NotifyReturn(make(chan amqp.Return, l.p.b.config.PublishWindow+1)),
+		returns: ch.NotifyReturn(make(chan amqp.Return, window+1)),
 		closed:  ch.NotifyClose(make(chan *amqp.Error, 1)),
-	}
-	l.limit = 1
+	}, nil
 }
 
 // send sends what may be sent now, up to a batch, and reports whether there is more.
@@ -210,6 +221,7 @@ func (l *lane) send(now time.Time) (more bool, err error) {
 		// broke with it in flight.
 		case o.ctx.Err() != nil:
 			o.done(o.ctx.Err())
+		case l.aside.waits(o):
 		case !l.p.b.topology.ripe(o.queue):
 			o.due = now.Add(100 * time.Millisecond)
 			l.held = append(l.held, o)
@@ -237,27 +249,36 @@ func (l *lane) renew(now time.Time) bool {
 }
 
 func (l *lane) sendOne(o *outgoing) error {
-	o.returned, o.sent = false, time.Now()
+	if err := l.open.send(o); err != nil {
+		l.pending = slices.Insert(l.pending, 0, o)
+		return err
+	}
+	l.flight = append(l.flight, o)
+	l.open.session.written()
+	failpoint.Hit("published")
+	return nil
+}
+
+// send sends the message, which its caller then has in flight.
+func (o *opened) send(m *outgoing) error {
+	m.returned, m.sent = false, time.Now()
 	// To the default exchange, whose routing key is the queue's name, and mandatory: without that
 	// the broker confirms a message for which there is no queue, and drops it.
-	confirm, err := l.open.ch.PublishWithDeferredConfirm("", o.queue, true, false, o.msg)
+	confirm, err := o.ch.PublishWithDeferredConfirm("", m.queue, true, false, m.msg)
 	if err == nil {
-		o.confirm = confirm
-		l.flight = append(l.flight, o)
-		l.open.session.written()
-		failpoint.Hit("published")
+		m.confirm = confirm
 		return nil
 	}
 	if !errors.Is(err, amqp.ErrClosed) {
-		o.breaks++ // it may have gone out in part
+		m.breaks++ // it may have gone out in part
 	}
-	l.pending = slices.Insert(l.pending, 0, o)
 	return fmt.Errorf("%w: %w", errCannotSend, err)
 }
 
 // sweep looks at everything that waits: contexts that ended, messages that are due, confirms that
 // came out of order, and one that does not come.
-func (l *lane) sweep(now time.Time) {
+func (l *lane) sweep(s *session, now time.Time) {
+	l.lookAside(s, now)
 	l.pending = slices.DeleteFunc(l.pending, ended)
 	l.held = slices.DeleteFunc(l.held, ended)
 	var due []*outgoing
@@ -300,17 +321,14 @@ func (l *lane) checkTime(now time.Time) {
 	if now.Sub(since) < l.p.b.config.ConfirmTimeout {
 		return
 	}
-	// An operator must know which queue it is: one that answers nobody holds up all others of the
-	// publisher, again and again.
-	for _, o := range l.flight {
-		if now.Sub(o.sent) >= l.p.b.config.ConfirmTimeout {
-			l.p.b.trouble.set("queue "+o.queue, "queue "+o.queue+" has confirmed nothing for "+l.p.b.config.ConfirmTimeout.String()+
-				": what is published to it is sent again, and holds up the rest")
-		}
-	}
+	// All that came before it has its confirm: if a queue is why, it is this one. If it is the
+	// connection, the queue confirms on the next one. An operator must know which it is.
+	c, queue := &l.p.b.config, l.flight[0].queue
+	l.aside[queue] = &aside{}
+	l.p.b.trouble.set("queue "+queue, "queue "+queue+" has confirmed nothing for "+c.ConfirmTimeout.String()+": what is published to it waits until it does")
 	_ = s.closeChannel(l.open.ch)
-	c := &l.p.b.config
 	l.end(fmt.Errorf("%w (%s %s)", errConfirmLate, c.Setting("rabbitmq.confirm_timeout"), c.ConfirmTimeout))
+	l.pending = slices.DeleteFunc(l.pending, l.aside.waits)
 }
 
 // closeCause says why a channel is gone.

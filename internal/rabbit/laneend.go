@@ -33,7 +33,7 @@ func (l *lane) end(cause error) {
 	// With several unknown ones it cannot be said which was too large: all are tried again, after
 	// two times each of them alone.
 	if len(unknown) == 1 && refusedAsTooLarge(o, cause) {
-		unknown[0].done(fmt.Errorf("%w: %w", queue.ErrTooLarge, cause))
+		unknown[0].done(tooLarge(cause))
 		return
 	}
 	var again []*outgoing
@@ -71,6 +71,8 @@ func closeReason(o *opened) error {
 	return nil
 }
 
+func tooLarge(cause error) error { return fmt.Errorf("%w: %w", queue.ErrTooLarge, cause) }
+
 // refusedAsTooLarge tells whether the broker closed this channel, not the connection, over the one
 // message in flight.
 func refusedAsTooLarge(o *opened, cause error) bool {
@@ -82,14 +84,15 @@ func (l *lane) abandon() {
 	if l.open != nil {
 		l.drainReturns()
 	}
-	for _, o := range l.flight {
+	waiting, asked := l.aside.all()
+	for _, o := range slices.Concat(l.flight, asked) {
 		if !o.returned && o.confirm.Acked() {
 			o.done(nil)
 		} else {
 			o.done(queue.ErrClosed)
 		}
 	}
-	for _, o := range slices.Concat(l.pending, l.held, l.p.shut()) {
+	for _, o := range slices.Concat(l.pending, l.held, waiting, l.p.shut()) {
 		o.done(queue.ErrClosed)
 	}
 }
