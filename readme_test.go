@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -36,6 +37,24 @@ func fenced(page, language string) (blocks []string) {
 		blocks = append(blocks, match[1])
 	}
 	return blocks
+}
+
+// What the table of features says of us leads to where it is promised, or says that it is missing.
+func TestEachFeatureOfOursLeadsToItsPromise(t *testing.T) {
+	features := 0
+	for line := range strings.Lines(read(t, "docs/FEATURES.md")) {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		if !strings.HasPrefix(line, "| ") || len(cells) < 4 || slices.Contains([]string{"", "language", "stepwell"}, cells[0]) || strings.HasPrefix(cells[0], "**") {
+			continue
+		}
+		features++
+		if ours := cells[1]; !strings.Contains(ours, "](") && !strings.Contains(ours, "**no**") && !strings.Contains(ours, "**new**") {
+			t.Errorf("%s: nothing shows %q", cells[0], ours)
+		}
+	}
+	if features < 40 {
+		t.Errorf("found %d features only", features)
+	}
 }
 
 // A program is what its main and its settings are: theirs is a main and a file of configuration,
