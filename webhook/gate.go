@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 )
@@ -28,6 +29,9 @@ type gate struct {
 	failures int
 	shut     int
 	until    time.Time
+	// off is how many calls were put off lately while the gate was shut, at the time offAt.
+	off   float64
+	offAt time.Time
 }
 
 const (
@@ -43,6 +47,9 @@ const (
 	shortWait = 100 * time.Millisecond
 	// longestWait is when a call that waits so gives up.
 	longestWait = time.Second
+	// returning is how many calls a second a host that is down should have come back, as far as
+	// their snoozes can be that long.
+	returning = 100
 )
 
 func newGates(limit int) *gates { return &gates{limit: limit, hosts: map[string]*gate{}} }
@@ -65,15 +72,30 @@ const (
 	unknown         // the call was broken off
 )
 
-// enter returns nil where the host has no room now, or is down. It waits where a place is to be had
-// soon.
-func (g *gates) enter(ctx context.Context, host string) *pass {
+// enter returns nil where the host has no room now, or is down; then least is how long the call
+// should stay away at least. It waits where a place is to be had soon.
+func (g *gates) enter(ctx context.Context, host string) (p *pass, least time.Duration) {
 	g.mu.Lock()
 	h := g.of(host)
-	if !h.open(time.Now()) {
+	if now := time.Now(); !h.open(now) {
+		least = h.putOff(now)
 		g.mu.Unlock()
-		return nil
+		return nil, least
 	}
+	return g.room(ctx, host, h), 0
+}
+
+// putOff counts a call that comes to a shut gate, and says how long it should stay away: so many
+// calls are spread, or all of them would hop each second and be in everybody's way. The lock is
+// held.
+func (h *gate) putOff(now time.Time) time.Duration {
+	h.off = h.off*math.Exp(-now.Sub(h.offAt).Seconds()/longestSnooze.Seconds()) + 1
+	h.offAt = now
+	return time.Duration(h.off / returning * float64(time.Second))
+}
+
+// room takes a place, or waits for one; nil: there is none. The lock is held, and given back.
+func (g *gates) room(ctx context.Context, host string, h *gate) *pass {
 	p := &pass{gates: g, gate: h, host: host}
 	select {
 	case h.room <- struct{}{}:
@@ -159,7 +181,7 @@ func (p *pass) leave(o outcome) {
 	}
 	switch o {
 	case up:
-		h.failures, h.shut = 0, 0
+		h.failures, h.shut, h.off = 0, 0, 0
 	case down:
 		// Those that were under way when the gate was shut do not keep it shut for longer.
 		if h.failures++; h.failures >= tooMany && !now.Before(h.until) {

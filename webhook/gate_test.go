@@ -8,15 +8,22 @@ import (
 	"time"
 )
 
+// enters is a pass, or nil.
+func enters(t *testing.T, g *gates, host string) *pass {
+	t.Helper()
+	p, _ := g.enter(t.Context(), host)
+	return p
+}
+
 func TestAHostHasNoMoreCallsAtOnceThanItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGates(2)
-		a, b := g.enter(t.Context(), "x"), g.enter(t.Context(), "x")
-		if a == nil || b == nil || g.enter(t.Context(), "y") == nil {
+		a, b := enters(t, g, "x"), enters(t, g, "x")
+		if a == nil || b == nil || enters(t, g, "y") == nil {
 			t.Fatal("there is room")
 		}
 		began := time.Now()
-		if g.enter(t.Context(), "x") != nil {
+		if enters(t, g, "x") != nil {
 			t.Error("a third call entered")
 		}
 		if waited := time.Since(began); waited != longestWait {
@@ -24,11 +31,11 @@ func TestAHostHasNoMoreCallsAtOnceThanItsLimit(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		a.leave(up) // it took long: from here on nobody waits in the process
-		if c := g.enter(t.Context(), "x"); c == nil {
+		if c := enters(t, g, "x"); c == nil {
 			t.Error("the place that was given back is not free")
 		}
 		began = time.Now()
-		if g.enter(t.Context(), "x") != nil || time.Since(began) > 0 {
+		if enters(t, g, "x") != nil || time.Since(began) > 0 {
 			t.Errorf("a call waited for %s for a slow host", time.Since(began))
 		}
 		b.leave(up)
@@ -41,7 +48,7 @@ func TestACallWaitsInTheProcessForAHostThatIsFast(t *testing.T) {
 		var all sync.WaitGroup
 		for range 100 {
 			all.Go(func() {
-				p := g.enter(t.Context(), "x")
+				p := enters(t, g, "x")
 				if p == nil {
 					t.Error("put off")
 					return
@@ -61,7 +68,7 @@ func TestAGateIsShutAfterFailuresInARowAndOneAtATimeLooksWhetherTheHostIsBack(t 
 	synctest.Test(t, func(t *testing.T) {
 		g := newGates(8)
 		fail := func() {
-			p := g.enter(t.Context(), "x")
+			p := enters(t, g, "x")
 			if p == nil {
 				t.Fatal("shut too early")
 			}
@@ -70,33 +77,33 @@ func TestAGateIsShutAfterFailuresInARowAndOneAtATimeLooksWhetherTheHostIsBack(t 
 		for range tooMany - 1 {
 			fail()
 		}
-		g.enter(t.Context(), "x").leave(up) // a success between them: they are not in a row
+		enters(t, g, "x").leave(up) // a success between them: they are not in a row
 		for range tooMany {
 			fail()
 		}
 		for _, shut := range []time.Duration{5, 10, 20, 40, 60, 60} {
 			time.Sleep(shut*time.Second - time.Millisecond)
-			if g.enter(t.Context(), "x") != nil {
+			if enters(t, g, "x") != nil {
 				t.Fatalf("open before %ds", shut)
 			}
 			time.Sleep(time.Millisecond)
-			probe := g.enter(t.Context(), "x")
+			probe := enters(t, g, "x")
 			if probe == nil {
 				t.Fatalf("still shut after %ds", shut)
 			}
-			if g.enter(t.Context(), "x") != nil {
+			if enters(t, g, "x") != nil {
 				t.Fatal("two look at once whether the host is back")
 			}
 			probe.leave(down)
 		}
-		if g.enter(t.Context(), "y") == nil {
+		if enters(t, g, "y") == nil {
 			t.Error("another host is shut too")
 		}
 		time.Sleep(time.Minute)
-		g.enter(t.Context(), "x").leave(unknown) // stopped: the next one looks
-		g.enter(t.Context(), "x").leave(up)
+		enters(t, g, "x").leave(unknown) // stopped: the next one looks
+		enters(t, g, "x").leave(up)
 		for range 8 {
-			if g.enter(t.Context(), "x") == nil {
+			if enters(t, g, "x") == nil {
 				t.Fatal("the host is back, and not all may call it")
 			}
 		}
@@ -108,14 +115,14 @@ func TestCallsUnderWayWhenAGateIsShutDoNotKeepItShutForLonger(t *testing.T) {
 		g := newGates(8)
 		var all []*pass
 		for range 8 {
-			all = append(all, g.enter(t.Context(), "x"))
+			all = append(all, enters(t, g, "x"))
 		}
 		for _, p := range all {
 			p.leave(down)
 			time.Sleep(100 * time.Millisecond)
 		}
 		time.Sleep(shortestShut - 3*100*time.Millisecond)
-		if g.enter(t.Context(), "x") == nil {
+		if enters(t, g, "x") == nil {
 			t.Error("still shut")
 		}
 	})
@@ -123,9 +130,9 @@ func TestCallsUnderWayWhenAGateIsShutDoNotKeepItShutForLonger(t *testing.T) {
 
 func TestHostsThatAreRememberedHaveABound(t *testing.T) {
 	g := newGates(1)
-	busy := g.enter(t.Context(), "busy")
+	busy := enters(t, g, "busy")
 	for i := range 3 * maxGates {
-		g.enter(t.Context(), fmt.Sprint(i)).leave(down)
+		enters(t, g, fmt.Sprint(i)).leave(down)
 	}
 	if len(g.hosts) > maxGates {
 		t.Errorf("%d hosts", len(g.hosts))
@@ -134,4 +141,37 @@ func TestHostsThatAreRememberedHaveABound(t *testing.T) {
 		t.Error("a host with a call under way was forgotten")
 	}
 	busy.leave(up)
+}
+
+func TestCallsToAHostThatIsDownAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGates(8)
+		for range tooMany {
+			enters(t, g, "x").leave(down)
+		}
+		least := func() time.Duration {
+			p, d := g.enter(t.Context(), "x")
+			if p != nil {
+				t.Fatal("the gate is open")
+			}
+			return d
+		}
+		if d := least(); d > time.Second {
+			t.Errorf("the first call stays away for %s", d)
+		}
+		for range 99_999 {
+			least()
+		}
+		if d := least(); d < longestSnooze {
+			t.Errorf("one of 100,000 calls stays away for %s, want %s", d, longestSnooze)
+		}
+		time.Sleep(shortestShut)
+		enters(t, g, "x").leave(up)
+		for range tooMany {
+			enters(t, g, "x").leave(down)
+		}
+		if d := least(); d > time.Second {
+			t.Errorf("of those put off while the host was down before, %s is left", d)
+		}
+	})
 }

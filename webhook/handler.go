@@ -16,6 +16,8 @@ type Config struct {
 	// Enqueue stores a message for a stream, to be handled after a time; nil means that it is
 	// confirmed. It is that of actor's Env.
 	Enqueue func(ctx context.Context, stream string, m stepwell.Message, after time.Duration) error
+	// Refused is wrapped by those errors of Enqueue that no other try helps: actor's ErrRefused.
+	Refused error
 	// Stream is the id of the stream that has the calls. Default: calls.
 	Stream string
 	// Records has workflows and cancels. Default: no workflow, and nothing can be cancelled.
@@ -101,14 +103,14 @@ func (h *Handler) Call(ctx context.Context, m *stepwell.Message) error {
 	}
 	switch cancelled, err := h.cfg.Records.Cancelled(ctx, c.ID); {
 	case err != nil: // it may be cancelled: nobody is called before that is known
-		return stepwell.Snooze(snooze(m.Snoozes))
+		return snooze(m.Snoozes, 0)
 	case cancelled:
 		return stepwell.Skip("cancelled")
 	}
 	r := c.due(m.Replays)
-	place := h.gates.enter(ctx, r.host())
+	place, least := h.gates.enter(ctx, r.host())
 	if place == nil {
-		return stepwell.Snooze(snooze(m.Snoozes))
+		return snooze(m.Snoozes, least)
 	}
 	a := h.client.do(ctx, r, c.webhookID(m.Replays), c.Sign)
 	place.leave(a.outcome(ctx.Err() != nil))
@@ -120,9 +122,12 @@ func (h *Handler) settle(ctx context.Context, c *call, m *stepwell.Message, a *a
 	switch c.at(m.Replays) {
 	case stepRequest:
 		if a.ok() && c.OnSuccess != nil {
-			if err := h.enqueue(ctx, c.follow(stepSuccess, ""), 0); err != nil {
+			switch err := h.enqueue(ctx, c.follow(stepSuccess, ""), 0); {
+			case h.refused(err):
+				return stepwell.DeadLetter(fmt.Errorf("the call was made, and its on_success cannot be stored: %w", err))
+			case err != nil:
 				// Nothing of the call is at fault: it is made again, and no try is used.
-				return stepwell.Snooze(snooze(m.Snoozes))
+				return snooze(m.Snoozes, 0)
 			}
 		}
 		return judge(a, c.Waits, c.StopOn, m.Attempt)
@@ -180,7 +185,17 @@ func (h *Handler) Post(ctx context.Context, body []byte) (id string, err error) 
 	if p.unknown != nil {
 		return "", fmt.Errorf("call %s: %w", a.call.ID, p.unknown)
 	}
-	return a.call.ID, h.enqueue(ctx, a.call, a.after)
+	if err := h.enqueue(ctx, a.call, a.after); h.refused(err) {
+		return "", stepwell.DeadLetter(err)
+	} else if err != nil {
+		return "", err
+	}
+	return a.call.ID, nil
+}
+
+// refused says that an error of Enqueue stays the same however often it is tried.
+func (h *Handler) refused(err error) bool {
+	return err != nil && h.cfg.Refused != nil && errors.Is(err, h.cfg.Refused)
 }
 
 // parser is one for a call.

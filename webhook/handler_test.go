@@ -48,6 +48,17 @@ func TestASuccessWhoseOnSuccessIsNotStoredUsesNoTryAndIsNotDone(t *testing.T) {
 	if v := stepwell.VerdictOf(h.Call(t.Context(), messageOf(t, c, 3))); v.Kind != stepwell.Snoozed {
 		t.Errorf("verdict %s", v.Kind)
 	}
+	never := errors.New("refused")
+	h = handler(t, &stored{err: never}, func(c *Config) { c.Refused = never })
+	if v := stepwell.VerdictOf(h.Call(t.Context(), messageOf(t, c, 1))); v.Kind != stepwell.Dead {
+		t.Errorf("an on_success that can never be stored: %s", v.Kind)
+	}
+	if code, answer := post(t, h, "/calls", `{"request":{"url":"http://localhost/"},"waits":[]}`); code != 413 {
+		t.Errorf("a call that can never be stored: %d %v", code, answer)
+	}
+	if _, err := h.Post(t.Context(), []byte(`{"request":{"url":"http://localhost/"},"waits":[]}`)); stepwell.VerdictOf(err).Kind != stepwell.Dead {
+		t.Errorf("a call of the program's own that can never be stored: %v", err)
+	}
 }
 
 func TestAnOnFailureIsTriedLikeACallAndTellsBothErrorsInTheEnd(t *testing.T) {
@@ -116,7 +127,7 @@ func TestADownHostBurnsNoTries(t *testing.T) {
 		case stepwell.Retry:
 			tries++
 		case stepwell.Snoozed:
-			if want := snooze(m.Snoozes); v.After != want {
+			if want := stepwell.VerdictOf(snooze(m.Snoozes, 0)).After; v.After != want {
 				t.Errorf("snoozed for %s, want %s", v.After, want)
 			}
 			m.Snoozes++

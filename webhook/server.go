@@ -137,7 +137,10 @@ func (s *Server) store(w http.ResponseWriter, r *http.Request, p *parser, a acce
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), acceptTimeout)
 	defer cancel()
-	if err := s.handler.enqueue(ctx, a.call, a.after); err != nil {
+	switch err := s.handler.enqueue(ctx, a.call, a.after); {
+	case s.handler.refused(err):
+		return &problem{status: http.StatusRequestEntityTooLarge, detail: err.Error()}
+	case err != nil:
 		return &problem{
 			status: http.StatusServiceUnavailable, retryAfter: 5,
 			detail: fmt.Sprintf("the call %q was not confirmed, and perhaps stored: send it again; a receiver knows one that is made twice by its webhook-id: %v", a.call.ID, err),

@@ -93,10 +93,11 @@ const (
 )
 
 // snooze is how long a call waits that was put off n times before, as its host had no room: longer
-// each time, or 100,000 calls to one host would come back each second.
-func snooze(n int) time.Duration {
+// each time, or 100,000 calls to one host would come back each second. least is how long it is to
+// be at least, up to the longest one.
+func snooze(n int, least time.Duration) error {
 	const doublings = 9 // of a second, to above five minutes
-	return min(shortestSnooze<<max(0, min(n, doublings)), longestSnooze)
+	return stepwell.Snooze(min(max(shortestSnooze<<max(0, min(n, doublings)), least), longestSnooze))
 }
 
 // retryAfter reads the header of that name: seconds, or a time that is compared with the answer's

@@ -70,8 +70,13 @@ func TestRetryAfterIsReadInBothItsForms(t *testing.T) {
 
 func TestSnoozesGrowFromASecondToFiveMinutes(t *testing.T) {
 	for n, want := range map[int]time.Duration{0: time.Second, 1: 2 * time.Second, 5: 32 * time.Second, 8: 256 * time.Second, 9: 5 * time.Minute, 10_000: 5 * time.Minute} {
-		if got := snooze(n); got != want {
+		if got := stepwell.VerdictOf(snooze(n, 0)).After; got != want {
 			t.Errorf("after %d: %s, want %s", n, got, want)
+		}
+	}
+	for least, want := range map[time.Duration]time.Duration{time.Millisecond: 2 * time.Second, time.Minute: time.Minute, time.Hour: 5 * time.Minute} {
+		if got := stepwell.VerdictOf(snooze(1, least)).After; got != want {
+			t.Errorf("at least %s: %s, want %s", least, got, want)
 		}
 	}
 }
