@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"server":          {"internal/filter", "internal/spelling"},
 	"server/contract": {},
 	"actor": {
-		"/", "config", "deadset", "internal/call", "internal/failpoint", "internal/filter", "internal/inbox", "internal/login", "internal/queue",
+		"/", "config", "deadset", "internal/call", "internal/envelope", "internal/failpoint", "internal/filter", "internal/inbox", "internal/login", "internal/queue",
 		"internal/rabbit", "internal/seats", "internal/solo", "internal/spelling", "internal/task", "internal/telemetry",
 		"retry", "server", "streams",
 	},

@@ -78,6 +78,10 @@ type Stream struct {
 	// kept: no two calls that run at once have messages of one key, or of one partition. Beside it
 	// there is no Handler, nor Use of the stream or of the App: wrap the function.
 	Batch stepwell.BatchHandler
+	// Enqueued: the stream's messages are those of [Env.Enqueue]. It has no topics, and needs no
+	// Kafka; RabbitMQ has all that waits. Its messages are in no order, and come one by one, so
+	// that there is no Batch. They are handled where MODES has streams or retries.
+	Enqueued bool
 	// Config is the lowest layer of the stream's settings, below file and environment. Its channels
 	// have theirs in Channels.
 	Config config.Stream
@@ -121,6 +125,7 @@ type Env struct {
 	Logger *slog.Logger
 
 	producer *producer
+	jobs     *jobs
 }
 
 // Telemetry has the providers to use; a nil one means what App.Telemetry says.

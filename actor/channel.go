@@ -38,7 +38,7 @@ func newChannels(a *Actor, of lineConfig, channels Channels) (lines []*line, to 
 		c := of
 		// A channel has the stream's settings where it has none of its own, and messages one by
 		// one.
-		c.channel, c.handler, c.batch, c.cfg = name, channels[name], nil, of.cfg.Of(name)
+		c.channel, c.handler, c.batch, c.enqueued, c.cfg = name, channels[name], nil, false, of.cfg.Of(name)
 		c.logger, c.metrics = of.logger.With("channel", name), a.telemetry.Channel(of.id, name)
 		l, err := a.newLine(c)
 		if err != nil {

@@ -27,6 +27,9 @@ const roleVariable = "STEPWELL_TEST_ROLE"
 // its standard output, before it ends, and so is a call of OnDead, of "taken" and the value.
 func play(role string) {
 	kind, attempt, _ := strings.Cut(role, ":")
+	if kind == "jobs" {
+		playJobs()
+	}
 	var start func(context.Context, *actor.Env) error
 	var channels actor.Channels
 	if kind == "channels" {

@@ -151,6 +151,9 @@ func (s *stream) look() (status server.Status, of sourceStatus) {
 		status.Suspects++
 		status.Suspect = cmp.Or(status.Suspect, retries.Suspect)
 	}
+	if status.Source = server.FromKafka; s.enqueued {
+		status.Source = server.FromEnqueue
+	}
 	if status.Reads, status.Retired = s.reads, s.cfg.Retired; status.Retired {
 		status.EmptySince, status.MayGo = s.drain.state(time.Now(), s.drainsFor())
 	}

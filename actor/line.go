@@ -28,7 +28,7 @@ import (
 // publish it to the instant queue of another line, and to settle the ticket on the confirm, as a
 // first failure is parked.
 //
-// What is to come moves in here. A job that is enqueued is such a publish, too. A queue of RabbitMQ
+// A job that is enqueued is such a publish, too. What is to come moves in here. A queue of RabbitMQ
 // that is read from is a second inbox of the line, with the seats of first tries and lanes of its
 // own: what acks each message needs no source. What is asked before a message dies is asked in
 // dispatch, before it is parked. A stream whose source is taken away goes on with its line until
@@ -45,8 +45,10 @@ type line struct {
 	batches *batches
 	// seats are shared by all calls of the handler, first tries and retries: CONCURRENCY of them.
 	seats *seats.Seats
-	// works: this process works the line's instant queue off.
-	works   bool
+	// works: this process works the line's instant queue off. enqueued: first tries come from
+	// there, too.
+	works, enqueued bool
+
 	retries retries
 	// broker and deadSet are nil where no RabbitMQ is configured.
 	broker  queue.Broker
@@ -98,15 +100,17 @@ func (l *line) name() string {
 // lineConfig is what a line needs beside the actor.
 type lineConfig struct {
 	id      string
-	handler Channel                                        // that of a channel, or of the stream itself
-	batch   stepwell.BatchHandler                          // in place of the handler; nil: there is none
-	channel string                                         // empty: it is the stream's own
-	cfg     config.Stream                                  // its settings
-	others  map[string]*retry.Retrier                      // to which it may hand over
-	source  records                                        // of what is too large for the queues
-	living  func(context.Context) (map[uint32]bool, error) // which processes live; nil: of none it is known
-	logger  *slog.Logger
-	metrics *telemetry.Stream
+	handler Channel               // that of a channel, or of the stream itself
+	batch   stepwell.BatchHandler // in place of the handler; nil: there is none
+	channel string                // empty: it is the stream's own
+	// enqueued: its messages are enqueued, and come from its own queue.
+	enqueued bool
+	cfg      config.Stream                                  // its settings
+	others   map[string]*retry.Retrier                      // to which it may hand over
+	source   records                                        // of what is too large for the queues
+	living   func(context.Context) (map[uint32]bool, error) // which processes live; nil: of none it is known
+	logger   *slog.Logger
+	metrics  *telemetry.Stream
 }
 
 // newLine puts a handler and its queues together. It connects nowhere; an error is about the
@@ -115,7 +119,7 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 	cfg := c.cfg
 	failures := newFailureLog(c.logger, a.cfg.Log, cfg, a.kept)
 	l := &line{
-		id: c.id, channel: c.channel, cfg: cfg, log: c.logger, telemetry: c.metrics, seats: seats.New(cfg.Concurrency), broker: a.queues,
+		id: c.id, channel: c.channel, enqueued: c.enqueued, cfg: cfg, log: c.logger, telemetry: c.metrics, seats: seats.New(cfg.Concurrency), broker: a.queues,
 	}
 	handler := stepwell.Chain(stepwell.Chain(c.handler.Handler, c.handler.Use...), a.app.Use...)
 	if c.batch != nil {

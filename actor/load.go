@@ -16,17 +16,17 @@ func Load(app App, environ []string) (*config.Config, error) {
 	for _, id := range slices.Sorted(maps.Keys(app.Streams)) {
 		errs = append(errs, app.Streams[id].mistakes(app, id)...)
 	}
-	batches := map[string]bool{}
+	batches, enqueued := map[string]bool{}, map[string]bool{}
 	streams := make(map[string]config.Stream, len(app.Streams))
 	for id, s := range app.Streams {
 		s.Config.Channels = make(map[string]config.Channel, len(s.Channels))
 		for name, c := range s.Channels {
 			s.Config.Channels[name] = c.Config
 		}
-		streams[id], batches[id] = s.Config, s.Batch != nil
+		streams[id], batches[id], enqueued[id] = s.Config, s.Batch != nil, s.Enqueued
 	}
 	cfg, err := config.Load(config.Source{
-		AppName: app.Name, Streams: streams, Batches: batches, EnvPrefix: app.EnvPrefix, Environ: environ, File: app.ConfigFile,
+		AppName: app.Name, Streams: streams, Batches: batches, Enqueued: enqueued, EnvPrefix: app.EnvPrefix, Environ: environ, File: app.ConfigFile,
 		Embedded: app.Brokers != nil,
 	})
 	if cfg != nil && len(errs) > 0 {
@@ -48,6 +48,9 @@ func (s Stream) mistakes(app App, id string) (errs []error) {
 		errs = append(errs, errors.New(at+".Handler is nil: register a handler"))
 	case s.Handler != nil && s.Batch != nil:
 		errs = append(errs, errors.New(at+" has a Handler beside a Batch: keep one"))
+	}
+	if s.Batch != nil && s.Enqueued {
+		errs = append(errs, errors.New(at+" is Enqueued and has a Batch: what is enqueued comes one by one, so it needs a Handler"))
 	}
 	if s.Batch != nil && len(s.Use) > 0 {
 		errs = append(errs, errors.New(at+".Use stands beside Batch, and is for handlers of one message: wrap the function instead"))

@@ -31,22 +31,27 @@ func (u unread) Status() sourceStatus { return sourceStatus{Says: u.why} }
 type modes struct{ *config.Config }
 
 // source is what a stream's messages come from here.
-func (m modes) source(id string, k *kafka) source {
+func (m modes) source(id string, s Stream, k *kafka) source {
 	switch {
 	case m.Reads(id):
 		return k
+	case s.Enqueued && m.Stream(id).Retired:
+		return unread{"retired: nothing is enqueued into it any more"}
+	case s.Enqueued:
+		return unread{"its messages are enqueued"}
 	case m.Stream(id).Retired:
 		return unread{"retired: its topics are read no more"}
 	}
 	return unread{"its topics are not read here (" + m.String() + ")"}
 }
 
-// works says whether the instant queue of the line is worked off here.
+// works says whether the instant queue of the line is worked off here. That of a stream that has
+// no other source holds its first tries, too.
 func (m modes) works(l *line) bool {
 	if l.channel != "" {
 		return m.Runs(config.ModeChannels)
 	}
-	return m.Runs(config.ModeRetries)
+	return m.Runs(config.ModeRetries) || l.enqueued && m.Runs(config.ModeStreams)
 }
 
 // reads says whether any stream is read here.

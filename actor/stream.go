@@ -64,7 +64,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 		return nil, err
 	}
 	c := lineConfig{
-		id: id, handler: Channel{Handler: s.Handler, Use: s.Use, OnDead: s.OnDead}, batch: s.Batch, cfg: a.cfg.Stream(id),
+		id: id, handler: Channel{Handler: s.Handler, Use: s.Use, OnDead: s.OnDead}, batch: s.Batch, enqueued: s.Enqueued, cfg: a.cfg.Stream(id),
 		source: records{a.brokers, k.extra},
 		logger: a.log.With("stream", id),
 	}
@@ -80,7 +80,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &stream{line: l, channels: channels, source: modes{a.cfg}.source(id, k), kafka: k, setting: a.cfg.Variable, reads: a.cfg.Reads(id)}
+	st := &stream{line: l, channels: channels, source: modes{a.cfg}.source(id, s, k), kafka: k, setting: a.cfg.Variable, reads: a.cfg.Reads(id)}
 	st.waitsFor("its turn to start")
 	return st, nil
 }

@@ -52,7 +52,9 @@ func (a *Actor) startFunction(ctx context.Context, parts *stack) error {
 		// What is sent where the function ends its goroutine: then only the deferred call runs.
 		err := call.ErrGoexit
 		defer func() { returned <- err }()
-		err = caught(func() error { return a.app.Start(ctx, &Env{Config: a.cfg, Logger: a.log, producer: a.producer}) })
+		err = caught(func() error {
+			return a.app.Start(ctx, &Env{Config: a.cfg, Logger: a.log, producer: a.producer, jobs: newJobs(a.cfg, a.streams)})
+		})
 	}()
 	var failed error
 	select {

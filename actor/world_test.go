@@ -144,11 +144,11 @@ func (w *world) deleteQueues() {
 	}
 	defer conn.Close()
 	kinds := []string{"instant", "dead_set"}
-	for _, ms := range []int{50, 100, 150, 200, 300, 400, 500, 600, 1000, 2000, 5000, 60000, 3600000} {
+	for _, ms := range []int{50, 100, 150, 200, 300, 400, 500, 600, 1000, 2000, 5000, 15000, 60000, 3600000} {
 		kinds = append(kinds, fmt.Sprintf("delay.%d", ms))
 	}
 	kinds = append(kinds, "delay.3600000.2", "delay.3600000.3")
-	for _, stream := range []string{"orders", "parcels", "orders.channel.slow"} {
+	for _, stream := range []string{"orders", "parcels", "jobs", "orders.channel.slow", "jobs.channel.slow"} {
 		for _, kind := range kinds {
 			ch, err := conn.Channel()
 			if err != nil {

@@ -13,7 +13,7 @@ import (
 // Config is the whole configuration of an actor, validated, with every default filled in.
 type Config struct {
 	App       App               `key:"app" title:"Actor"`
-	Modes     []string          `key:"modes" title:"Parts" default:"streams,retries,channels,api" doc:"Which parts run in this process, with commas: streams (reading Kafka), retries (failed messages of streams), channels (what is handed over to them, and fails there), api (/v1). What fails or is handed over is published whatever runs here. Probes and metrics always answer."`
+	Modes     []string          `key:"modes" title:"Parts" default:"streams,retries,channels,api" doc:"Which parts run in this process, with commas: streams (reading Kafka), retries (failed messages of streams), channels (what is handed over to them, and fails there), api (/v1). What is enqueued runs in streams and in retries. What fails or is handed over is published whatever runs here. Probes and metrics always answer."`
 	Kafka     Kafka             `key:"kafka" title:"Kafka"`
 	RabbitMQ  RabbitMQ          `key:"rabbitmq" title:"RabbitMQ"`
 	Server    Server            `key:"server" title:"HTTP server"`
@@ -26,6 +26,7 @@ type Config struct {
 
 	settings []setting // each with its origin, for Print
 	prefix   string    // of all variables
+	enqueued map[string]bool
 	warnings []string
 	user     *koanf.Koanf      // the file's part below "app"
 	own      map[string]string // variables that begin with APP_, without the prefix
@@ -49,7 +50,7 @@ type App struct {
 
 // Kafka says how to reach the cluster.
 type Kafka struct {
-	Brokers        []string      `key:"brokers" doc:"Seed brokers, host:port, separated by commas. Required where a stream is read; else for records that were too large for RabbitMQ, and for Produce, alone."`
+	Brokers        []string      `key:"brokers" doc:"Seed brokers, host:port, separated by commas. Required where a stream reads Kafka; else for records that were too large for RabbitMQ, and for Produce, alone."`
 	ClientID       string        `key:"client_id" doc:"Client id shown to the brokers. Default: the app's name."`
 	TLS            TLS           `key:"tls"`
 	SASL           SASL          `key:"sasl"`
@@ -95,7 +96,7 @@ type RabbitMQ struct {
 	TLS             TLS           `key:"tls"`
 	ConfirmTimeout  time.Duration `key:"confirm_timeout" default:"60s" doc:"A publisher confirm that takes longer ends the session; what was in flight is published again in the next."`
 	ConsumerTimeout time.Duration `key:"consumer_timeout" default:"30m" doc:"The broker's consumer_timeout. HANDLER_TIMEOUT may be at most half of it."`
-	MaxMessageSize  int           `key:"max_message_size" default:"16MiB" unit:"bytes" doc:"The broker's max_message_size, at least 72KiB. Larger messages are not sent: the dead set gets a pointer to their place in Kafka."`
+	MaxMessageSize  int           `key:"max_message_size" default:"16MiB" unit:"bytes" doc:"The broker's max_message_size, at least 72KiB. Larger messages are not sent: the dead set gets a pointer to their place in Kafka. What is enqueued must leave 64KiB of it."`
 	PublishWindow   int           `key:"publish_window" default:"1000" doc:"Publishes of one stream that may wait for their confirm at once."`
 	Declare         string        `key:"declare" default:"create" doc:"create: make the queues that are missing. check: make none, only compare those that are there; a user without the right to configure them can only look."`
 }
@@ -132,7 +133,7 @@ type Telemetry struct {
 
 // Stream is one stream's settings. A stream's own value overrides the shared one of the same name.
 type Stream struct {
-	Topics         []string      `key:"topics" stream:"only" doc:"Kafka topics, separated by commas. Required, or a pattern, where the stream is read."`
+	Topics         []string      `key:"topics" stream:"only" doc:"Kafka topics, separated by commas. Required, or a pattern, where the stream is read; one that is Enqueued has none."`
 	TopicPattern   string        `key:"topic_pattern" stream:"only" doc:"Regular expression (Go syntax) that whole topic names must match; topics that appear later are picked up."`
 	Retired        bool          `key:"retired" stream:"only" default:"false" doc:"The stream is read no more: its retries, channels and dead set go on until they are empty, which /v1/streams tells. Its handlers must still be there."`
 	Group          string        `key:"group" stream:"only" doc:"Consumer group; no two streams may share one. Default: <app>.<stream>."`

@@ -22,6 +22,8 @@ type Source struct {
 	Streams map[string]Stream
 	// Batches are the streams of these that are handled in batches.
 	Batches map[string]bool
+	// Enqueued are the streams of these that read nothing from Kafka: their messages are enqueued.
+	Enqueued map[string]bool
 	// EnvPrefix stands before every variable's name, say "SHIPPING_".
 	EnvPrefix string
 	// Environ is the environment as os.Environ gives it; nil means that.
@@ -55,7 +57,7 @@ func Load(source Source) (*Config, error) {
 		source.Environ = os.Environ()
 	}
 	l := &loader{mistakes: &mistakes{}, source: source, cfg: &Config{
-		Streams: map[string]Stream{}, prefix: source.EnvPrefix, own: map[string]string{}, user: koanf.New("."),
+		Streams: map[string]Stream{}, prefix: source.EnvPrefix, own: map[string]string{}, user: koanf.New("."), enqueued: source.Enqueued,
 	}}
 	// In this order: what the names are decides what file and environment can say; and a value has
 	// to be found before it can be checked against others.

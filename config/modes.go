@@ -25,7 +25,9 @@ func (c *Config) ModesLeftOut() []string {
 }
 
 // Reads says whether this process reads the topics of the stream.
-func (c *Config) Reads(id string) bool { return c.Runs(ModeStreams) && !c.Streams[id].Retired }
+func (c *Config) Reads(id string) bool {
+	return c.Runs(ModeStreams) && !c.Streams[id].Retired && c.hasTopics(id)
+}
 
 // readsAny says whether it reads any.
 func (c *Config) readsAny() bool {
@@ -63,8 +65,8 @@ func (v *checker) busy() bool {
 	if c.Runs(ModeAPI) || c.readsAny() {
 		return true
 	}
-	for _, s := range c.Streams {
-		if c.Runs(ModeRetries) && *s.Retry.Enabled || c.Runs(ModeChannels) && len(s.Channels) > 0 {
+	for id, s := range c.Streams {
+		if c.Runs(ModeStreams) && c.enqueued[id] || c.Runs(ModeRetries) && *s.Retry.Enabled || c.Runs(ModeChannels) && len(s.Channels) > 0 {
 			return true
 		}
 	}

@@ -24,10 +24,11 @@ func (v *checker) stream(name string, s *Stream) {
 	}
 	// The group follows from the name of the app and the id: who renames either begins as a new
 	// group.
-	if s.Group == "" {
+	if s.Group == "" && v.cfg.hasTopics(name) {
 		s.Group = v.cfg.App.Name + "." + name
 		v.cfg.setting(at + "group").value = s.Group
 	}
+	v.enqueued(name, at, s)
 	v.batch(name, at, s)
 	// A window that was chosen stays as it is, also where it is small beside CONCURRENCY.
 	if window := v.cfg.setting(at + "window_messages"); window.origin == "default" && s.Concurrency < maxPrefetch {
@@ -135,7 +136,7 @@ func (v *checker) groups() {
 	seen := map[string]string{}
 	for _, name := range v.source.ids() {
 		g := v.cfg.Streams[name].Group
-		if other, taken := seen[g]; taken {
+		if other, taken := seen[g]; taken && g != "" { // who reads nothing has none
 			v.check(false, "streams."+name+".group", "is the consumer group of stream %q too: each needs its own", other)
 		}
 		seen[g] = name

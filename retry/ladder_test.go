@@ -249,3 +249,30 @@ func (h *holdingPublisher) Publish(ctx context.Context, name string, m queue.Mes
 	}
 	h.Publisher.Publish(ctx, name, m, func(error) { h.hopped <- struct{}{} })
 }
+
+func TestAJobComesAfterItsWaitHoweverLongThatIs(t *testing.T) {
+	for _, d := range []time.Duration{0, time.Millisecond, 16 * time.Second, 7 * time.Minute, 20 * time.Hour, stepwell.LongestWait} {
+		inWorld(t, retry.Linear(5*time.Second, 0, 3), func(w *world) {
+			var c calls
+			r := w.start(c.succeeding)
+			began := time.Now()
+			if err := w.retrier.Enqueue(w.t.Context(), &stepwell.Message{ID: "order-17", Value: []byte("v")}, d, "", ""); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(d + d/10 + 5*time.Second)
+			r.end()
+			w.empty()
+			if len(c.at) != 1 {
+				t.Fatalf("%d calls for a wait of %s", len(c.at), d)
+			}
+			// Beside the wait: two seconds for each new queue before it is used, which are those of
+			// the first job alone.
+			if took := c.at[0].Sub(began); took < d || took > d+max(time.Second, d/10)+2*time.Second {
+				t.Errorf("%s became %s", d, took)
+			}
+			if got := c.tries[0]; got.Attempt != 1 || got.Snoozes != 0 || got.ID != "order-17" || w.counts.now().enqueued != 1 {
+				t.Errorf("called with %+v, %d counted", got, w.counts.now().enqueued)
+			}
+		})
+	}
+}

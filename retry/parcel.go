@@ -19,6 +19,7 @@ type parcel struct {
 	wait     time.Duration // that has no queue of its own, and goes down the ladder; 0: there is none
 	snoozed  bool
 	handed   bool // it is handed over to a channel
+	enqueued bool // no handler had it before
 	// traceParent and traceState are of that attempt.
 	traceParent, traceState string
 }

@@ -79,10 +79,24 @@ func (k *parking) take(ctx context.Context, e *envelope.Envelope, traceParent, t
 // takeOver makes a parcel of a message that is handed over. end is as pack's.
 func (k *parking) takeOver(e *envelope.Envelope, traceParent, traceState string) (p *parcel, end func(error)) {
 	e.HandOver(k.channel)
+	p, end = k.forInstant(e, traceParent, traceState)
+	p.handed = true
+	return p, end
+}
+
+// enqueue makes a parcel of a message that no handler had before. end is as pack's.
+func (k *parking) enqueue(e *envelope.Envelope, after time.Duration, traceParent, traceState string) (p *parcel, end func(error)) {
+	p, end = k.forInstant(e, traceParent, traceState)
+	p.enqueued, p.wait = true, after
+	return p, end
+}
+
+// forInstant makes a parcel of a message whose first try here is to come. end is as pack's.
+func (k *parking) forInstant(e *envelope.Envelope, traceParent, traceState string) (p *parcel, end func(error)) {
 	if e.TraceParent == "" {
 		e.TraceParent, e.TraceState = traceParent, traceState
 	}
-	p = &parcel{envelope: e, made: 1, queue: k.topology.Instant, handed: true, traceParent: traceParent, traceState: traceState}
+	p = &parcel{envelope: e, made: 1, queue: k.topology.Instant, traceParent: traceParent, traceState: traceState}
 	failpoint.Hit("publish")
 	told := k.telemetry.Publish(e.Message.ID, traceParent, traceState)
 	return p, func(err error) {
@@ -158,6 +172,10 @@ func (k *parking) count(p *parcel) {
 	}
 	if p.handed {
 		k.telemetry.HandedOver()
+		return
+	}
+	if p.enqueued {
+		k.telemetry.Enqueued()
 		return
 	}
 	if !p.dead() {

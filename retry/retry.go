@@ -89,6 +89,8 @@ type Telemetry interface {
 	Retried()
 	// HandedOver: the message is stored for its channel.
 	HandedOver()
+	// Enqueued: the message is stored, and no handler had it before.
+	Enqueued()
 	// Died: the message is in the dead set for this reason.
 	Died(reason string)
 	// Duplicate: a message that was settled already was removed without a call.
@@ -209,8 +211,8 @@ func (r *Retrier) Last(attempt int) bool {
 // for.
 func (r *Retrier) Rungs() []string { return r.parking.ladder.names() }
 
-// Close ends what Fail and Snooze began in the background, and waits for it. Nothing is to be
-// called after it.
+// Close ends what Fail, Snooze and Enqueue began in the background, and waits for it. Of these only
+// Enqueue may be called after it: a wait then goes through the queues that there are.
 func (r *Retrier) Close() { r.parking.ladder.close() }
 
 // Handle works on one message, as [inbox.Handle] does.
@@ -284,6 +286,7 @@ type uncounted struct{}
 
 func (uncounted) Retried()    {}
 func (uncounted) HandedOver() {}
+func (uncounted) Enqueued()   {}
 func (uncounted) Died(string) {}
 func (uncounted) Duplicate()  {}
 

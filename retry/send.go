@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -67,4 +68,41 @@ func (r *Retrier) envelope(m *stepwell.Message, past *Past) *envelope.Envelope {
 	e.Message.Stream = r.cfg.Stream
 	past.into(e)
 	return e
+}
+
+// Enqueue publishes a message that comes from nowhere else, as a first attempt: to the instant
+// queue, or, where after is above 0, through delay queues until so long is over; at most
+// [stepwell.LongestWait]. Nil means that it is confirmed. An error means that it may be stored, or
+// may not; it says [queue.ErrTooLarge] where it is not. Of m, which is copied, ID, Key, Value,
+// Headers and Time are taken; without an ID the message gets one. Queues are declared first, unless
+// they are. traceParent and traceState are the W3C trace context of who enqueues.
+func (r *Retrier) Enqueue(ctx context.Context, m *stepwell.Message, after time.Duration, traceParent, traceState string) error {
+	if !r.declared.Load() {
+		if err := r.Declare(ctx); err != nil {
+			return err
+		}
+	}
+	e := &envelope.Envelope{Token: envelope.NewToken(), Message: stepwell.Message{
+		ID: m.ID, Key: m.Key, Value: m.Value, Headers: m.Headers, Time: m.Time, Stream: r.cfg.Stream, Channel: r.cfg.Channel, Attempt: 1,
+	}}
+	// A copy: a publish that is under way when ctx ends is not waited for.
+	e.Message = *e.Message.Clone()
+	e.Message.ID = cmp.Or(m.ID, e.Token)
+	p, end := r.parking.enqueue(e, after, traceParent, traceState)
+	stored := make(chan error, 1)
+	r.parking.post(ctx, p, func(err error) {
+		end(err)
+		stored <- err
+	})
+	select {
+	case err := <-stored:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-stored: // both came at once
+		return err
+	default:
+		return context.Cause(ctx)
+	}
 }

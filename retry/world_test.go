@@ -73,11 +73,13 @@ type tally struct {
 	died       map[string]int
 	duplicates int
 	handed     int
+	enqueued   int
 }
 
 func (c *counts) Publish(_, _, _ string) func(error) { return func(error) {} }
 
 func (c *counts) Retried()    { c.do(func(t *tally) { t.retried++ }) }
+func (c *counts) Enqueued()   { c.do(func(t *tally) { t.enqueued++ }) }
 func (c *counts) HandedOver() { c.do(func(t *tally) { t.handed++ }) }
 
 func (c *counts) Duplicate() { c.do(func(t *tally) { t.duplicates++ }) }

@@ -116,9 +116,17 @@ type Stream struct {
 	Channels map[string]DeadSet
 }
 
+// Sources of a stream.
+const (
+	FromKafka   = "kafka"
+	FromEnqueue = "enqueue" // the program itself
+)
+
 // Status is how a stream of this process is doing.
 type Status struct {
 	Paused bool `json:"paused"`
+	// Source is where the stream's messages come from first: [FromKafka] or [FromEnqueue].
+	Source string `json:"source"`
 	// Reads says that this process reads the stream's topics.
 	Reads bool `json:"reads"`
 	// Retired says that nobody is to read them any more. EmptySince is since when all queues of

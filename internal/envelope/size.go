@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -17,6 +18,12 @@ func sizeOf(headers map[string]any) int {
 		n += fieldSize(name, v)
 	}
 	return n
+}
+
+// RecordSize is how large the message can be in a queue at most, but for what explains its
+// failures.
+func RecordSize(m *stepwell.Message) int {
+	return len(m.ID) + len(magic) + recordSize(m) + len(m.Value)
 }
 
 func fieldSize(name string, v any) int { return 1 + len(name) + queue.ValueSize(v) }

@@ -20,6 +20,7 @@ type instruments struct {
 	operation metric.Float64Histogram
 	consumed  metric.Int64Counter
 	sent      metric.Int64Counter
+	enqueued  metric.Int64Counter
 	retries   metric.Int64Counter
 	inPlace   metric.Int64Counter
 	// orderGivenUp counts messages that were to rest in place.
@@ -61,6 +62,7 @@ func newInstruments(m metric.Meter) (i instruments, err error) {
 		to         *metric.Int64Counter
 		name, what string
 	}{
+		{&i.enqueued, "stepwell.messages.enqueued", "Messages that the program itself enqueued into a stream."},
 		{&i.retries, "stepwell.retries", "Failed messages that were stored to be tried again."},
 		{&i.inPlace, "stepwell.retries.in_place", "Failed messages that rest in the process until they are tried again."},
 		{&i.orderGivenUp, "stepwell.order_given_up", "Messages that were to rest in place, and go through the queues since their waits would be too long."},

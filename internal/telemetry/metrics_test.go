@@ -164,8 +164,8 @@ func TestAProviderOfTheUsersGetsTheSameMetricsAndThePageSaysSo(t *testing.T) {
 			t.Errorf("%s is not on our own page", name)
 		}
 	}
-	if len(names) != 25 {
-		t.Errorf("%d metrics, want 25: %v", len(names), names)
+	if len(names) != 26 {
+		t.Errorf("%d metrics, want 26: %v", len(names), names)
 	}
 	w := httptest.NewRecorder()
 	theirs.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))

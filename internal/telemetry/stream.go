@@ -81,7 +81,7 @@ func (t *Telemetry) measure(name string, who ...attribute.KeyValue) *Stream {
 // begin makes all counters 0: what appears with its first event has no increase for Prometheus.
 func (s *Stream) begin() {
 	ctx := context.Background()
-	for _, c := range []metric.Int64Counter{s.i.retries, s.i.inPlace, s.i.orderGivenUp, s.i.duplicate, s.i.lost, s.i.expired, s.i.dropped, s.i.fallback, s.i.replayed, s.i.deleted} {
+	for _, c := range []metric.Int64Counter{s.i.enqueued, s.i.retries, s.i.inPlace, s.i.orderGivenUp, s.i.duplicate, s.i.lost, s.i.expired, s.i.dropped, s.i.fallback, s.i.replayed, s.i.deleted} {
 		c.Add(ctx, 0, s.add...)
 	}
 	if s.durations == nil {
@@ -147,6 +147,15 @@ func (s *Stream) HandedOver() {
 	if s == nil {
 		return
 	}
+	s.i.sent.Add(context.Background(), 1, s.send...)
+}
+
+// Enqueued counts a message that was stored and that no handler had before.
+func (s *Stream) Enqueued() {
+	if s == nil {
+		return
+	}
+	s.i.enqueued.Add(context.Background(), 1, s.add...)
 	s.i.sent.Add(context.Background(), 1, s.send...)
 }
 

@@ -61,7 +61,7 @@ func (s scripted) Delete(context.Context, int) (server.Result, error) { return s
 type idle struct{}
 
 func (idle) Status(context.Context) server.Status {
-	return server.Status{Joined: true, Partitions: 3, Lag: 7, LastProgress: time.Now(), Retry: true, Queues: map[string]int{"shop.orders.instant": 1}, Error: "none",
+	return server.Status{Source: server.FromKafka, Joined: true, Partitions: 3, Lag: 7, LastProgress: time.Now(), Retry: true, Queues: map[string]int{"shop.orders.instant": 1}, Error: "none",
 		Oldest:   &server.Oldest{Topic: "orders.v1", Partition: 2, Offset: 17, Since: time.Now(), AgeSeconds: 0.25, Behind: 6},
 		Channels: []server.ChannelStatus{{ID: "fast"}, {ID: "slow", InFlight: 2, Suspect: "x@slow", Stuck: true, Queues: map[string]int{"shop.orders.channel.slow.instant": 1}, Error: "none"}}}
 }

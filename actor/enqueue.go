@@ -1,0 +1,123 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/spelling"
+)
+
+// ErrRefused is wrapped by the errors of [Env.Enqueue] that no other try can help, as for a message
+// that is too large: nothing was published.
+var ErrRefused = errors.New("refused")
+
+// Enqueue stores a message for a stream that is [Stream].Enqueued, in this process or another, and
+// waits until RabbitMQ has confirmed it: nil means that the message is safe, and is handled once
+// after is over. It comes never earlier, and later by at most a tenth, or a second where that is
+// more, as long as somebody works the stream's queue off. An error means that the message may be
+// stored, or may not, and so may be handled twice if it is enqueued again; of one that wraps
+// [ErrRefused] nothing is stored.
+//
+// Of m the fields ID, Key, Value, Headers and Time count. Without an ID it gets a random one, and
+// without a Time the present. The ID, of at most 255 bytes, is the caller's: the same one twice is
+// two jobs, of which a handler can see that they are one. Key, Value and Headers may have so many
+// bytes together that 64 KiB are left to RABBITMQ_MAX_MESSAGE_SIZE: what is in no log must never be
+// too large for the next queue. after is at most [stepwell.LongestWait]; 0: at once.
+//
+// It goes on until ctx ends, however long RabbitMQ is away. It may be called from any goroutine,
+// from the start function on and until the stop function has returned.
+func (e *Env) Enqueue(ctx context.Context, stream string, m stepwell.Message, after time.Duration) error {
+	if e.jobs == nil {
+		return errors.New("enqueue: an Env that no actor made")
+	}
+	if err := e.jobs.enqueue(ctx, stream, &m, after); err != nil {
+		return fmt.Errorf("enqueue into stream %q: %w", stream, err)
+	}
+	return nil
+}
+
+// jobs are the streams that are enqueued into.
+type jobs struct {
+	streams map[string]*stream // all, by id
+	// most is how large a message may be; setting names what that follows from.
+	most    int
+	setting string
+}
+
+func newJobs(cfg *config.Config, streams []*stream) *jobs {
+	j := &jobs{
+		streams: map[string]*stream{},
+		most:    cfg.RabbitMQ.MaxMessageSize - envelope.MaxHeaders, setting: cfg.Variable("rabbitmq.max_message_size"),
+	}
+	for _, s := range streams {
+		j.streams[s.id] = s
+	}
+	return j
+}
+
+func (j *jobs) enqueue(ctx context.Context, id string, m *stepwell.Message, after time.Duration) error {
+	s, err := j.stream(id)
+	if err == nil {
+		err = j.check(m, after)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	if m.Time.IsZero() {
+		m.Time = time.Now()
+	}
+	trace := s.telemetry.Trace(ctx)
+	err = s.dispatch.retrier.Enqueue(ctx, m, after, trace.Parent, trace.State)
+	switch {
+	case errors.Is(err, queue.ErrTooLarge): // the broker itself takes less than the setting says
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	case err != nil:
+		return fmt.Errorf("not known to be stored: %w", err)
+	}
+	return nil
+}
+
+// stream finds the stream that is meant.
+func (j *jobs) stream(id string) (*stream, error) {
+	s := j.streams[id]
+	switch {
+	case s == nil:
+		all := slices.Sorted(maps.Keys(j.streams))
+		meant := ""
+		if near := spelling.Nearest(id, all); near != "" {
+			meant = fmt.Sprintf("; did you mean %q?", near)
+		}
+		return nil, fmt.Errorf("there is no such stream; the streams are: %s%s", strings.Join(all, ", "), meant)
+	case !s.enqueued:
+		return nil, fmt.Errorf("it reads Kafka: set App.Streams[%q].Enqueued, or produce to its topic", id)
+	case s.cfg.Retired:
+		return nil, errors.New("it is retired: what it has is worked off, and nothing is added")
+	}
+	return s, nil
+}
+
+// check refuses what can never be stored, or not for as long as its failures may take.
+func (j *jobs) check(m *stepwell.Message, after time.Duration) error {
+	const longestID = 255 // bytes, of an AMQP message-id
+	size := envelope.RecordSize(m)
+	switch {
+	case after < 0:
+		return fmt.Errorf("a wait of %s: it cannot be below 0", after)
+	case after > stepwell.LongestWait:
+		return fmt.Errorf("a wait of %s: at most %s", after, stepwell.LongestWait)
+	case len(m.ID) > longestID:
+		return fmt.Errorf("an ID of %d bytes: at most %d", len(m.ID), longestID)
+	case size > j.most:
+		return fmt.Errorf("key, headers and value take %d bytes: at most %d, which is 64 KiB below %s, so that what a failure adds has room", size, j.most, j.setting)
+	}
+	return nil
+}

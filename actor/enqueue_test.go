@@ -1,0 +1,322 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/config"
+)
+
+// withJobs is an app whose only stream is enqueued into, and hands out what enqueues.
+func withJobs(s actor.Stream) (app actor.App, env <-chan *actor.Env) {
+	got := make(chan *actor.Env, 1)
+	s.Enqueued = true
+	return actor.App{
+		Streams: actor.Streams{"jobs": s},
+		Start: func(_ context.Context, e *actor.Env) error {
+			got <- e
+			return nil
+		},
+	}, got
+}
+
+// unaware are settings of a process that is not told where Kafka is.
+func unaware(more settings) settings { return settings{"KAFKA_BROKERS": ""}.with(more) }
+
+// job enqueues a message that has this value alone.
+func job(t testing.TB, env *actor.Env, value string, after time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := env.Enqueue(ctx, "jobs", stepwell.Message{Value: []byte(value)}, after); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAJobComesAsItWasEnqueuedAndIsTriedAgainAndNeedsNoKafka(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var seen calls
+		app, envs := withJobs(actor.Stream{Handler: seeing(&seen, func(m *stepwell.Message) error {
+			if m.Attempt < 3 {
+				return errFlaky
+			}
+			return nil
+		})})
+		r := w.start(app, unaware(nil))
+		env := <-envs
+		want := stepwell.Message{
+			ID: "order-17", Key: []byte{0, 255}, Value: []byte("x"), Time: time.UnixMilli(1_700_000_000_123),
+			Headers: []stepwell.Header{{Key: "h"}, {Key: "h", Value: []byte{}}, {Key: "h", Value: []byte{0}}},
+			// What the caller has no say in.
+			Stream: "orders", Channel: "slow", Attempt: 7, Replays: 3, Snoozes: 2, FirstFailed: time.Now(), Origin: stepwell.Origin{Topic: "t", Offset: 3},
+		}
+		if err := env.Enqueue(t.Context(), "jobs", want, 0); err != nil {
+			t.Fatal(err)
+		}
+		job(t, env, "bare", 0)
+		eventually(t, "both are done", func() bool { return seen.of("x", 3) == 1 && seen.of("bare", 3) == 1 })
+		r.queuesEmpty()
+		for _, s := range seen.all() {
+			m := s.m
+			if m.Stream != "jobs" || m.Channel != "" || m.Origin != (stepwell.Origin{}) || m.Replays != 0 || m.Snoozes != 0 || m.FirstFailed.IsZero() != (m.Attempt == 1) {
+				t.Errorf("called with %+v", m)
+			}
+			if string(m.Value) == "bare" {
+				if m.ID == "" || m.ID == "order-17" || time.Since(m.Time) > time.Minute {
+					t.Errorf("one that has only a value is called with id %q and time %s", m.ID, m.Time)
+				}
+				continue
+			}
+			if m.ID != want.ID || string(m.Key) != string(want.Key) || !m.Time.Equal(want.Time) || len(m.Headers) != 3 || m.Headers[0].Value != nil || m.Headers[1].Value == nil || string(m.Headers[2].Value) != "\x00" {
+				t.Errorf("attempt %d came as %+v", m.Attempt, m)
+			}
+		}
+		if n := len(seen.all()); n != 6 {
+			t.Errorf("%d calls, want 3 of each", n)
+		}
+		status := r.status("jobs")
+		if status["source"] != "enqueue" || status["reads"] != false || status["stuck"] != false {
+			t.Errorf("status %v", status)
+		}
+		if _, ready := r.do("GET", "/readyz?verbose", ""); !strings.Contains(fmt.Sprint(ready), "its messages are enqueued") {
+			t.Errorf("readyz: %v", ready)
+		}
+		if _, metrics := r.do("GET", "/metrics", ""); !strings.Contains(fmt.Sprint(metrics), `stepwell_messages_enqueued_total{stepwell_stream="jobs"} 2`) {
+			t.Error("the metrics do not count two that were enqueued")
+		}
+	})
+}
+
+func TestOneIDTwiceIsTwoJobs(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var seen calls
+		app, envs := withJobs(actor.Stream{Handler: seeing(&seen, works)})
+		w.start(app, unaware(nil))
+		env := <-envs
+		for _, id := range []string{"order-17", strings.Repeat("i", 255)} {
+			m := stepwell.Message{ID: id, Value: []byte(id[:1]), Time: time.UnixMilli(1)}
+			for range 2 {
+				if err := env.Enqueue(t.Context(), "jobs", m, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			eventually(t, "both are handled", func() bool { return seen.of(id[:1], 1) == 2 })
+		}
+		for _, s := range seen.all() {
+			if s.m.ID != "order-17" && len(s.m.ID) != 255 {
+				t.Errorf("called with id %q", s.m.ID)
+			}
+		}
+	})
+}
+
+func TestAJobThatWaitsComesNeverEarlyAndAtMostATenthLate(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var seen calls
+		app, envs := withJobs(actor.Stream{Handler: seeing(&seen, works)})
+		w.start(app, unaware(nil))
+		env := <-envs
+		job(t, env, "declares the queues", time.Second)
+		waits := []time.Duration{time.Millisecond, time.Second, 1500 * time.Millisecond, 6 * time.Second}
+		began := map[string]time.Time{}
+		for _, d := range waits {
+			began[d.String()] = time.Now()
+			job(t, env, d.String(), d)
+		}
+		confirmed := time.Now()
+		eventually(t, "all came", func() bool { return len(seen.all()) == 1+len(waits) })
+		for _, s := range seen.all()[0:] {
+			name := string(s.m.Value)
+			d, err := time.ParseDuration(name)
+			if err != nil {
+				continue
+			}
+			// A second more than is promised, for a machine that is busy.
+			if s.at.Before(began[name].Add(d)) || s.at.After(confirmed.Add(d+max(time.Second, d/10)+time.Second)) {
+				t.Errorf("a wait of %s took %s", name, s.at.Sub(began[name]))
+			}
+			if s.m.Attempt != 1 || s.m.Snoozes != 0 {
+				t.Errorf("%s came as attempt %d", name, s.m.Attempt)
+			}
+		}
+	})
+}
+
+func TestAJobThatCanNeverBeHandledIsRefusedAndNothingOfItIsStored(t *testing.T) {
+	w := embeddedWorld(t)
+	var seen calls
+	app, envs := withJobs(actor.Stream{Handler: seeing(&seen, works)})
+	app.Streams["orders"] = actor.Stream{Handler: seeing(&seen, works)}
+	app.Streams["former"] = actor.Stream{Enqueued: true, Handler: seeing(&seen, works)}
+	r := w.start(app, settings{"RABBITMQ_MAX_MESSAGE_SIZE": "100KiB", "STREAMS_FORMER_RETIRED": "true"})
+	env := <-envs
+	for _, test := range []struct {
+		name, stream string
+		m            stepwell.Message
+		after        time.Duration
+		want         string
+	}{
+		{"an unknown stream", "job", stepwell.Message{}, 0, `enqueue into stream "job": refused: there is no such stream; the streams are: former, jobs, orders; did you mean "jobs"?`},
+		{"one that reads Kafka", "orders", stepwell.Message{}, 0, `enqueue into stream "orders": refused: it reads Kafka: set App.Streams["orders"].Enqueued, or produce to its topic`},
+		{"one that is retired", "former", stepwell.Message{}, 0, `enqueue into stream "former": refused: it is retired`},
+		{"a wait below zero", "jobs", stepwell.Message{}, -1, `refused: a wait of -1ns: it cannot be below 0`},
+		{"a wait too long", "jobs", stepwell.Message{}, stepwell.LongestWait + 1, `refused: a wait of 720h0m0.000000001s: at most 720h0m0s`},
+		{"an ID too long", "jobs", stepwell.Message{ID: strings.Repeat("i", 256)}, 0, `refused: an ID of 256 bytes: at most 255`},
+		{"a value too large", "jobs", stepwell.Message{Value: make([]byte, 36<<10)}, 0, `at most 36864, which is 64 KiB below RABBITMQ_MAX_MESSAGE_SIZE`},
+		{"a key too large", "jobs", stepwell.Message{Key: make([]byte, 36<<10)}, 0, `at most 36864`},
+		{"headers too large", "jobs", stepwell.Message{Headers: []stepwell.Header{{Key: "h", Value: make([]byte, 36<<10)}}}, 0, `at most 36864`},
+	} {
+		err := env.Enqueue(t.Context(), test.stream, test.m, test.after)
+		if !errors.Is(err, actor.ErrRefused) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+	if err := (&actor.Env{}).Enqueue(t.Context(), "jobs", stepwell.Message{}, 0); err == nil {
+		t.Error("an Env that no actor made enqueues")
+	}
+	job(t, env, strings.Repeat("v", 36<<10-100), 0)
+	eventually(t, "what fits is handled", func() bool { return len(seen.all()) == 1 })
+	r.queuesEmpty()
+}
+
+func TestTheStartAndStopFunctionsMayEnqueue(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var seen calls
+		var env *actor.Env
+		app := actor.App{
+			Streams: actor.Streams{"jobs": {Enqueued: true, Handler: seeing(&seen, works)}},
+			Start: func(ctx context.Context, e *actor.Env) error {
+				env = e
+				return e.Enqueue(ctx, "jobs", stepwell.Message{Value: []byte("start")}, 0)
+			},
+			Stop: func(ctx context.Context) error {
+				return env.Enqueue(ctx, "jobs", stepwell.Message{Value: []byte("stop")}, 0)
+			},
+		}
+		r := w.start(app, unaware(nil))
+		eventually(t, "what the start function enqueued is handled", func() bool { return seen.of("start", 1) == 1 })
+		r.end()
+		if err := env.Enqueue(t.Context(), "jobs", stepwell.Message{}, 0); w.brokers == nil && err == nil {
+			t.Error("an actor that has stopped enqueues")
+		}
+		w.start(app, unaware(nil))
+		eventually(t, "what the stop function enqueued is handled by the next process", func() bool { return seen.of("stop", 1) == 1 })
+	})
+}
+
+func TestJobsAreHandledInModesStreamsAndRetriesAndEnqueuedInAll(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var seen, none calls
+		app, envs := withJobs(actor.Stream{Handler: seeing(&none, works)})
+		w.start(app, unaware(settings{"MODES": "api"}))
+		env := <-envs
+		for _, mode := range []string{"streams", "retries"} {
+			job(t, env, mode, 0)
+			works, _ := withJobs(actor.Stream{Handler: seeing(&seen, works)})
+			r := w.start(works, unaware(settings{"MODES": mode}))
+			eventually(t, "a process with mode "+mode+" handles it", func() bool { return seen.of(mode, 1) == 1 })
+			r.end()
+		}
+		if n := len(none.all()); n != 0 {
+			t.Errorf("%d calls in a process that has only the API", n)
+		}
+	})
+}
+
+func TestADeadJobIsReplayedAndAJobMayBeHandedOver(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var seen, slow calls
+		app, envs := withJobs(actor.Stream{
+			Handler: seeing(&seen, func(m *stepwell.Message) error {
+				switch {
+				case string(m.Value) == "slow":
+					return stepwell.To("slow")
+				case m.Replays == 0:
+					return stepwell.DeadLetter(errFlaky)
+				}
+				return nil
+			}),
+			Channels: actor.Channels{"slow": {Handler: seeing(&slow, works)}},
+		})
+		r := w.start(app, unaware(nil))
+		env := <-envs
+		for range 2 {
+			job(t, env, "slow", 0)
+		}
+		job(t, env, "dead", 0)
+		eventually(t, "both that were handed over are handled", func() bool { return slow.of("slow", 1) == 2 })
+		eventually(t, "the dead one can be replayed", func() bool {
+			status, answer := r.do("POST", "/v1/dead_set/replay?stream=jobs&count=10", "")
+			return status == 200 && answer["done"] == 1.0
+		})
+		eventually(t, "it is called again", func() bool { return seen.of("dead", 1) == 2 })
+		r.queuesEmpty()
+	})
+}
+
+func TestEnqueueEndsWithItsContextWhileRabbitMQIsAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	app, envs := withJobs(actor.Stream{Handler: seeing(&calls{}, works)})
+	w.rabbit = "amqp://127.0.0.1:1"
+	w.start(app, unaware(nil))
+	env := <-envs
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err := env.Enqueue(ctx, "jobs", stepwell.Message{}, 0)
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, actor.ErrRefused) || !strings.Contains(err.Error(), "not known to be stored") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestEachMistakeOfAStreamThatIsEnqueuedIsNamed(t *testing.T) {
+	enqueued := func(change func(*actor.Stream)) actor.App {
+		s := actor.Stream{Enqueued: true, Handler: func(context.Context, *stepwell.Message) error { return nil }}
+		change(&s)
+		return actor.App{Name: "shop", Streams: actor.Streams{"jobs": s}}
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*actor.Stream)
+		env    []string
+		want   string // empty: it is none
+	}{
+		{"nothing of Kafka", func(*actor.Stream) {}, nil, ""},
+		{"what is shared by all streams does nothing", func(*actor.Stream) {}, []string{"ORDER=none", "WINDOW_MESSAGES=7", "RETRY_IN_PLACE=all"}, ""},
+		{"no RabbitMQ", func(*actor.Stream) {}, []string{""}, "RABBITMQ_URL: is required"},
+		{"topics", func(s *actor.Stream) { s.Config.Topics = []string{"t"} }, nil, "STREAMS_JOBS_TOPICS: is for streams that read Kafka: this one has what is enqueued, and nothing else (from code)"},
+		{"a topic in the environment", func(*actor.Stream) {}, []string{"STREAMS_JOBS_TOPICS=t"}, "STREAMS_JOBS_TOPICS: is for streams that read Kafka"},
+		{"a group", func(*actor.Stream) {}, []string{"STREAMS_JOBS_GROUP=g"}, "STREAMS_JOBS_GROUP: is for streams that read Kafka"},
+		{"an order", func(*actor.Stream) {}, []string{"STREAMS_JOBS_ORDER=none"}, "STREAMS_JOBS_ORDER: is for streams that read Kafka"},
+		{"waits in place", func(*actor.Stream) {}, []string{"STREAMS_JOBS_RETRY_IN_PLACE=1"}, "STREAMS_JOBS_RETRY_IN_PLACE: is for streams that read Kafka"},
+		{"no retries", func(*actor.Stream) {}, []string{"RETRY_ENABLED=false"}, "STREAMS_JOBS_RETRY_ENABLED=true sets it for this stream alone (from environment RETRY_ENABLED)"},
+		{"a batch", func(s *actor.Stream) {
+			s.Handler, s.Batch = nil, func(context.Context, *stepwell.Batch) error { return nil }
+		}, nil, `App.Streams["jobs"] is Enqueued and has a Batch`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			env := append([]string{"RABBITMQ_URL=amqp://h"}, test.env...)
+			if slices.Contains(test.env, "") {
+				env = test.env
+			}
+			cfg, err := actor.Load(enqueued(test.change), env)
+			switch {
+			case test.want == "" && err != nil:
+				t.Error(err)
+			case test.want == "":
+				if s := cfg.Stream("jobs"); s.Retry.InPlace != "0" || s.Group != "" || cfg.Reads("jobs") {
+					t.Errorf("settings %+v", s)
+				}
+			case err == nil || !strings.Contains(err.Error(), test.want) || len(err.(config.Errors)) != 1:
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
