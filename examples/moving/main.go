@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -67,6 +68,16 @@ func (s *shop) node() actor.Stream {
 	}
 }
 
+// insert is the Insert of a client of River, or the Enqueue of one of Asynq: nil means that the job
+// is stored. after is how long it waits; 0: it does not.
+func (s *shop) insert(ctx context.Context, o order, after time.Duration) error {
+	job, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return s.env.Enqueue(ctx, "jobs", stepwell.Message{ID: o.ID, Value: job}, after)
+}
+
 // work is a worker of River, or a handler of Asynq.
 func (s *shop) work(ctx context.Context, o order, m *stepwell.Message) error {
 	switch err := s.charge(ctx, o.ID); {
@@ -102,7 +113,7 @@ func (s *shop) app() actor.App {
 	return actor.App{Name: "shop", Start: s.start, Streams: actor.Streams{
 		"spring":    s.spring(),
 		"node":      s.node(),
-		"jobs":      {Handler: stepwell.JSON(s.work), Config: config.Stream{Retry: config.Retry{Count: new(24)}}},
+		"jobs":      {Enqueued: true, Handler: stepwell.JSON(s.work), Config: config.Stream{Retry: config.Retry{Count: new(24)}}},
 		"watermill": s.watermill(),
 		"loop":      {Handler: stepwell.JSON(s.order)},
 	}}
