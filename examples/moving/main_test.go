@@ -140,6 +140,11 @@ func run(t *testing.T, s *shop, during func(*embedded.Brokers)) {
 	}
 	brokers := embedded.New(embedded.Options{Topics: topics, VirtualNetwork: true})
 	app.Brokers = brokers
+	started, start := make(chan struct{}), app.Start
+	app.Start = func(ctx context.Context, env *actor.Env) error {
+		defer close(started)
+		return start(ctx, env)
+	}
 	cfg, err := actor.Load(app, environ)
 	if err != nil {
 		t.Fatal(err)
@@ -151,6 +156,7 @@ func run(t *testing.T, s *shop, during func(*embedded.Brokers)) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
+	<-started
 	time.Sleep(3 * time.Second) // the groups have joined, by the clock of the test
 	during(brokers)
 	stop()
