@@ -65,6 +65,7 @@ var mayImport = map[string][]string{
 	"chaos/ledger":              {"/"},
 	"chaos/proof":               {"chaos/ledger"},
 	"chaos/proxy":               {},
+	"cmd/retrier":               {"/", "actor", "config", "embedded", "webhook"},
 	"cmd/stepwell":              {},
 	"examples/moving":           {"/", "actor", "config"},
 	"examples/orders":           {"/", "actor", "config", "embedded"},
@@ -72,6 +73,7 @@ var mayImport = map[string][]string{
 	"examples/service":          {"/", "actor"},
 	"examples/shipping":         {"/", "actor"},
 	"examples/triage":           {"/", "actor"},
+	"examples/webhooks":         {"/", "actor", "config", "embedded", "webhook"},
 	"examples/ziggurat":         {"/", "actor"},
 }
 
@@ -82,7 +84,7 @@ var onlyIn = map[string][]string{
 	"github.com/labstack/echo/v4":    {"server"},
 	"github.com/rabbitmq/amqp091-go": {"examples/rescue", "internal/rabbit", "internal/testbroker/run"},
 	"github.com/twmb/franz-go": {
-		"actor", "chaos/child", "embedded", "examples/moving", "examples/orders", "examples/rescue", "internal/login",
+		"actor", "chaos/child", "embedded", "examples/moving", "examples/orders", "examples/rescue", "examples/webhooks", "internal/login",
 		"internal/testbroker", "internal/testbroker/run", "streams",
 	},
 	"go.opentelemetry.io": {"actor", "internal/telemetry", "otlp"},

@@ -219,3 +219,15 @@ func TestACallThatTheProgramPostsItselfIsStoredOrSaysWhyNot(t *testing.T) {
 		t.Errorf("a workflow that cannot be looked up: %s %v", v.Kind, err)
 	}
 }
+
+func TestACallStopsOnItsStatusesAndItsOnFailureDoesNot(t *testing.T) {
+	r := newReceiver(t, status(http.StatusGone))
+	h := handler(t, &stored{}, nil)
+	c := callTo(r.URL)
+	c.OnFailure = &c.Request
+	for of, want := range map[*call]stepwell.Kind{c: stepwell.Dead, c.follow(stepFailure, "x"): stepwell.Retry} {
+		if v := stepwell.VerdictOf(h.Call(t.Context(), messageOf(t, of, 1))); v.Kind != want {
+			t.Errorf("step %q: %s, want %s", of.Step, v.Kind, want)
+		}
+	}
+}

@@ -112,16 +112,19 @@ func (h *hosts) early(host string) error {
 // check says whether a connection to addr may be made, for a URL whose host is given. The order
 // matters: nothing that is named opens what never may be called.
 func (h *hosts) check(host string, addr netip.Addr) error {
-	real := unpacked(addr)
+	real, what := unpacked(addr), addr.String()
+	if host != what {
+		what += fmt.Sprintf(" (for %q)", host)
+	}
 	switch {
 	case isNever(addr), isNever(real):
-		return fmt.Errorf("%s (for %q) %w: link-local addresses, multicast and those of cloud metadata never are", addr, host, errNotAllowed)
+		return fmt.Errorf("%s %w: link-local addresses, multicast and those of cloud metadata never are", what, errNotAllowed)
 	case h.named(host), slices.ContainsFunc(h.networks, func(n netip.Prefix) bool { return n.Contains(real) }):
 		return nil
 	case !h.any():
-		return fmt.Errorf("%s (for %q) %w: it is none of the hosts that are allowed", addr, host, errNotAllowed)
+		return fmt.Errorf("%s %w: it is none of the hosts that are allowed", what, errNotAllowed)
 	case !isPublic(real):
-		return fmt.Errorf("%s (for %q) %w: it is no public address, and no hosts are named", addr, host, errNotAllowed)
+		return fmt.Errorf("%s %w: it is no public address, and no hosts are named", what, errNotAllowed)
 	}
 	return nil
 }

@@ -1,0 +1,117 @@
+// Command retrier makes HTTP calls that survive: post one to /calls, and it is made, tried again
+// after the waits you gave it, and told of elsewhere when it comes to nothing. It needs RabbitMQ
+// and nothing else; with --embedded, to try it, not even that.
+//
+// It is an actor whose one stream has calls in place of a topic: package webhook says how to have
+// the same in a program of one's own. docs/RETRIER.md is for those who only want to use it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/embedded"
+	"github.com/stepwell/stepwell/webhook"
+)
+
+// embeddedFlag asks for queues inside the process.
+const embeddedFlag = "--embedded"
+
+func main() {
+	r := &retrier{}
+	if i := slices.Index(os.Args, embeddedFlag); i > 0 {
+		os.Args = slices.Delete(os.Args, i, i+1)
+		r.embedded = true
+	}
+	actor.Main(r.app())
+}
+
+// retrier is the actor's state.
+type retrier struct {
+	embedded bool
+	handler  *webhook.Handler
+	server   *webhook.Server
+}
+
+const (
+	// stream is the id of the one stream.
+	stream = "calls"
+	// concurrency is how many calls are made at once, where nobody sets it: they wait for others
+	// most of the time.
+	concurrency = 64
+	// tries is how often a call can be tried again: its own waits end it earlier.
+	tries = 1000
+)
+
+// app is the actor.
+func (r *retrier) app() actor.App {
+	app := actor.App{
+		Name:  "retrier",
+		Start: r.start,
+		// Who may post a call can reach what this process reaches.
+		HTTP:  http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { r.server.ServeHTTP(w, req) }),
+		Guard: true,
+		Streams: actor.Streams{stream: {
+			Enqueued: true,
+			Handler:  func(ctx context.Context, m *stepwell.Message) error { return r.handler.Call(ctx, m) },
+			OnDead: func(ctx context.Context, m *stepwell.Message, err error) error {
+				return r.handler.Fallback(ctx, m, err)
+			},
+			Config: config.Stream{Concurrency: concurrency, Retry: config.Retry{Count: new(tries), Delay: 5 * time.Second}},
+		}},
+	}
+	if r.embedded {
+		app.Brokers = embedded.New(embedded.Options{})
+	}
+	return app
+}
+
+// start makes what calls need. Requests are let in when it has returned, and messages come later,
+// so that handler and server are there for both. Its error has all mistakes of the settings.
+func (r *retrier) start(_ context.Context, env *actor.Env) error {
+	s, err := readSettings(env.Config)
+	if err != nil {
+		return err
+	}
+	workflows, wrong := s.workflows()
+	secrets, wrongSecrets := s.secrets()
+	tls, wrongTLS := s.TLS.client()
+	c := webhook.Config{
+		Enqueue: env.Enqueue, Refused: actor.ErrRefused, Stream: stream, Records: r.records(workflows),
+		Hosts: s.Hosts, Secrets: secrets, TLS: tls,
+		// What is below 0 is named by fits, with its variable.
+		Timeout: max(s.Timeout, 0), HostLimit: max(s.HostLimit, 0), BodyLimit: max(s.BodyLimit, 0),
+	}
+	r.handler, err = webhook.NewHandler(c)
+	if err := errors.Join(wrong, wrongSecrets, wrongTLS, s.fits(env.Config), err); err != nil {
+		return err
+	}
+	r.server = webhook.NewServer(r.handler)
+	env.Logger.Info("calls are posted to /calls", "hosts", s.hosts(), "workflows", len(workflows), "secrets", len(secrets))
+	return nil
+}
+
+// records are what all processes share. Where the queues end with the process, its own memory is as
+// good.
+func (r *retrier) records(workflows map[string][]time.Duration) webhook.Records {
+	if r.embedded {
+		return webhook.NewMemory(workflows)
+	}
+	return webhook.Static(workflows)
+}
+
+// hosts says for the log what may be called.
+func (s *settings) hosts() string {
+	if len(s.Hosts) == 0 {
+		return "public addresses"
+	}
+	return fmt.Sprintf("%d named", len(s.Hosts))
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell/actor"
+)
+
+func always(status int) func(string, int) int { return func(string, int) int { return status } }
+
+// The two calls are those of the REST retrier's documentation, but for the URLs.
+func TestTheDocumentedCallsOfTheRESTRetrierWorkAsTheyStand(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		r := newReceiver(t, func(path string, _ int) int {
+			return map[string]int{"/failed": 200}[path] + map[string]int{"/charge": 404}[path]
+		})
+		run := w.start("APP_WORKFLOWS_TEST=5s,10s,15s")
+		if a := run.do("POST", "/retry_workflow", `{"name":"test","retry_delays":[5000,10000,15000]}`); a.status != 200 {
+			t.Fatalf("workflow: %d %v", a.status, a.json)
+		}
+		body := fmt.Sprintf(`{"message_id":"17","group_id":"g",
+			"retry_request":{"request_type":"POST","request_body":{"a":1},"url":%q,"headers":{"h":["v"]}},
+			"retry_failure_request":{"request_type":"PUT","request_body":{"b":2},"url":%q,"headers":{"h":["w"]}}}`, r.url("/charge"), r.url("/failed"))
+		if a := run.do("POST", "/retry", body, "x-retry-workflow", "other"); a.status != 400 || !strings.Contains(fmt.Sprint(a.json["detail"]), `"other"`) {
+			t.Errorf("an unknown workflow: %d %v", a.status, a.json)
+		}
+		posted := time.Now()
+		if a := run.do("POST", "/retry", body, "x-retry-workflow", "test"); a.status != 202 {
+			t.Fatalf("retry: %d %v", a.status, a.json)
+		}
+		eventually(t, "the failure request", func() bool { return len(r.requests()) >= 4 })
+		all := r.requests()
+		for i, least := range []time.Duration{5 * time.Second, 15 * time.Second, 30 * time.Second, 30 * time.Second} {
+			if after := all[i].at.Sub(posted); after < least || after > least+10*time.Second {
+				t.Errorf("request %d came after %s, want %s", i+1, after, least)
+			}
+		}
+		for _, got := range all[:3] {
+			if got.method != "POST" || got.path != "/charge" || got.body != `{"a":1}` || got.header.Get("h") != "v" || got.header.Get("Webhook-Id") != "17" {
+				t.Errorf("a try: %+v", got)
+			}
+		}
+		if got := all[3]; got.method != "PUT" || got.path != "/failed" || got.body != `{"b":2}` || got.header.Get("h") != "w" {
+			t.Errorf("the failure request: %+v", got)
+		}
+		if dead := run.dead(); len(dead) > 0 || len(r.requests()) > 4 {
+			t.Errorf("%d requests, dead %v", len(r.requests()), dead)
+		}
+	})
+}
+
+func TestACallIsMadeAfterEachOfItsWaitsThenItsFallback(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		r := newReceiver(t, always(500))
+		run := w.start()
+		body := fmt.Sprintf(`{"id":"order-17","request":{"url":%q,"body":{"n":1}},"waits":["1s","2s"],"on_failure":{"method":"PUT","url":%q}}`, r.url("/hook"), r.url("/failed"))
+		if a := run.do("POST", "/calls", body); a.status != 202 || a.json["id"] != "order-17" {
+			t.Fatalf("%d %v", a.status, a.json)
+		}
+		eventually(t, "the call is dead", func() bool { return len(run.dead()) == 1 })
+		all, paths := r.requests(), ""
+		for _, got := range all {
+			paths += got.path + " "
+		}
+		if paths != "/hook /hook /hook /failed /failed /failed " {
+			t.Fatalf("requests %s", paths)
+		}
+		for i, least := range []time.Duration{time.Second, 2 * time.Second, 0, time.Second, 2 * time.Second} {
+			if wait := all[i+1].at.Sub(all[i].at); wait < least {
+				t.Errorf("request %d came after %s, want at least %s", i+2, wait, least)
+			}
+		}
+		dead := run.dead()[0]
+		text := fmt.Sprint(dead["error"])
+		for _, part := range []string{"on_failure: ", "status 500: the answer to /failed", "status 500: the answer to /hook"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("the dead call's error %q does not say %q", text, part)
+			}
+		}
+		if dead["id"] != "order-17" {
+			t.Errorf("dead id %v", dead["id"])
+		}
+		// A replay begins with the call itself.
+		if a := run.do("POST", "/v1/dead_set/replay", `{"stream":"calls","count":1}`); a.status != 200 {
+			t.Fatalf("replay: %d %v", a.status, a.json)
+		}
+		eventually(t, "the replay", func() bool { return len(r.requests()) > 6 })
+		if got := r.requests()[6]; got.path != "/hook" {
+			t.Errorf("the replay called %s", got.path)
+		}
+		eventually(t, "it is dead once more, of all its tries", func() bool { return len(r.requests()) == 12 && len(run.dead()) == 1 })
+	})
+}
+
+func TestTwoCallsWithOneIDAreTwoCallsAndTellTheirSuccess(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		r := newReceiver(t, always(204))
+		run := w.start()
+		for range 2 {
+			body := fmt.Sprintf(`{"id":"order-17","request":{"url":%q},"waits":[],"on_success":{"url":%q}}`, r.url("/hook"), r.url("/done"))
+			if a := run.do("POST", "/calls", body); a.status != 202 {
+				t.Fatalf("%d %v", a.status, a.json)
+			}
+		}
+		count := func(path string) (n int) {
+			for _, got := range r.requests() {
+				if got.path == path {
+					n++
+				}
+			}
+			return n
+		}
+		eventually(t, "both calls and their on_success", func() bool { return count("/hook") >= 2 && count("/done") >= 2 })
+		if n := len(r.requests()); n != 4 {
+			t.Errorf("%d requests, want 4", n)
+		}
+	})
+}
+
+func TestADownHostBurnsNoTries(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := listener.Addr().(*net.TCPAddr).Port
+		listener.Close() // from here on nobody listens there
+		run := w.start()
+		const calls = 12
+		for i := range calls {
+			// Two tries each: without the breaker all would be dead after a second.
+			body := fmt.Sprintf(`{"id":"c%d","request":{"url":"http://localhost:%d/hook"},"waits":["1s"]}`, i, port)
+			if a := run.do("POST", "/calls", body); a.status != 202 {
+				t.Fatalf("%d %v", a.status, a.json)
+			}
+		}
+		eventually(t, "each call was put off, and some twice", func() bool { return run.snoozed() > calls })
+		if listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan string, 10*calls)
+		server := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { got <- req.Header.Get("Webhook-Id") })}
+		go func() { _ = server.Serve(listener) }()
+		t.Cleanup(func() { _ = server.Close() })
+		seen := map[string]bool{}
+		limit := time.After(2 * time.Minute)
+		for len(seen) < calls {
+			select {
+			case id := <-got:
+				seen[id] = true
+			case <-limit:
+				t.Fatalf("%d of %d calls were made; dead: %v", len(seen), calls, run.dead())
+			}
+		}
+		if dead := run.dead(); len(dead) > 0 {
+			t.Errorf("%d calls are dead", len(dead))
+		}
+	})
+}
+
+func TestWhoeverMayNotUseTheAPIMayNotHaveCallsMade(t *testing.T) {
+	w := newWorld(t, "")
+	run := w.start("SERVER_TOKEN=swordfish")
+	for _, path := range []string{"/calls", "/retry", "/retry_workflow"} {
+		if a := run.do("POST", path, "{}"); a.status != 401 {
+			t.Errorf("%s without a token: %d", path, a.status)
+		}
+		if a := run.do("POST", path, "{}", "Authorization", "Bearer swordfish"); a.status != 400 {
+			t.Errorf("%s with the token: %d", path, a.status)
+		}
+	}
+}
+
+func TestACancelledCallIsNotMadeWhereTheQueuesAreEmbedded(t *testing.T) {
+	w := newWorld(t, "")
+	r := newReceiver(t, always(200))
+	run := w.start()
+	for _, id := range []string{"cancelled", "other"} {
+		if a := run.do("POST", "/calls", fmt.Sprintf(`{"id":%q,"request":{"url":%q},"waits":[],"after":"1s"}`, id, r.url("/"))); a.status != 202 {
+			t.Fatal(a)
+		}
+	}
+	if a := run.do("DELETE", "/calls/cancelled", ""); a.status != 200 {
+		t.Fatal(a)
+	}
+	eventually(t, "the other call", func() bool { return len(r.requests()) > 0 })
+	eventually(t, "nothing is left", func() bool {
+		of := run.do("GET", "/v1/streams", "").json["streams"].([]any)[0].(map[string]any)
+		left := of["in_flight"].(float64)
+		for _, n := range of["queues"].(map[string]any) {
+			left += n.(float64)
+		}
+		return left == 0
+	})
+	if all := r.requests(); len(all) != 1 || all[0].header.Get("Webhook-Id") != "other" {
+		t.Errorf("requests %v", all)
+	}
+}
+
+func TestAllMistakesOfTheSettingsAreNamed(t *testing.T) {
+	r := &retrier{embedded: true}
+	app := r.app()
+	cfg, err := actor.Load(app, []string{
+		"APP_WORKFLOWS_A=5s,soon", "APP_WORKFLOWS_B_C=5s", "APP_SECRETS_FILE=/nowhere", "APP_TLS_CA_FILE=/nowhere", "APP_TLS_CERT_FILE=/nowhere",
+		"APP_BODY_LIMIT=100000000", "APP_HOST_LIMIT=-1", "APP_TIMEOUT=0s", "APP_HOSTS=http://x", "APP_SECRETS=a=b",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.start(t.Context(), &actor.Env{Config: cfg, Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		t.Fatal("it starts")
+	}
+	for _, part := range []string{"APP_WORKFLOWS_A)", "APP_WORKFLOWS_B)", "APP_SECRETS_FILE", "APP_TLS_CA_FILE", "APP_TLS_KEY_FILE", "APP_BODY_LIMIT", "APP_HOST_LIMIT", "APP_TIMEOUT", `"http://x"`, `secret "a"`} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%s is not named in: %v", part, err)
+		}
+	}
+}
+
+func TestSettingsAreReadFromTheFileAndTheEnvironment(t *testing.T) {
+	dir := t.TempDir()
+	file, keys := filepath.Join(dir, "retrier.yaml"), filepath.Join(dir, "keys")
+	for path, text := range map[string]string{
+		file: "app:\n  hosts: [a.example]\n  workflows:\n    slow_one: [1m, 2m]\n    default: [5s]\n",
+		keys: "# of partners\na=whsec_x\n\nb=whsec_y\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &retrier{embedded: true}
+	cfg, err := actor.Load(r.app(), []string{"CONFIG_FILE=" + file, "APP_SECRETS_FILE=" + keys, "APP_SECRETS=c=whsec_z", "APP_WORKFLOWS_DEFAULT=7s, 8s", "APP_TIMEOUT=3s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := readSettings(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	workflows, err := s.workflows()
+	if err != nil || fmt.Sprint(workflows) != "map[default:[7s 8s] slow_one:[1m0s 2m0s]]" {
+		t.Errorf("workflows %v, %v", workflows, err)
+	}
+	if secrets, err := s.secrets(); err != nil || fmt.Sprint(secrets) != "[c=whsec_z a=whsec_x b=whsec_y]" {
+		t.Errorf("secrets %v, %v", secrets, err)
+	}
+	if s.Timeout != 3*time.Second || s.HostLimit != 8 || fmt.Sprint(s.Hosts) != "[a.example]" {
+		t.Errorf("settings %+v", s)
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell/config"
+)
+
+// settings are the retrier's own, below app in the file or APP_… in the environment.
+type settings struct {
+	// Hosts may be called, and no others; none: public addresses.
+	Hosts []string `koanf:"hosts"`
+	// Secrets are entries name=whsec_…; SecretsFile has one a line.
+	Secrets     []string `koanf:"secrets"`
+	SecretsFile string   `koanf:"secrets_file"`
+	// Workflows are waits by name, as a list or as 5s,10s.
+	Workflows map[string]any `koanf:"workflows"`
+	// Timeout is for one request, HostLimit how many a host has at once.
+	Timeout   time.Duration `koanf:"timeout"`
+	HostLimit int           `koanf:"host_limit"`
+	// BodyLimit is the largest body that is accepted, in bytes.
+	BodyLimit int64       `koanf:"body_limit"`
+	TLS       tlsSettings `koanf:"tls"`
+}
+
+// tlsSettings are for requests to https.
+type tlsSettings struct {
+	CAFile   string `koanf:"ca_file"`
+	CertFile string `koanf:"cert_file"`
+	KeyFile  string `koanf:"key_file"`
+}
+
+// defaultBodyLimit is in bytes: calls are small, and each is in memory while it is made.
+const defaultBodyLimit = 1 << 20
+
+// readSettings reads them, with what is usual where nobody says otherwise.
+func readSettings(c *config.Config) (*settings, error) {
+	s := &settings{Timeout: 10 * time.Second, HostLimit: 8, BodyLimit: defaultBodyLimit}
+	return s, c.Unmarshal("", s)
+}
+
+// fits checks the largest call against the largest message: what is accepted must find room in the
+// queues, and so must its failures.
+func (s *settings) fits(c *config.Config) error {
+	const room = 256 << 10 // for what is filled in, a failure, and headers of the envelope
+	var errs []error
+	if s.BodyLimit <= 0 || s.BodyLimit > int64(c.RabbitMQ.MaxMessageSize)-room {
+		errs = append(errs, fmt.Errorf("APP_BODY_LIMIT of %d bytes is not within 1 to %d, which is RABBITMQ_MAX_MESSAGE_SIZE less %d KiB",
+			s.BodyLimit, c.RabbitMQ.MaxMessageSize-room, room>>10))
+	}
+	if s.Timeout <= 0 {
+		errs = append(errs, fmt.Errorf("APP_TIMEOUT of %s must be above 0", s.Timeout))
+	}
+	if s.HostLimit <= 0 {
+		errs = append(errs, fmt.Errorf("APP_HOST_LIMIT of %d must be above 0", s.HostLimit))
+	}
+	return errors.Join(errs...)
+}
+
+// secrets are those of the setting and of its file, in which lines with # are for people. What an
+// entry must look like is package webhook's to say.
+func (s *settings) secrets() ([]string, error) {
+	all := slices.Clone(s.Secrets)
+	if s.SecretsFile == "" {
+		return all, nil
+	}
+	text, err := os.ReadFile(s.SecretsFile)
+	if err != nil {
+		return all, fmt.Errorf("APP_SECRETS_FILE: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			all = append(all, line)
+		}
+	}
+	return all, nil
+}
+
+// workflows are the waits of each; the error has all that cannot be read.
+func (s *settings) workflows() (map[string][]time.Duration, error) {
+	all := map[string][]time.Duration{}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(s.Workflows)) {
+		waits, err := readWaits(s.Workflows[name])
+		if err != nil {
+			errs = append(errs, fmt.Errorf("workflow %q (APP_WORKFLOWS_%s): %w", name, strings.ToUpper(name), err))
+			continue
+		}
+		all[name] = waits
+	}
+	return all, errors.Join(errs...)
+}
+
+// readWaits reads waits from a text of the environment or a list of the file. A name with an
+// underscore comes from the environment as a level, see [config.Config.Unmarshal].
+func readWaits(value any) (waits []time.Duration, err error) {
+	var texts []string
+	switch v := value.(type) {
+	case string:
+		texts = strings.Split(v, ",")
+	case []any:
+		for _, entry := range v {
+			texts = append(texts, fmt.Sprint(entry))
+		}
+	case map[string]any:
+		return nil, errors.New("a name with an underscore can only stand in the file: a variable takes it for a level")
+	default:
+		return nil, errors.New("must be a list of waits, as 5s,10s,15s")
+	}
+	for _, text := range texts {
+		d, err := time.ParseDuration(strings.TrimSpace(text))
+		if err != nil || d < 0 {
+			return nil, fmt.Errorf("%q is no wait such as 5s or 1h30m", text)
+		}
+		waits = append(waits, d)
+	}
+	return waits, nil
+}
+
+// client is the side of TLS that calls have. A wrong path shows at the start, not at the first
+// call.
+func (t tlsSettings) client() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	var errs []error
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		c.RootCAs = x509.NewCertPool()
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("APP_TLS_CA_FILE: %w", err))
+		case !c.RootCAs.AppendCertsFromPEM(pem):
+			errs = append(errs, fmt.Errorf("APP_TLS_CA_FILE: %s has no certificate in PEM", t.CAFile))
+		}
+	}
+	switch {
+	case (t.CertFile == "") != (t.KeyFile == ""):
+		errs = append(errs, errors.New("APP_TLS_CERT_FILE and APP_TLS_KEY_FILE go together: one of them is missing"))
+	case t.CertFile != "":
+		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("APP_TLS_CERT_FILE and APP_TLS_KEY_FILE: %w", err))
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, errors.Join(errs...)
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/embedded"
+)
+
+func TestThePartnerIsToldOfEachOrderThoughItFailsEveryOtherTime(t *testing.T) {
+	told := make(chan string, 10)
+	p := httptest.NewServer(partner(func(id, body string) { told <- id + " " + body }))
+	defer p.Close()
+	s := &shop{brokers: embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1}}), partner: p.URL}
+	app := s.app()
+	cfg, err := actor.Load(app, []string{"SERVER_ADDRESS=off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := actor.New(cfg, app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	want := map[string]bool{}
+	for id := range 3 {
+		order := fmt.Sprintf(`{"id":%d,"cents":1700}`, id)
+		want[fmt.Sprintf("order-%d %s", id, order)] = true
+		if err := s.brokers.Produce(ctx, &kgo.Record{Topic: "orders.v1", Value: []byte(order)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for len(want) > 0 {
+		select {
+		case got := <-told:
+			if !want[got] {
+				t.Errorf("told %s", got)
+			}
+			delete(want, got)
+		case <-time.After(30 * time.Second):
+			t.Fatalf("not told: %v", want)
+		}
+	}
+}
