@@ -77,7 +77,7 @@ func (b *batches) gather(_ context.Context, m *stepwell.Message, t task.Ticket) 
 	of, offset := t.Place()
 	l := b.laneOf(m)
 	_, came := t.Running()
-	l.put(item{m, of, offset, came.Sub(l.began), t.Alone()}, len(b.lanes) > 1)
+	l.put(item{message: m, of: of, offset: offset, came: came.Sub(l.began), alone: t.Alone()})
 	failpoint.Hit("gathered")
 	return task.Gathered
 }
@@ -106,6 +106,13 @@ func (b *batches) Flush() {
 		l.hurry()
 	}
 	b.wake()
+}
+
+// Fetched gives what has waited for long memory of its own.
+func (b *batches) Fetched(eighths uint32) {
+	for _, l := range b.lanes {
+		l.own(eighths)
+	}
 }
 
 // wake has who rests look again.

@@ -17,9 +17,13 @@ import (
 // meanwhile, so that no message passes another of its key.
 func (c *caller) until(ctx context.Context, failed []try) {
 	p := c.dispatch.hold
+	// This may take long: what was fetched with them is not to be kept for as long.
 	for i := range failed {
 		failed[i].came = failed[i].came.Clone()
+		failed[i].message = failed[i].came
 	}
+	c.batch = itemsOf(failed)
+	c.letGo()
 	for pause := p.pause; len(failed) > 0; pause = min(2*pause, p.longest) {
 		failed = c.drop(failed)
 		for i := range failed {

@@ -52,9 +52,9 @@ func (c *caller) run(calls context.Context, over <-chan struct{}, end context.Ca
 		batch, left := c.lane.take(c.memory)
 		c.tell(left, task.Abandoned)
 		if len(batch) > 0 {
-			c.batch = batch
+			c.batch, c.memory = batch, batch
 			c.call(calls)
-			c.batch, c.memory = nil, batch
+			c.batch = nil
 		}
 		c.stand()
 	}

@@ -17,6 +17,8 @@ type item struct {
 	came time.Duration
 	// alone: it is suspected of killing the process, and gets a batch of its own.
 	alone bool
+	// fetched is what the lane's was when it came.
+	fetched uint32
 }
 
 // isOurs says that the message is still wanted: where it is not, another process has it, or will.
@@ -43,6 +45,9 @@ type lane struct {
 	idle int
 	// flush: what waits is due, full or not.
 	flush bool
+	// fetched is how much was fetched, in eighths of WINDOW_BYTES; it starts anew after the last
+	// number.
+	fetched uint32
 	// look: there may be messages of a partition that was halted, which are not to wait.
 	look   bool
 	paused bool
@@ -67,13 +72,10 @@ func (l *lane) signal() {
 }
 
 // put adds a message behind all others, but a suspect goes before those of other partitions: while
-// it waits no other suspect runs. Where own is set, what has to wait for more than one batch gets
-// memory of its own.
-func (l *lane) put(i item, own bool) {
+// it waits no other suspect runs.
+func (l *lane) put(i item) {
 	l.mu.Lock()
-	if own && len(l.waiting()) >= l.size {
-		i.message = i.message.Clone()
-	}
+	i.fetched = l.fetched
 	l.items = append(l.items, i)
 	if i.alone {
 		at := len(l.items) - 1
@@ -89,6 +91,25 @@ func (l *lane) put(i item, own bool) {
 	}
 	if i.of.Halted() {
 		l.hurry() // it came after all were told
+	}
+}
+
+// late is how much is fetched while a message waits until it gets memory of its own, in eighths of
+// WINDOW_BYTES. Where all are called in turn, few wait for as long.
+const late = 3
+
+// own gives what has waited for long memory of its own, once: it would keep alive all that was
+// fetched with it. fetched is the lane's from here on.
+func (l *lane) own(fetched uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.fetched
+	l.fetched = fetched
+	waiting := l.waiting()
+	for i := range waiting {
+		if came := waiting[i].fetched; before-came < late && fetched-came >= late {
+			waiting[i].message = waiting[i].message.Clone()
+		}
 	}
 }
 

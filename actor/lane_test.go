@@ -273,7 +273,7 @@ func TestWhatComesAfterMessagesThatWereLeftIsLeftToo(t *testing.T) {
 	l, of, other := newLane(2, time.Second), newOrigin(), newOrigin()
 	gather := func(of *origin, offsets ...int64) {
 		for _, offset := range offsets {
-			l.put(item{message: &stepwell.Message{}, of: of, offset: offset}, false)
+			l.put(item{message: &stepwell.Message{}, of: of, offset: offset})
 		}
 	}
 	offsets := func(items []item) (all []int64) {

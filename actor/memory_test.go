@@ -126,3 +126,106 @@ func triedInPlace(t *testing.T, env settings) {
 	}
 	r.end()
 }
+
+func TestWhatRestsInABatchHoldsNoMoreMemoryThanTheWindowSays(t *testing.T) {
+	w := embeddedWorld(t)
+	w.produceFewBad()
+	before := liveHeap()
+	var settled atomic.Int64
+	r := w.start(batched(func(_ context.Context, b *stepwell.Batch) error {
+		for _, m := range b.Messages() {
+			if len(m.Value) == large {
+				settled.Add(1)
+			} else {
+				b.Fail(m, errors.New("no"))
+			}
+		}
+		return nil
+	}), settings{
+		"ORDER": "none", "CONCURRENCY": strconv.Itoa(rounds + 10), "BATCH_SIZE": "20", "BATCH_WAIT": "10ms",
+		"RETRY_ENABLED": "false", "RETRY_DELAY": "30s", "WINDOW_BYTES": strconv.Itoa(smallWindow),
+	})
+	eventually(t, "all that is large is settled", func() bool { return settled.Load() == 90*rounds })
+	eventually(t, "what fails rests", func() bool { return r.inFlight() == rounds })
+	r.holdsLittle(before)
+	r.end()
+}
+
+// holdsLittle is for when few small messages are in flight.
+func (r *running) holdsLittle(before int64) {
+	r.t.Helper()
+	if grown := liveHeap() - before; grown > 2*smallWindow {
+		r.t.Errorf("%d messages hold %d KiB of memory; the window has %d KiB", r.inFlight(), grown>>10, smallWindow>>10)
+	} else {
+		r.t.Logf("%d KiB", grown>>10)
+	}
+}
+
+// toPartition0 has records be written to partition 0 whatever their keys.
+func (w *world) toPartition0() {
+	w.t.Helper()
+	opts, err := w.brokers.Kafka(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.client, err = kgo.NewClient(append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(w.client.Close)
+}
+
+func TestWhatWaitsForABatchHoldsNoMoreMemoryThanTheWindowSays(t *testing.T) {
+	w := embeddedWorld(t)
+	var settled atomic.Int64
+	beside, free := make(chan []*stepwell.Message, 1), make(chan struct{})
+	r := w.start(batched(func(ctx context.Context, b *stepwell.Batch) error {
+		for _, m := range b.Messages() {
+			if len(m.Value) == large {
+				settled.Add(1)
+			}
+		}
+		if first := b.Messages()[0]; len(first.Value) < large {
+			select {
+			case beside <- b.Messages():
+			default:
+			}
+			select {
+			case <-free:
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	}), settings{"CONCURRENCY": "8", "BATCH_SIZE": "300", "BATCH_WAIT": "200ms", "WINDOW_BYTES": strconv.Itoa(smallWindow)})
+	small := func() *kgo.Record { return &kgo.Record{Key: []byte("hangs"), Value: make([]byte, 100)} }
+	// Which keys are in the lane that hangs nobody can say before.
+	keys := map[string]bool{}
+	first := []*kgo.Record{small()}
+	for i := range 50 {
+		key := strconv.Itoa(i)
+		keys[key] = true
+		first = append(first, &kgo.Record{Key: []byte(key), Value: make([]byte, large)})
+	}
+	w.toPartition0()
+	w.produce(first...)
+	for _, m := range <-beside {
+		delete(keys, string(m.Key))
+	}
+	eventually(t, "what is beside it is settled", func() bool { return settled.Load() == 50 })
+	var key []byte
+	for k := range keys {
+		key = []byte(k)
+	}
+	before := liveHeap()
+	for range rounds {
+		records := []*kgo.Record{small()}
+		for range 90 {
+			records = append(records, &kgo.Record{Key: key, Value: make([]byte, large)})
+		}
+		w.produce(records...)
+	}
+	eventually(t, "all that is large is settled", func() bool { return settled.Load() == 50+90*rounds })
+	r.holdsLittle(before)
+	close(free)
+	r.end()
+}

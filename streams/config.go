@@ -119,7 +119,11 @@ type Calls struct {
 	// Flush is called where a Handle that gathers messages is to call them without waiting for
 	// more: a partition is given up, the window is full, or few may be under way since the process
 	// died. It must not block, nor call the Reader. Nil: nothing is gathered.
-	Flush   func()
+	Flush func()
+	// Fetched is called now and then with how much was fetched so far, in eighths of the window's
+	// Bytes, modulo 2^32: what was gathered and has waited for long is to get memory of its own. It
+	// must not call the Reader. Nil: nobody is told.
+	Fetched func(eighths uint32)
 	gathers bool // there is a Flush
 }
 
@@ -176,6 +180,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.Calls.Concurrency = cmp.Or(c.Calls.Concurrency, 16)
 	if c.Calls.gathers = c.Calls.Flush != nil; !c.Calls.gathers {
 		c.Calls.Flush = func() {}
+	}
+	if c.Calls.Fetched == nil {
+		c.Calls.Fetched = func(uint32) {}
 	}
 	if c.Kafka.Extra == nil {
 		c.Kafka.Extra = func() []kgo.Opt { return nil }

@@ -26,7 +26,7 @@ type intake struct {
 
 func newIntake(s *shared, g *gate, parts *assignments, st *status, heal *healer) *intake {
 	in := &intake{common: s.common, crew: s.crew, load: s.load, gate: g, parts: parts, status: st, heal: heal}
-	in.tenure.step = int64(s.cfg.Window.Bytes / 8)
+	in.tenure.step = max(1, int64(s.cfg.Window.Bytes/8))
 	return in
 }
 

@@ -33,6 +33,7 @@ func (in *intake) letGo() {
 		return
 	}
 	t.looked = t.fetched
+	in.cfg.Calls.Fetched(uint32(t.fetched / t.step))
 	parts := in.parts.all()
 	oldest := t.fetched
 	for _, p := range parts {
