@@ -116,6 +116,21 @@ func TestAStreamIsPausedAndResumedAlsoTwice(t *testing.T) {
 	}
 }
 
+func TestAProcessWithTheAPIAloneRefusesAPauseThatWouldHoldNothing(t *testing.T) {
+	for modes, want := range map[string]int{"api": 409, "streams api": 200, "channels api": 200} {
+		w := start(t, func(c *server.Config) { c.Modes = strings.Fields(modes) })
+		for _, verb := range []string{"pause", "resume"} {
+			a := w.do("POST", "/v1/streams/orders/"+verb, "")
+			if a.status != want || want == 409 && !strings.Contains(a.text, "this process runs nothing of orders") {
+				t.Errorf("%s with %s: %d %s", verb, modes, a.status, a.text)
+			}
+		}
+		if paused := strings.Contains(w.log.String(), "audit: stream"); paused != (want == 200) {
+			t.Errorf("%s: the log says %s", modes, w.log)
+		}
+	}
+}
+
 func TestReadinessNamesWhatIsMissingAndVerboseWhatIsThere(t *testing.T) {
 	checks := []server.Check{{Name: "rabbitmq", Ready: true, Detail: "4.3.6"}, {Name: "stream orders", Ready: true, Stuck: true, Detail: "no progress"}}
 	w := start(t, func(c *server.Config) {

@@ -57,6 +57,10 @@ func (c controls) hold(w http.ResponseWriter, r *http.Request, done string, paus
 	if !known {
 		return &problem{status: http.StatusNotFound, detail: c.unknownStream(id)}
 	}
+	if slices.Equal(c.cfg.Modes, []string{"api"}) {
+		return &problem{status: http.StatusConflict, detail: "this process runs nothing of " + id + " that could be " + done + " (" + c.cfg.Setting("modes") +
+			"=api): ask those that do, each of which must have api among its modes, too"}
+	}
 	do(stream.Control)
 	c.cfg.Logger.Info("audit: stream "+done, "by", who(r), "address", from(r), "stream", id)
 	return writeJSON(w, http.StatusOK, jsonType, pauseJSON{

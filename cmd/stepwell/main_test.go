@@ -102,13 +102,13 @@ func (c *control) Pause()                               { c.now.Paused = true }
 func (c *control) Resume()                              { c.now.Paused = false }
 
 // serve runs an actor's server with three dead messages until the test ends.
-func serve(t *testing.T, token string) (address string, dead *set) {
+func serve(t *testing.T, token string, modes ...string) (address string, dead *set) {
 	t.Helper()
 	dead = &set{left: 3}
 	queues := map[string]int{"shop.orders.dead_set": 3, "shop.orders.instant": 0}
 	oldest := &server.Oldest{Topic: "orders.v1", Partition: 3, Offset: 17, AgeSeconds: 130.4}
 	s, err := server.New(server.Config{
-		Address: "127.0.0.1:0", Token: token, PeekWait: time.Millisecond,
+		Address: "127.0.0.1:0", Token: token, PeekWait: time.Millisecond, Modes: modes,
 		Streams: map[string]server.Stream{"orders": {Control: &control{server.Status{Joined: true, Lag: 12, Queues: queues, Oldest: oldest,
 			Channels: []server.ChannelStatus{{ID: "slow", InFlight: 3, Queues: map[string]int{"shop.orders.channel.slow.instant": 7}}}}}, DeadSet: dead,
 			Channels: map[string]server.DeadSet{"slow": &set{left: 1}}}},
@@ -178,6 +178,15 @@ func TestEachCommandDoesWhatItSays(t *testing.T) {
 		}
 		if code != exitOK || errs != "" || strings.Contains(out, "\x1b") {
 			t.Errorf("%s: exit %d, %q, %q", step.args, code, out, errs)
+		}
+	}
+}
+
+func TestAChannelThatAnotherProcessRunsIsNotCalledRunning(t *testing.T) {
+	for modes, want := range map[string]string{"streams api": "orders slow  not run here", "channels api": "orders slow  running"} {
+		address, _ := serve(t, "", strings.Fields(modes)...)
+		if out, _, _ := command(t, address, "streams"); !strings.Contains(out, want) {
+			t.Errorf("%s: %s", modes, out)
 		}
 	}
 }

@@ -61,6 +61,7 @@ func (o *oldest) String() string {
 // Run prints a row for each stream, and below it one for each of its channels, which pause with it.
 func (*list) Run(ctx context.Context, a *actor) error {
 	var answer struct {
+		Modes   []string          `json:"modes"`
 		Streams []json.RawMessage `json:"streams"`
 	}
 	if err := a.get(ctx, "/v1/streams", nil, &answer); err != nil {
@@ -82,8 +83,12 @@ func (*list) Run(ctx context.Context, a *actor) error {
 			s.ID, s.word(), strconv.Itoa(s.Partitions), strconv.FormatInt(s.Lag, 10), strconv.Itoa(s.InFlight), s.Oldest.String(), full(s.Queues), s.Error,
 		})
 		for _, c := range s.Channels {
+			state := streamState{Paused: s.Paused, Joined: true, Stuck: c.Stuck}.word()
+			if len(answer.Modes) > 0 && !slices.Contains(answer.Modes, "channels") {
+				state = "not run here"
+			}
 			rows = append(rows, []string{
-				s.ID + " " + c.ID, streamState{Paused: s.Paused, Joined: true, Stuck: c.Stuck}.word(), "-", "-", strconv.Itoa(c.InFlight), "-", full(c.Queues), c.Error,
+				s.ID + " " + c.ID, state, "-", "-", strconv.Itoa(c.InFlight), "-", full(c.Queues), c.Error,
 			})
 		}
 	}
