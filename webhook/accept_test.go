@@ -26,6 +26,9 @@ func TestACallIsStoredAsItWasPosted(t *testing.T) {
 	if s.all[0].ID != "order-17" || string(s.all[0].Key) != "http://localhost:81" || s.afters[0] != time.Minute {
 		t.Errorf("message %v, key %s, after %s", s.all[0].ID, s.all[0].Key, s.afters[0])
 	}
+	if strings.Contains(string(s.all[0].Value), "AAAA") {
+		t.Errorf("the secret is in the message: %s", s.all[0].Value)
+	}
 	if c.Request.Method != http.MethodPut || c.Request.Headers.Get("X-A") != "1" || len(c.Request.Headers["X-B"]) != 2 {
 		t.Errorf("request %+v", c.Request)
 	}

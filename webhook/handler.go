@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -103,14 +104,14 @@ func (h *Handler) Call(ctx context.Context, m *stepwell.Message) error {
 	}
 	switch cancelled, err := h.cfg.Records.Cancelled(ctx, c.ID); {
 	case err != nil: // it may be cancelled: nobody is called before that is known
-		return snooze(m.Snoozes, 0)
+		return snooze(m.Snoozes, 0, 0)
 	case cancelled:
 		return stepwell.Skip("cancelled")
 	}
 	r := c.due(m.Replays)
 	place, least := h.gates.enter(ctx, r.host())
 	if place == nil {
-		return snooze(m.Snoozes, least)
+		return snooze(m.Snoozes, least, rand.Float64())
 	}
 	a := h.client.do(ctx, r, c.webhookID(m.Replays), c.Sign)
 	place.leave(a.outcome(ctx.Err() != nil))
@@ -127,7 +128,7 @@ func (h *Handler) settle(ctx context.Context, c *call, m *stepwell.Message, a *a
 				return stepwell.DeadLetter(fmt.Errorf("the call was made, and its on_success cannot be stored: %w", err))
 			case err != nil:
 				// Nothing of the call is at fault: it is made again, and no try is used.
-				return snooze(m.Snoozes, 0)
+				return snooze(m.Snoozes, 0, 0)
 			}
 		}
 		return judge(a, c.Waits, c.StopOn, m.Attempt)

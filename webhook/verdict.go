@@ -87,17 +87,27 @@ func judge(a *answer, waits []span, stopOn []int, attempt int) error {
 	return stepwell.RetryAfter(a, max(time.Duration(waits[max(attempt, 1)-1]), a.retryAfter, shortestWait))
 }
 
-const (
-	shortestSnooze = time.Second
-	longestSnooze  = 5 * time.Minute
-)
+// longestSnooze is how long a call is put off at most.
+const longestSnooze = 5 * time.Minute
+
+// snoozes are for how long calls are put off, longer each time. Each is one way through a queue:
+// times between them would take several.
+func snoozes() []time.Duration {
+	return []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, time.Minute, longestSnooze}
+}
 
 // snooze is how long a call waits that was put off n times before, as its host had no room: longer
-// each time, or 100,000 calls to one host would come back each second. least is how long it is to
-// be at least, up to the longest one.
-func snooze(n int, least time.Duration) error {
-	const doublings = 9 // of a second, to above five minutes
-	return stepwell.Snooze(min(max(shortestSnooze<<max(0, min(n, doublings)), least), longestSnooze))
+// each time, or 100,000 calls to one host would come back each second. least is how long it should
+// be at least, where many wait for the host. Those that are put off for the first time, at once,
+// are spread over that time by chance, a number from 0 to 1, and stay spread from then on.
+func snooze(n int, least time.Duration, chance float64) error {
+	all := snoozes()
+	least = min(least, longestSnooze)
+	if n <= 0 {
+		return stepwell.Snooze(max(all[0], time.Duration(chance*float64(least))))
+	}
+	longer, _ := slices.BinarySearch(all, least)
+	return stepwell.Snooze(all[max(min(n, len(all)-1), longer)])
 }
 
 // retryAfter reads the header of that name: seconds, or a time that is compared with the answer's

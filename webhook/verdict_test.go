@@ -68,15 +68,20 @@ func TestRetryAfterIsReadInBothItsForms(t *testing.T) {
 	}
 }
 
-func TestSnoozesGrowFromASecondToFiveMinutes(t *testing.T) {
-	for n, want := range map[int]time.Duration{0: time.Second, 1: 2 * time.Second, 5: 32 * time.Second, 8: 256 * time.Second, 9: 5 * time.Minute, 10_000: 5 * time.Minute} {
-		if got := stepwell.VerdictOf(snooze(n, 0)).After; got != want {
-			t.Errorf("after %d: %s, want %s", n, got, want)
-		}
+func TestSnoozesGrowFromASecondToFiveMinutesAndAreSpreadAtFirst(t *testing.T) {
+	tests := []struct {
+		n      int
+		least  time.Duration
+		chance float64
+		want   time.Duration
+	}{
+		{0, 0, 0.9, time.Second}, {1, 0, 0.9, 5 * time.Second}, {2, 0, 0, 15 * time.Second}, {3, 0, 0, time.Minute}, {4, 0, 0, 5 * time.Minute}, {10_000, 0, 0, 5 * time.Minute},
+		{0, time.Minute, 0.5, 30 * time.Second}, {0, time.Minute, 0, time.Second}, {0, time.Hour, 0.5, 150 * time.Second},
+		{1, 3 * time.Second, 0.5, 5 * time.Second}, {1, 6 * time.Second, 0.5, 15 * time.Second}, {1, time.Minute, 0.5, time.Minute}, {1, time.Hour, 0, 5 * time.Minute}, {4, 6 * time.Second, 0, 5 * time.Minute},
 	}
-	for least, want := range map[time.Duration]time.Duration{time.Millisecond: 2 * time.Second, time.Minute: time.Minute, time.Hour: 5 * time.Minute} {
-		if got := stepwell.VerdictOf(snooze(1, least)).After; got != want {
-			t.Errorf("at least %s: %s, want %s", least, got, want)
+	for _, test := range tests {
+		if got := stepwell.VerdictOf(snooze(test.n, test.least, test.chance)).After; got != test.want {
+			t.Errorf("after %d, at least %s, by chance %v: %s, want %s", test.n, test.least, test.chance, got, test.want)
 		}
 	}
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
 func always(status int) func(string, int) int { return func(string, int) int { return status } }
@@ -210,7 +213,7 @@ func TestAllMistakesOfTheSettingsAreNamed(t *testing.T) {
 	app := r.app()
 	cfg, err := actor.Load(app, []string{
 		"APP_WORKFLOWS_A=5s,soon", "APP_WORKFLOWS_B_C=5s", "APP_SECRETS_FILE=/nowhere", "APP_TLS_CA_FILE=/nowhere", "APP_TLS_CERT_FILE=/nowhere",
-		"APP_BODY_LIMIT=100000000", "APP_HOST_LIMIT=-1", "APP_TIMEOUT=0s", "APP_HOSTS=http://x", "APP_SECRETS=a=b",
+		"APP_BODY_LIMIT=100000000", "APP_HOST_LIMIT=-1", "APP_TIMEOUT=0s", "APP_HOSTS=http://x", "APP_SECRETS=a=b", "RETRY_COUNT=3",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +222,7 @@ func TestAllMistakesOfTheSettingsAreNamed(t *testing.T) {
 	if err == nil {
 		t.Fatal("it starts")
 	}
-	for _, part := range []string{"APP_WORKFLOWS_A)", "APP_WORKFLOWS_B)", "APP_SECRETS_FILE", "APP_TLS_CA_FILE", "APP_TLS_KEY_FILE", "APP_BODY_LIMIT", "APP_HOST_LIMIT", "APP_TIMEOUT", `"http://x"`, `secret "a"`} {
+	for _, part := range []string{"APP_WORKFLOWS_A)", "APP_WORKFLOWS_B)", "APP_SECRETS_FILE", "APP_TLS_CA_FILE", "APP_TLS_KEY_FILE", "APP_BODY_LIMIT", "APP_HOST_LIMIT", "APP_TIMEOUT", "RETRY_COUNT", `"http://x"`, `secret "a"`} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%s is not named in: %v", part, err)
 		}
@@ -255,5 +258,43 @@ func TestSettingsAreReadFromTheFileAndTheEnvironment(t *testing.T) {
 	}
 	if s.Timeout != 3*time.Second || s.HostLimit != 8 || fmt.Sprint(s.Hosts) != "[a.example]" {
 		t.Errorf("settings %+v", s)
+	}
+}
+
+func TestARequestIsGivenUpBeforeItsHandler(t *testing.T) {
+	r := &retrier{embedded: true}
+	cfg, err := actor.Load(r.app(), []string{"APP_TIMEOUT=1m", "HANDLER_TIMEOUT=30s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.start(t.Context(), &actor.Env{Config: cfg, Logger: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "APP_TIMEOUT of 1m0s must be below HANDLER_TIMEOUT of 30s") {
+		t.Error(err)
+	}
+}
+
+func TestCallsToHTTPSTrustTheAuthoritiesOfTheSettingAndShowOurCertificate(t *testing.T) {
+	t.Parallel()
+	shown := make(chan string, 10)
+	r := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		shown <- req.TLS.PeerCertificates[0].Subject.CommonName
+	}))
+	certs := testbroker.NewCerts(t)
+	pair, err := tls.LoadX509KeyPair(certs.ServerCert, certs.ServerKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12}
+	r.StartTLS()
+	t.Cleanup(r.Close)
+	run := newWorld(t, "").start("APP_TLS_CA_FILE="+certs.CA, "APP_TLS_CERT_FILE="+certs.ClientCert, "APP_TLS_KEY_FILE="+certs.ClientKey)
+	body := fmt.Sprintf(`{"request":{"url":"https://localhost:%d/"},"waits":[]}`, r.Listener.Addr().(*net.TCPAddr).Port)
+	if a := run.do("POST", "/calls", body); a.status != 202 {
+		t.Fatal(a)
+	}
+	select {
+	case <-shown:
+	case <-time.After(time.Minute):
+		t.Fatalf("the call was not made; dead: %v", run.dead())
 	}
 }

@@ -47,11 +47,19 @@ func readSettings(c *config.Config) (*settings, error) {
 	return s, c.Unmarshal("", s)
 }
 
-// fits checks the largest call against the largest message: what is accepted must find room in the
-// queues, and so must its failures.
+// fits checks the settings against those of the stream. What is accepted must find room in the
+// queues, and so must its failures; a request must be given up before its handler is; and the
+// stream's tries must not end before the call's.
 func (s *settings) fits(c *config.Config) error {
 	const room = 256 << 10 // for what is filled in, a failure, and headers of the envelope
 	var errs []error
+	of := c.Stream(stream)
+	if of.Retry.Policy != "linear" || *of.Retry.Count < tries {
+		errs = append(errs, fmt.Errorf("RETRY_COUNT and RETRY_POLICY are not for the retrier, whose calls bring their own waits: %d tries of policy %s would end some of them early", *of.Retry.Count, of.Retry.Policy))
+	}
+	if s.Timeout >= of.HandlerTimeout {
+		errs = append(errs, fmt.Errorf("APP_TIMEOUT of %s must be below HANDLER_TIMEOUT of %s", s.Timeout, of.HandlerTimeout))
+	}
 	if s.BodyLimit <= 0 || s.BodyLimit > int64(c.RabbitMQ.MaxMessageSize)-room {
 		errs = append(errs, fmt.Errorf("APP_BODY_LIMIT of %d bytes is not within 1 to %d, which is RABBITMQ_MAX_MESSAGE_SIZE less %d KiB",
 			s.BodyLimit, c.RabbitMQ.MaxMessageSize-room, room>>10))

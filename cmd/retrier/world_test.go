@@ -228,6 +228,12 @@ func (r *receiver) url(path string) string {
 	return fmt.Sprintf("http://localhost:%d%s", r.Listener.Addr().(*net.TCPAddr).Port, path)
 }
 
+func (r *receiver) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.all)
+}
+
 func (r *receiver) requests() []received {
 	r.mu.Lock()
 	defer r.mu.Unlock()
