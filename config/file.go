@@ -30,8 +30,11 @@ func (l *loader) readFile(name string) layer {
 	return read
 }
 
-// line finds where the parser stumbled.
-var line = regexp.MustCompile(`line [0-9]+`)
+// line finds where the parser stumbled, and twice the two lines that have the same key.
+var (
+	line  = regexp.MustCompile(`line [0-9]+`)
+	twice = regexp.MustCompile(`(line [0-9]+): mapping key (?s:.*) already defined at (line [0-9]+)`)
+)
 
 // explainYAML says what is wrong without the parser's words, which repeat values and with them
 // secrets.
@@ -39,6 +42,9 @@ func explainYAML(err error) string {
 	var at *fs.PathError
 	if errors.As(err, &at) {
 		return cause(err).Error()
+	}
+	if found := twice.FindStringSubmatch(err.Error()); found != nil {
+		return found[1] + " has a key that " + found[2] + " has, too: keep one"
 	}
 	const wanted = "is not YAML of the form key: value, nested by indentation; values that begin with one of * & ! { [ @ ` % need quotes"
 	if found := line.FindString(err.Error()); found != "" {

@@ -61,9 +61,10 @@ func (w waits) policy(r *Retry) {
 	}
 }
 
-// only refuses a setting that the policy of a stream or channel does not look at.
+// only refuses a setting that the policy of a stream or channel does not look at. What a policy
+// that is not known would look at nobody knows.
 func (w waits) only(policy, name string, of ...string) {
-	if !slices.Contains(of, policy) {
+	if slices.Contains([]string{Linear, Exponential, Schedule}, policy) && !slices.Contains(of, policy) {
 		w.useless(name, "retry.policy", policy)
 	}
 }

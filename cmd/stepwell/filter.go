@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // chosen says which messages of a dead set a command is about; it is part of every command that
@@ -22,7 +23,7 @@ type chosen struct {
 	OffsetTo    string   `help:"Up to this offset."`
 	Key         string   `help:"With this key."`
 	KeyPrefix   string   `help:"Whose key begins so."`
-	DiedFrom    string   `help:"Dead since: a time (RFC 3339), or how long ago, such as 2h."`
+	DiedFrom    string   `help:"Dead since: a time as the tables show it, or RFC 3339, or how long ago, such as 2h."`
 	DiedTo      string   `help:"Dead until, likewise."`
 	AttemptsMin string   `help:"Tried so often at least."`
 	ReplaysMax  string   `help:"Replayed so often at most."`
@@ -51,7 +52,7 @@ func (c chosen) query() url.Values {
 	for name, text := range map[string]string{
 		"channel": c.Channel, "group": c.Group, "reason": c.Reason, "error": c.Error, "error_re": c.ErrorRE, "error_type": c.ErrorType,
 		"topic": c.Topic, "partition": c.Partition, "offset_from": c.OffsetFrom, "offset_to": c.OffsetTo,
-		"key": c.Key, "key_prefix": c.KeyPrefix, "died_from": c.DiedFrom, "died_to": c.DiedTo,
+		"key": c.Key, "key_prefix": c.KeyPrefix, "died_from": shownTime(c.DiedFrom), "died_to": shownTime(c.DiedTo),
 		"attempts_min": c.AttemptsMin, "replays_max": c.ReplaysMax, "trace_id": c.TraceID, "value": c.Value,
 	} {
 		if text != "" {
@@ -65,6 +66,14 @@ func (c chosen) query() url.Values {
 		}
 	}
 	return q
+}
+
+// shownTime is a time as a table shows it, in the form that the actor reads; any other text stays.
+func shownTime(text string) string {
+	if at, err := time.ParseInLocation(time.DateTime, text, time.Local); err == nil {
+		return at.Format(time.RFC3339)
+	}
+	return text
 }
 
 // span says how much of a dead set an answer is about.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestCausesAreATableWithTheirLastHour(t *testing.T) {
@@ -18,6 +20,17 @@ func TestCausesAreATableWithTheirLastHour(t *testing.T) {
 	}
 	if out, _, _ := command(t, address, "dead-set", "groups", "-s", "orders", "--json"); strings.Count(out, "\n") != 2 || !strings.HasPrefix(out, `{"group":"7f3a91c2b04d"`) {
 		t.Errorf("as JSON: %s", out)
+	}
+}
+
+func TestATimeAsATableShowsItMayBeGivenBack(t *testing.T) {
+	address, dead := serve(t, "")
+	at := time.Date(2026, 7, 1, 3, 4, 5, 0, time.Local)
+	for flag, name := range map[string]string{"--died-from": "died_from", "--died-to": "died_to"} {
+		_, errs, code := command(t, address, "dead-set", "list", "-s", "orders", flag, when(at))
+		if want := fmt.Sprintf("%s=%q", name, at.Format(time.RFC3339)); code != exitOK || dead.query.Filter.String() != want {
+			t.Errorf("exit %d, %s, asked for %s, want %s", code, errs, dead.query.Filter, want)
+		}
 	}
 }
 
