@@ -10,6 +10,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/internal/telemetry"
+	"github.com/stepwell/stepwell/streams"
 )
 
 // until is [hold.until] for what failed of a batch: where there are no queues the same batch is
@@ -26,9 +27,12 @@ func (c *caller) until(ctx context.Context, failed []try) {
 	c.letGo()
 	for pause := p.pause; len(failed) > 0; pause = min(2*pause, p.longest) {
 		failed = c.drop(failed)
+		// One wait for all: what failed together is called together again.
+		now, wait := time.Now(), pause/2+rand.N(pause/2+1)
 		for i := range failed {
-			failed[i].putOff(pause)
+			failed[i].putOff(now, wait)
 		}
+		c.inOrder(failed)
 		failed = c.rest(ctx, failed)
 		c.batch = itemsOf(failed)
 		failed = c.again(ctx, failed)
@@ -53,19 +57,44 @@ func (c *caller) drop(failed []try) []try {
 }
 
 // putOff says when the message is to be tried again, unless that was said since it failed.
-func (t *try) putOff(pause time.Duration) {
+func (t *try) putOff(now time.Time, wait time.Duration) {
 	switch a := t.answer; {
 	case a == nil:
 		return
 	case a.Failed():
-		t.came.FirstFailed = cmp.Or(t.came.FirstFailed, time.Now())
+		t.came.FirstFailed = cmp.Or(t.came.FirstFailed, now)
 		t.came.Attempt++
 	default:
 		t.came.Snoozes++
 	}
 	t.first = cmp.Or(t.first, t.answer.Trace)
-	t.due = time.Now().Add(cmp.Or(t.answer.After, pause/2+rand.N(pause/2+1)))
+	t.due = now.Add(cmp.Or(t.answer.After, wait))
 	t.answer = nil
+}
+
+// inOrder puts the messages in the order in which they came, and off as long as any before them for
+// which they have to wait.
+func (c *caller) inOrder(failed []try) {
+	slices.SortFunc(failed, func(a, b try) int { return cmp.Compare(a.place, b.place) })
+	type group struct {
+		of  task.Gatherable
+		key string // empty where a partition is handled in its order
+	}
+	last := map[group]time.Time{}
+	for i := range failed {
+		t, g := &failed[i], group{of: failed[i].of}
+		switch {
+		case c.order == streams.OrderPartition:
+		case c.order == streams.OrderKey && t.came.Key != nil:
+			g.key = string(t.came.Key)
+		default:
+			continue
+		}
+		if last[g].After(t.due) {
+			t.due = last[g]
+		}
+		last[g] = t.due
+	}
 }
 
 // rest waits until the first of the messages is due, without a seat. It returns those that are

@@ -135,6 +135,7 @@ type try struct {
 	came   *stepwell.Message // as it came; until the next call of the caller
 	answer *call.Answer
 	due    time.Time
+	place  int                    // in its batch
 	first  telemetry.TraceContext // of its first call, once it failed
 }
 
@@ -142,7 +143,7 @@ type try struct {
 func (c *caller) settle(ctx context.Context, answers []*call.Answer) {
 	tries := make([]try, len(c.batch))
 	for i := range tries {
-		tries[i] = try{item: c.batch[i], came: &c.came[i]}
+		tries[i] = try{item: c.batch[i], came: &c.came[i], place: i}
 	}
 	failed := c.judge(tries, answers)
 	failpoint.Hit("marked")

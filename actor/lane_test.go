@@ -374,64 +374,6 @@ func TestABatchIsCancelledWithWork(t *testing.T) {
 	})
 }
 
-// Without queues the same batch is called again with what failed, and its lane waits.
-func TestWithoutQueuesABatchIsCalledAgainWithWhatFailedOfIt(t *testing.T) {
-	handle := func(_ context.Context, b *stepwell.Batch) error {
-		for _, m := range b.Messages() {
-			if m.ID == "1" && m.Attempt < 3 {
-				m.Attempt = 77 // its own
-				b.Fail(m, errUnavailable)
-			}
-		}
-		return nil
-	}
-	gather(t, 1, streams.OrderKey, handle, func(g *gathering) {
-		o := newOrigin()
-		for offset := range int64(4) {
-			g.put(o, offset, "a")
-		}
-		time.Sleep(10 * time.Second)
-		g.mu.Lock()
-		var ids []string
-		for _, c := range g.calls {
-			ids = append(ids, c[4:])
-		}
-		g.mu.Unlock()
-		if want := []string{"0 1 2", "1", "1", "3"}; !slices.Equal(ids, want) {
-			t.Errorf("calls %q, want %q", ids, want)
-		}
-		if got := o.with(task.Settled); !slices.Equal(got, []int64{0, 2, 1, 3}) {
-			t.Errorf("settled: %v", got)
-		}
-	})
-}
-
-func TestARestOfABatchEndsForWhatIsHalted(t *testing.T) {
-	handle := func(_ context.Context, b *stepwell.Batch) error {
-		if b.Messages()[0].Attempt == 1 {
-			return errUnavailable
-		}
-		return nil
-	}
-	gather(t, 1, streams.OrderKey, handle, func(g *gathering) {
-		revoked, ours := newOrigin(), newOrigin()
-		g.put(revoked, 1, "a")
-		g.put(ours, 2, "a")
-		g.put(ours, 3, "a")
-		synctest.Wait()
-		revoked.halt()
-		g.Flush()
-		synctest.Wait()
-		if got := revoked.with(task.Abandoned); !slices.Equal(got, []int64{1}) {
-			t.Errorf("abandoned: %v", got)
-		}
-		time.Sleep(2 * time.Second)
-		if got := ours.with(task.Settled); !slices.Equal(slices.Sorted(slices.Values(got)), []int64{2, 3}) {
-			t.Errorf("settled: %v, %v", got, g.calls)
-		}
-	})
-}
-
 // BenchmarkGather is what a message costs between its worker and the handler of a batch of 500.
 func BenchmarkGather(b *testing.B) {
 	all, err := telemetry.New(telemetry.Options{})

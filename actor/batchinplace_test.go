@@ -1,0 +1,124 @@
+package actor
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
+	"github.com/stepwell/stepwell/streams"
+)
+
+// Without queues the same batch is called again with what failed, and its lane waits.
+func TestWithoutQueuesABatchIsCalledAgainWithWhatFailedOfIt(t *testing.T) {
+	handle := func(_ context.Context, b *stepwell.Batch) error {
+		for _, m := range b.Messages() {
+			if m.ID == "1" && m.Attempt < 3 {
+				m.Attempt = 77 // its own
+				b.Fail(m, errUnavailable)
+			}
+		}
+		return nil
+	}
+	gather(t, 1, streams.OrderKey, handle, func(g *gathering) {
+		o := newOrigin()
+		for offset := range int64(4) {
+			g.put(o, offset, "a")
+		}
+		time.Sleep(10 * time.Second)
+		g.mu.Lock()
+		var ids []string
+		for _, c := range g.calls {
+			ids = append(ids, c[4:])
+		}
+		g.mu.Unlock()
+		if want := []string{"0 1 2", "1", "1", "3"}; !slices.Equal(ids, want) {
+			t.Errorf("calls %q, want %q", ids, want)
+		}
+		if got := o.with(task.Settled); !slices.Equal(got, []int64{0, 2, 1, 3}) {
+			t.Errorf("settled: %v", got)
+		}
+	})
+}
+
+// What failed together is called together again, and a wait that a message asked for holds back
+// what is behind it.
+func TestWithoutQueuesWhatFailedOfABatchKeepsItsOrder(t *testing.T) {
+	for name, c := range map[string]struct {
+		order  streams.Order
+		first  error // of the first message, which has the key of the second
+		second error
+		want   []string
+	}{
+		"all fail":                      {streams.OrderKey, errUnavailable, errUnavailable, []string{"0 1 2", "0 1 2"}},
+		"the first asks for more":       {streams.OrderKey, stepwell.RetryAfter(errUnavailable, 9*time.Second), errUnavailable, []string{"0 1 2", "2", "0 1"}},
+		"the first is snoozed":          {streams.OrderKey, stepwell.Snooze(9 * time.Second), errUnavailable, []string{"0 1 2", "2", "0 1"}},
+		"the second asks for more":      {streams.OrderKey, errUnavailable, stepwell.RetryAfter(errUnavailable, 9*time.Second), []string{"0 1 2", "0 2", "1"}},
+		"the first, and of a partition": {streams.OrderPartition, stepwell.RetryAfter(errUnavailable, 9*time.Second), errUnavailable, []string{"0 1 2", "0 1 2"}},
+		"the first, without order":      {streams.OrderNone, stepwell.RetryAfter(errUnavailable, 9*time.Second), errUnavailable, []string{"0 1 2", "1 2", "0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			handle := func(_ context.Context, b *stepwell.Batch) error {
+				for _, m := range b.Messages() {
+					switch {
+					case m.Attempt > 1 || m.Snoozes > 0:
+					case m.ID == "0":
+						b.Fail(m, c.first)
+					case m.ID == "1":
+						b.Fail(m, c.second)
+					default:
+						b.Fail(m, errUnavailable)
+					}
+				}
+				return nil
+			}
+			gather(t, 1, c.order, handle, func(g *gathering) {
+				o := newOrigin()
+				g.put(o, 0, "a")
+				g.put(o, 1, "a")
+				g.put(o, 2, "b")
+				time.Sleep(20 * time.Second)
+				var ids []string
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				for _, c := range g.calls {
+					_, of, _ := strings.Cut(c, " ")
+					ids = append(ids, of)
+				}
+				if !slices.Equal(ids, c.want) {
+					t.Errorf("calls %q, want %q", ids, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestARestOfABatchEndsForWhatIsHalted(t *testing.T) {
+	handle := func(_ context.Context, b *stepwell.Batch) error {
+		if b.Messages()[0].Attempt == 1 {
+			return errUnavailable
+		}
+		return nil
+	}
+	gather(t, 1, streams.OrderKey, handle, func(g *gathering) {
+		revoked, ours := newOrigin(), newOrigin()
+		g.put(revoked, 1, "a")
+		g.put(ours, 2, "a")
+		g.put(ours, 3, "a")
+		synctest.Wait()
+		revoked.halt()
+		g.Flush()
+		synctest.Wait()
+		if got := revoked.with(task.Abandoned); !slices.Equal(got, []int64{1}) {
+			t.Errorf("abandoned: %v", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got := ours.with(task.Settled); !slices.Equal(slices.Sorted(slices.Values(got)), []int64{2, 3}) {
+			t.Errorf("settled: %v, %v", got, g.calls)
+		}
+	})
+}
