@@ -108,14 +108,20 @@ func (h *Handler) Call(ctx context.Context, m *stepwell.Message) error {
 	case cancelled:
 		return stepwell.Skip("cancelled")
 	}
-	r := c.due(m.Replays)
-	place, least := h.gates.enter(ctx, r.host())
+	place, least := h.gates.enter(ctx, c.due(m.Replays).host())
 	if place == nil {
 		return snooze(m.Snoozes, least, rand.Float64())
 	}
-	a := h.client.do(ctx, r, c.webhookID(m.Replays), c.Sign)
-	place.leave(a.outcome(ctx.Err() != nil))
-	return h.settle(ctx, c, m, a)
+	return h.settle(ctx, c, m, h.ask(ctx, c, m, place))
+}
+
+// ask makes the request that is due, and gives the place at its host back whatever happens.
+func (h *Handler) ask(ctx context.Context, c *call, m *stepwell.Message, at *pass) *answer {
+	met := unknown
+	defer func() { at.leave(met) }()
+	a := h.client.do(ctx, c.due(m.Replays), c.webhookID(m.Replays), c.Sign)
+	met = a.outcome(ctx.Err() != nil)
+	return a
 }
 
 // settle is the verdict on an answer, once what follows a success is stored.
