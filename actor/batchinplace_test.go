@@ -122,3 +122,44 @@ func TestARestOfABatchEndsForWhatIsHalted(t *testing.T) {
 		}
 	})
 }
+
+// What comes after a message that was left to the next owner is left, too: it would be called
+// before it.
+func TestWhatIsBehindAMessageThatIsLeftIsNotCalled(t *testing.T) {
+	for name, c := range map[string]struct {
+		handle func(context.Context, *stepwell.Batch) error
+		leave  func(g *gathering, o *origin)
+	}{
+		"of a batch that rests": {
+			func(context.Context, *stepwell.Batch) error { return errUnavailable },
+			func(g *gathering, o *origin) {
+				o.halt()
+				g.Flush()
+			},
+		},
+		"of a batch that a stop cancels": {
+			func(ctx context.Context, b *stepwell.Batch) error {
+				if b.Messages()[0].ID == "0" {
+					<-ctx.Done()
+				}
+				return ctx.Err()
+			},
+			func(g *gathering, o *origin) { g.work() },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gather(t, 1, streams.OrderKey, c.handle, func(g *gathering) {
+				o := newOrigin()
+				for offset := range int64(5) {
+					g.put(o, offset, "a")
+				}
+				time.Sleep(100 * time.Millisecond)
+				c.leave(g, o)
+				time.Sleep(time.Minute)
+				if got := o.with(task.Abandoned); len(got) != 5 || len(g.calls) != 1 {
+					t.Errorf("left: %v; calls %q", got, g.calls)
+				}
+			})
+		})
+	}
+}

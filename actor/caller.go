@@ -211,6 +211,9 @@ type toll struct {
 
 // tell says how the call of messages ended, to each of their origins at once.
 func (c *caller) tell(items []item, o task.Outcome) {
+	if o == task.Abandoned {
+		c.lane.leave(items)
+	}
 	for _, t := range c.sorted(items) {
 		t.of.Ended(t.offsets, o)
 	}

@@ -51,8 +51,8 @@ type lane struct {
 	// look: there may be messages of a partition that was halted, which are not to wait.
 	look   bool
 	paused bool
-	// left is what was halted, as far as messages of it were left to its next owner: what comes
-	// after them, from a worker that was in the middle of its stretch, is the next owner's too.
+	// left has those of which messages were left to the next owner: what comes after them, also
+	// from a worker that was in the middle of its stretch, is the next owner's too.
 	left map[task.Gatherable]bool
 }
 
@@ -230,6 +230,18 @@ func (l *lane) take(into []item) (batch, left []item) {
 		l.signal()
 	}
 	return batch, left
+}
+
+// leave has what comes after messages that were left to the next owner be left, too: it would be
+// called before them.
+func (l *lane) leave(items []item) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, i := range items {
+		if i.isOurs() {
+			l.left[i.of] = true
+		}
+	}
 }
 
 // compact uses the memory of what was taken again.
