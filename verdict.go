@@ -85,6 +85,10 @@ func (e *verdictError) Error() string {
 		return "snoozed for " + e.After.String()
 	case e.Kind == HandedOver:
 		return "handed over to channel " + strconv.Quote(e.Channel)
+	case e.Err == nil && e.Kind == Retry && e.After == 0:
+		return "retry"
+	case e.Err == nil && e.Kind == Retry:
+		return "retry after " + e.After.String()
 	case e.Err == nil:
 		return "dead letter"
 	}
@@ -114,12 +118,12 @@ const (
 	ShortestSnooze = time.Second
 )
 
-// RetryAfter says that the try failed, with err, and that the next one makes sense only after d, as
-// an answer 429 with Retry-After does. It is a try like others and counts as one; d, of at most
-// [LongestWait], takes the place of the policy's wait. The next try is never earlier, and later by
-// at most a second or a tenth of d, whichever is longer, but for what waits in a queue before it.
-// Where d is not above 0 the policy's wait holds. Where no try is left the message goes to the dead
-// set.
+// RetryAfter says that the try failed, with err, which may be nil, and that the next one makes
+// sense only after d, as an answer 429 with Retry-After does. It is a try like others and counts as
+// one; d, of at most [LongestWait], takes the place of the policy's wait. The next try is never
+// earlier, and later by at most a second or a tenth of d, whichever is longer, but for what waits
+// in a queue before it. Where d is not above 0 the policy's wait holds. Where no try is left the
+// message goes to the dead set.
 func RetryAfter(err error, d time.Duration) error {
 	return &verdictError{Verdict{Kind: Retry, After: max(0, min(d, LongestWait)), Err: err}}
 }

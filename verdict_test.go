@@ -148,7 +148,7 @@ func TestTheOutermostVerdictWins(t *testing.T) {
 
 func TestAVerdictReadsLikeTheErrorInside(t *testing.T) {
 	for want, err := range map[string]error{
-		"no such card": stepwell.DeadLetter(errCard), "dead letter": stepwell.DeadLetter(nil), "skipped: a test order": stepwell.Skip("a test order"),
+		"no such card": stepwell.DeadLetter(errCard), "dead letter": stepwell.DeadLetter(nil), "retry after 1m0s": stepwell.RetryAfter(nil, time.Minute), "retry": stepwell.RetryAfter(nil, 0), "skipped: a test order": stepwell.Skip("a test order"),
 	} {
 		if err.Error() != want {
 			t.Errorf("error %q, want %q", err, want)

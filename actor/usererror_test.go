@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -79,6 +80,7 @@ func TestTheDeadSetTellsAllThatTheHandlerSaid(t *testing.T) {
 	}{
 		"around":        {fmt.Errorf("charge 7: %w", stepwell.DeadLetter(errFlaky)), "charge 7: the service is away", stepwell.ReasonDeadLetter, "*errors.errorString"},
 		"around none":   {fmt.Errorf("charge 7: %w", stepwell.DeadLetter(nil)), "charge 7: dead letter", stepwell.ReasonDeadLetter, "stepwell.DeadLetter"},
+		"later, none":   {fmt.Errorf("charge 7: %w", stepwell.RetryAfter(nil, time.Minute)), "charge 7: retry after 1m0s", stepwell.ReasonExhausted, "stepwell.RetryAfter"},
 		"beside":        {errors.Join(errors.New("audit"), stepwell.DeadLetter(errFlaky)), "audit the service is away", stepwell.ReasonDeadLetter, "*errors.joinError"},
 		"skip, failure": {errors.Join(stepwell.Skip("a test"), errFlaky), "skipped: a test the service is away", stepwell.ReasonExhausted, "*errors.joinError"},
 		"skip, dead":    {errors.Join(stepwell.Skip("a test"), stepwell.DeadLetter(errFlaky)), "skipped: a test the service is away", stepwell.ReasonDeadLetter, "*errors.joinError"},

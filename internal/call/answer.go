@@ -152,8 +152,10 @@ func errorType(err error) string {
 			err = inner
 		case strings.HasPrefix(of, "*fmt."):
 			return of
+		case stepwell.VerdictOf(err).Kind == stepwell.Retry:
+			return "stepwell.RetryAfter" // of nothing
 		default:
-			return "stepwell.DeadLetter" // of nothing
+			return "stepwell.DeadLetter" // likewise
 		}
 	}
 }
