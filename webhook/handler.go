@@ -95,6 +95,10 @@ func NewHandler(c Config) (*Handler, error) {
 	}, nil
 }
 
+// Close closes the connections that are kept for further calls, once the last one is over: it is
+// for the actor's Stop.
+func (h *Handler) Close() { h.client.http.CloseIdleConnections() }
+
 // Call makes one try of a call: it is the stream's handler. RETRY_COUNT is to be 1000 there, since
 // calls bring their own waits.
 func (h *Handler) Call(ctx context.Context, m *stepwell.Message) error {

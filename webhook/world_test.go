@@ -62,6 +62,7 @@ func handler(t *testing.T, s *stored, change func(*Config)) *Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(h.Close)
 	return h
 }
 

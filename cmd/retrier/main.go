@@ -56,6 +56,7 @@ func (r *retrier) app() actor.App {
 	app := actor.App{
 		Name:  "retrier",
 		Start: r.start,
+		Stop:  r.stop,
 		// Who may post a call can reach what this process reaches.
 		HTTP:  http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { r.server.ServeHTTP(w, req) }),
 		Guard: true,
@@ -96,6 +97,12 @@ func (r *retrier) start(_ context.Context, env *actor.Env) error {
 	}
 	r.server = webhook.NewServer(r.handler)
 	env.Logger.Info("calls are posted to /calls", "hosts", s.hosts(), "workflows", len(workflows), "secrets", len(secrets))
+	return nil
+}
+
+// stop runs when the last call is over.
+func (r *retrier) stop(context.Context) error {
+	r.handler.Close()
 	return nil
 }
 

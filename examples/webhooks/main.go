@@ -66,6 +66,7 @@ func (s *shop) tell(ctx context.Context, o Order, m *stepwell.Message) error {
 func (s *shop) app() actor.App {
 	return actor.App{
 		Name: "shop", Brokers: s.brokers, Start: s.start, Guard: true,
+		Stop: func(context.Context) error { s.calls.Close(); return nil },
 		HTTP: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.routes.ServeHTTP(w, r) }),
 		Streams: actor.Streams{
 			"orders": {Handler: stepwell.JSON(s.tell), Config: config.Stream{Topics: []string{"orders.v1"}}},
