@@ -22,8 +22,10 @@ type gate struct {
 	// room has a place for each call that may be under way.
 	room    chan struct{}
 	waiting int
-	// took is how long a call takes, roughly: each counts for an eighth.
-	took time.Duration
+	// took is how long a call takes, roughly: each counts for an eighth. moved is when one began or
+	// ended last: a host that hangs has not told yet how slow it is.
+	took  time.Duration
+	moved time.Time
 	// failures are those in a row of a host that is down; shut is how often the gate was shut since
 	// it was last seen up, until when it is at most.
 	failures int
@@ -46,7 +48,7 @@ const (
 	// answer so fast that a way through a queue would cost more.
 	shortWait = 100 * time.Millisecond
 	// longestWait is when a call that waits so gives up.
-	longestWait = time.Second
+	longestWait = 250 * time.Millisecond
 	// returning is how many calls a second a host that is down should have come back, as far as
 	// their snoozes can be that long.
 	returning = 100
@@ -97,14 +99,15 @@ func (h *gate) putOff(now time.Time) time.Duration {
 // room takes a place, or waits for one; nil: there is none. The lock is held, and given back.
 func (g *gates) room(ctx context.Context, host string, h *gate) *pass {
 	p := &pass{gates: g, gate: h, host: host}
+	now := time.Now()
 	select {
 	case h.room <- struct{}{}:
-		p.since = time.Now()
+		p.since, h.moved = now, now
 		g.mu.Unlock()
 		return p
 	default:
 	}
-	if h.took*time.Duration(h.waiting+1)/time.Duration(g.limit) > shortWait {
+	if now.Sub(h.moved) > shortWait || h.took*time.Duration(h.waiting+1)/time.Duration(g.limit) > shortWait {
 		g.mu.Unlock()
 		return nil
 	}
@@ -122,7 +125,6 @@ func (g *gates) room(ctx context.Context, host string, h *gate) *pass {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	h.waiting--
-	p.since = time.Now()
 	switch {
 	case !got:
 		g.forget(host, h)
@@ -132,6 +134,8 @@ func (g *gates) room(ctx context.Context, host string, h *gate) *pass {
 		g.forget(host, h)
 		return nil
 	}
+	p.since = time.Now()
+	h.moved = p.since
 	return p
 }
 
@@ -176,6 +180,7 @@ func (p *pass) leave(o outcome) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	<-h.room
+	h.moved = now
 	if o != unknown {
 		h.took += (now.Sub(p.since) - h.took) / 8
 	}

@@ -175,3 +175,17 @@ func TestCallsToAHostThatIsDownAreSpread(t *testing.T) {
 		}
 	})
 }
+
+func TestNobodyWaitsInTheProcessForAHostThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGates(2)
+		enters(t, g, "x").leave(up) // it was fast
+		enters(t, g, "x")
+		enters(t, g, "x")
+		time.Sleep(shortWait + time.Millisecond) // and hangs
+		began := time.Now()
+		if enters(t, g, "x") != nil || time.Since(began) > 0 {
+			t.Errorf("a call waited for %s", time.Since(began))
+		}
+	})
+}
