@@ -75,7 +75,7 @@ func makers() map[string]maker {
 	return map[string]maker{
 		"id":          equal(func(m *Message) string { return m.ID }),
 		"group":       equal(func(m *Message) string { return m.Group }),
-		"reason":      equal(func(m *Message) string { return m.Reason }),
+		"reason":      reason,
 		"error":       part(func(m *Message) string { return m.Error }),
 		"error_re":    expression,
 		"error_type":  equal(func(m *Message) string { return m.ErrorType }),
@@ -187,6 +187,19 @@ func part(of func(*Message) string) maker {
 	return func(text string, _ time.Time) (func(*Message) bool, error) {
 		return func(m *Message) bool { return strings.Contains(of(m), text) }, nil
 	}
+}
+
+// reasons are those for which a message dies.
+var reasons = []string{
+	stepwell.ReasonExhausted, stepwell.ReasonDeadLetter, stepwell.ReasonDecode, stepwell.ReasonUndecodable,
+	stepwell.ReasonTooLarge, stepwell.ReasonGone, stepwell.ReasonCrashLoop,
+}
+
+func reason(text string, _ time.Time) (func(*Message) bool, error) {
+	if !slices.Contains(reasons, text) {
+		return nil, fmt.Errorf("must be one of %s, not %q", strings.Join(reasons, ", "), clip(text))
+	}
+	return func(m *Message) bool { return m.Reason == text }, nil
 }
 
 func expression(text string, _ time.Time) (func(*Message) bool, error) {

@@ -26,7 +26,7 @@ func TestAFilterIsTrueOfWhatItSays(t *testing.T) {
 	for name, texts := range map[string]struct{ is, isNot []string }{
 		"id":                      {[]string{"orders.v1:3:8812"}, []string{"orders.v1:3:881", "ORDERS.v1:3:8812"}},
 		"group":                   {[]string{"7f3a91c2b04d"}, []string{"7f3a"}},
-		"reason":                  {[]string{"exhausted"}, []string{"dead_letter"}},
+		"reason":                  {[]string{"exhausted"}, []string{"dead_letter", "decode", "undecodable", "too_large", "gone", "crash_loop"}},
 		"error":                   {[]string{"status 503", "charge order 17: status 503"}, []string{"status 502", "Status"}},
 		"error_re":                {[]string{`status 50\d$`, "(?i)STATUS"}, []string{"^status"}},
 		"error_type":              {[]string{"*url.Error"}, []string{"url.Error"}},
@@ -78,6 +78,13 @@ func TestAFilterIsTrueOfAMessageOfWhichAllItsPartsAre(t *testing.T) {
 	}
 	if all := (Filter{}); !all.IsZero() || !all.Match(dead()) {
 		t.Error("the zero filter")
+	}
+}
+
+func TestAReasonThatThereIsNotIsNotTakenForOneOfWhichNobodyDied(t *testing.T) {
+	_, err := Parse(map[string]string{"reason": "exausted"}, now)
+	if want := `reason must be one of exhausted, dead_letter, decode, undecodable, too_large, gone, crash_loop, not "exausted"`; err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
 	}
 }
 
