@@ -55,6 +55,18 @@ type Origin struct {
 	Topic     string
 	Partition int32
 	Offset    int64
+	// Queue is set where that was a queue of RabbitMQ; the fields above are zero then. It is nil
+	// for what came from Kafka, or was enqueued.
+	Queue *QueueOrigin
+}
+
+// QueueOrigin says by which way a message came that was read from a queue of RabbitMQ.
+type QueueOrigin struct {
+	// Name is the queue's.
+	Name string
+	// Exchange and RoutingKey are those that the message was published with. The default exchange
+	// has an empty name.
+	Exchange, RoutingKey string
 }
 
 // Header returns the value of the last header with that key and whether there is one.

@@ -151,8 +151,13 @@ func (s *stream) look() (status server.Status, of sourceStatus) {
 		status.Suspects++
 		status.Suspect = cmp.Or(status.Suspect, retries.Suspect)
 	}
-	if status.Source = server.FromKafka; s.enqueued {
+	switch {
+	case s.enqueued:
 		status.Source = server.FromEnqueue
+	case s.cfg.Queue != "":
+		status.Source = server.FromQueue
+	default:
+		status.Source = server.FromKafka
 	}
 	if status.Reads, status.Retired = s.reads, s.cfg.Retired; status.Retired {
 		status.EmptySince, status.MayGo = s.drain.state(time.Now(), s.drainsFor())

@@ -124,7 +124,7 @@ func (a *Actor) examineKafka(ctx context.Context, report func(string, error)) {
 		report("kafka", err)
 		return
 	}
-	for i, s := range slices.DeleteFunc(slices.Clone(a.streams), func(s *stream) bool { return s.enqueued }) {
+	for i, s := range slices.DeleteFunc(slices.Clone(a.streams), func(s *stream) bool { return !a.cfg.HasTopics(s.id) }) {
 		client, err := kgo.NewClient(slices.Concat(opts, s.kafka.extra())...)
 		if err == nil {
 			defer client.Close()

@@ -34,7 +34,7 @@ type kafka struct {
 
 func (a *Actor) newKafka(id string) (*kafka, error) {
 	k := &kafka{app: a.cfg, log: a.log, token: &a.token, process: a.process, extra: func() []kgo.Opt {
-		if a.app.Kafka == nil || a.app.Streams[id].Enqueued {
+		if a.app.Kafka == nil || !a.cfg.HasTopics(id) {
 			return nil
 		}
 		return a.app.Kafka(id)

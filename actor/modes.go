@@ -31,14 +31,20 @@ func (u unread) Status() sourceStatus { return sourceStatus{Says: u.why} }
 type modes struct{ *config.Config }
 
 // source is what a stream's messages come from here.
-func (m modes) source(id string, s Stream, k *kafka) source {
+func (m modes) source(id string, s Stream, k *kafka, l *line) source {
 	switch {
+	case m.Consumes(id):
+		return newIntake(l)
 	case m.Reads(id):
 		return k
 	case s.Enqueued && m.Stream(id).Retired:
 		return unread{"retired: nothing is enqueued into it any more"}
 	case s.Enqueued:
 		return unread{"its messages are enqueued"}
+	case m.Stream(id).Queue != "" && m.Stream(id).Retired:
+		return unread{"retired: queue " + m.Stream(id).Queue + " is consumed no more"}
+	case m.Stream(id).Queue != "":
+		return unread{"queue " + m.Stream(id).Queue + " is not consumed here (" + m.String() + ")"}
 	case m.Stream(id).Retired:
 		return unread{"retired: its topics are read no more"}
 	}

@@ -80,7 +80,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &stream{line: l, channels: channels, source: modes{a.cfg}.source(id, s, k), kafka: k, setting: a.cfg.Variable, reads: a.cfg.Reads(id)}
+	st := &stream{line: l, channels: channels, source: modes{a.cfg}.source(id, s, k, l), kafka: k, setting: a.cfg.Variable, reads: a.cfg.Reads(id)}
 	st.waitsFor("its turn to start")
 	return st, nil
 }

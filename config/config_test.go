@@ -143,7 +143,7 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		{"no size", "WINDOW_BYTES=64MB", `WINDOW_BYTES: "64MB" is no size`},
 		{"no boolean", "RETRY_ENABLED=perhaps", `RETRY_ENABLED: "perhaps" is no true or false`},
 		{"unknown policy", "RETRY_POLICY=fibonacci", `RETRY_POLICY: "fibonacci" is not known; known: linear, exponential, schedule (from environment RETRY_POLICY)`},
-		{"a policy misspelt beside its settings", "RETRY_POLICY=exponentiel RETRY_COUNT=5 RETRY_DELAY=1s RETRY_FACTOR=3 RETRY_MAX_DELAY=1m", `RETRY_POLICY: "exponentiel" is not known`},
+		{"a policy misspelt beside its settings", "RETRY_POLICY=xponential RETRY_COUNT=5 RETRY_DELAY=1s RETRY_FACTOR=3 RETRY_MAX_DELAY=1m", `RETRY_POLICY: "xponential" is not known`},
 		{"a factor without its policy", "RETRY_FACTOR=3", `RETRY_FACTOR: "3" is not for RETRY_POLICY=linear`},
 		{"a step with another policy", "STREAMS_ORDERS_RETRY_POLICY=exponential STREAMS_ORDERS_RETRY_STEP=3s", `STREAMS_ORDERS_RETRY_STEP: "3s" is not for STREAMS_ORDERS_RETRY_POLICY=exponential`},
 		{"a factor that shrinks", "RETRY_POLICY=exponential RETRY_FACTOR=0.9", `RETRY_FACTOR: "0.9" is not within 1 to 100`},

@@ -26,7 +26,7 @@ func (c *Config) ModesLeftOut() []string {
 
 // Reads says whether this process reads the topics of the stream.
 func (c *Config) Reads(id string) bool {
-	return c.Runs(ModeStreams) && !c.Streams[id].Retired && c.hasTopics(id)
+	return c.Runs(ModeStreams) && !c.Streams[id].Retired && c.HasTopics(id)
 }
 
 // readsAny says whether it reads any.

@@ -24,11 +24,11 @@ func (v *checker) stream(name string, s *Stream) {
 	}
 	// The group follows from the name of the app and the id: who renames either begins as a new
 	// group.
-	if s.Group == "" && v.cfg.hasTopics(name) {
+	if s.Group == "" && v.cfg.HasTopics(name) {
 		s.Group = v.cfg.App.Name + "." + name
 		v.cfg.setting(at + "group").value = s.Group
 	}
-	v.enqueued(name, at, s)
+	v.queued(name, at, s)
 	v.batch(name, at, s)
 	// A window that was chosen stays as it is, also where it is small beside CONCURRENCY.
 	if window := v.cfg.setting(at + "window_messages"); window.origin == "default" && s.Concurrency < maxPrefetch {

@@ -68,6 +68,9 @@ func (f found) entry() Entry {
 		Reason: e.Failure.Reason, Error: e.Failure.Error, ErrorType: e.Failure.ErrorType, Stack: e.Failure.Stack,
 		Group: f.group,
 	}
+	if q := m.Origin.Queue; q != nil {
+		shown.Queue, shown.Exchange, shown.RoutingKey = q.Name, q.Exchange, q.RoutingKey
+	}
 	if f.readable {
 		shown.TraceID = traceID(e.TraceParent, m)
 	}

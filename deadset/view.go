@@ -27,12 +27,17 @@ const (
 
 // Entry is a dead message as a person looks at it. Key and value are null where the record's were.
 type Entry struct {
-	ID          string `json:"id"`
-	Stream      string `json:"stream"`
-	Channel     string `json:"channel,omitempty"`
-	Topic       string `json:"topic"`
-	Partition   int32  `json:"partition"`
-	Offset      int64  `json:"offset"`
+	ID        string `json:"id"`
+	Stream    string `json:"stream"`
+	Channel   string `json:"channel,omitempty"`
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	// Queue, Exchange and RoutingKey say by which way a message came that is from no topic, but
+	// from a queue of RabbitMQ; the queue is empty for all others.
+	Queue       string `json:"queue,omitempty"`
+	Exchange    string `json:"exchange,omitempty"`
+	RoutingKey  string `json:"routing_key,omitempty"`
 	Key         any    `json:"key"`
 	KeyEncoding string `json:"key_encoding,omitempty"`
 	// KeyTruncated says that only the first 64 KiB of the key are shown, of KeySize bytes, which is

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/embedded/memory"
 	"github.com/stepwell/stepwell/internal/queue"
 )
@@ -114,6 +115,31 @@ func (b *Brokers) Queues() queue.Broker { return b.queues }
 // Notice says what a user must know.
 func (b *Brokers) Notice() string {
 	return "EMBEDDED BROKERS: Kafka and queues are inside this process, and nothing in them survives it"
+}
+
+// Publish puts messages into a queue of RabbitMQ that is nobody's, as a stranger would, and makes
+// it if it is not there; it returns when they are in it. Of a message the fields ID, Headers, with
+// texts as values, and Value count.
+func (b *Brokers) Publish(ctx context.Context, name string, messages ...stepwell.Message) error {
+	b.queues.Make(name)
+	p := b.queues.Publisher(name)
+	told := make(chan error, len(messages))
+	for i := range messages {
+		m := &messages[i]
+		headers := make(map[string]any, len(m.Headers))
+		for _, h := range m.Headers {
+			headers[h.Key] = string(h.Value)
+		}
+		p.Publish(ctx, name, queue.Message{ID: m.ID, Headers: headers, Body: m.Value}, func(err error) { told <- err })
+	}
+	var all error
+	for range messages {
+		all = errors.Join(all, <-told)
+	}
+	if all != nil {
+		return fmt.Errorf("publish to queue %s: %w", name, all)
+	}
+	return nil
 }
 
 // Produce writes records and returns when Kafka has them.

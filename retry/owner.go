@@ -52,9 +52,14 @@ const declareTime = 5 * time.Second
 // awaitRungs has the queues that a hop needs be known here: another process may have declared them,
 // when it parked the message. Where that takes too long the hop goes through those that are known.
 func (o *owner) awaitRungs(w envelope.Wait) {
-	ctx, cancel := context.WithTimeout(o.ladder.life, declareTime)
-	defer cancel()
-	_ = o.ladder.await(ctx, w)
+	ready := make(chan struct{})
+	o.ladder.prepare(w, func() { close(ready) })
+	limit := time.NewTimer(declareTime)
+	defer limit.Stop()
+	select {
+	case <-ready:
+	case <-limit.C:
+	}
 }
 
 // Decode reads an envelope.

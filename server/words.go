@@ -120,12 +120,14 @@ type Stream struct {
 const (
 	FromKafka   = "kafka"
 	FromEnqueue = "enqueue" // the program itself
+	FromQueue   = "queue"   // a queue of RabbitMQ that is somebody else's
 )
 
 // Status is how a stream of this process is doing.
 type Status struct {
 	Paused bool `json:"paused"`
-	// Source is where the stream's messages come from first: [FromKafka] or [FromEnqueue].
+	// Source is where the stream's messages come from first: [FromKafka], [FromEnqueue] or
+	// [FromQueue].
 	Source string `json:"source"`
 	// Reads says that this process reads the stream's topics.
 	Reads bool `json:"reads"`

@@ -151,6 +151,21 @@ func (b *Broker) Delete(name string) {
 	})
 }
 
+// Examine says whether there is such a queue.
+func (b *Broker) Examine(ctx context.Context, name string) error {
+	_, err := b.Depth(ctx, name)
+	return err
+}
+
+// Make makes a queue that is nobody's, as an operator might, unless it is there.
+func (b *Broker) Make(name string) {
+	b.change(func() {
+		if b.queues[name] == nil {
+			b.queues[name] = &list{b: b, spec: queue.Spec{Name: name}}
+		}
+	})
+}
+
 // ReturnLimit is that of queues in RabbitMQ; here nothing is dropped.
 func (b *Broker) ReturnLimit(string) int64 { return 1_000_000 }
 

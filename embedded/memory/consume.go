@@ -136,7 +136,11 @@ func (k *consumer) next() (queue.Delivery, bool) {
 	if k.s.over || len(l.ready) == 0 || len(k.s.out) >= prefetch {
 		return queue.Delivery{}, false
 	}
-	return k.s.take(), true
+	d := k.s.take()
+	if k.c.Foreign { // as if it was published to the default exchange, the only one there is
+		d.Foreign = &queue.Foreign{RoutingKey: k.c.Queue}
+	}
+	return d, true
 }
 
 // drain waits until all that was handed out is settled, or work or the session ends.

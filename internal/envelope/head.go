@@ -23,6 +23,9 @@ const (
 	wAt       = "at"       // topic:partition:offset of the record
 	wLog      = "log"      // Envelope.Log
 	wToken    = "token"    // Envelope.Token
+	wQueue    = "queue"    // Origin.Queue: its name, and by which exchange and routing key it came
+	wExchange = "exchange" //
+	wKey      = "key"      //
 	wStream   = "stream"   // and channel: whose handler failed
 	wChannel  = "channel"  //
 	wReplays  = "replays"  // how often it was replayed
@@ -61,6 +64,12 @@ func (e *Envelope) appendHead(b []byte) []byte {
 		b = strconv.AppendUint(appendName(b, wLog), uint64(e.Log), 16)
 	}
 	b = appendShort(b, wToken, e.Token)
+	if q := m.Origin.Queue; q != nil {
+		b = appendName(b, wQueue)
+		b = appendEscaped(b, q.Name)
+		b = appendEscaped(appendName(b, wExchange), q.Exchange)
+		b = appendEscaped(appendName(b, wKey), q.RoutingKey)
+	}
 	if m.Replays != 0 {
 		b = appendNumber(b, wReplays, int64(m.Replays))
 	}
@@ -246,7 +255,7 @@ func (e *Envelope) text(name string) *string {
 	case wTrace:
 		return &e.TraceParent
 	}
-	return nil
+	return e.queueText(name)
 }
 
 // number is where a word that is a count belongs; nil: the word is none.

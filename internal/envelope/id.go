@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/stepwell/stepwell"
 )
 
 // maxID leaves room to AMQP's 255 bytes, for what others put around an id.
@@ -39,6 +41,15 @@ func InChannel(id, channel string) string {
 		id = hex.EncodeToString(sum[:len(sum)/2])
 	}
 	return id + "@" + channel
+}
+
+// InQueue is the identity of a message that its producer gave none, and that came from a queue:
+// queue:token. Where that is longer than 200 bytes it is the token.
+func InQueue(queue, token string) string {
+	if id := queue + ":" + token; len(id) <= maxID {
+		return id
+	}
+	return token
 }
 
 // NewToken draws an [Envelope.Token]: 26 letters and digits, of which no two are ever the same.
@@ -73,6 +84,25 @@ func (e *Envelope) readPosition(value string) error {
 		return fmt.Errorf("%d bytes are no topic", len(o.Topic))
 	}
 	return err
+}
+
+// queueText is where a word belongs that says by which queue the message came; nil: the word says
+// nothing of that.
+func (e *Envelope) queueText(name string) *string {
+	if name != wQueue && name != wExchange && name != wKey {
+		return nil
+	}
+	if e.Message.Origin.Queue == nil {
+		e.Message.Origin.Queue = &stepwell.QueueOrigin{}
+	}
+	q := e.Message.Origin.Queue
+	switch name {
+	case wQueue:
+		return &q.Name
+	case wExchange:
+		return &q.Exchange
+	}
+	return &q.RoutingKey
 }
 
 func cutLast(s, sep string) (before, after string, ok bool) {

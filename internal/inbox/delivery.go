@@ -32,9 +32,14 @@ func (d delivery) rest(err error, release func()) {
 		release()
 		return
 	}
-	r.cfg.Trouble.Rest(r.stop, err, func() {
+	say := func() {
 		r.cfg.Logger.Error("a message cannot be parked and stays where it is", "queue", d.Queue, "id", d.ID, "error", err)
-	}, release)
+	}
+	if r.cfg.Foreign {
+		r.cfg.Trouble.Hold(r.stop, err, say, release)
+		return
+	}
+	r.cfg.Trouble.Rest(r.stop, err, say, release)
 }
 
 // move publishes m to the queue to, in place of the delivery, which is acked when m is confirmed

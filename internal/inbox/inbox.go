@@ -90,6 +90,9 @@ type Config struct {
 	// place. It is asked before a worker is waited for, of one delivery after another, and must be
 	// quick. Nil: all are for the handler.
 	Divert func(d queue.Delivery) (to string, m queue.Message, divert bool)
+	// Foreign says that the queue is somebody else's: how often it lets a message come back is not
+	// known, so that none is given back but at a stop.
+	Foreign bool
 	// Workers is how many messages run at once. Default 16.
 	Workers int
 	// FirstLane is the number of the first worker's lane; the others follow. A call tells its lane

@@ -48,7 +48,7 @@ func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 		},
 		Handle:  func(ctx context.Context, d queue.Delivery) bool { return r.offer(ctx, deliveries, d) },
 		Paused:  in.paused.Load,
-		Changed: in.changed,
+		Changed: in.changed, Foreign: in.cfg.Foreign,
 	})
 	// Consume has returned, so that nobody offers any more. Each wait is for what the one before
 	// may still begin: workers for deliveries, trials for workers.

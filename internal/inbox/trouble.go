@@ -39,6 +39,17 @@ func (t *Trouble) Rest(ctx context.Context, err error, say, then func()) {
 	})
 }
 
+// Hold is Rest for what must not be given back: it calls then when ctx ends.
+func (t *Trouble) Hold(ctx context.Context, err error, say, then func()) {
+	if t.begin(err) {
+		say()
+	}
+	context.AfterFunc(ctx, func() {
+		t.end()
+		then()
+	})
+}
+
 func (t *Trouble) begin(err error) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

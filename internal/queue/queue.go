@@ -56,11 +56,27 @@ type Delivery struct {
 	Redelivered bool
 	// Returns is how often the broker counted it as handed out before; 0 unless Redelivered.
 	Returns int64
+	// Foreign says how a message came that a stranger published; nil unless [Consumption.Foreign].
+	Foreign *Foreign
 
 	// Tag and Session are for brokers: they lead an ack to the session that handed the message out.
 	Tag     uint64
 	Session Session
 }
+
+// Foreign is what a stranger's message has beside headers and body.
+type Foreign struct {
+	// Exchange and RoutingKey are those it was published with.
+	Exchange, RoutingKey string
+	// Time is the property timestamp; zero where there is none.
+	Time time.Time
+	// Properties are the others that there are, by their names in AMQP ("content-type"), in the
+	// order in which AMQP has them, each with its value as text.
+	Properties []Property
+}
+
+// Property is one of a [Foreign]'s.
+type Property struct{ Name, Value string }
 
 // Session is the life of one consumer on one connection.
 type Session interface {
@@ -94,7 +110,7 @@ var (
 	// ErrUnavailable: the broker cannot be reached, or takes nothing (alarm), or a queue is not
 	// there now.
 	ErrUnavailable = errors.New("queues are not available")
-	// ErrMissing: there is no such queue. Depth returns it.
+	// ErrMissing: there is no such queue. Depth and Examine return it.
 	ErrMissing = errors.New("there is no such queue")
 	// ErrClosed: the broker's Run has ended.
 	ErrClosed = errors.New("queues are closed")
@@ -129,6 +145,10 @@ type Broker interface {
 	// Depth returns how many messages are ready in the queue.
 	Depth(ctx context.Context, queue string) (int, error)
 
+	// Examine says whether a queue that is somebody else's can be consumed message by message: nil,
+	// or an error, which is ErrMissing where there is none. It changes nothing.
+	Examine(ctx context.Context, queue string) error
+
 	// ReturnLimit is how many returns of a message the queue bears before it drops it, as far as
 	// that is certain: less where nobody could compare the queue's arguments with ours.
 	ReturnLimit(queue string) int64
@@ -162,6 +182,10 @@ type Consumption struct {
 	// may have changed.
 	Paused  func() bool
 	Changed <-chan struct{}
+	// Foreign says that the queue is somebody else's: headers come as they are, those of the broker
+	// among them, [Delivery.Foreign] has the rest, and the broker may have reasons of its own to
+	// hand out nothing.
+	Foreign bool
 }
 
 // WindowSize is how many messages a window holds at most.

@@ -254,9 +254,17 @@ func (k *consumer) take(ctx context.Context, d *amqp.Delivery) {
 	k.came.Add(1)
 	k.busy.Store(true)
 	defer k.busy.Store(false)
-	if ctx.Err() != nil || !k.c.Handle(ctx, decode(d, k.c.Queue, k.acks)) { // it came with the stop
+	if ctx.Err() != nil || !k.c.Handle(ctx, k.decode(d)) { // it came with the stop
 		k.acks.Release(d.DeliveryTag)
 	}
+}
+
+// decode makes what is handed out of what came.
+func (k *consumer) decode(d *amqp.Delivery) queue.Delivery {
+	if k.c.Foreign {
+		return decodeForeign(d, k.c.Queue, k.acks)
+	}
+	return decode(d, k.c.Queue, k.acks)
 }
 
 // setHand publishes how to end the handing out; nil: there is none.

@@ -175,6 +175,7 @@ func (k *consumer) lookForLoss(prefetch int) {
 	case err != nil || k.came.Load() != came:
 	case state.Consumers == 0:
 		k.end(errConsumerForgot)
+	case k.c.Foreign: // another consumer of the queue may be served first, or alone
 	case state.Messages > 0: // it may be on its way: believe it the second time
 		if k.starved++; k.starved > 1 {
 			k.end(errConsumerForgot)

@@ -11,14 +11,15 @@ import (
 
 func consuming() map[string]func(*testing.T, *world) {
 	return map[string]func(*testing.T, *world){
-		"PrefetchIsNeverExceeded":                prefetchIsNeverExceeded,
-		"AfterStopNothingIsHandedOut":            afterStop,
-		"WhatIsNotAckedComesBackInItsOrder":      comesBackInOrder,
-		"WhatIsReleasedComesAgain":               releasedComesAgain,
-		"AnAckAfterTheEndOfItsSessionIsDropped":  lateAck,
-		"APausedConsumerGivesBackAndGoesOn":      paused,
-		"AConsumerWaitsForAQueueThatIsMissing":   consumerWaits,
-		"TwoConsumersShareAQueueWithoutDoubling": twoConsumers,
+		"PrefetchIsNeverExceeded":                 prefetchIsNeverExceeded,
+		"AfterStopNothingIsHandedOut":             afterStop,
+		"WhatIsNotAckedComesBackInItsOrder":       comesBackInOrder,
+		"WhatIsReleasedComesAgain":                releasedComesAgain,
+		"AnAckAfterTheEndOfItsSessionIsDropped":   lateAck,
+		"APausedConsumerGivesBackAndGoesOn":       paused,
+		"AConsumerWaitsForAQueueThatIsMissing":    consumerWaits,
+		"TwoConsumersShareAQueueWithoutDoubling":  twoConsumers,
+		"WhatAStrangerPublishedComesWithAllItHas": foreign,
 	}
 }
 
@@ -194,6 +195,32 @@ func twoConsumers(t *testing.T, w *world) {
 		seen[d.ID] = true
 		d.Ack()
 	}
+	w.depthIs(t, w.instant, 0)
+}
+
+// A stranger's message comes with all it has.
+func foreign(t *testing.T, w *world) {
+	if err := w.Examine(within(t, patience), w.instant); !errors.Is(err, queue.ErrMissing) {
+		t.Errorf("a queue that is missing: %v", err)
+	}
+	w.declare(t)
+	if err := w.Examine(within(t, patience), w.instant); err != nil {
+		t.Errorf("a queue that is there: %v", err)
+	}
+	k := w.consumeWith(t, queue.Consumption{Queue: w.instant, Foreign: true})
+	told := make(chan error, 1)
+	w.Publisher("test").Publish(t.Context(), w.instant, queue.Message{ID: "1", Headers: map[string]any{"a": int64(1)}, Body: []byte("x")}, func(err error) { told <- err })
+	if err := await(t, told, "what became of it"); err != nil {
+		t.Fatal(err)
+	}
+	d := k.take(t, 1)[0]
+	if d.Foreign == nil || d.Foreign.Exchange != "" || d.Foreign.RoutingKey != w.instant {
+		t.Errorf("it came by %+v", d.Foreign)
+	}
+	if d.ID != "1" || d.Headers["a"] != int64(1) || string(d.Body) != "x" {
+		t.Errorf("it came as %+v", d.Message)
+	}
+	d.Ack()
 	w.depthIs(t, w.instant, 0)
 }
 

@@ -1,0 +1,91 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/task"
+	"github.com/stepwell/stepwell/retry"
+	"github.com/stepwell/stepwell/server"
+)
+
+// intake is a stream's source in RabbitMQ: a queue of somebody else's. It has no positions: each
+// message is acked when it is done, or confirmed elsewhere.
+type intake struct {
+	*retry.Intake
+	queue  string
+	broker queue.Broker
+	handle retry.Handle
+	log    *slog.Logger
+	// waits is why nothing is consumed; nil: it is. It begins with what the queue is not known to
+	// be yet.
+	waits atomic.Pointer[string]
+}
+
+// newIntake is for a line with retries.
+func newIntake(l *line) *intake {
+	i := &intake{
+		Intake: l.dispatch.retrier.Intake(l.cfg.Queue, l.seats.First()),
+		queue:  l.cfg.Queue, broker: l.broker, handle: l.dispatch.again, log: l.log,
+	}
+	i.waitsFor("has not looked at queue " + i.queue + " yet")
+	return i
+}
+
+// Run consumes the queue until stop ends. One that is missing, or no queue that can be consumed,
+// may be made anew by its owner at any time: it is looked at again and again.
+func (i *intake) Run(stop, work context.Context) error {
+	if !i.examine(stop) {
+		return nil
+	}
+	i.log.Info("a queue is consumed", "queue", i.queue)
+	if err := i.Intake.Run(stop, work, i.handle); err != nil {
+		return fmt.Errorf("queue %s: %w", i.queue, err)
+	}
+	return nil
+}
+
+// examine waits for the queue; false: stop ended.
+func (i *intake) examine(stop context.Context) bool {
+	const pause = 5 * time.Second
+	for said := ""; ; {
+		err := i.broker.Examine(stop, i.queue)
+		switch {
+		case err == nil:
+			i.waits.Store(nil)
+			return true
+		case stop.Err() != nil:
+			return false
+		case errors.Is(err, queue.ErrMissing):
+			i.waitsFor("waits for queue " + i.queue + ", which does not exist")
+		default:
+			i.waitsFor(err.Error())
+		}
+		if why := *i.waits.Load(); why != said { // the probe says it each time, the log once
+			said = why
+			i.log.Error("the stream has no queue to consume", "reason", said)
+		}
+		if !task.Sleep(stop, pause) {
+			return false
+		}
+	}
+}
+
+func (i *intake) waitsFor(why string) { i.waits.Store(&why) }
+
+// Status is the queue's, as far as this process knows it: its depth is read with those of all
+// queues.
+func (i *intake) Status() (s sourceStatus) {
+	of := i.Intake.Status()
+	s.Status = server.Status{InFlight: of.InFlight}
+	s.Says = "consumes queue " + i.queue
+	if why := i.waits.Load(); why != nil {
+		s.Waits = *why
+	}
+	return s
+}

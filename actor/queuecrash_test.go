@@ -1,0 +1,90 @@
+package actor_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell"
+)
+
+func TestARabbitMQMessageIsAckedOnlyWhenDoneOrConfirmedElsewhere(t *testing.T) {
+	onQueues(t, func(t *testing.T, w *world, name string, ch *amqp.Channel) {
+		const kills, each = 4, 300
+		env := ofQueue(name).with(settings{"CONCURRENCY": "8"})
+		var workers []*worker
+		n := 0
+		for range kills {
+			k := w.work(t, "usual", env) // which fails each message once
+			workers = append(workers, k)
+			for range each {
+				put(t, ch, name, amqp.Publishing{Body: fmt.Append(nil, "bad-", n)})
+				n++
+			}
+			eventually(t, "many are under way", func() bool { return k.attempt(fmt.Sprint("bad-", n-each/2)) > 0 })
+			k.kill(t)
+		}
+		workers = append(workers, w.work(t, "usual", env))
+		tried := func(value string) bool {
+			for _, k := range workers {
+				if k.attempt(value) > 1 {
+					return true
+				}
+			}
+			return false
+		}
+		missing := 0
+		eventually(t, "each was tried until it was done", func() bool {
+			missing = 0
+			for i := range n {
+				if !tried(fmt.Sprint("bad-", i)) {
+					missing++
+				}
+			}
+			return missing == 0
+		})
+		workers[len(workers)-1].stop(t)
+		if left := depthOf(t, ch, name); left != 0 {
+			t.Errorf("%d messages are in the queue still", left)
+		}
+	})
+}
+
+func TestAKillerInAClassicQueueIsFound(t *testing.T) {
+	t.Parallel()
+	onBrokers(t, func(t *testing.T, w *world) {
+		name, ch := w.foreign(t, "classic") // which counts no returns
+		env := ofQueue(name).with(settings{"CRASH_LIMIT": "2", "CRASH_PROBATION": "7s", "KAFKA_SESSION_TIMEOUT": "6s"})
+		put(t, ch, name, amqp.Publishing{Body: []byte("kills at once")}, amqp.Publishing{Body: []byte("good")})
+		r := w.start(orders(func(context.Context, *stepwell.Message) error { return nil }), env.with(settings{"MODES": "api"}))
+		for range 40 { // the bound: it takes ten returns until a message is a suspect at all
+			k := w.work(t, "deadly", env)
+			ended := make(chan struct{})
+			go func() { _ = k.cmd.Wait(); close(ended) }()
+			condemned := false
+			eventually(t, "it dies, or the message is out", func() bool {
+				select {
+				case <-ended:
+					return true
+				default:
+				}
+				all, status := r.peek(1) // there is no dead set until a worker has declared it
+				condemned = status == 200 && len(all) == 1
+				return condemned
+			})
+			if condemned {
+				if entry := r.dead(1)[0]; entry["reason"] != "crash_loop" || entry["queue"] != name {
+					t.Errorf("the dead set has %v", entry)
+				}
+				if err := k.cmd.Process.Kill(); err != nil {
+					t.Error(err)
+				}
+				<-ended
+				return
+			}
+		}
+		t.Error("the message kills for ever")
+	})
+}

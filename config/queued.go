@@ -1,0 +1,57 @@
+package config
+
+import "strings"
+
+// ofTopics are settings that say what is read from Kafka, and how.
+func ofTopics() []string {
+	return []string{"topics", "topic_pattern", "group", "start", "max_age", "window_messages", "window_bytes", "window_span", "fetchers", "order"}
+}
+
+// HasTopics says whether the stream's messages come from Kafka.
+func (c *Config) HasTopics(id string) bool { return !c.enqueued[id] && c.Streams[id].Queue == "" }
+
+// Consumes says whether this process consumes the stream's queue.
+func (c *Config) Consumes(id string) bool {
+	s := c.Streams[id]
+	return s.Queue != "" && c.Runs(ModeStreams) && !s.Retired
+}
+
+// queued checks a stream whose messages begin in RabbitMQ: what is shared by all streams and says
+// how Kafka is read does nothing here, and what is set for this stream alone is a mistake.
+func (v *checker) queued(id, at string, s *Stream) {
+	if v.cfg.HasTopics(id) {
+		return
+	}
+	has := "what is enqueued"
+	if s.Queue != "" {
+		has = "what is in queue " + s.Queue
+		v.queue(id, at, s.Queue)
+	}
+	for _, key := range ofTopics() {
+		if v.cfg.setting(at + key).isOwn() {
+			v.refuse(at+key, "is for streams that read Kafka: this one has %s, and nothing else", has)
+		}
+	}
+	v.check(*s.Retry.Enabled, at+"retry.enabled", "cannot be for a stream that has %s: its messages wait in RabbitMQ, and so do its failures: %s=true sets it for this stream alone",
+		has, v.names.variable(at+"retry.enabled"))
+	// On with the value that it must have, so that the checks that follow complain of nothing that
+	// comes from this mistake.
+	s.Retry.Enabled = new(true)
+	inPlace := v.cfg.setting(at + "retry.in_place")
+	if s.Retry.InPlace != "0" && inPlace.isOwn() {
+		v.refuse(at+"retry.in_place", "is for streams that read Kafka: RabbitMQ does not wait for as long as a message may rest in place")
+	}
+	s.Retry.InPlace, inPlace.value = "0", "0"
+}
+
+// queue checks the queue of a stream that consumes one.
+func (v *checker) queue(id, at, name string) {
+	const longest = 255 // bytes, of a name in AMQP
+	v.check(!v.cfg.enqueued[id], at+"queue", "is for streams that are not Enqueued: those have a queue of their own")
+	v.check(!v.source.Batches[id], at+"queue", "is for streams with a Handler: this one has a Batch, and a queue is consumed message by message")
+	v.check(len(name) <= longest, at+"queue", "is longer than %d bytes", longest)
+	v.check(!strings.HasPrefix(name, v.cfg.App.Name+"."), at+"queue", "begins with %s., as the queues that are ours: their messages have a form of their own", v.cfg.App.Name)
+	for other, s := range v.cfg.Streams {
+		v.check(other >= id || s.Queue != name, at+"queue", "is the queue of stream %q too: each message would come to one of them", other)
+	}
+}

@@ -1,0 +1,126 @@
+package retry
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/inbox"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/task"
+)
+
+// Intake works a queue of somebody else's off: its messages are those of the Retrier's handler, at
+// their first try, and go where all failures go.
+//
+// A message that the queue handed out before goes to the instant queue first, unchanged, and is
+// called from there: the queue may count no returns (a classic one does not), so that a message
+// that kills the process would never be found, or bear few of them.
+type Intake struct {
+	queue string
+	inbox *inbox.Inbox
+	retry *Retrier
+}
+
+// Intake makes one. seats are those of first tries. It connects nowhere.
+func (r *Retrier) Intake(name string, seats inbox.Seats) *Intake {
+	cfg := r.cfg
+	owner := stranger{parking: r.parking, queue: name, stream: cfg.Stream}
+	return &Intake{queue: name, retry: r, inbox: inbox.New(inbox.Config{
+		Queue: name, Foreign: true,
+		Broker: cfg.Broker, Publisher: r.parking.publisher, Owner: owner, Divert: owner.divert,
+		// Its lanes are those that a source of the line has: the first ones.
+		Workers: cfg.Workers, Seats: seats, Prefetch: cfg.Prefetch,
+		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: cfg.ConsumerTimeout, Remember: 1, // none is a repeat
+		Trouble: r.trouble, Ended: cfg.Ended, Logger: cfg.Logger,
+	})}
+}
+
+// Run calls handle for each message of the queue, until stop ends; else it is as [Retrier.Run]. It
+// waits for a queue that is missing.
+func (i *Intake) Run(stop, work context.Context, handle Handle) error {
+	return i.inbox.Run(stop, work, func(ctx context.Context, m *stepwell.Message, t inbox.Ticket) task.Outcome {
+		return handle(ctx, m, Ticket{t, i.retry.parking})
+	})
+}
+
+// Pause stops picking messages up; those that were not started go back to their queue.
+func (i *Intake) Pause() { i.inbox.Pause() }
+
+// Resume ends a pause.
+func (i *Intake) Resume() { i.inbox.Resume() }
+
+// Status tells what is going on.
+func (i *Intake) Status() inbox.Status { return i.inbox.Status() }
+
+// stranger is the [inbox.Owner] of a queue whose messages somebody else publishes.
+type stranger struct {
+	*parking
+	queue, stream string
+}
+
+// divert sends what came back to the instant queue: see [Intake].
+func (s stranger) divert(d queue.Delivery) (to string, m queue.Message, came bool) {
+	if !d.Redelivered {
+		return "", queue.Message{}, false
+	}
+	return s.topology.Instant, s.read(d).Encode(), true
+}
+
+// Decode takes any message: what is in it is the handler's.
+func (s stranger) Decode(d queue.Delivery) (*envelope.Envelope, error) { return s.read(d), nil }
+
+// Complete has nothing to fetch.
+func (stranger) Complete(context.Context, *envelope.Envelope) (reason string, err error) {
+	return "", nil
+}
+
+// read makes an envelope of a stranger's message, with a token of its own: producers use an id
+// twice. None of its properties is published again as one, since an expiration, a CC or a user-id
+// would expire, copy or refuse what is parked: they are headers of the message from here on, before
+// its own.
+func (s stranger) read(d queue.Delivery) *envelope.Envelope {
+	e := &envelope.Envelope{Token: envelope.NewToken()}
+	e.Message = stepwell.Message{
+		ID: d.ID, Stream: s.stream, Value: d.Body, Time: d.Foreign.Time, Attempt: 1,
+		Origin: stepwell.Origin{Queue: &stepwell.QueueOrigin{Name: s.queue, Exchange: d.Foreign.Exchange, RoutingKey: d.Foreign.RoutingKey}},
+	}
+	m := &e.Message
+	if m.ID == "" {
+		m.ID = envelope.InQueue(s.queue, e.Token)
+	}
+	if m.Time.IsZero() {
+		m.Time = time.Now()
+	}
+	if m.Value == nil {
+		m.Value = []byte{}
+	}
+	for _, p := range d.Foreign.Properties {
+		m.Headers = append(m.Headers, stepwell.Header{Key: p.Name, Value: []byte(p.Value)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Headers)) { // AMQP has them in no order
+		m.Headers = append(m.Headers, stepwell.Header{Key: name, Value: plain(d.Headers[name])})
+	}
+	return e
+}
+
+// plain is a header's value in bytes: text and bytes as they are, all else as JSON.
+func plain(value any) []byte {
+	switch v := value.(type) {
+	case nil:
+		return nil
+	case string:
+		return []byte(v)
+	case []byte:
+		return v
+	}
+	text, err := json.Marshal(value)
+	if err != nil { // a number that JSON cannot say
+		return []byte("null")
+	}
+	return text
+}
