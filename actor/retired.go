@@ -50,11 +50,12 @@ func (d *drain) goes() bool {
 	return first
 }
 
-// drainsFor is how long the stream must look empty: no call of any of its handlers takes as long.
+// drainsFor is how long the stream must look empty. What another process has fetched ahead is in no
+// queue's depth: it waits for a worker, then its call takes its time, and OnDead as long again.
 func (s *stream) drainsFor() time.Duration {
 	after := quiet
 	for _, l := range s.lines() {
-		after = max(after, 2*l.cfg.HandlerTimeout)
+		after = max(after, s.ahead+2*l.cfg.HandlerTimeout)
 	}
 	return after
 }

@@ -43,13 +43,15 @@ func TestARetiredStreamMayGoOnceItLookedEmptyForLongerThanAnyCallTakes(t *testin
 }
 
 func TestARetiredStreamDrainsForAsLongAsTheSlowestOfItsHandlersMayTake(t *testing.T) {
-	for _, test := range []struct{ stream, channel, want time.Duration }{
-		{time.Second, time.Second, quiet},
-		{10 * time.Minute, time.Second, 20 * time.Minute},
-		{time.Second, 7 * time.Minute, 14 * time.Minute},
+	const ahead = 8 * time.Minute
+	for _, test := range []struct{ stream, channel, ahead, want time.Duration }{
+		{time.Second, time.Second, time.Minute, quiet},
+		{10 * time.Minute, time.Second, ahead, 20*time.Minute + ahead},
+		{time.Second, 7 * time.Minute, ahead, 14*time.Minute + ahead},
+		{time.Second, time.Second, ahead, 2*time.Second + ahead},
 	} {
 		of := func(d time.Duration) *line { return &line{cfg: config.Stream{HandlerTimeout: d}} }
-		s := &stream{line: of(test.stream), channels: []*line{of(test.channel)}}
+		s := &stream{line: of(test.stream), channels: []*line{of(test.channel)}, ahead: test.ahead}
 		if got := s.drainsFor(); got != test.want {
 			t.Errorf("%s and %s: %s, want %s", test.stream, test.channel, got, test.want)
 		}

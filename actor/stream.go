@@ -5,10 +5,12 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/stepwell/stepwell/internal/inbox"
 	"github.com/stepwell/stepwell/server"
 )
 
@@ -24,6 +26,8 @@ type stream struct {
 	setting func(key string) string
 	// reads: the stream's topics are read in this process.
 	reads bool
+	// ahead is for how long a delivery waits for a worker at most.
+	ahead time.Duration
 	// pausing is held by who pauses, resumes, or makes the reader, so that a pause cannot slip in
 	// between.
 	pausing sync.Mutex
@@ -80,7 +84,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &stream{line: l, channels: channels, source: modes{a.cfg}.source(id, s, k, l), kafka: k, setting: a.cfg.Variable, reads: a.cfg.Reads(id)}
+	st := &stream{line: l, channels: channels, source: modes{a.cfg}.source(id, s, k, l), kafka: k, setting: a.cfg.Variable, reads: a.cfg.Reads(id), ahead: inbox.Ahead(a.cfg.RabbitMQ.ConsumerTimeout)}
 	st.waitsFor("its turn to start")
 	return st, nil
 }

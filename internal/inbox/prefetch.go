@@ -5,12 +5,15 @@ import (
 	"time"
 )
 
-// prefetch is how many deliveries to hold at once. The broker's consumer time-out runs for those
-// too that only wait for a worker, so calls of the slow duration must get through all of them
-// within a quarter of it. It is at most limit, but always one more than there are workers, so that
+// Ahead is for how long a delivery may wait here for a worker, or for one call if that is longer: a
+// quarter of the broker's consumer time-out, which runs for such deliveries too.
+func Ahead(consumerTimeout time.Duration) time.Duration { return consumerTimeout / 4 }
+
+// prefetch is how many deliveries to hold at once: calls of the slow duration must get through all
+// of them within [Ahead]. It is at most limit, but always one more than there are workers, so that
 // none of them waits for the broker.
 func prefetch(workers, limit int, timeout, slow time.Duration) int {
-	rounds := float64(timeout) / 4 / float64(max(slow, 1))
+	rounds := float64(Ahead(timeout)) / float64(max(slow, 1))
 	n := limit
 	if many := float64(workers) * rounds; many < float64(limit) {
 		n = int(many)
