@@ -14,7 +14,8 @@ import (
 )
 
 // One host answers, one takes connections and says nothing: once 100,000 calls to the second are
-// spread over the longest snooze, the first has at least nine tenths of its rate.
+// spread over the longest snooze, they leave the first at least nine tenths of the processors. Its
+// rate is logged beside that: on a machine that has other work it says little.
 func TestAHundredThousandCallsToADeadHostLeaveAnotherHostItsRate(t *testing.T) {
 	for _, w := range worlds(t) {
 		t.Run(w.name, func(t *testing.T) {
@@ -42,8 +43,8 @@ func TestAHundredThousandCallsToADeadHostLeaveAnotherHostItsRate(t *testing.T) {
 			t.Logf("CPU of the process for a call: %s alone, %s beside the dead ones", spentBefore, spentAfter)
 			t.Logf("%.0f/s alone; beside %d dead calls %.0f/s at once, %.0f/s after five minutes: %.2f; posted in %s, put off in %s, then again %.0f a second",
 				before, dead, soon, after, after/before, posted, away, rate)
-			if after < 0.9*before {
-				t.Errorf("%.2f of the rate is left, want 0.9", after/before)
+			if left := float64(spentBefore) / float64(spentAfter); left < 0.9 {
+				t.Errorf("%.2f of the processors are left, want 0.9", left)
 			}
 		})
 	}
