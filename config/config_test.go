@@ -129,6 +129,23 @@ func TestTheNearerLayerWins(t *testing.T) {
 	}
 }
 
+func TestAPolicyOfTheEnvironmentLeavesWhatTheCodeSaysForItsOwnUnused(t *testing.T) {
+	exponential := config.Retry{Policy: config.Exponential, Delay: time.Second, Factor: 3, MaxDelay: time.Minute}
+	for policy, want := range map[string]int{"RETRY_POLICY=linear": 3, "STREAMS_ORDERS_RETRY_POLICY=linear": 3, "RETRY_POLICY=schedule RETRY_SCHEDULE=1s,2s": 2} {
+		s := source(strings.Fields(policy)...)
+		s.Streams = map[string]config.Stream{"orders": {Topics: []string{"t"}, Retry: exponential}}
+		if r := load(t, s).Stream("orders").Retry; *r.Count != want || r.Policy == config.Exponential {
+			t.Errorf("%s: %+v", policy, r)
+		}
+	}
+	s := source()
+	exponential.Policy = ""
+	s.Streams = map[string]config.Stream{"orders": {Topics: []string{"t"}, Retry: exponential}}
+	if _, err := config.Load(s); err == nil || !strings.Contains(err.Error(), "is not for RETRY_POLICY=linear (from code)") {
+		t.Errorf("a factor of the code for which nobody asks: %v", err)
+	}
+}
+
 func write(t *testing.T, path, content string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {

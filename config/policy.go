@@ -78,6 +78,10 @@ func (w waits) useless(name, because, value string) {
 	if s.origin == "default" || !own(s) && own(b) && b.origin != "default" {
 		return
 	}
+	// The code spoke for another value, in whose place somebody who cannot change it put this one.
+	if s.origin == "code" && b.origin != "code" && b.origin != "default" {
+		return
+	}
 	w.check(false, w.at+name, "is not for %s=%s", w.shown(w.at, because), value)
 }
 
