@@ -68,9 +68,10 @@ func (r *refusal) Error() string {
 	return text
 }
 
-// again says whether the same command may succeed later.
+// again says whether the same command may succeed later. A conflict that does not say when is one
+// with what the actor is, not with what somebody does.
 func (r *refusal) again() bool {
-	return r.status == http.StatusConflict || r.status == http.StatusServiceUnavailable
+	return r.status == http.StatusConflict && r.retryAfter != "" || r.status == http.StatusServiceUnavailable
 }
 
 // do sends a request and decodes the answer into v; with --json it prints the answer instead, and

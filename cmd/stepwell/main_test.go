@@ -182,6 +182,16 @@ func TestEachCommandDoesWhatItSays(t *testing.T) {
 	}
 }
 
+func TestWhatIsRefusedForGoodIsNotToBeTriedAgain(t *testing.T) {
+	address, dead := serve(t, "", "api")
+	for args, err := range map[string]error{"dead-set replay -s orders -n 1": server.ErrReplayOff, "pause orders": nil, "resume orders": nil} {
+		dead.err = err
+		if _, errs, code := command(t, address, strings.Fields(args)...); code != exitFailed || !strings.Contains(errs, "409") {
+			t.Errorf("%s: exit %d, %s", args, code, errs)
+		}
+	}
+}
+
 func TestAChannelThatAnotherProcessRunsIsNotCalledRunning(t *testing.T) {
 	for modes, want := range map[string]string{"streams api": "orders slow  not run here", "channels api": "orders slow  running"} {
 		address, _ := serve(t, "", strings.Fields(modes)...)
