@@ -67,6 +67,7 @@ var mayImport = map[string][]string{
 	"chaos/proxy":               {},
 	"cmd/retrier":               {"/", "actor", "config", "embedded", "webhook"},
 	"cmd/stepwell":              {},
+	"examples/jobs":             {"/", "actor"},
 	"examples/moving":           {"/", "actor", "config"},
 	"examples/orders":           {"/", "actor", "config", "embedded"},
 	"examples/rescue":           {},

@@ -6,8 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/actor"
@@ -318,5 +323,77 @@ func TestEachMistakeOfAStreamThatIsEnqueuedIsNamed(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+func TestATraceLeadsFromWhoEnqueuesToTheJobAndItsRetry(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		exporter := tracetest.NewInMemoryExporter()
+		provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
+		var seen calls
+		app, envs := withJobs(actor.Stream{Handler: seeing(&seen, func(m *stepwell.Message) error {
+			if m.Attempt == 1 {
+				return errFlaky
+			}
+			return nil
+		})})
+		app.Telemetry = actor.Telemetry{Tracer: provider}
+		w.start(app, unaware(nil))
+		env := <-envs
+		ctx, span := provider.Tracer("test").Start(t.Context(), "sign up")
+		if err := env.Enqueue(ctx, "jobs", stepwell.Message{}, time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		span.End()
+		var both tracetest.SpanStubs
+		eventually(t, "both tries are in the traces", func() bool {
+			both = slices.DeleteFunc(exporter.GetSpans(), func(s tracetest.SpanStub) bool { return s.Name != "process jobs" })
+			return len(both) == 2
+		})
+		for _, s := range both {
+			if !linked(s, span.SpanContext().TraceID().String()) {
+				t.Errorf("a try is linked to %v", s.Links)
+			}
+			if slices.ContainsFunc(s.Attributes, func(a attribute.KeyValue) bool { return strings.Contains(string(a.Key), "partition") }) {
+				t.Errorf("a try of what was never in Kafka has %v", s.Attributes)
+			}
+		}
+	})
+}
+
+func TestARetiredStreamThatWasEnqueuedIntoDrains(t *testing.T) {
+	w := embeddedWorld(t)
+	var seen calls
+	app, envs := withJobs(actor.Stream{Handler: seeing(&seen, works)})
+	r := w.start(app, unaware(settings{"MODES": "api"}))
+	job(t, <-envs, "left", time.Second)
+	r.end()
+	app, envs = withJobs(actor.Stream{Handler: seeing(&seen, works)})
+	r = w.start(app, unaware(settings{"STREAMS_JOBS_RETIRED": "true", "MODES": "streams,api"}))
+	if err := (<-envs).Enqueue(t.Context(), "jobs", stepwell.Message{}, 0); !errors.Is(err, actor.ErrRefused) {
+		t.Errorf("a retired stream takes more: %v", err)
+	}
+	eventually(t, "what it had is handled, and it is empty", func() bool {
+		return seen.of("left", 1) == 1 && r.status("jobs")["empty_since"] != nil
+	})
+}
+
+func TestWhatHappensBeforeAJobDiesIsAskedAsForAnyMessage(t *testing.T) {
+	w := embeddedWorld(t)
+	var seen calls
+	var told atomic.Value
+	app, envs := withJobs(actor.Stream{
+		Handler: seeing(&seen, fails),
+		OnDead: func(_ context.Context, m *stepwell.Message, err error) error {
+			told.Store(fmt.Sprint(m.Attempt, " ", string(m.Value), ": ", err))
+			return nil
+		},
+	})
+	r := w.start(app, unaware(settings{"RETRY_COUNT": "2"}))
+	job(t, <-envs, "x", 0)
+	eventually(t, "it is taken over after its last try", func() bool { return told.Load() == "3 x: the service is away" })
+	r.queuesEmpty()
+	if n := len(seen.all()); n != 3 {
+		t.Errorf("%d calls, want 3", n)
 	}
 }

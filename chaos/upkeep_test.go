@@ -30,6 +30,9 @@ func (s *site) most(c scenario) holds {
 	if s.rabbits != nil { // two more brokers of Kafka, with a connection of each client to fetch and one to ask, each a file and two goroutines
 		most.files, most.goroutines = most.files+8, most.goroutines+16
 	}
+	if c.env["CHAOS_JOBS"] != "" { // one more stream: its workers, its publisher, its consumer
+		most.goroutines += 24
+	}
 	if c.mib > 0 {
 		most.mib = c.mib
 	}

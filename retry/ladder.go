@@ -28,7 +28,8 @@ type ladder struct {
 
 	mu      sync.Mutex
 	queues  map[time.Duration]string // that are declared
-	waiting []func()                 // for the declaration that is under way; nil: none is
+	over    chan struct{}            // closed when the declaration that is under way ends; nil: none is
+	waiting []func()                 // for that
 	refused map[time.Duration]time.Time
 }
 
@@ -99,25 +100,50 @@ func (l *ladder) have(specs []queue.Spec) {
 // goes through those that there are. It does not wait itself.
 func (l *ladder) prepare(w envelope.Wait, then func()) {
 	l.mu.Lock()
+	if l.declaring(w) == nil {
+		l.mu.Unlock()
+		then()
+		return
+	}
+	l.waiting = append(l.waiting, func() { l.prepare(w, then) }) // one declaration at a time; when it is over, look again
+	l.mu.Unlock()
+}
+
+// await is prepare for who can wait. Its error is the cause with which ctx ended before; then
+// nothing is kept of who waited.
+func (l *ladder) await(ctx context.Context, w envelope.Wait) error {
+	for {
+		l.mu.Lock()
+		over := l.declaring(w)
+		l.mu.Unlock()
+		if over == nil {
+			return nil
+		}
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// declaring begins to declare the queues that a wait needs, unless a declaration is under way, and
+// returns what is closed when that is over; nil: there is nothing to declare. l.mu is held.
+func (l *ladder) declaring(w envelope.Wait) <-chan struct{} {
 	var missing []queue.Spec
 	for _, rung := range descent(w) {
 		if _, ok := l.queues[rung]; !ok && time.Since(l.refused[rung]) > refusedFor {
 			missing = append(missing, l.spec(rung))
 		}
 	}
-	switch {
-	case len(missing) == 0 || l.life.Err() != nil:
-		l.mu.Unlock()
-		then()
-		return
-	case l.waiting != nil: // one declaration at a time; when it is over, look again
-		l.waiting = append(l.waiting, func() { l.prepare(w, then) })
-		l.mu.Unlock()
-		return
+	if len(missing) == 0 || l.life.Err() != nil {
+		return nil
 	}
-	l.waiting = []func(){then}
-	l.work.Go(func() { l.declare(missing) })
-	l.mu.Unlock()
+	if l.over == nil {
+		l.over = make(chan struct{})
+		l.work.Go(func() { l.declare(missing) })
+	}
+	return l.over
 }
 
 func (l *ladder) declare(specs []queue.Spec) {
@@ -127,8 +153,9 @@ func (l *ladder) declare(specs []queue.Spec) {
 		l.have(specs)
 	}
 	l.mu.Lock()
+	close(l.over)
 	waiting := l.waiting
-	l.waiting = nil
+	l.waiting, l.over = nil, nil
 	l.mu.Unlock()
 	for _, then := range waiting {
 		then()

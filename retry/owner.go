@@ -52,14 +52,9 @@ const declareTime = 5 * time.Second
 // awaitRungs has the queues that a hop needs be known here: another process may have declared them,
 // when it parked the message. Where that takes too long the hop goes through those that are known.
 func (o *owner) awaitRungs(w envelope.Wait) {
-	ready := make(chan struct{})
-	o.ladder.prepare(w, func() { close(ready) })
-	limit := time.NewTimer(declareTime)
-	defer limit.Stop()
-	select {
-	case <-ready:
-	case <-limit.C:
-	}
+	ctx, cancel := context.WithTimeout(o.ladder.life, declareTime)
+	defer cancel()
+	_ = o.ladder.await(ctx, w)
 }
 
 // Decode reads an envelope.

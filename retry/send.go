@@ -82,6 +82,11 @@ func (r *Retrier) Enqueue(ctx context.Context, m *stepwell.Message, after time.D
 			return err
 		}
 	}
+	// Before the message is handed over: whoever gives up while queues cannot be declared leaves
+	// nothing behind.
+	if err := r.parking.ladder.await(ctx, envelope.Wait{Remaining: after, Whole: after}); err != nil {
+		return err
+	}
 	e := &envelope.Envelope{Token: envelope.NewToken(), Message: stepwell.Message{
 		ID: m.ID, Key: m.Key, Value: m.Value, Headers: m.Headers, Time: m.Time, Stream: r.cfg.Stream, Channel: r.cfg.Channel, Attempt: 1,
 	}}

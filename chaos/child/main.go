@@ -29,6 +29,7 @@ const (
 	slowVariable   = "CHAOS_SLOW"        // how long some of the records take, each time
 	everyVariable  = "CHAOS_SLOW_EVERY"  // two of how many are slow; a multiple of 40, default 400
 	batchVariable  = "CHAOS_BATCH"       // anything: messages are handled in batches
+	jobsVariable   = "CHAOS_JOBS"        // anything: each record is enqueued as a job, which is the work
 	failVariable   = "CHAOS_FAIL_EVERY"  // one of so many fails twice, and no other fails; default: as work says
 )
 
@@ -55,6 +56,9 @@ func main() {
 		orders.Handler, orders.Batch = nil, inTurn(handler(w, h))
 	}
 	app := actor.App{Streams: actor.Streams{"orders": orders}}
+	if os.Getenv(jobsVariable) != "" {
+		asJobs(&app, w, handler(w, h))
+	}
 	if through := os.Getenv(proxyVariable); through != "" {
 		app.Brokers = newBrokers(through)
 	}

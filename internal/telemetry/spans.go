@@ -30,18 +30,28 @@ func (s *Stream) Process(ctx context.Context, m *stepwell.Message, first TraceCo
 	}
 	ctx, span := s.tracer.Start(ctx, "process "+s.name, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithLinks(links(m, first)...),
+		trace.WithAttributes(origin(m)...),
 		trace.WithAttributes(
-			semconv.MessagingSystemKafka,
 			semconv.MessagingOperationName("process"),
 			semconv.MessagingOperationTypeProcess,
-			semconv.MessagingDestinationName(m.Origin.Topic),
-			semconv.MessagingDestinationPartitionID(strconv.Itoa(int(m.Origin.Partition))),
-			semconv.MessagingKafkaOffset(int(m.Origin.Offset)),
 			semconv.MessagingMessageID(m.ID),
 			attribute.Int("stepwell.attempt", m.Attempt),
 			attribute.Int("stepwell.replays", m.Replays),
 		))
 	return ctx, func(e Ended) { e.end(span) }
+}
+
+// origin is where the message was first: what was enqueued has never been in Kafka.
+func origin(m *stepwell.Message) []attribute.KeyValue {
+	if m.Origin.Topic == "" {
+		return []attribute.KeyValue{semconv.MessagingSystemRabbitMQ}
+	}
+	return []attribute.KeyValue{
+		semconv.MessagingSystemKafka,
+		semconv.MessagingDestinationName(m.Origin.Topic),
+		semconv.MessagingDestinationPartitionID(strconv.Itoa(int(m.Origin.Partition))),
+		semconv.MessagingKafkaOffset(int(m.Origin.Offset)),
+	}
 }
 
 // ProcessBatch begins the span of a call for many messages and returns what ends it. It has a link

@@ -1,0 +1,31 @@
+package chaos
+
+import "time"
+
+// asJobs has actors enqueue each record as a job, and one of four jobs fail twice.
+var asJobs = settings{"CHAOS_JOBS": "yes", "CHAOS_FAIL_EVERY": "4"}
+
+// jobs are faults of actors that enqueue what they read, and work that off.
+func jobs() []scenario {
+	all := []scenario{
+		{name: "jobs: an actor is killed, three times", short: true, env: asJobs, fault: killAnActor},
+		{name: "jobs: all actors are killed at once", env: asJobs, fault: killAllActors},
+		{name: "jobs: an actor is stopped, three times", env: asJobs, fault: stopAnActor},
+		{name: "jobs: RabbitMQ is killed, twice", env: asJobs, fault: killRabbitMQ},
+		{name: "jobs: RabbitMQ and an actor are killed at once", env: asJobs, fault: killRabbitMQAndAnActor},
+		{name: "jobs: an actor is killed under a memory alarm", env: asJobs, fault: func(r *run) { r.memoryAlarm(r.killOne) }},
+		{name: "jobs: connections are cut to RabbitMQ", env: asJobs, fault: func(r *run) { r.often(r.toRabbit.Cut) }},
+	}
+	for _, mark := range []string{"publish", "published", "confirmed", "parked", "ack", "acked"} {
+		all = append(all, scenario{name: "jobs: an actor dies at: " + mark, env: asJobs, fault: func(r *run) {
+			for range 3 {
+				p := r.dying(mark, 1+r.random.IntN(100))
+				if !p.died(40 * time.Second) {
+					r.complain("the actor never came to the mark %s", mark)
+					p.leave()
+				}
+			}
+		}})
+	}
+	return all
+}
