@@ -1,6 +1,9 @@
 package chaos
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // asJobs has actors enqueue each record as a job, and one of four jobs fail twice.
 var asJobs = settings{"CHAOS_JOBS": "yes", "CHAOS_FAIL_EVERY": "4"}
@@ -16,6 +19,10 @@ func jobs() []scenario {
 		{name: "jobs: an actor is killed under a memory alarm", env: asJobs, fault: func(r *run) { r.memoryAlarm(r.killOne) }},
 		{name: "jobs: connections are cut to RabbitMQ", env: asJobs, fault: func(r *run) { r.often(r.toRabbit.Cut) }},
 	}
+	large := maps.Clone(asJobs)
+	// That is what Enqueue goes by. The queues have the usual limit, as where somebody lowers it.
+	large["RABBITMQ_MAX_MESSAGE_SIZE"], large["RABBITMQ_CONFIRM_TIMEOUT"] = "32MiB", "20s"
+	all = append(all, scenario{name: "jobs: some have no room for what their failures say", env: large, mib: 512, fault: fullJobs})
 	for _, mark := range []string{"publish", "published", "confirmed", "parked", "ack", "acked"} {
 		all = append(all, scenario{name: "jobs: an actor dies at: " + mark, env: asJobs, fault: func(r *run) {
 			for range 3 {
@@ -28,4 +35,18 @@ func jobs() []scenario {
 		}})
 	}
 	return all
+}
+
+// fullJobs has jobs fail that are as large as RabbitMQ takes, but for some hundred bytes. Nothing
+// but the job has what is in it.
+func fullJobs(r *run) {
+	const room, head = 600, 210
+	for range 3 {
+		value := make([]byte, limit-room-head) // that no compression makes smaller
+		for i := range value {
+			value[i] = byte(r.random.Uint32())
+		}
+		r.load.once(special{text: string(value)})
+		r.sometime(time.Second)
+	}
 }

@@ -2,14 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/actor"
 	"github.com/stepwell/stepwell/chaos/ledger"
 )
+
+// large is from how many bytes on a record has a lot to say when it fails.
+const large = 1 << 20
 
 // asJobs has the app's records be enqueued: the ledger has them as handed over to a channel, which
 // is the stream of the jobs.
@@ -43,7 +48,11 @@ func asJobs(app *actor.App, w *ledger.Writer, work stepwell.Handler) {
 			if err != nil {
 				return err
 			}
-			return work(ctx, r)
+			err = work(ctx, r)
+			if errors.Is(err, errFlaky) && len(r.Value) > large {
+				err = fmt.Errorf("%w%s", err, strings.Repeat(" after all", 100)) // more than the queues have room for
+			}
+			return err
 		}},
 	}
 }

@@ -38,9 +38,11 @@ func (e *Envelope) Encode() queue.Message {
 		head = append(appendName(head, wValue), valueNil...)
 	}
 	// Last of all, since it is what is done with the body as it stands; what inflate would refuse
-	// is not compressed.
+	// is not compressed, and what has no air in it would only become larger.
 	if e.Compressed && !e.Pointer && len(body) <= maxInflated {
-		head, body = append(appendName(head, wEncoding), encodingGzip...), deflate(body)
+		if small := deflate(body); len(small) < len(body) {
+			head, body = append(appendName(head, wEncoding), encodingGzip...), small
+		}
 	}
 	h[hHead] = string(head)
 	if e.Wait.Remaining > 0 {

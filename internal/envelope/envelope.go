@@ -62,7 +62,7 @@ type Envelope struct {
 	DiedAt time.Time
 	// TraceParent and TraceState are the W3C trace context of the first try.
 	TraceParent, TraceState string
-	// Compressed says that the body travels compressed.
+	// Compressed says that the body travels compressed, unless that made it larger.
 	Compressed bool
 	// Pointer says that the record itself is not here, only where it is: it was too large. Size is
 	// its value's length.

@@ -2,6 +2,7 @@ package envelope
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"reflect"
@@ -102,7 +103,7 @@ func TestEveryByteOfARecordSurvivesManyTrips(t *testing.T) {
 			}
 		}
 		if e.AttemptsTotal != want.AttemptsTotal || e.Of != want.Of || e.Log != want.Log || e.Token != want.Token || e.Failure.Reason != want.Failure.Reason || e.Failure.ErrorType != want.Failure.ErrorType || e.Failure.Group != want.Failure.Group || !e.DiedAt.Equal(want.DiedAt) || e.TraceParent != want.TraceParent ||
-			e.TraceState != want.TraceState || e.Compressed != want.Compressed || e.Failure.Error != want.Failure.Error || !e.Failure.At.Equal(want.Failure.At) {
+			e.TraceState != want.TraceState || e.Compressed && !want.Compressed || e.Failure.Error != want.Failure.Error || !e.Failure.At.Equal(want.Failure.At) {
 			t.Fatalf("envelope was %+v, is %+v", want, e)
 		}
 		if !slices.EqualFunc(e.History, want.History, Try.same) {
@@ -357,6 +358,19 @@ func TestANewerMajorVersionIsToldApartAndANewerMinorOneIsRead(t *testing.T) {
 		q.Headers[hHead] = strings.Replace(headOf(q), "v2", v, 1)
 		if _, err := Decode(q); !errors.Is(err, want) {
 			t.Errorf("version %v: %v, want %v", v, err, want)
+		}
+	}
+}
+
+func TestABodyIsCompressedOnlyWhereThatMakesItSmaller(t *testing.T) {
+	noise := make([]byte, 1<<20)
+	_, _ = rand.Read(noise)
+	for _, value := range [][]byte{noise, make([]byte, 1<<20), {}, []byte("x")} {
+		e := hand()
+		e.Message.Value, e.Compressed = value, true
+		q, back := trip(t, e)
+		if len(q.Body) > len(value) || back.Compressed != (len(q.Body) < len(value)) || !bytes.Equal(back.Message.Value, value) {
+			t.Errorf("%d bytes became %d, compressed: %t", len(value), len(q.Body), back.Compressed)
 		}
 	}
 }
