@@ -192,6 +192,23 @@ func TestWhatIsRefusedForGoodIsNotToBeTriedAgain(t *testing.T) {
 	}
 }
 
+func TestAStreamThatReadsNoTopicRunsWhereItsQueueIsWorkedOff(t *testing.T) {
+	for modes, want := range map[string]string{"": "running", "streams retries channels api": "running", "retries api": "running", "streams api": "running", "channels api": "not read here", "api": "not read here"} {
+		s := streamState{Source: "enqueue", Reads: new(false)}
+		if got := s.in(strings.Fields(modes)).word(); got != want {
+			t.Errorf("%s: %s", modes, got)
+		}
+	}
+	for modes, want := range map[string]string{"": "running", "streams api": "running", "retries api": "not read here"} {
+		if got := (streamState{Source: "queue", Reads: new(false)}).in(strings.Fields(modes)).word(); got != want {
+			t.Errorf("of a queue, %s: %s", modes, got)
+		}
+	}
+	if got := (streamState{Source: "kafka", Reads: new(false)}).in(nil).word(); got != "not read here" {
+		t.Errorf("one of Kafka: %s", got)
+	}
+}
+
 func TestAChannelThatAnotherProcessRunsIsNotCalledRunning(t *testing.T) {
 	for modes, want := range map[string]string{"streams api": "orders slow  not run here", "channels api": "orders slow  running"} {
 		address, _ := serve(t, "", strings.Fields(modes)...)

@@ -18,6 +18,7 @@ type list struct{}
 type streamState struct {
 	ID         string         `json:"id"`
 	Paused     bool           `json:"paused"`
+	Source     string         `json:"source"`
 	Joined     bool           `json:"joined"`
 	Reads      *bool          `json:"reads"` // nil: an actor from before it could be otherwise
 	Retired    bool           `json:"retired"`
@@ -80,7 +81,7 @@ func (*list) Run(ctx context.Context, a *actor) error {
 			return err
 		}
 		rows = append(rows, []string{
-			s.ID, s.word(), strconv.Itoa(s.Partitions), strconv.FormatInt(s.Lag, 10), strconv.Itoa(s.InFlight), s.Oldest.String(), full(s.Queues), s.Error,
+			s.ID, s.in(answer.Modes).word(), strconv.Itoa(s.Partitions), strconv.FormatInt(s.Lag, 10), strconv.Itoa(s.InFlight), s.Oldest.String(), full(s.Queues), s.Error,
 		})
 		for _, c := range s.Channels {
 			state := streamState{Paused: s.Paused, Joined: true, Stuck: c.Stuck}.word()
@@ -96,6 +97,16 @@ func (*list) Run(ctx context.Context, a *actor) error {
 		return nil
 	}
 	return a.table([]string{"STREAM", "STATE", "PARTITIONS", "LAG", "IN FLIGHT", "OLDEST", "QUEUES", "ERROR"}, rows)
+}
+
+// in is the state in a process of these modes; none: of all. A stream whose source is no topic is a
+// member of no group: it runs where its queue is worked off.
+func (s streamState) in(modes []string) streamState {
+	here := len(modes) == 0 || slices.Contains(modes, "streams") || s.Source == "enqueue" && slices.Contains(modes, "retries")
+	if s.Source == "enqueue" || s.Source == "queue" {
+		s.Joined, s.Reads = true, &here
+	}
+	return s
 }
 
 // word is the state that matters most.
