@@ -68,6 +68,7 @@ var mayImport = map[string][]string{
 	"cmd/retrier":               {"/", "actor", "config", "embedded", "webhook"},
 	"cmd/stepwell":              {},
 	"examples/jobs":             {"/", "actor"},
+	"examples/queue":            {"/", "actor", "config"},
 	"examples/moving":           {"/", "actor", "config"},
 	"examples/orders":           {"/", "actor", "config", "embedded"},
 	"examples/rescue":           {},
