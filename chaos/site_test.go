@@ -195,10 +195,14 @@ func (r *run) settle() {
 // asks for one. A queue that is younger than about a second does not outlive the kill of its only
 // node.
 func (r *run) ripen() {
+	const age = 2 * time.Second
+	if r.env["CHAOS_JOBS"] != "" {
+		r.pause(age) // the first jobs have asked for it, and some are done
+		return
+	}
 	if r.env["CHAOS_FAIL_EVERY"] != "" || r.env["RETRY_IN_PLACE"] != "" {
 		return // nobody asks for one, or it is spent in the process
 	}
-	const age = 2 * time.Second
 	r.until("a queue of other waits is there", time.Minute, func() bool {
 		conn, err := r.dial()
 		if err != nil {
