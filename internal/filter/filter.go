@@ -190,14 +190,16 @@ func part(of func(*Message) string) maker {
 }
 
 // reasons are those for which a message dies.
-var reasons = []string{
-	stepwell.ReasonExhausted, stepwell.ReasonDeadLetter, stepwell.ReasonDecode, stepwell.ReasonUndecodable,
-	stepwell.ReasonTooLarge, stepwell.ReasonGone, stepwell.ReasonCrashLoop,
+func reasons() []string {
+	return []string{
+		stepwell.ReasonExhausted, stepwell.ReasonDeadLetter, stepwell.ReasonDecode, stepwell.ReasonUndecodable,
+		stepwell.ReasonTooLarge, stepwell.ReasonGone, stepwell.ReasonCrashLoop,
+	}
 }
 
 func reason(text string, _ time.Time) (func(*Message) bool, error) {
-	if !slices.Contains(reasons, text) {
-		return nil, fmt.Errorf("must be one of %s, not %q", strings.Join(reasons, ", "), clip(text))
+	if all := reasons(); !slices.Contains(all, text) {
+		return nil, fmt.Errorf("must be one of %s, not %q", strings.Join(all, ", "), clip(text))
 	}
 	return func(m *Message) bool { return m.Reason == text }, nil
 }
