@@ -36,6 +36,28 @@ func TestWhatIsWrongWithChannelsIsToldAtOnceAndDoesNotStart(t *testing.T) {
 	}
 }
 
+func TestAMiddlewareThatIsNilIsNamedAndDoesNotStart(t *testing.T) {
+	works := func(context.Context, *stepwell.Message) error { return nil }
+	around := stepwell.Classify(func(error) error { return nil })
+	_, err := actor.Load(actor.App{Name: "shop", Use: []stepwell.Middleware{around, nil}, Streams: actor.Streams{"orders": {
+		Handler: works, Use: []stepwell.Middleware{nil}, Config: config.Stream{Topics: []string{"t"}},
+		Channels: actor.Channels{"slow": {Handler: works, Use: []stepwell.Middleware{around, around, nil}}},
+	}}}, []string{"KAFKA_BROKERS=k:1", "RABBITMQ_URL=amqp://r"})
+	if err == nil {
+		t.Fatal("it starts")
+	}
+	for _, want := range []string{
+		"App.Use[1] is nil", `App.Streams["orders"].Use[0] is nil`, `App.Streams["orders"].Channels["slow"].Use[2] is nil`,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is not in %v", want, err)
+		}
+	}
+	if n := strings.Count(err.Error(), " is nil"); n != 3 {
+		t.Errorf("%d are nil: %v", n, err)
+	}
+}
+
 func TestAnOnDeadOfAChannelNeedsTimeAndIsNamed(t *testing.T) {
 	works := func(context.Context, *stepwell.Message) error { return nil }
 	app := actor.App{Name: "shop", Streams: actor.Streams{"orders": {

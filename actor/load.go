@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/config"
 )
 
@@ -13,6 +14,7 @@ import (
 // nil means that). The error lists all mistakes, those of the code included.
 func Load(app App, environ []string) (*config.Config, error) {
 	var errs []error
+	errs = append(errs, missing("App.Use", app.Use)...)
 	for _, id := range slices.Sorted(maps.Keys(app.Streams)) {
 		errs = append(errs, app.Streams[id].mistakes(app, id)...)
 	}
@@ -62,9 +64,22 @@ func (s Stream) mistakes(app App, id string) (errs []error) {
 	if s.Config.Channels != nil {
 		errs = append(errs, fmt.Errorf("stream %q: App.Streams[%q].Config.Channels is set: a channel's settings are in App.Streams[%q].Channels", id, id, id))
 	}
+	errs = append(errs, missing(at+".Use", s.Use)...)
 	for _, name := range slices.Sorted(maps.Keys(s.Channels)) {
+		of := fmt.Sprintf("channel %q of stream %q: App.Streams[%q].Channels[%q]", name, id, id, name)
 		if s.Channels[name].Handler == nil {
-			errs = append(errs, fmt.Errorf("channel %q of stream %q: App.Streams[%q].Channels[%q].Handler is nil: register a handler", name, id, id, name))
+			errs = append(errs, errors.New(of+".Handler is nil: register a handler"))
+		}
+		errs = append(errs, missing(of+".Use", s.Channels[name].Use)...)
+	}
+	return errs
+}
+
+// missing are the mistakes of a list of middleware.
+func missing(of string, use []stepwell.Middleware) (errs []error) {
+	for i, one := range use {
+		if one == nil {
+			errs = append(errs, fmt.Errorf("%s[%d] is nil: leave it out", of, i))
 		}
 	}
 	return errs

@@ -70,7 +70,7 @@ func (c chosen) query() url.Values {
 
 // shownTime is a time as a table shows it, in the form that the actor reads; any other text stays.
 func shownTime(text string) string {
-	if at, err := time.ParseInLocation(time.DateTime, text, time.Local); err == nil {
+	if at, err := time.Parse(shownAs, text); err == nil {
 		return at.Format(time.RFC3339)
 	}
 	return text

@@ -83,10 +83,13 @@ func encoded(shown, encoding string) string {
 	return shown
 }
 
+// shownAs is how a table shows a time: in UTC, as the actor's log and its answers have it.
+const shownAs = "2006-01-02 15:04:05Z"
+
 // when is a time as a table shows it.
 func when(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
-	return t.Local().Format(time.DateTime)
+	return t.UTC().Format(shownAs)
 }

@@ -74,7 +74,7 @@ type maker func(text string, now time.Time) (func(*Message) bool, error)
 func makers() map[string]maker {
 	return map[string]maker{
 		"id":          equal(func(m *Message) string { return m.ID }),
-		"group":       equal(func(m *Message) string { return m.Group }),
+		"group":       group,
 		"reason":      reason,
 		"error":       part(func(m *Message) string { return m.Error }),
 		"error_re":    expression,
@@ -202,6 +202,16 @@ func reason(text string, _ time.Time) (func(*Message) bool, error) {
 		return nil, fmt.Errorf("must be one of %s, not %q", strings.Join(all, ", "), clip(text))
 	}
 	return func(m *Message) bool { return m.Reason == text }, nil
+}
+
+// groupDigits is how many hexadecimal digits a group has.
+const groupDigits = 12
+
+func group(text string, _ time.Time) (func(*Message) bool, error) {
+	if len(text) != groupDigits || strings.Trim(text, "0123456789abcdef") != "" {
+		return nil, fmt.Errorf("must be a group as it is listed, %d hexadecimal digits, not %q", groupDigits, clip(text))
+	}
+	return func(m *Message) bool { return m.Group == text }, nil
 }
 
 func expression(text string, _ time.Time) (func(*Message) bool, error) {

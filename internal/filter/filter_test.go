@@ -25,7 +25,7 @@ func dead() *Message {
 func TestAFilterIsTrueOfWhatItSays(t *testing.T) {
 	for name, texts := range map[string]struct{ is, isNot []string }{
 		"id":                      {[]string{"orders.v1:3:8812"}, []string{"orders.v1:3:881", "ORDERS.v1:3:8812"}},
-		"group":                   {[]string{"7f3a91c2b04d"}, []string{"7f3a"}},
+		"group":                   {[]string{"7f3a91c2b04d"}, []string{"7f3a91c2b04e"}},
 		"reason":                  {[]string{"exhausted"}, []string{"dead_letter", "decode", "undecodable", "too_large", "gone", "crash_loop"}},
 		"error":                   {[]string{"status 503", "charge order 17: status 503"}, []string{"status 502", "Status"}},
 		"error_re":                {[]string{`status 50\d$`, "(?i)STATUS"}, []string{"^status"}},
@@ -82,6 +82,9 @@ func TestAFilterIsTrueOfAMessageOfWhichAllItsPartsAre(t *testing.T) {
 }
 
 func TestAReasonThatThereIsNotIsNotTakenForOneOfWhichNobodyDied(t *testing.T) {
+	if _, err := Parse(map[string]string{"group": "7f3a"}, now); err == nil || err.Error() != `group must be a group as it is listed, 12 hexadecimal digits, not "7f3a"` {
+		t.Errorf("%v", err)
+	}
 	_, err := Parse(map[string]string{"reason": "exausted"}, now)
 	if want := `reason must be one of exhausted, dead_letter, decode, undecodable, too_large, gone, crash_loop, not "exausted"`; err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
