@@ -39,32 +39,6 @@ func TestWhatIsConfirmedInAQueueMadeAnewOutlivesAKillThatComesAtOnce(t *testing.
 	})
 }
 
-// Who finds a queue cannot know how old it is: another process may have made it a moment ago, and
-// still waits before it uses it.
-func TestWhatIsConfirmedInAQueueThatAnotherProcessHasJustMadeOutlivesAKillThatComesAtOnce(t *testing.T) {
-	onOwn(t, testbroker.RabbitOptions{}, func(t *testing.T, node *testbroker.Rabbit) {
-		first, n := newNames(t, ""), newNames(t, "")
-		maker, _ := run(t, Config{URLs: []string{node.URL}})
-		finder, _ := run(t, Config{URLs: []string{node.URL}})
-		declare(t, maker, first.specs())
-		declare(t, finder, first.specs())
-		made := make(chan error, 1)
-		go func() { made <- maker.Declare(t.Context(), n.specs()[2:]) }()
-		eventually(t, 10*time.Second, "the queue is there", func() bool {
-			_, err := finder.Depth(within(t, 5*time.Second), n.dead)
-			return err == nil
-		})
-		declare(t, finder, n.specs()[2:])
-		publish(t, finder, n.dead, 0, 4)
-		node.Kill()
-		node.Start()
-		if err := <-made; err != nil {
-			t.Error(err)
-		}
-		holds(t, finder, n.dead, 4)
-	})
-}
-
 // holds waits until the queue has what it should: one that the broker forgot is declared again, and
 // stays empty.
 func holds(t *testing.T, b *Broker, name string, want int) {
