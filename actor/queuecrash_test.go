@@ -3,11 +3,14 @@ package actor_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
 func TestARabbitMQMessageIsAckedOnlyWhenDoneOrConfirmedElsewhere(t *testing.T) {
@@ -86,5 +89,47 @@ func TestAKillerInAClassicQueueIsFound(t *testing.T) {
 			}
 		}
 		t.Error("the message kills for ever")
+	})
+}
+
+func TestWhatCameBackIsAckedOnlyOnceItIsInTheInstantQueue(t *testing.T) {
+	const all = 50
+	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+		name, ch := w.foreign(t, "quorum")
+		for i := range all {
+			put(t, ch, name, amqp.Publishing{Body: fmt.Append(nil, "back-", i)})
+		}
+		eventually(t, "all are there", func() bool { return depthOf(t, ch, name) == all })
+		other := w.channel()
+		for range all {
+			if _, ok, err := other.Get(name, false); err != nil || !ok {
+				t.Fatalf("it is not handed out: %t, %v", ok, err)
+			}
+		}
+		if err := other.Close(); err != nil { // which gives all back
+			t.Fatal(err)
+		}
+		// Under an alarm nothing that is published is confirmed.
+		node.Ctl("set_vm_memory_high_watermark", "0.00000001")
+		k := w.work(t, "usual", ofQueue(name))
+		holds := func() bool { // some are handed out, and none is gone
+			of, _, _ := strings.Cut(node.Ctl("-q", "list_queues", "messages", "messages_unacknowledged", "name"), "\t"+name)
+			of = of[strings.LastIndex(of, "\n")+1:]
+			return strings.HasPrefix(of, fmt.Sprint(all, "\t")) && !strings.HasSuffix(of, "\t0")
+		}
+		eventually(t, "the actor has some", holds)
+		always(t, "it acks none", time.Second, holds)
+		k.kill(t)
+		node.Ctl("set_vm_memory_high_watermark", "0.6")
+		k = w.work(t, "usual", ofQueue(name))
+		eventually(t, "each is handled", func() bool {
+			for i := range all {
+				if k.attempt(fmt.Sprint("back-", i)) == 0 {
+					return false
+				}
+			}
+			return true
+		})
+		k.stop(t)
 	})
 }
