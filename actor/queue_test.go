@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -223,6 +224,32 @@ func TestWhatCannotBeParkedStaysInItsQueueAndIsTold(t *testing.T) {
 		})
 		r.end()
 		eventually(t, "it is in its queue", func() bool { return depthOf(t, ch, name) == 1 })
+	})
+}
+
+func TestAMessageThatCameBackAndFitsCompressedAloneIsHandled(t *testing.T) {
+	onQueues(t, func(t *testing.T, w *world, name string, ch *amqp.Channel) {
+		body := bytes.Repeat([]byte("much the same "), 20_000)
+		put(t, ch, name, amqp.Publishing{Body: body})
+		eventually(t, "it is there", func() bool { return depthOf(t, ch, name) == 1 })
+		other := w.channel()
+		if _, ok, err := other.Get(name, false); err != nil || !ok {
+			t.Fatalf("it is not handed out: %t, %v", ok, err)
+		}
+		if err := other.Close(); err != nil { // which gives it back
+			t.Fatal(err)
+		}
+		eventually(t, "it is back", func() bool { return depthOf(t, ch, name) == 1 })
+		var seen calls
+		r := w.start(orders(seeing(&seen, works)), ofQueue(name).with(settings{"RABBITMQ_MAX_MESSAGE_SIZE": "80KiB"}))
+		eventually(t, "it is handled", func() bool { return len(seen.all()) == 1 })
+		if !bytes.Equal(seen.all()[0].m.Value, body) {
+			t.Error("its value is another")
+		}
+		r.queuesEmpty()
+		if left := depthOf(t, ch, name); left != 0 {
+			t.Errorf("%d messages are in the queue still", left)
+		}
 	})
 }
 

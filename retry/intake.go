@@ -68,7 +68,11 @@ func (s stranger) divert(d queue.Delivery) (to string, m queue.Message, came boo
 	if !d.Redelivered {
 		return "", queue.Message{}, false
 	}
-	return s.topology.Instant, s.read(d).Encode(), true
+	const sure = 64 << 10 // bytes, which fit with all that is added: RABBITMQ_MAX_MESSAGE_SIZE is 72 KiB at least
+	e := s.read(d)
+	// It is published but once: what may be too large otherwise goes compressed.
+	e.Compressed = len(d.Body) > sure
+	return s.topology.Instant, e.Encode(), true
 }
 
 // Decode takes any message: what is in it is the handler's.
