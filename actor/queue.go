@@ -78,11 +78,12 @@ func (i *intake) examine(stop context.Context) bool {
 
 func (i *intake) waitsFor(why string) { i.waits.Store(&why) }
 
-// Status is the queue's, as far as this process knows it: its depth is read with those of all
-// queues.
+// Status is that of what was picked up. How much is in the queue is not known here, and that
+// something is under way is no sign of a standstill: a call that hangs is seen by itself, as one of
+// a retry is.
 func (i *intake) Status() (s sourceStatus) {
 	of := i.Intake.Status()
-	s.Status = server.Status{InFlight: of.InFlight}
+	s.Status, s.Held = server.Status{InFlight: of.InFlight}, true
 	s.Says = "consumes queue " + i.queue
 	if why := i.waits.Load(); why != nil {
 		s.Waits = *why

@@ -1,6 +1,8 @@
 package inbox
 
 import (
+	"errors"
+
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -35,7 +37,7 @@ func (d delivery) rest(err error, release func()) {
 	say := func() {
 		r.cfg.Logger.Error("a message cannot be parked and stays where it is", "queue", d.Queue, "id", d.ID, "error", err)
 	}
-	if r.cfg.Foreign {
+	if r.cfg.Foreign && errors.Is(err, queue.ErrTooLarge) { // which no other try helps
 		r.cfg.Trouble.Hold(r.stop, err, say, release)
 		return
 	}

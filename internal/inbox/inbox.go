@@ -91,7 +91,7 @@ type Config struct {
 	// quick. Nil: all are for the handler.
 	Divert func(d queue.Delivery) (to string, m queue.Message, divert bool)
 	// Foreign says that the queue is somebody else's: how often it lets a message come back is not
-	// known, so that none is given back but at a stop.
+	// known, so that one which is too large to be parked is not given back but at a stop.
 	Foreign bool
 	// Workers is how many messages run at once. Default 16.
 	Workers int

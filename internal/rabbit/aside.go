@@ -8,8 +8,8 @@ import (
 // aside is a queue that confirms nothing: most likely a quorum queue without a majority of its
 // nodes. RabbitMQ lets the whole channel wait on which such a queue is published to: it confirms
 // nothing to other queues either, and does not answer a close. So the queue is asked by one message
-// on a channel of its own, which may wait for as long as it takes, and all others to it wait for
-// that one's confirm. The lane goes on without them.
+// on a channel of its own, and all others to it wait for that one's confirm. The lane goes on
+// without them.
 type aside struct {
 	// waiting is to be sent when the queue confirms, in order.
 	waiting []*outgoing
@@ -18,7 +18,16 @@ type aside struct {
 	open  *opened
 	// retry is when a channel may be opened at the earliest.
 	retry time.Time
+	// patience is after what time it is asked anew: an open channel gets the confirm as soon as the
+	// queue is back, unless it was lost. It doubles, since that may cost the connection.
+	patience time.Duration
 }
+
+// Both are in confirm time-outs.
+const (
+	firstPatience = 4
+	mostPatience  = 64
+)
 
 // asides are the queues of a lane that confirm nothing, by name.
 type asides map[string]*aside
@@ -37,10 +46,20 @@ func (s asides) all() (waiting, flight []*outgoing) {
 	for _, a := range s {
 		waiting = append(waiting, a.waiting...)
 		if a.asked != nil {
+			a.noteReturn()
 			flight = append(flight, a.asked)
 		}
 	}
 	return waiting, flight
+}
+
+// noteReturn marks what was asked if it came back, which is there before its confirm is.
+func (a *aside) noteReturn() {
+	select {
+	case <-a.open.returns:
+		a.asked.returned = true
+	default:
+	}
 }
 
 // lookAside ends what waits and has no context any more, asks queues that were not asked, and takes
@@ -53,6 +72,9 @@ func (l *lane) lookAside(s *session, now time.Time) {
 			l.askAgain(a, now)
 		case a.asked != nil && isDone(a.asked):
 			l.takeBack(name, a)
+		case a.asked != nil && !a.open.session.blocked() && now.Sub(a.asked.sent) >= a.patience:
+			a.patience = min(2*a.patience, mostPatience*l.p.b.config.ConfirmTimeout)
+			_ = a.open.session.closeChannel(a.open.ch)
 		case a.asked == nil && len(a.waiting) == 0: // whether it is well shows when somebody needs it
 			delete(l.aside, name)
 			l.p.b.trouble.clear("queue " + name)
@@ -69,9 +91,11 @@ func (l *lane) ask(a *aside, s *session, now time.Time) {
 	if err != nil {
 		return // it is asked again, and the lane's own channel says what is wrong
 	}
-	if open.send(a.waiting[0]) == nil {
-		a.open, a.asked, a.waiting = open, a.waiting[0], a.waiting[1:]
+	if open.send(a.waiting[0]) != nil {
+		_ = s.closeChannel(open.ch)
+		return
 	}
+	a.open, a.asked, a.waiting = open, a.waiting[0], a.waiting[1:]
 }
 
 // askAgain has the message that asked be sent on another channel: whether it is stored is unknown.
@@ -89,11 +113,7 @@ func (l *lane) askAgain(a *aside, now time.Time) {
 func (l *lane) takeBack(name string, a *aside) {
 	delete(l.aside, name)
 	l.p.b.trouble.clear("queue " + name)
-	select {
-	case <-a.open.returns: // before its confirm, if there is no such queue
-		a.asked.returned = true
-	default:
-	}
+	a.noteReturn()
 	l.judge(a.asked)
 	_ = a.open.session.closeChannel(a.open.ch)
 	l.pending = append(a.waiting, l.pending...)

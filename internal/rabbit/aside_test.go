@@ -70,6 +70,35 @@ func TestAQueueThatConfirmsNothingHoldsUpNoOther(t *testing.T) {
 	})
 }
 
+func TestAQueueWhoseConfirmIsLostIsAskedAnew(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		var steals atomic.Bool
+		var stolen atomic.Int64
+		const basic, ack = 60, 80
+		proxy := newThief(t, url, func(class, method uint16) bool {
+			gone := steals.Load() && class == basic && method == ack
+			if gone {
+				stolen.Add(1)
+			}
+			return gone
+		})
+		b, _ := run(t, Config{URLs: []string{proxy.url}, ConfirmTimeout: time.Second})
+		declare(t, b, n.specs())
+		publish(t, b, n.instant, 0, 1)
+		steals.Store(true)
+		c := newTally(10)
+		p := b.Publisher("test")
+		for i := range 10 {
+			p.Publish(t.Context(), n.instant, numbered(10+i), c.done)
+		}
+		// The first is that of the channel that is given up, the second that of the question.
+		eventually(t, 20*time.Second, "the confirm of the question to be lost", func() bool { return stolen.Load() >= 2 })
+		steals.Store(false)
+		c.wait(t, 30*time.Second)
+	})
+}
+
 func TestASilentQueueIsAskedAgainOnEachConnection(t *testing.T) {
 	onOwn(t, testbroker.RabbitOptions{}, func(t *testing.T, node *testbroker.Rabbit) {
 		proxy := newProxy(t, node.URL)

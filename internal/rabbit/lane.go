@@ -324,7 +324,7 @@ func (l *lane) checkTime(now time.Time) {
 	// All that came before it has its confirm: if a queue is why, it is this one. If it is the
 	// connection, the queue confirms on the next one. An operator must know which it is.
 	c, queue := &l.p.b.config, l.flight[0].queue
-	l.aside[queue] = &aside{}
+	l.aside[queue] = &aside{patience: firstPatience * c.ConfirmTimeout}
 	l.p.b.trouble.set("queue "+queue, "queue "+queue+" has confirmed nothing for "+c.ConfirmTimeout.String()+": what is published to it waits until it does")
 	_ = s.closeChannel(l.open.ch)
 	l.end(fmt.Errorf("%w (%s %s)", errConfirmLate, c.Setting("rabbitmq.confirm_timeout"), c.ConfirmTimeout))

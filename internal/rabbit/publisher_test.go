@@ -308,6 +308,34 @@ func TestEveryPublishIsToldExactlyOnceThroughCutsAndStop(t *testing.T) {
 	})
 }
 
+func TestWhatWasReturnedIsNeverCountedAsStoredWhereItsQueueWasAskedAlone(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}})
+		declare(t, b, n.specs())
+		for name, learn := range map[string]func(*lane){
+			"by its confirm": func(l *lane) { s, _ := b.publish.current(); l.lookAside(s, time.Now()) },
+			"when all ends":  (*lane).abandon,
+		} {
+			l := newLane(&publisher{b: b, name: "test"})
+			session, _ := b.publish.current()
+			msg, err := encode(queue.Message{ID: "1"}, 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored, missing := false, n.instant+".missing"
+			o := &outgoing{ctx: t.Context(), queue: missing, msg: msg, done: func(err error) { stored = stored || err == nil }}
+			a := &aside{waiting: []*outgoing{o}, patience: time.Minute}
+			l.aside[missing] = a
+			l.ask(a, session, time.Now())
+			<-o.confirm.Done()
+			if learn(l); stored {
+				t.Errorf("%s: counted as stored", name)
+			}
+		}
+	})
+}
+
 func TestWhatWasReturnedIsNeverCountedAsStoredHoweverItsLaneLearnsOfTheConfirm(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)
