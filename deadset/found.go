@@ -18,9 +18,12 @@ type found struct {
 	// never written to.
 	envelope *envelope.Envelope
 	readable bool
+	size     int64  // of the message as its queue has it
 	group    string // fingerprint of the cause
 	pattern  string // what the errors of the group share
-	copy     int    // how many messages before it have its id and time of death
+	// operation is the one that replayed it last; empty: none did.
+	operation string
+	copy      int // how many messages before it have its id and time of death
 }
 
 // find reads a message, also one that nobody can read.
@@ -29,7 +32,8 @@ func find(d queue.Delivery) found {
 	if err != nil {
 		e = unreadable(d, err)
 	}
-	f := found{envelope: e, readable: err == nil}
+	f := found{envelope: e, readable: err == nil, size: int64(d.Size())}
+	f.operation, _ = d.Headers[operationHeader].(string) // what is no text is no mark of ours
 	f.group, f.pattern = cause.Death{
 		Reason: e.Failure.Reason, ErrorType: e.Failure.ErrorType, Error: e.Failure.Error, Stack: e.Failure.Stack, Named: e.Failure.Group,
 	}.Group()
@@ -66,7 +70,7 @@ func (f found) entry() Entry {
 		Attempts:  m.Attempt, AttemptsTotal: e.AttemptsTotal, Replays: m.Replays,
 		FirstFailedAt: instant(m.FirstFailed), DiedAt: instant(e.DiedAt),
 		Reason: e.Failure.Reason, Error: e.Failure.Error, ErrorType: e.Failure.ErrorType, Stack: e.Failure.Stack,
-		Group: f.group,
+		Group: f.group, Operation: text(f.operation),
 	}
 	if q := m.Origin.Queue; q != nil {
 		shown.Queue, shown.Exchange, shown.RoutingKey = q.Name, q.Exchange, q.RoutingKey

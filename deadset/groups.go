@@ -52,38 +52,50 @@ func (s *Set) Groups(ctx context.Context, of filter.Filter) (Causes, error) {
 	if err != nil {
 		return Causes{}, err
 	}
-	c := Causes{Span: v.Span, Groups: []*Group{}}
-	by := map[string]*Group{}
+	var all []found
 	for _, f := range v.all {
-		if !f.isTrue(of) {
-			continue
+		if f.isTrue(of) {
+			all = append(all, f)
 		}
-		g := by[f.group]
-		if g == nil {
-			g = c.begin(f)
-			by[f.group] = g
-		}
-		g.add(f, v.AsOf)
 	}
-	for _, g := range c.Groups {
-		g.Keys, g.keys = len(g.keys), nil
-	}
-	slices.SortStableFunc(c.Groups, func(a, b *Group) int { return cmp.Compare(b.Count, a.Count) })
-	return c, nil
+	return Causes{v.Span, grouped(all, v.AsOf)}, nil
 }
 
-// begin adds the group of the message; the last one that there may be is that of all others.
-func (c *Causes) begin(f found) *Group {
-	if len(c.Groups) == maxGroups {
-		return c.Groups[maxGroups-1]
+// grouped counts messages by what killed them, the largest group first.
+func grouped(all []found, asOf time.Time) []*Group {
+	in := groups{all: []*Group{}, by: map[string]*Group{}}
+	for _, f := range all {
+		in.of(f).add(f, asOf)
+	}
+	for _, g := range in.all {
+		g.Keys, g.keys = len(g.keys), nil
+	}
+	slices.SortStableFunc(in.all, func(a, b *Group) int { return cmp.Compare(b.Count, a.Count) })
+	return in.all
+}
+
+// groups are those of an answer while messages are counted.
+type groups struct {
+	all []*Group
+	by  map[string]*Group
+}
+
+// of is the group of the message; the last one that there may be is that of all others.
+func (in *groups) of(f found) *Group {
+	if g := in.by[f.group]; g != nil {
+		return g
+	}
+	if len(in.all) == maxGroups {
+		return in.all[maxGroups-1]
 	}
 	g := &Group{Minutes: make([]int, minutesShown), keys: map[string]struct{}{}}
-	if len(c.Groups) < maxGroups-1 {
+	if len(in.all) < maxGroups-1 {
 		g.Group, g.Reason, g.Error, g.ErrorType = f.group, f.envelope.Failure.Reason, f.pattern, f.envelope.Failure.ErrorType
 	} else {
 		g.Error = "all other causes"
 	}
-	c.Groups = append(c.Groups, g)
+	in.all = append(in.all, g)
+	in.by[f.group] = g
 	return g
 }
 

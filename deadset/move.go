@@ -60,12 +60,24 @@ func (s *Set) renewal(most, few int) errand {
 // whose ack was lost.
 const renewed = "x-stepwell-renewed"
 
-// replayed is the message with a full new budget.
-func replayed(d queue.Delivery) queue.Message {
-	e, err := envelope.Decode(d.Message)
-	if err != nil {
-		return d.Message // as it is: whoever reads it next may understand it
+// operationHeader names the operation that replayed a message, so that it does not do so again
+// when the message dies once more.
+const operationHeader = "x-stepwell-operation"
+
+// replayed is the message with a full new budget, and the mark of the operation that gives it;
+// empty: none does, and a mark that is there stays.
+func replayed(d queue.Delivery, operation string) queue.Message {
+	m := d.Message
+	if e, err := envelope.Decode(m); err == nil {
+		e.Replay()
+		m = e.Encode()
+	} // else as it is: whoever reads it next may understand it
+	if operation != "" {
+		m.Headers = maps.Clone(m.Headers)
+		if m.Headers == nil {
+			m.Headers = map[string]any{}
+		}
+		m.Headers[operationHeader] = operation
 	}
-	e.Replay()
-	return e.Encode()
+	return m
 }

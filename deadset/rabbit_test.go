@@ -214,3 +214,63 @@ func TestAProcessThatDiesWhileItsPeekGivesBackLosesNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestASelectionOnRabbitMQTakesWhatItHasAndLeavesTheRestInItsOrder(t *testing.T) {
+	onRabbitMQ(t, 0, func(t *testing.T, _ string, b queue.Broker, cfg deadset.Config) {
+		const n = 1800
+		buryKinds(t, b, cfg.Queue, n)
+		s := deadset.New(cfg)
+		replay, remove := of(t, map[string]string{"error": "cause b"}), of(t, map[string]string{"error": "cause c"})
+		// In many turns, each of which gives back what it leaves.
+		for done := 0; done < n/3; {
+			r, err := choose(t, s, replay).Replay(t.Context(), nil, 50)
+			if err != nil || r.Done != 50 || r.Depth != n-done {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			done += r.Done
+		}
+		if left := idsWhenFree(t, b, cfg.Queue); !slices.Equal(left, kinds(n, 0, 2)) {
+			t.Errorf("%d left: %.20v", len(left), left)
+		}
+		if r, err := choose(t, s, remove).Delete(t.Context(), nil, everything); err != nil || r.Done != n/3 || r.Unseen != 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if left := idsWhenFree(t, b, cfg.Queue); !slices.Equal(left, kinds(n, 0)) {
+			t.Errorf("%d left: %.20v", len(left), left)
+		}
+		if moved := idsWhenFree(t, b, cfg.Instant); !slices.Equal(moved, kinds(n, 1)) {
+			t.Errorf("%d moved: %.20v", len(moved), moved)
+		}
+	})
+}
+
+func TestAProcessThatDiesDuringATurnOnRabbitMQLosesNothingAndMovesNothingElse(t *testing.T) {
+	t.Parallel()
+	const count, chosen = 300, 100
+	for _, at := range []int{2, 5, 150, 300, 450, 5*chosen + 4} {
+		t.Run(fmt.Sprint("at step ", at), func(t *testing.T) {
+			onRabbitMQ(t, 0, func(t *testing.T, url string, b queue.Broker, cfg deadset.Config) {
+				buryKinds(t, b, cfg.Queue, count)
+				dies, die := runRabbit(t, url)
+				f := &faulty{Broker: dies, at: at, crash: die}
+				cfg.Broker = f
+				r, err := choose(t, deadset.New(cfg), of(t, map[string]string{"error": "cause b"})).Replay(t.Context(), nil, everything)
+				left, moved := idsWhenFree(t, b, cfg.Queue), idsWhenFree(t, b, cfg.Instant)
+				t.Logf("%+v, %v; %d left, %d moved", r, err, len(left), len(moved))
+				if !f.reached() {
+					t.Error("it did not die")
+				}
+				for _, id := range kinds(count, 1) {
+					if !slices.Contains(left, id) && !slices.Contains(moved, id) {
+						t.Errorf("%s is nowhere", id)
+					}
+				}
+				chosen := kinds(count, 1)
+				others := slices.DeleteFunc(left, func(id string) bool { return slices.Contains(chosen, id) })
+				if !slices.Equal(others, kinds(count, 0, 2)) || slices.ContainsFunc(moved, func(id string) bool { return !slices.Contains(chosen, id) }) {
+					t.Errorf("moved what is not chosen, or out of order: left %v, moved %v", others, moved)
+				}
+			})
+		})
+	}
+}

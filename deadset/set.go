@@ -123,7 +123,7 @@ func (s *Set) ReplayAll(ctx context.Context, count int) (Result, error) {
 
 func (s *Set) replay(ctx context.Context, count int, which func(queue.Delivery) bool) (Result, error) {
 	r, err := s.walk(ctx, errand{most: count, which: which, act: func(ctx context.Context, d queue.Delivery, done func(error)) {
-		s.publisher.Publish(ctx, s.cfg.Instant, replayed(d), done)
+		s.publisher.Publish(ctx, s.cfg.Instant, replayed(d, ""), done)
 	}})
 	if err != nil {
 		return r, fmt.Errorf("replay: %w", err)

@@ -67,6 +67,8 @@ type Entry struct {
 	TraceID       string     `json:"trace_id,omitempty"`
 	// Group is the fingerprint of the cause: see Groups.
 	Group string `json:"group"`
+	// Operation is the id of the operation that replayed it last; empty where none did.
+	Operation string `json:"operation,omitempty"`
 }
 
 // Header is a header of the record.

@@ -28,6 +28,8 @@ type errand struct {
 	few  int // how many it may hold at a time; 0: as many as a window holds
 	// which it is about; it leaves the others where they are. Nil: all.
 	which func(queue.Delivery) bool
+	// enough is closed when no more is to be begun, as long as there is more; nil: never.
+	enough <-chan struct{}
 	// act begins with a message and calls done once, from any goroutine, with nil when the message
 	// may be acked.
 	act func(ctx context.Context, d queue.Delivery, done func(error))
@@ -101,6 +103,8 @@ const wornOut = "the oldest messages came back to the queue so often that it mig
 // step is what became of one window.
 type step struct {
 	depth    int   // messages in the queue when it was opened
+	seen     int   // handed out by it
+	cut      bool  // there was more to do, or may have been
 	leftOut  int   // seen, and not what the errand is about
 	tooLarge int   // seen, and refused by the broker for their size
 	done     int   // known to be gone
@@ -123,7 +127,7 @@ func (s *Set) step(ctx context.Context, lease queue.Lease, e errand, oldest int)
 	defer cancel()
 	after, closeErr := w.Close(closing)
 	failpoint.Hit("walk closed")
-	st = step{depth: w.Depth(), leftOut: c.leftOut, tooLarge: c.tooLarge, done: c.acked, returns: c.returns}
+	st = step{depth: w.Depth(), seen: c.seen, cut: c.cut || c.acked >= e.most || err != nil, leftOut: c.leftOut, tooLarge: c.tooLarge, done: c.acked, returns: c.returns}
 	if closeErr != nil { // acks have no confirm: only what the queue shows counts
 		st.done = min(st.done, max(0, st.depth-after))
 	}
@@ -149,6 +153,8 @@ type course struct {
 	// underWay counts what has begun and has no outcome yet. One goroutine, that of run, has all
 	// fields; act's done comes from any, and goes through outcomes.
 	underWay, acked   int
+	seen              int
+	cut               bool  // no more is begun, since it is enough
 	leftOut, tooLarge int   // these stay unacked until the end, and take up room in the window
 	returns           int64 // the most returns of a message that was seen
 	err               error // the first
@@ -161,7 +167,7 @@ func (c *course) run(ctx context.Context, deliveries <-chan queue.Delivery) erro
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	// nil once ctx has ended: from then on only outcomes are waited for, and graceTime.
-	ended := ctx.Done()
+	ended, enough := ctx.Done(), c.enough
 	patience := time.NewTimer(stallTime)
 	defer patience.Stop()
 	for {
@@ -191,6 +197,8 @@ func (c *course) run(ctx context.Context, deliveries <-chan queue.Delivery) erro
 			if ended != nil {
 				patience.Reset(stallTime)
 			}
+		case <-enough:
+			c.cut, enough = true, nil
 		case <-ended:
 			c.err = cmp.Or(c.err, context.Cause(ctx))
 			ended = nil
@@ -211,10 +219,11 @@ func (c *course) run(ctx context.Context, deliveries <-chan queue.Delivery) erro
 
 // wants says whether to begin with more.
 func (c *course) wants() bool {
-	return c.acked+c.underWay < c.most && c.leftOut+c.tooLarge < cmp.Or(c.few, queue.WindowSize) && c.err == nil
+	return c.acked+c.underWay < c.most && c.leftOut+c.tooLarge < cmp.Or(c.few, queue.WindowSize) && !c.cut && c.err == nil
 }
 
 func (c *course) begin(ctx context.Context, d queue.Delivery) {
+	c.seen++
 	c.returns = max(c.returns, d.Returns)
 	if c.which != nil && !c.which(d) {
 		c.leftOut++

@@ -41,6 +41,21 @@ type Filter struct {
 	words []string
 }
 
+// All is true of every message, and says so: it is not the zero value, which nobody asked for.
+func All() Filter {
+	return Filter{tests: []func(*Message) bool{func(*Message) bool { return true }}, words: []string{"all"}}
+}
+
+// IDs is true of messages with one of these ids; of none where there is no id.
+func IDs(ids []string) Filter {
+	in := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		in[id] = true
+	}
+	test := func(m *Message) bool { return in[m.ID] }
+	return Filter{tests: []func(*Message) bool{test}, words: []string{fmt.Sprintf("%d ids", len(in))}}
+}
+
 // IsZero says that nothing was asked for.
 func (f Filter) IsZero() bool { return len(f.tests) == 0 }
 

@@ -158,3 +158,19 @@ func FuzzFilter(f *testing.F) {
 		}
 	})
 }
+
+func TestAllAndIDsAreAskedForAndSaySo(t *testing.T) {
+	for f, want := range map[string]struct {
+		filter Filter
+		is     bool
+	}{
+		"all":   {All(), true},
+		"2 ids": {IDs([]string{"orders.v1:3:8812", "x", "x"}), true},
+		"1 ids": {IDs([]string{"orders.v1:3:88"}), false},
+		"0 ids": {IDs(nil), false},
+	} {
+		if want.filter.IsZero() || want.filter.Match(dead()) != want.is || want.filter.String() != f {
+			t.Errorf("%s: %s, %t", f, want.filter, want.filter.Match(dead()))
+		}
+	}
+}
