@@ -125,7 +125,7 @@ func (b *Broker) Declare(ctx context.Context, specs []queue.Spec) error {
 // 406.
 func (b *Broker) declare(specs []queue.Spec) error {
 	for _, s := range specs {
-		if s.Kind != queue.DeadSet && s.Target == "" {
+		if s.Kind != queue.DeadSet && s.Kind != queue.Log && s.Target == "" {
 			return fmt.Errorf("queue %s: no target", s.Name)
 		}
 		l := b.queues[s.Name]

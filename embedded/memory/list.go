@@ -82,6 +82,10 @@ func (l *list) pop() *item {
 
 // signal wakes those who wait for a change.
 func (l *list) signal() {
+	if l.spec.Kind == queue.Log { // it is followed without a session
+		close(l.b.news)
+		l.b.news = make(chan struct{})
+	}
 	for _, s := range l.sessions {
 		s.poke()
 	}

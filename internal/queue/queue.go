@@ -32,7 +32,13 @@ const (
 	Delay
 	// DeadSet holds what has no tries left. It has one active consumer at a time.
 	DeadSet
+	// Log keeps what was published in its order, and drops the oldest where it grows too large. It
+	// is read with [Broker.Follow], by anybody, as often as they like, and never consumed.
+	Log
 )
+
+// LogSize is how many bytes a [Log] keeps at least.
+const LogSize = 256 << 20
 
 // Spec describes one queue to declare.
 type Spec struct {
@@ -62,6 +68,12 @@ type Delivery struct {
 	// Tag and Session are for brokers: they lead an ack to the session that handed the message out.
 	Tag     uint64
 	Session Session
+}
+
+// Entry is a message in a [Log]. Offsets count up by one; the first that is left need not have 0.
+type Entry struct {
+	Message
+	Offset int64
 }
 
 // Foreign is what a stranger's message has beside headers and body.
@@ -141,6 +153,13 @@ type Broker interface {
 	// Lease takes the right to walk the queue, on a connection of its own; ErrLeased when it is
 	// taken.
 	Lease(ctx context.Context, queue string) (Lease, error)
+
+	// Follow hands out what a [Log] has from the offset on, 0 being the oldest that there is, and
+	// what comes later, in order and one at a time, until ctx ends or it cannot go on: it always
+	// returns an error. One that is [ErrUnavailable] and not [ErrMissing] says that the connection
+	// ended, and that the same log goes on where it was. After any other the log may be another one
+	// of that name.
+	Follow(ctx context.Context, log string, from int64, handle func(Entry)) error
 
 	// Depth returns how many messages are ready in the queue.
 	Depth(ctx context.Context, queue string) (int, error)

@@ -12,11 +12,19 @@ const (
 	returnLimit = 1_000_000
 	// defaultReturnLimit is RabbitMQ 4's for quorum queues that say nothing.
 	defaultReturnLimit = 20
+	// segmentSize is by how many bytes a log is cut off at a time.
+	segmentSize = 16 << 20
 )
 
 // Arguments are layout 1 of the topology and never change: a queue that exists with others is
 // refused. Another layout would need other names.
 func Arguments(spec queue.Spec) (map[string]any, error) {
+	if spec.Kind == queue.Log {
+		// A stream is cut off by whole segments: one beyond the size, the rest is there.
+		return map[string]any{
+			"x-queue-type": "stream", "x-max-length-bytes": int64(queue.LogSize + segmentSize), "x-stream-max-segment-size-bytes": int64(segmentSize),
+		}, nil
+	}
 	args := map[string]any{"x-queue-type": "quorum", "x-delivery-limit": int64(returnLimit)}
 	switch spec.Kind {
 	case queue.DeadSet:

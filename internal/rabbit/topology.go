@@ -107,6 +107,8 @@ func rank(k queue.Kind) int {
 		return 0
 	case queue.Instant:
 		return 1
+	case queue.Log: // what goes wrong with it must not keep the others from being made
+		return 3
 	default:
 		return 2
 	}

@@ -1,0 +1,88 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// followAhead is how many entries of a log are on their way at most. An entry is acked once half as
+// many have come after it, which only makes room for others: a stream keeps what was acked.
+const followAhead = 1000
+
+// errLogLost ends the reading of a log which is gone, or whose node is.
+var errLogLost = errors.New("the broker ended the reading of the log: it is gone, or moves to another node")
+
+// Follow hands out what a log has, and what comes later; see queue.Broker.
+func (b *Broker) Follow(ctx context.Context, log string, from int64, handle func(queue.Entry)) error {
+	s, err := b.session(ctx)
+	if err != nil {
+		return fmt.Errorf("follow %s: %w", log, err)
+	}
+	ch, err := s.channel()
+	if err == nil {
+		err = s.follow(ctx, ch, log, from, handle)
+		if s.alive() && !ch.IsClosed() {
+			_ = s.closeChannel(ch)
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case s.lostOver(err):
+		err = fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
+	case code(err) == amqp.NotFound:
+		// Only a declaration can tell, and makes it again.
+		b.topology.missing()
+		err = fmt.Errorf("%w: %w: %w", queue.ErrUnavailable, queue.ErrMissing, err)
+	}
+	return fmt.Errorf("follow %s: %w", log, err)
+}
+
+// follow reads on one channel until ctx or the channel ends.
+func (s *session) follow(ctx context.Context, ch *amqp.Channel, log string, from int64, handle func(queue.Entry)) error {
+	closed, lost := ch.NotifyClose(make(chan *amqp.Error, 1)), ch.NotifyCancel(make(chan string, 1))
+	var entries <-chan amqp.Delivery
+	err := s.call("set prefetch", func() error { return ch.Qos(followAhead, 0, false) }) // a stream wants one
+	if err == nil {
+		err = s.call("follow "+log, func() (err error) {
+			entries, err = ch.Consume(log, "", false, false, false, false, amqp.Table{"x-stream-offset": from})
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	for open := 0; ; {
+		select {
+		case d, ok := <-entries:
+			if !ok {
+				entries = nil // closed or lost says why
+				continue
+			}
+			offset, _ := d.Headers["x-stream-offset"].(int64)
+			if open++; open >= followAhead/2 {
+				if err := ch.Ack(d.DeliveryTag, true); err != nil {
+					return err
+				}
+				open = 0
+			}
+			if offset >= from { // entries are stored by chunks, and the first may begin before
+				handle(queue.Entry{Message: decode(&d, log, nil).Message, Offset: offset})
+			}
+		case <-lost:
+			return errLogLost
+		case err := <-closed:
+			if err != nil {
+				return err
+			}
+			return amqp.ErrClosed
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

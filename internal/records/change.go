@@ -1,0 +1,217 @@
+package records
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepwell/stepwell/internal/failpoint"
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// errLate is told to who waited for an entry that did not come back.
+var errLate = errors.New("the log of records did not answer in time")
+
+// Change replaces a record by what change makes of it. It is given the record, without a value
+// where there is none, and says what it is to be, a record without a value removing it; an error of
+// its own ends Change. It is called again where another process changed the record meanwhile. Kind
+// and name stay as they are.
+//
+// Nil: the record is stored, and each process finds it with Latest from here on, with Get some
+// milliseconds later. An error that wraps [ErrRefused] says that nothing was stored; after any
+// other it may have been.
+func (s *Store) Change(ctx context.Context, kind, name string, change func(Record) (Record, error)) error {
+	if err := s.writers.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	defer s.writers.Release(1)
+	for {
+		if err := s.renew(ctx); err != nil {
+			return err
+		}
+		e, err := s.next(kind, name, change)
+		if err != nil {
+			return err
+		}
+		if counts, err := s.write(ctx, e); err != nil || counts {
+			return err
+		}
+	}
+}
+
+// next is the entry that makes the change, of what is known now.
+func (s *Store) next(kind, name string, change func(Record) (Record, error)) (*entry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.known {
+		return nil, s.unknown()
+	}
+	now, old := time.Now(), Record{Kind: kind, Name: name}
+	h := s.fold.kinds[kind][name]
+	if h.counts(now) {
+		old = h.Record
+	}
+	r, err := change(old)
+	r.Kind, r.Name = kind, name
+	switch {
+	case err != nil:
+		return nil, err
+	case kind == "" || name == "" || len(kind)+len(name) > MostName:
+		return nil, fmt.Errorf("%w: the name of a record has 1 to %d bytes", ErrRefused, MostName)
+	case len(r.Value) > MostValue:
+		return nil, fmt.Errorf("%w: the value of record %s has %d bytes, and at most %d fit", ErrRefused, name, len(r.Value), MostValue)
+	case r.Value != nil && !json.Valid(r.Value):
+		return nil, fmt.Errorf("%w: the value of record %s is not JSON", ErrRefused, name)
+	case r.Value != nil && !s.fold.fits(&r, now):
+		return nil, fmt.Errorf("%w: there is no room for record %s: there are at most %d of a kind, and %d MiB of all", ErrRefused, name, Most, mostBytes>>20)
+	}
+	return newEntry(&r, s.fold.next-1), nil
+}
+
+// renew writes again what the log would drop before long, and returns when that is there: what is
+// written now may push it out. Where somebody else has done so, or changed the record, the entry
+// does not count, which is as good. One at a time does it: that leaves the others room enough.
+func (s *Store) renew(ctx context.Context) error {
+	if !s.renewing.TryAcquire(1) {
+		return nil
+	}
+	defer s.renewing.Release(1)
+	s.mu.Lock()
+	old := s.fold.old(time.Now())
+	s.mu.Unlock()
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(mostBehind / 10) // with more at a time the last would be too far behind
+	for _, h := range old {
+		g.Go(func() error {
+			if e := s.again(h); e != nil {
+				_, err := s.write(ctx, e)
+				return err
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// again is the entry that says once more what is held; nil: it is not held any more.
+func (s *Store) again(h *held) *entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fold.kinds[h.Kind][h.Name] != h {
+		return nil
+	}
+	return newEntry(&h.Record, s.fold.next-1)
+}
+
+// newEntry is what is written of a record by one who has read up to the offset.
+func newEntry(r *Record, seen int64) *entry {
+	e := &entry{Kind: r.Kind, Name: r.Name, Seen: seen, Value: r.Value}
+	if !r.Until.IsZero() {
+		e.Until = r.Until.Unix()
+	}
+	return e
+}
+
+// write publishes the entry and waits until it has come back, which tells whether it counts.
+func (s *Store) write(ctx context.Context, e *entry) (counts bool, err error) {
+	body, err := json.Marshal(e)
+	if err != nil {
+		return false, fmt.Errorf("%w: record %s: %w", ErrRefused, e.Name, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.patience, errLate)
+	defer cancel()
+	id, echo, stored := strconv.FormatUint(rand.Uint64(), 36), make(chan bool, 1), make(chan error, 1)
+	s.mu.Lock()
+	s.echoes[id] = echo
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.echoes, id)
+		s.mu.Unlock()
+	}()
+	s.publisher.Publish(ctx, s.cfg.Log, queue.Message{ID: id, Body: body}, func(err error) { stored <- err })
+	if err := <-stored; err != nil { // it comes for certain, and soon after the end of ctx
+		return false, fmt.Errorf("write record %s: %w", e.Name, err)
+	}
+	failpoint.Hit("recorded")
+	select {
+	case counts = <-echo:
+		return counts, nil
+	case <-ctx.Done():
+		if context.Cause(ctx) == errLate { //nolint:errorlint // the cause is that very value
+			s.reread()
+		}
+		return false, fmt.Errorf("write record %s: %w", e.Name, context.Cause(ctx))
+	case <-s.over:
+		return false, fmt.Errorf("write record %s: %w", e.Name, queue.ErrClosed)
+	}
+}
+
+// Sync returns when all has been read that was in the log when it was called, or with an error when
+// that took longer than 30 s, or than ctx lives.
+func (s *Store) Sync(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.patience, errLate)
+	defer cancel()
+	answer := make(chan error, 1)
+	s.ask(answer)
+	select {
+	case err := <-answer:
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrUnknown, err)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
+	case <-s.over:
+		return fmt.Errorf("%w: %w", ErrUnknown, queue.ErrClosed)
+	}
+}
+
+// ask has the end of the log looked for; answer, which may be nil and has room for one, is told.
+func (s *Store) ask(answer chan error) {
+	s.mu.Lock()
+	if answer != nil {
+		s.asking = append(s.asking, answer)
+	}
+	s.mu.Unlock()
+	select {
+	case s.wanted <- struct{}{}:
+	default:
+	}
+}
+
+// mark writes a mark for those who ask where the log ends, one for all who asked before it: when it
+// comes back, all that was before it has been read. It returns when ctx ends.
+func (s *Store) mark(ctx context.Context) {
+	select {
+	case <-s.declared: // else what is written would be reported as held back
+	case <-ctx.Done():
+	}
+	for ctx.Err() == nil {
+		select {
+		case <-s.wanted:
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+		asking := s.asking
+		s.asking = nil
+		s.mu.Unlock()
+		_, err := s.write(ctx, &entry{})
+		if err != nil {
+			s.ask(nil) // also where nobody waits: records are known only once the end was found
+		}
+		for _, answer := range asking {
+			answer <- err
+		}
+		select {
+		case <-time.After(s.cfg.pause):
+		case <-ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package records
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/rabbit"
+	"github.com/stepwell/stepwell/internal/testbroker"
+)
+
+// writerOf names a log and its broker: the test binary is then a process that changes records until
+// it is killed, and says which of its changes are stored.
+const writerOf = "STEPWELL_TEST_RECORDS_WRITER"
+
+func TestMain(m *testing.M) {
+	if of := os.Getenv(writerOf); of != "" {
+		writeForEver(of)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// connect makes a broker, as a process has one, and runs it until the test ends.
+func connect(t testing.TB, url string) queue.Broker {
+	t.Helper()
+	b := rabbit.New(rabbit.Config{URLs: []string{url}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	run(t, b.Run)
+	return b
+}
+
+// onRabbit calls test with a log of its own on each release.
+func onRabbit(t *testing.T, test func(t *testing.T, w *world, url string)) {
+	t.Helper()
+	t.Parallel()
+	for _, node := range testbroker.RabbitMQs(t) {
+		t.Run(node.Version, func(t *testing.T) {
+			t.Parallel()
+			w := &world{Broker: connect(t, node.URL), t: t, log: fmt.Sprintf("records-%d", rand.Uint64())}
+			t.Cleanup(func() { remove(t, node.URL, w.log) })
+			test(t, w, node.URL)
+		})
+	}
+}
+
+// onOwn calls test with a node of its own, of each release, that it may kill.
+func onOwn(t *testing.T, test func(t *testing.T, w *world, node *testbroker.Rabbit)) {
+	t.Helper()
+	t.Parallel()
+	for _, version := range []string{"oldest", "newest"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			node := testbroker.StartRabbitMQ(t, version, testbroker.RabbitOptions{})
+			test(t, &world{Broker: connect(t, node.URL), t: t, log: "app.records"}, node)
+		})
+	}
+}
+
+// remove deletes a queue, as an operator might.
+func remove(t testing.TB, url, name string) {
+	t.Helper()
+	conn, err := amqp.Dial(url)
+	if err != nil {
+		t.Errorf("delete %s: %v", name, err)
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	ch, err := conn.Channel()
+	if err == nil {
+		_, err = ch.QueueDelete(name, false, false, false)
+	}
+	if err != nil {
+		t.Errorf("delete %s: %v", name, err)
+	}
+}
+
+func TestARecordInRabbitMQIsFoundByEveryProcess(t *testing.T) {
+	onRabbit(t, func(_ *testing.T, w *world, _ string) { found(w) })
+}
+
+func TestNoChangeOfManyWritersInRabbitMQIsLost(t *testing.T) {
+	onRabbit(t, func(_ *testing.T, w *world, _ string) { counted(w) })
+}
+
+func TestALogInRabbitMQThatIsDeletedBeginsAnew(t *testing.T) {
+	onRabbit(t, func(t *testing.T, w *world, url string) {
+		one, two := w.ready(w.store()), w.ready(w.store())
+		for i := range 50 {
+			w.set(one, fmt.Sprint(i), i)
+		}
+		remove(t, url, w.log)
+		// Until the deletion is noticed what was there is still known.
+		for _, s := range []*Store{one, two} {
+			w.eventually("the records to be gone", func() bool {
+				_, ok, err := s.Get("k", "7")
+				return err == nil && !ok
+			})
+		}
+		w.set(two, "a", 1)
+		w.is(one, "a", "1")
+	})
+}
+
+// eventually waits until is says true.
+func (w *world) eventually(what string, is func() bool) {
+	w.t.Helper()
+	ctx := within(w.t)
+	for tick := time.NewTicker(20 * time.Millisecond); !is(); {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			w.t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// A lone node that is killed at once, also one whose log was just made, has all that was confirmed.
+func TestWhatIsStoredOutlivesTheKillOfRabbitMQ(t *testing.T) {
+	onOwn(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+		s := w.ready(w.store())
+		for i := range 3 {
+			w.set(s, "young", i)
+			node.Kill()
+			node.Start()
+			w.is(s, "young", fmt.Sprint(i))
+			w.is(w.ready(w.store()), "young", fmt.Sprint(i))
+		}
+	})
+}
+
+// writeForEver counts a record of its own up, and tells each number once it is stored.
+func writeForEver(of string) {
+	url, rest, _ := strings.Cut(of, " ")
+	log, name, _ := strings.Cut(rest, " ")
+	quiet := slog.New(slog.DiscardHandler)
+	b := rabbit.New(rabbit.Config{URLs: []string{url}, Logger: quiet})
+	ctx := context.Background()
+	go func() { _ = b.Run(ctx) }()
+	s := New(Config{Broker: b, Log: log, Logger: quiet})
+	go func() { _ = s.Run(ctx) }()
+	err := s.Sync(ctx)
+	for n := 1; err == nil; n++ {
+		err = s.Change(ctx, "k", name, func(r Record) (Record, error) {
+			r.Value = fmt.Append(nil, n)
+			return r, nil
+		})
+		fmt.Println(n)
+	}
+	fmt.Println(err)
+	os.Exit(1)
+}
+
+func TestWhatAProcessStoredOutlivesItsKill(t *testing.T) {
+	onRabbit(t, func(t *testing.T, w *world, url string) {
+		s := w.ready(w.store())
+		for round := range 5 {
+			name := fmt.Sprint("of-", round)
+			child := exec.CommandContext(within(t), os.Args[0])
+			child.Env = append(os.Environ(), writerOf+"="+strings.Join([]string{url, w.log, name}, " "))
+			out, err := child.StdoutPipe()
+			if err == nil {
+				err = child.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Killed after one more each time, in the midst of the next change.
+			told, lines := 0, bufio.NewScanner(out)
+			for told < 20+round && lines.Scan() {
+				if _, err := fmt.Sscan(lines.Text(), &told); err != nil {
+					t.Fatalf("the child says %q", lines.Text())
+				}
+			}
+			_ = child.Process.Kill()
+			for lines.Scan() { // what it told before it died counts, too
+				_, _ = fmt.Sscan(lines.Text(), &told)
+			}
+			_ = child.Wait()
+			r, ok, err := s.Latest(within(t), "k", name)
+			var got int
+			if _, e := fmt.Sscan(string(r.Value), &got); err != nil || e != nil || !ok || got < told || got > told+1 {
+				t.Errorf("round %d: %q is there, %v, %v, and %d was told to be stored", round, r.Value, ok, err, told)
+			}
+		}
+	})
+}
+
+// The log is larger than it may be, and has dropped its beginning: what was written there once, and
+// never again by anybody who wanted to change it, is still known to who reads what is left.
+func TestARecordOutlivesThatTheLogDropsItsBeginning(t *testing.T) {
+	onRabbit(t, func(t *testing.T, w *world, url string) {
+		s := w.ready(w.store())
+		w.set(s, "kept", 7)
+		large := strconv.Quote(strings.Repeat("x", MostValue-10))
+		var g errgroup.Group
+		g.SetLimit(50)
+		for i := range 5 * queue.LogSize / 4 / MostValue {
+			g.Go(func() error {
+				return s.Change(within(t), "k", fmt.Sprint(i%100), func(r Record) (Record, error) {
+					r.Value = json.RawMessage(large)
+					return r, nil
+				})
+			})
+		}
+		if err := g.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		first := int64(-1)
+		ctx, cancel := context.WithCancel(within(t))
+		_ = w.Follow(ctx, w.log, 0, func(e queue.Entry) {
+			if first < 0 {
+				first = e.Offset
+				cancel()
+			}
+		})
+		if first < 1 {
+			t.Errorf("the log begins with %d: nothing was dropped, and nothing shown", first)
+		}
+		late := (&world{Broker: connect(t, url), t: t, log: w.log}).store()
+		w.is(late, "kept", "7")
+		if all, err := late.All("k"); err != nil || len(all) != 101 {
+			t.Errorf("%d records, %v", len(all), err)
+		}
+	})
+}
