@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"server/contract": {},
 	"actor": {
 		"/", "config", "deadset", "internal/call", "internal/envelope", "internal/failpoint", "internal/filter", "internal/inbox", "internal/login", "internal/queue",
-		"internal/rabbit", "internal/seats", "internal/solo", "internal/spelling", "internal/task", "internal/telemetry",
+		"internal/rabbit", "internal/records", "internal/seats", "internal/solo", "internal/spelling", "internal/task", "internal/telemetry",
 		"retry", "server", "streams",
 	},
 	"embedded":                  {"/", "embedded/memory", "internal/queue"},
@@ -52,6 +52,7 @@ var mayImport = map[string][]string{
 	"internal/queue":            {},
 	"internal/queue/queuetest":  {"internal/queue"},
 	"internal/rabbit":           {"internal/failpoint", "internal/queue"},
+	"internal/records":          {"internal/failpoint", "internal/queue"},
 	"internal/seats":            {},
 	"internal/solo":             {},
 	"internal/spelling":         {},

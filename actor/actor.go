@@ -30,6 +30,8 @@ type Actor struct {
 	telemetry *telemetry.Telemetry
 	brokers   Brokers
 	producer  *producer
+	// shared is nil where the app shares nothing.
+	shared *sharing
 	// queues is nil where no RabbitMQ is configured.
 	queues queue.Broker
 	// retries: some stream has retries or channels, so that the actor is not ready without
@@ -65,6 +67,9 @@ func New(cfg *config.Config, app App) (*Actor, error) {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	if err := a.openBrokers(); err != nil {
+		return nil, err
+	}
+	if a.shared, err = newSharing(&app, a.queues, cfg, a.log); err != nil {
 		return nil, err
 	}
 	a.producer = a.newProducer()
@@ -152,6 +157,7 @@ func (a *Actor) start(ctx context.Context, parts *stack) error {
 	parts.push(ctx, "brokers", a.brokers.Run)
 	parts.push(ctx, "dead sets", a.closeDeadSets)
 	parts.push(ctx, "producer", a.producer.run)
+	parts.push(ctx, "shared records", a.shared.run)
 	parts.push(ctx, "stop function", a.stopFunction) // the user's stop runs when all above it is gone
 	if err := a.startFunction(ctx, parts); err != nil {
 		return err

@@ -46,6 +46,9 @@ type App struct {
 	// Guard puts the rule of /v1 before HTTP: on loopback no web page of elsewhere comes through;
 	// beyond it SERVER_TOKEN must be sent, unless SERVER_INSECURE says otherwise.
 	Guard bool
+	// Shared: the app uses [Env.Shared]. What its processes share is in a queue <app>.records,
+	// which RabbitMQ must allow to be a stream (x-queue-type); it is declared at start.
+	Shared bool
 	// Brokers replaces the configured Kafka and RabbitMQ, for instance by those of package
 	// embedded. Nil: as configured.
 	Brokers Brokers
@@ -126,6 +129,7 @@ type Env struct {
 
 	producer *producer
 	jobs     *jobs
+	shared   *sharing
 }
 
 // Telemetry has the providers to use; a nil one means what App.Telemetry says.

@@ -41,17 +41,29 @@ func printTopology(_ context.Context, a *Actor, out io.Writer) error {
 			who += ", retired"
 		}
 		fmt.Fprintf(out, "%s: %s\n", who, l.retries.Topology().Waits())
-		for _, spec := range l.retries.Topology().Specs() {
-			arguments, err := rabbit.Arguments(spec)
-			if err != nil {
-				return err
-			}
-			text, err := json.Marshal(arguments)
-			if err != nil {
-				return fmt.Errorf("arguments of queue %s: %w", spec.Name, err)
-			}
-			fmt.Fprintf(out, "  %s durable %s\n", spec.Name, text)
+		if err := printQueues(out, l.retries.Topology().Specs()); err != nil {
+			return err
 		}
+	}
+	if a.shared == nil {
+		return nil
+	}
+	fmt.Fprintln(out, "shared by all processes:")
+	return printQueues(out, []queue.Spec{sharedLog(a.cfg.App.Name)})
+}
+
+// printQueues prints the queues with their arguments.
+func printQueues(out io.Writer, specs []queue.Spec) error {
+	for _, spec := range specs {
+		arguments, err := rabbit.Arguments(spec)
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(arguments)
+		if err != nil {
+			return fmt.Errorf("arguments of queue %s: %w", spec.Name, err)
+		}
+		fmt.Fprintf(out, "  %s durable %s\n", spec.Name, text)
 	}
 	return nil
 }
@@ -110,6 +122,11 @@ func (a *Actor) examineQueues(ctx context.Context, report func(string, error)) {
 			return
 		}
 		report("queues of "+l.who(), err)
+	}
+	if a.shared != nil {
+		asked, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		report("records that all processes share", a.queues.Declare(asked, []queue.Spec{sharedLog(a.cfg.App.Name)}))
 	}
 }
 

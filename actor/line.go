@@ -107,7 +107,7 @@ type lineConfig struct {
 	enqueued bool
 	cfg      config.Stream                                  // its settings
 	others   map[string]*retry.Retrier                      // to which it may hand over
-	source   records                                        // of what is too large for the queues
+	source   kafkaRecords                                   // of what is too large for the queues
 	living   func(context.Context) (map[uint32]bool, error) // which processes live; nil: of none it is known
 	logger   *slog.Logger
 	metrics  *telemetry.Stream

@@ -69,7 +69,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	}
 	c := lineConfig{
 		id: id, handler: Channel{Handler: s.Handler, Use: s.Use, OnDead: s.OnDead}, batch: s.Batch, enqueued: s.Enqueued, cfg: a.cfg.Stream(id),
-		source: records{a.brokers, k.extra},
+		source: kafkaRecords{a.brokers, k.extra},
 		logger: a.log.With("stream", id),
 	}
 	if a.cfg.Reads(id) {

@@ -158,6 +158,9 @@ func (w *world) deleteQueues() {
 			_ = ch.Close()
 		}
 	}
+	if ch, err := conn.Channel(); err == nil {
+		_, _ = ch.QueueDelete(w.app+".records", false, false, false)
+	}
 }
 
 // deleteQueue removes one, as an operator might.

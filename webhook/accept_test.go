@@ -148,7 +148,7 @@ func TestAHundredRequestsWithBadInputGetAsManyClearAnswers(t *testing.T) {
 	s := &stored{}
 	h := handler(t, s, func(c *Config) {
 		withSecret(c)
-		c.Records, c.Hosts = NewMemory(nil), []string{"localhost"}
+		c.Records, c.Hosts = NewShared(nil, table{}, table{}), []string{"localhost"}
 	})
 	all := hundred()
 	if len(all) < 100 {
@@ -216,7 +216,7 @@ func TestACallThatIsNotConfirmedIsNotAccepted(t *testing.T) {
 
 func TestTheCallsOfTheRESTRetrierAreReadAsTheyStand(t *testing.T) {
 	s := &stored{}
-	h := handler(t, s, func(c *Config) { c.Records = NewMemory(nil) })
+	h := handler(t, s, func(c *Config) { c.Records = NewShared(nil, table{}, table{}) })
 	if code, answer := post(t, h, "/retry_workflow", `{"name":"test","retry_delays":[5000,10000,15000]}`); code != 200 {
 		t.Fatalf("%d %v", code, answer)
 	}

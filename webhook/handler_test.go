@@ -142,7 +142,7 @@ func TestADownHostBurnsNoTries(t *testing.T) {
 
 func TestACancelledCallIsSkippedAndOneThatMayBeIsNotMade(t *testing.T) {
 	r := newReceiver(t, status(200))
-	records := NewMemory(nil)
+	records := NewShared(nil, table{}, table{})
 	h := handler(t, &stored{}, func(c *Config) { c.Records = records })
 	if code, answer := ask(t, h, http.MethodDelete, "/calls/order-17", ""); code != 200 || answer["cancelled"] != true {
 		t.Fatalf("%d %v", code, answer)

@@ -2,9 +2,10 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 )
 
@@ -24,6 +25,9 @@ type Records interface {
 // ErrNoRecords is the error of what needs a place that all processes share, where there is none.
 var ErrNoRecords = errors.New("workflows at run time and cancels need records that all processes share, which this program does not have")
 
+// errFixed is the error of a workflow that only an operator can change.
+var errFixed = errors.New("is in the configuration")
+
 // Static are workflows that do not change: those of the configuration. It cancels nothing.
 type Static map[string][]time.Duration
 
@@ -35,7 +39,7 @@ func (s Static) Workflow(_ context.Context, name string) ([]time.Duration, bool,
 
 // SetWorkflow returns [ErrNoRecords], unless the workflow is there already, the same.
 func (s Static) SetWorkflow(_ context.Context, name string, waits []time.Duration) error {
-	if old, ok := s[name]; ok && fmt.Sprint(old) == fmt.Sprint(waits) {
+	if old, ok := s[name]; ok && slices.Equal(old, waits) {
 		return nil
 	}
 	return fmt.Errorf("workflow %q: %w: put it into the configuration", name, ErrNoRecords)
@@ -47,58 +51,86 @@ func (s Static) Cancelled(context.Context, string) (bool, error) { return false,
 // Cancel returns [ErrNoRecords].
 func (s Static) Cancel(context.Context, string) error { return ErrNoRecords }
 
-// Memory are records of one process, which end with it: for brokers that do so, too.
-type Memory struct {
-	mu        sync.Mutex
-	workflows map[string][]time.Duration
-	cancelled map[string]bool
+// Table has values by name that all processes share; actor.Shared is one.
+type Table interface {
+	// Get returns a value as this process knows it, without waiting.
+	Get(name string) (value json.RawMessage, ok bool, err error)
+	// Latest returns a value as it is now.
+	Latest(ctx context.Context, name string) (value json.RawMessage, ok bool, err error)
+	// Set stores a value until a time; zero: for ever.
+	Set(ctx context.Context, name string, value json.RawMessage, until time.Time) error
 }
 
-// maxRecords is how many of each kind there are at most; more are refused.
-const maxRecords = 10_000
+// Shared are records in tables, beside workflows that do not change.
+type Shared struct {
+	fixed                Static
+	workflows, cancelled Table
+}
 
-// NewMemory makes records that begin with the given workflows.
-func NewMemory(workflows map[string][]time.Duration) *Memory {
-	m := &Memory{workflows: map[string][]time.Duration{}, cancelled: map[string]bool{}}
-	for name, waits := range workflows {
-		m.workflows[name] = waits
+// cancelledFor is how long a cancel is kept: the longest a call can take, twice.
+const cancelledFor = 60 * 24 * time.Hour
+
+// NewShared makes records of workflows of the configuration, which cannot be changed, and of two
+// tables that belong to nobody else.
+func NewShared(fixed Static, workflows, cancelled Table) *Shared {
+	return &Shared{fixed: fixed, workflows: workflows, cancelled: cancelled}
+}
+
+// Workflow looks a workflow up. One that is not known it looks for in what others
+// have just set, and in what is being read after a start.
+func (s *Shared) Workflow(ctx context.Context, name string) (waits []time.Duration, ok bool, err error) {
+	if waits, ok := s.fixed[name]; ok {
+		return waits, true, nil
 	}
-	return m
-}
-
-// Workflow looks a workflow up.
-func (m *Memory) Workflow(_ context.Context, name string) ([]time.Duration, bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	waits, ok := m.workflows[name]
-	return waits, ok, nil
-}
-
-// SetWorkflow stores a workflow.
-func (m *Memory) SetWorkflow(_ context.Context, name string, waits []time.Duration) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, known := m.workflows[name]; !known && len(m.workflows) >= maxRecords {
-		return fmt.Errorf("there are %d workflows, and no room for another", maxRecords)
+	value, ok, err := s.workflows.Get(name)
+	if err != nil || !ok {
+		value, ok, err = s.workflows.Latest(ctx, name)
 	}
-	m.workflows[name] = waits
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	var delays []int64
+	if err := json.Unmarshal(value, &delays); err != nil {
+		return nil, false, fmt.Errorf("workflow %q: %w", name, err)
+	}
+	for _, ms := range delays {
+		waits = append(waits, time.Duration(ms)*time.Millisecond)
+	}
+	return waits, true, nil
+}
+
+// SetWorkflow stores a workflow, unless the configuration has another of that name.
+func (s *Shared) SetWorkflow(ctx context.Context, name string, waits []time.Duration) error {
+	if old, ok := s.fixed[name]; ok {
+		if slices.Equal(old, waits) {
+			return nil
+		}
+		return fmt.Errorf("workflow %q %w: change it there", name, errFixed)
+	}
+	delays := make([]int64, len(waits))
+	for i, w := range waits {
+		delays[i] = w.Milliseconds()
+	}
+	value, err := json.Marshal(delays)
+	if err == nil {
+		err = s.workflows.Set(ctx, name, value, time.Time{})
+	}
+	if err != nil {
+		return fmt.Errorf("workflow %q: %w", name, err)
+	}
 	return nil
 }
 
-// Cancelled says whether a call is.
-func (m *Memory) Cancelled(_ context.Context, id string) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.cancelled[id], nil
+// Cancelled says whether the call is cancelled, as far as this process knows.
+func (s *Shared) Cancelled(_ context.Context, id string) (bool, error) {
+	_, ok, err := s.cancelled.Get(id)
+	return ok, err
 }
 
-// Cancel cancels a call.
-func (m *Memory) Cancel(_ context.Context, id string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.cancelled) >= maxRecords && !m.cancelled[id] {
-		return fmt.Errorf("%d calls are cancelled, and there is no room for another", maxRecords)
+// Cancel cancels the call with that id for 60 days.
+func (s *Shared) Cancel(ctx context.Context, id string) error {
+	if err := s.cancelled.Set(ctx, id, json.RawMessage("true"), time.Now().Add(cancelledFor)); err != nil {
+		return fmt.Errorf("cancel %q: %w", id, err)
 	}
-	m.cancelled[id] = true
 	return nil
 }

@@ -163,7 +163,7 @@ func (s *Server) workflow(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), acceptTimeout)
 	defer cancel()
 	if err := s.handler.cfg.Records.SetWorkflow(ctx, name, delays); err != nil {
-		return unavailable(err)
+		return s.notStored(err)
 	}
 	ms := make([]int64, 0, len(delays))
 	for _, d := range delays {
@@ -187,7 +187,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), acceptTimeout)
 	defer cancel()
 	if err := s.handler.cfg.Records.Cancel(ctx, id); err != nil {
-		return unavailable(err)
+		return s.notStored(err)
 	}
 	return writeJSON(w, http.StatusOK, map[string]any{"id": id, "cancelled": true})
 }
@@ -249,6 +249,14 @@ func (p *parser) problem() error {
 // unavailable is the answer where records cannot be used.
 func unavailable(err error) error {
 	return &problem{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 5}
+}
+
+// notStored is the answer where a record was not stored: no other try helps, or one later may.
+func (s *Server) notStored(err error) error {
+	if errors.Is(err, errFixed) || s.handler.refused(err) {
+		return &problem{status: http.StatusConflict, detail: err.Error()}
+	}
+	return unavailable(err)
 }
 
 // problemOf makes an answer of any error.

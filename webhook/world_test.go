@@ -129,3 +129,20 @@ func ask(t *testing.T, h *Handler, method, path, body string, headers ...string)
 	}
 	return w.Code, answer
 }
+
+// table keeps what is set in this process alone.
+type table map[string]json.RawMessage
+
+func (t table) Get(name string) (json.RawMessage, bool, error) {
+	value, ok := t[name]
+	return value, ok, nil
+}
+
+func (t table) Latest(_ context.Context, name string) (json.RawMessage, bool, error) {
+	return t.Get(name)
+}
+
+func (t table) Set(_ context.Context, name string, value json.RawMessage, _ time.Time) error {
+	t[name] = value
+	return nil
+}

@@ -79,6 +79,16 @@ func (c *child) kill() {
 	<-c.ended
 }
 
+// do sends a request; headers are given in pairs.
+func (c *child) do(method, path, body string, headers ...string) answer {
+	c.t.Helper()
+	a, err := send(c.t.Context(), method, "http://"+c.address+path, body, headers...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return a
+}
+
 // post posts a call and says whether it was accepted.
 func (c *child) post(ctx context.Context, body string) bool {
 	a, err := send(ctx, "POST", "http://"+c.address+"/calls", body)

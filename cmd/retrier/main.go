@@ -58,8 +58,9 @@ func (r *retrier) app() actor.App {
 		Start: r.start,
 		Stop:  r.stop,
 		// Who may post a call can reach what this process reaches.
-		HTTP:  http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { r.server.ServeHTTP(w, req) }),
-		Guard: true,
+		HTTP:   http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { r.server.ServeHTTP(w, req) }),
+		Guard:  true,
+		Shared: true,
 		Streams: actor.Streams{stream: {
 			Enqueued: true,
 			Handler:  func(ctx context.Context, m *stepwell.Message) error { return r.handler.Call(ctx, m) },
@@ -86,7 +87,7 @@ func (r *retrier) start(_ context.Context, env *actor.Env) error {
 	secrets, wrongSecrets := s.secrets()
 	tls, wrongTLS := s.TLS.client()
 	c := webhook.Config{
-		Enqueue: env.Enqueue, Refused: actor.ErrRefused, Stream: stream, Records: r.records(workflows),
+		Enqueue: env.Enqueue, Refused: actor.ErrRefused, Stream: stream, Records: s.records(env, workflows),
 		Hosts: s.Hosts, Secrets: secrets, TLS: tls,
 		// What is below 0 is named by fits, with its variable.
 		Timeout: max(s.Timeout, 0), HostLimit: max(s.HostLimit, 0), BodyLimit: max(s.BodyLimit, 0),
@@ -106,13 +107,12 @@ func (r *retrier) stop(context.Context) error {
 	return nil
 }
 
-// records are what all processes share. Where the queues end with the process, its own memory is as
-// good.
-func (r *retrier) records(workflows map[string][]time.Duration) webhook.Records {
-	if r.embedded {
-		return webhook.NewMemory(workflows)
+// records are workflows and cancels, which all processes share unless the settings say otherwise.
+func (s *settings) records(env *actor.Env, workflows webhook.Static) webhook.Records {
+	if !s.Records {
+		return workflows
 	}
-	return webhook.Static(workflows)
+	return webhook.NewShared(workflows, env.Shared("workflow"), env.Shared("cancelled"))
 }
 
 // hosts says for the log what may be called.

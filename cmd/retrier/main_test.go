@@ -25,7 +25,7 @@ func TestTheDocumentedCallsOfTheRESTRetrierWorkAsTheyStand(t *testing.T) {
 		r := newReceiver(t, func(path string, _ int) int {
 			return map[string]int{"/failed": 200}[path] + map[string]int{"/charge": 404}[path]
 		})
-		run := w.start("APP_WORKFLOWS_TEST=5s,10s,15s")
+		run := w.start()
 		if a := run.do("POST", "/retry_workflow", `{"name":"test","retry_delays":[5000,10000,15000]}`); a.status != 200 {
 			t.Fatalf("workflow: %d %v", a.status, a.json)
 		}

@@ -27,8 +27,10 @@ type settings struct {
 	Timeout   time.Duration `koanf:"timeout"`
 	HostLimit int           `koanf:"host_limit"`
 	// BodyLimit is the largest body that is accepted, in bytes.
-	BodyLimit int64       `koanf:"body_limit"`
-	TLS       tlsSettings `koanf:"tls"`
+	BodyLimit int64 `koanf:"body_limit"`
+	// Records says whether workflows can be made at run time, and calls cancelled.
+	Records bool        `koanf:"records"`
+	TLS     tlsSettings `koanf:"tls"`
 }
 
 // tlsSettings are for requests to https.
@@ -43,7 +45,7 @@ const defaultBodyLimit = 1 << 20
 
 // readSettings reads them, with what is usual where nobody says otherwise.
 func readSettings(c *config.Config) (*settings, error) {
-	s := &settings{Timeout: 10 * time.Second, HostLimit: 8, BodyLimit: defaultBodyLimit}
+	s := &settings{Timeout: 10 * time.Second, HostLimit: 8, BodyLimit: defaultBodyLimit, Records: true}
 	return s, c.Unmarshal("", s)
 }
 

@@ -92,6 +92,9 @@ func (w *world) deleteQueues() {
 		_, _ = ch.QueueDelete(w.app+".calls."+kind, false, false, false) // most are not there
 		_ = ch.Close()
 	}
+	if ch, err := conn.Channel(); err == nil {
+		_, _ = ch.QueueDelete(w.app+".records", false, false, false)
+	}
 }
 
 // environment is what a retrier of this world is configured with.

@@ -31,6 +31,11 @@ func (s *Store) Change(ctx context.Context, kind, name string, change func(Recor
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	defer s.writers.Release(1)
+	if !s.isKnown() { // what was read is needed, and is on its way
+		if err := s.Sync(ctx); err != nil {
+			return err
+		}
+	}
 	for {
 		if err := s.renew(ctx); err != nil {
 			return err
@@ -43,6 +48,12 @@ func (s *Store) Change(ctx context.Context, kind, name string, change func(Recor
 			return err
 		}
 	}
+}
+
+func (s *Store) isKnown() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known
 }
 
 // next is the entry that makes the change, of what is known now.

@@ -20,7 +20,7 @@ type written struct {
 }
 
 // now is the time of these tests.
-var now = time.Unix(1_000_000, 0) //nolint:gochecknoglobals // a constant in all but name
+var now = time.Unix(1_000_000, 0)
 
 // values are the records that count, by kind and name.
 func (f *fold) values() map[string]string {
@@ -36,7 +36,7 @@ func (f *fold) values() map[string]string {
 }
 
 // A log of several times its size, written by many who have each read up to somewhere: whoever
-// reads what is left of it, from wherever that begins, comes to the records of one who has read all.
+// reads what is left of it, from wherever that begins, comes to the records of who has read all.
 func TestWhoReadsWhatIsLeftOfALogKnowsAllThatOneKnowsWhoReadAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const size = 16 << 10 // of an entry, with what it needs beside its body

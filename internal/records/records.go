@@ -28,8 +28,10 @@ import (
 
 // Bounds of records.
 const (
-	// MostName and MostValue are the bytes of a name and of a value at most.
-	MostName, MostValue = 512, 16 << 10
+	// MostName is how many bytes kind and name have together at most.
+	MostName = 512
+	// MostValue is how many bytes a value has at most.
+	MostValue = 16 << 10
 	// Most is how many records of a kind there are at most, without those that are out of date.
 	Most = 10_000
 )

@@ -6,6 +6,7 @@ package contract_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -46,7 +47,7 @@ func TestWhatTheServerTakesAndAnswersIsWhatItsDescriptionSays(t *testing.T) {
 		{"the REST retrier's workflow with mistakes", "POST", "/retry_workflow", "[]", 400, false},
 	}
 	enqueue := func(context.Context, string, stepwell.Message, time.Duration) error { return nil }
-	server := serve(t, webhook.Config{Enqueue: enqueue, Records: webhook.NewMemory(map[string][]time.Duration{"default": {time.Second}})})
+	server := serve(t, webhook.Config{Enqueue: enqueue, Records: webhook.NewShared(webhook.Static{"default": {time.Second}}, table{}, table{})})
 	router, _ := description(t, server)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -164,4 +165,21 @@ func description(t *testing.T, server string) (routers.Router, *openapi3.T) {
 		t.Fatal(err)
 	}
 	return router, api
+}
+
+// table keeps what is set in this process alone.
+type table map[string]json.RawMessage
+
+func (t table) Get(name string) (json.RawMessage, bool, error) {
+	value, ok := t[name]
+	return value, ok, nil
+}
+
+func (t table) Latest(_ context.Context, name string) (json.RawMessage, bool, error) {
+	return t.Get(name)
+}
+
+func (t table) Set(_ context.Context, name string, value json.RawMessage, _ time.Time) error {
+	t[name] = value
+	return nil
 }

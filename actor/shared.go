@@ -1,0 +1,112 @@
+package actor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/records"
+)
+
+// ErrUnknown is wrapped by errors of [Shared]: this process does not know the values at present,
+// since it has not been able to read them from RabbitMQ.
+var ErrUnknown = errors.New("not known at present")
+
+// Shared are values by name that all processes of an app can look up: what is configured while they
+// run, marks, decisions. They are no place for messages. Values outlive the kill of any process and
+// of RabbitMQ. They are in a stream of RabbitMQ (x-queue-type), which is not flushed to disk with
+// each write: where the power fails on all of its nodes, the last seconds may be gone.
+type Shared struct {
+	store *records.Store
+	kind  string
+}
+
+// sharing is the store of an app that has one; it reads nothing before somebody wants it to.
+type sharing struct {
+	store *records.Store
+	once  sync.Once
+	used  chan struct{} // closed then
+}
+
+// Shared returns the values of a kind, which may be any text but must not begin with "stepwell". It
+// is for apps with [App].Shared; else it returns nil.
+func (e *Env) Shared(kind string) *Shared {
+	if e.shared == nil || kind == "" || strings.HasPrefix(kind, "stepwell") {
+		return nil
+	}
+	e.shared.once.Do(func() { close(e.shared.used) })
+	return &Shared{store: e.shared.store, kind: kind}
+}
+
+// Get returns a value as this process knows it, which is what others set until some milliseconds
+// ago; longer while RabbitMQ is away. It does not wait. The error wraps [ErrUnknown], as it does
+// until all was read after the start.
+func (s *Shared) Get(name string) (value json.RawMessage, ok bool, err error) {
+	r, ok, err := s.store.Get(s.kind, name)
+	return r.Value, ok, shared(err)
+}
+
+// Latest returns a value as it is now: what was set before Latest was called, in any process, it
+// finds. That takes some milliseconds, and it waits until ctx ends, at most 30 s. The error wraps
+// [ErrUnknown].
+func (s *Shared) Latest(ctx context.Context, name string) (value json.RawMessage, ok bool, err error) {
+	r, ok, err := s.store.Latest(ctx, s.kind, name)
+	return r.Value, ok, shared(err)
+}
+
+// Set stores a value, which is JSON of at most 16 KiB, until a time, to the second; zero: for ever.
+// A nil value removes it. Nil means that it is stored, and that every process finds it with Latest.
+// An error that wraps [ErrRefused] says that it cannot be stored, as when there are 10,000 of the
+// kind already, or 32 MiB of all; after any other it may be stored, or not.
+func (s *Shared) Set(ctx context.Context, name string, value json.RawMessage, until time.Time) error {
+	return shared(s.store.Change(ctx, s.kind, name, func(r records.Record) (records.Record, error) {
+		r.Value, r.Until = value, until
+		return r, nil
+	}))
+}
+
+// shared makes an error one of this package.
+func shared(err error) error {
+	switch {
+	case errors.Is(err, records.ErrRefused):
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	case errors.Is(err, records.ErrUnknown):
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	return err
+}
+
+// sharedLog is the queue that has what an app's processes share.
+func sharedLog(app string) queue.Spec { return queue.Spec{Name: app + ".records", Kind: queue.Log} }
+
+// newSharing makes the store of an app that has one, and nil for others.
+func newSharing(app *App, queues queue.Broker, cfg *config.Config, log *slog.Logger) (*sharing, error) {
+	switch {
+	case !app.Shared:
+		return nil, nil
+	case queues == nil:
+		return nil, fmt.Errorf("the app shares values between its processes, which needs RabbitMQ: set %s", cfg.Variable("rabbitmq.url"))
+	}
+	store := records.New(records.Config{Broker: queues, Log: sharedLog(cfg.App.Name).Name, Logger: log})
+	return &sharing{store: store, used: make(chan struct{})}, nil
+}
+
+// run reads what the processes share, where the app uses it, until ctx ends.
+func (s *sharing) run(ctx context.Context) error {
+	if s != nil {
+		select {
+		case <-s.used:
+			return s.store.Run(ctx)
+		case <-ctx.Done():
+		}
+	}
+	<-ctx.Done()
+	return nil
+}

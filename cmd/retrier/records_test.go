@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Two processes, of which one is told: what it stored, the other knows with its next request.
+func TestAWorkflowThatOneProcessWasGivenIsKnownToAllAtOnceAndAfterTheirEnd(t *testing.T) {
+	t.Parallel()
+	onRabbitMQ(t, func(t *testing.T, w *world) {
+		r := newReceiver(t, always(200))
+		call := func(name string) string {
+			return fmt.Sprintf(`{"message_id":%q,"retry_request":{"request_type":"POST","url":%q}}`, name, r.url("/"+name))
+		}
+		one, two := w.child(), w.child()
+		const times = 20
+		for i := range times {
+			name := fmt.Sprint("w", i)
+			if a := one.do("POST", "/retry_workflow", fmt.Sprintf(`{"name":%q,"retry_delays":[1]}`, name)); a.status != 200 {
+				t.Fatalf("workflow: %d %v", a.status, a.json)
+			}
+			if a := two.do("POST", "/retry", call(name), "x-retry-workflow", name); a.status != 202 {
+				t.Errorf("another process: %d %v", a.status, a.json)
+			}
+		}
+		one.kill()
+		two.kill()
+		three := w.child()
+		if a := three.do("POST", "/retry", call("again"), "x-retry-workflow", "w7"); a.status != 202 {
+			t.Errorf("after the kill of all: %d %v", a.status, a.json)
+		}
+		eventually(t, "all calls", func() bool { return len(r.requests()) > times })
+	})
+}
+
+func TestACancelLeavesOutTheTriesOfAllProcesses(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		r := newReceiver(t, always(http.StatusServiceUnavailable))
+		run := w.start()
+		other := run
+		if w.rabbit != "" {
+			other = w.start()
+		}
+		body := func(name string) string {
+			return fmt.Sprintf(`{"id":%q,"request":{"url":%q},"waits":["1s","1s","1s","1s","1s","1s"]}`, name, r.url("/"+name))
+		}
+		for _, name := range []string{"gone", "stays"} {
+			if a := run.do("POST", "/calls", body(name)); a.status != 202 {
+				t.Fatalf("call: %d %v", a.status, a.json)
+			}
+		}
+		eventually(t, "a first try of both", func() bool { return len(r.requests()) >= 2 })
+		if a := other.do("DELETE", "/calls/gone", ""); a.status != 200 {
+			t.Fatalf("cancel: %d %v", a.status, a.json)
+		}
+		told := time.Now()
+		count := func(path string) (n int) {
+			for _, got := range r.requests() {
+				// A try may be under way as the cancel is answered.
+				if got.path == path && got.at.Sub(told) > 500*time.Millisecond {
+					n++
+				}
+			}
+			return n
+		}
+		eventually(t, "three more tries of the other", func() bool { return count("/stays") >= 3 })
+		if n := count("/gone"); n > 0 {
+			t.Errorf("%d tries after the cancel", n)
+		}
+		if dead := run.dead(); len(dead) > 0 {
+			t.Errorf("a cancelled call is dead: %v", dead)
+		}
+	})
+}
+
+func TestWithoutRecordsNothingIsStoredAndCallsAreMade(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		r := newReceiver(t, always(200))
+		run := w.start("APP_RECORDS=false", "APP_WORKFLOWS_TEST=1s")
+		for path, method := range map[string]string{"/retry_workflow": "POST", "/calls/a": "DELETE"} {
+			a := run.do(method, path, `{"name":"other","retry_delays":[5000]}`)
+			if a.status != 503 || !strings.Contains(fmt.Sprint(a.json["detail"]), "records") {
+				t.Errorf("%s: %d %v", path, a.status, a.json)
+			}
+		}
+		if a := run.do("POST", "/calls", fmt.Sprintf(`{"request":{"url":%q},"workflow":"test"}`, r.url("/"))); a.status != 202 {
+			t.Fatalf("call: %d %v", a.status, a.json)
+		}
+		eventually(t, "the call", func() bool { return len(r.requests()) == 1 })
+	})
+}
+
+// A workflow of the configuration is the operator's.
+func TestAWorkflowOfTheConfigurationIsNotReplaced(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		run := w.start("APP_WORKFLOWS_TEST=5s")
+		for body, want := range map[string]int{`{"name":"test","retry_delays":[5000]}`: 200, `{"name":"test","retry_delays":[6000]}`: 409} {
+			if a := run.do("POST", "/retry_workflow", body); a.status != want {
+				t.Errorf("%s: %d %v", body, a.status, a.json)
+			}
+		}
+	})
+}
