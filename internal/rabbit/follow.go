@@ -4,15 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// followAhead is how many entries of a log are on their way at most. An entry is acked once half as
-// many have come after it, which only makes room for others: a stream keeps what was acked.
-const followAhead = 1000
+const (
+	// followAhead is how many entries of a log are on their way at most. To ack one only makes room
+	// for others: a stream keeps it.
+	followAhead = 1000
+	// followAck is how long an entry is unacked at most: a channel with one that is so for longer
+	// than the broker's consumer time-out is closed.
+	followAck = time.Second
+)
 
 // errLogLost ends the reading of a log which is gone, or whose node is.
 var errLogLost = errors.New("the broker ended the reading of the log: it is gone, or moves to another node")
@@ -57,23 +63,25 @@ func (s *session) follow(ctx context.Context, ch *amqp.Channel, log string, from
 	if err != nil {
 		return err
 	}
-	for open := 0; ; {
+	// The tags of what was read last, and of what was acked last.
+	var read, acked uint64
+	ack := time.NewTicker(followAck)
+	defer ack.Stop()
+	for {
+		late := false
 		select {
 		case d, ok := <-entries:
 			if !ok {
 				entries = nil // closed or lost says why
 				continue
 			}
+			read = d.DeliveryTag
 			offset, _ := d.Headers["x-stream-offset"].(int64)
-			if open++; open >= followAhead/2 {
-				if err := ch.Ack(d.DeliveryTag, true); err != nil {
-					return err
-				}
-				open = 0
-			}
 			if offset >= from { // entries are stored by chunks, and the first may begin before
 				handle(queue.Entry{Message: decode(&d, log, nil).Message, Offset: offset})
 			}
+		case <-ack.C:
+			late = true
 		case <-lost:
 			return errLogLost
 		case err := <-closed:
@@ -83,6 +91,12 @@ func (s *session) follow(ctx context.Context, ch *amqp.Channel, log string, from
 			return amqp.ErrClosed
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+		if unacked := read - acked; unacked >= followAhead/2 || late && unacked > 0 {
+			if err := ch.Ack(read, true); err != nil {
+				return err
+			}
+			acked = read
 		}
 	}
 }
