@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/internal/operations"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/solo"
 	"github.com/stepwell/stepwell/internal/telemetry"
@@ -40,6 +41,8 @@ type Actor struct {
 	// streams are sorted by id.
 	streams []*stream
 	server  *server.Server
+	// operations replays and deletes chosen messages of all dead sets.
+	operations *operations.Runner
 	// started is set when the user's start function has returned without an error. Probes read it.
 	started atomic.Bool
 	// token is held by the one message of the process that runs though it may kill it.
@@ -85,6 +88,7 @@ func New(cfg *config.Config, app App) (*Actor, error) {
 	if err := a.telemetry.Observe(a.snapshot); err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
+	a.operations = newOperations(linesOf(a.streams), a.log)
 	a.server, err = a.newServer()
 	return a, err
 }
@@ -156,6 +160,7 @@ func (a *Actor) start(ctx context.Context, parts *stack) error {
 	parts.push(ctx, "http", a.server.Run)
 	parts.push(ctx, "brokers", a.brokers.Run)
 	parts.push(ctx, "dead sets", a.closeDeadSets)
+	parts.push(ctx, "operations", a.operations.Run)
 	parts.push(ctx, "producer", a.producer.run)
 	parts.push(ctx, "shared records", a.shared.run)
 	parts.push(ctx, "stop function", a.stopFunction) // the user's stop runs when all above it is gone

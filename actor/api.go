@@ -23,9 +23,10 @@ func (a *Actor) newServer() (*server.Server, error) {
 	}
 	return server.New(server.Config{
 		Address: a.cfg.Server.Address, Token: a.cfg.Server.Token, Insecure: a.cfg.Server.Insecure,
-		Setting:   a.cfg.Variable,
-		BodyLimit: int64(a.cfg.Server.BodyLimit),
-		Modes:     a.cfg.Modes, NoAPI: modes{a.cfg}.noAPI(),
+		Setting:    a.cfg.Variable,
+		BodyLimit:  int64(a.cfg.Server.BodyLimit),
+		Operations: a.operations,
+		Modes:      a.cfg.Modes, NoAPI: modes{a.cfg}.noAPI(),
 		Streams: all, Health: a.health, Metrics: a.telemetry.Handler(), User: a.app.HTTP, GuardUser: a.app.Guard, Logger: a.log,
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// ErrNothingChosen: the filter of a selection asks for nothing. What was not said must not mean
-// everything.
+// ErrNothingChosen says that the filter of a selection asks for nothing. What was not said must not
+// mean everything.
 var ErrNothingChosen = errors.New("no messages are chosen: all of them have to be asked for")
 
 // Selection says on which messages of a dead set an operation acts. It is tested on each message in

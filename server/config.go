@@ -30,6 +30,8 @@ type Config struct {
 	BodyLimit int64
 	// Streams are the actor's streams by stream-id.
 	Streams map[string]Stream
+	// Operations acts on chosen messages. Nil: nobody does, and its routes are 404.
+	Operations Operations
 	// Modes are the parts of the actor that run in this process; they are shown.
 	Modes []string
 	// NoAPI says why /v1 is not served here. Empty: it is.

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+
+	"github.com/stepwell/stepwell/internal/operations"
 )
 
 // result is a [Result] on the wire. Left is null where nobody knows.
@@ -68,6 +70,14 @@ func (d deadSets) act(w http.ResponseWriter, r *http.Request, action, done strin
 	p, err := d.params(w, r, more...)
 	if err != nil {
 		return err
+	}
+	if d.cfg.Operations != nil {
+		if id := d.cfg.Operations.RunningOn(operations.Target{Stream: p.stream, Channel: p.channel}); id != "" {
+			return &problem{
+				status: http.StatusConflict, retryAfter: 5, operation: id,
+				detail: "operation " + id + " runs on this dead set: wait until it is over, or pause or cancel it",
+			}
+		}
 	}
 	// The result counts also beside an error: what was done stays done.
 	res, err := do(p.set, r.Context(), p)

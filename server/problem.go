@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+
+	"github.com/stepwell/stepwell/internal/operations"
 )
 
 // problem is an answer that is an error: RFC 9457, with the text once more as "error" for scripts
@@ -18,6 +20,7 @@ type problem struct {
 	detail     string
 	retryAfter int     // seconds; 0: no such header
 	result     *result // of a walk that stopped half way
+	operation  string  // that stands in the way
 }
 
 // Error is what the client reads.
@@ -33,6 +36,8 @@ type problemJSON struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
 	Error  string `json:"error"`
+	// Operation is the id of the one that runs on the dead set, where that is why.
+	Operation string `json:"operation,omitempty"`
 	*result
 }
 
@@ -56,6 +61,12 @@ func problemOf(log *slog.Logger, r *http.Request, err error) *problem {
 		return &problem{status: http.StatusConflict, detail: err.Error()}
 	case errors.Is(err, ErrRetryOff):
 		return &problem{status: http.StatusNotFound, detail: err.Error()}
+	case errors.Is(err, operations.ErrUnknown):
+		return &problem{status: http.StatusNotFound, detail: operations.ErrUnknown.Error()}
+	case errors.Is(err, operations.ErrOver), errors.Is(err, operations.ErrOtherWish):
+		return &problem{status: http.StatusConflict, detail: err.Error()}
+	case errors.Is(err, operations.ErrFull), errors.Is(err, operations.ErrClosed):
+		return &problem{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 5}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &problem{status: http.StatusServiceUnavailable, detail: "the request was cancelled or took too long", retryAfter: 5}
 	}
@@ -74,7 +85,7 @@ func (p *problem) write(w http.ResponseWriter) error {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="stepwell"`)
 	}
 	return writeJSON(w, p.status, "application/problem+json", problemJSON{
-		Type: "about:blank", Title: http.StatusText(p.status), Status: p.status, Detail: p.detail, Error: p.detail, result: p.result,
+		Type: "about:blank", Title: http.StatusText(p.status), Status: p.status, Detail: p.detail, Error: p.detail, Operation: p.operation, result: p.result,
 	})
 }
 

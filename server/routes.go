@@ -27,7 +27,7 @@ func (s *Server) routes() []route {
 	api := func(e endpoint) endpoint { return s.gated(s.guarded(s.timely(e))) }
 	long := func(e endpoint) endpoint { return s.gated(s.guarded(e)) }
 	ask := requests{&s.cfg}
-	dead, streams := deadSets{ask}, controls{ask}
+	dead, streams, ops := deadSets{ask}, controls{ask}, wishes{ask}
 	return []route{
 		{http.MethodGet, "/ping", s.timely(ping)},
 		{http.MethodGet, "/livez", s.timely(live)},
@@ -39,6 +39,10 @@ func (s *Server) routes() []route {
 		{http.MethodGet, "/v1/dead_set/messages/:id", api(dead.message)},
 		{http.MethodPost, "/v1/dead_set/replay", long(dead.replay)},
 		{http.MethodDelete, "/v1/dead_set", long(dead.remove)},
+		{http.MethodPost, "/v1/dead_set/operations", api(ops.ask)},
+		{http.MethodGet, "/v1/dead_set/operations", api(ops.list)},
+		{http.MethodGet, "/v1/dead_set/operations/:id", api(ops.bare(ops.show))},
+		{http.MethodPatch, "/v1/dead_set/operations/:id", api(ops.change)},
 		{http.MethodGet, "/v1/streams", api(ask.bare(streams.listStreams))},
 		{http.MethodPost, "/v1/streams/:id/pause", api(ask.bare(streams.pause))},
 		{http.MethodPost, "/v1/streams/:id/resume", api(ask.bare(streams.resume))},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/internal/filter"
+	"github.com/stepwell/stepwell/internal/operations"
 )
 
 // Errors that a [DeadSet] returns, or wraps, for the server to tell them apart. What is none of
@@ -97,6 +98,22 @@ type DeadSet interface {
 	ReplayAll(ctx context.Context, count int) (Result, error)
 	// Delete removes the oldest messages for good. The result counts also beside an error.
 	Delete(ctx context.Context, count int) (Result, error)
+}
+
+// Operations acts on chosen messages of dead sets, in the background: an [operations.Runner]. What
+// goes wrong is told in the words of its package, or of this one.
+type Operations interface {
+	// Ask begins an operation; known says that it was asked for before, with the same key.
+	Ask(ctx context.Context, r operations.Request, rate operations.Rate, key string) (o operations.Operation, known bool, err error)
+	// Sample counts what an operation would act on, and changes nothing.
+	Sample(ctx context.Context, r operations.Request) (operations.Sample, error)
+	Find(ctx context.Context, id string) (operations.Operation, error)
+	// List returns all, the newest first.
+	List(ctx context.Context) ([]operations.Operation, error)
+	// Change returns the operation as it is then.
+	Change(ctx context.Context, id string, c operations.Change) (operations.Operation, error)
+	// RunningOn is the id of the operation that runs on a dead set; empty: none does.
+	RunningOn(t operations.Target) string
 }
 
 // Control looks at a stream of this process and holds it back.

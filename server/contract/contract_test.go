@@ -20,6 +20,7 @@ import (
 
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/filter"
+	"github.com/stepwell/stepwell/internal/operations"
 	"github.com/stepwell/stepwell/server"
 )
 
@@ -57,6 +58,39 @@ func (s scripted) Message(_ context.Context, id string) (server.Detail, error) {
 	return server.Detail{Value: []byte("v"), Message: deadset.Detail{Entry: entry, Copies: 2, Tries: []deadset.Try{{Attempt: 1, At: &at, Error: "no"}, {Attempt: 2}}}}, s.err
 }
 func (s scripted) Delete(context.Context, int) (server.Result, error) { return s.result, s.err }
+
+// three are messages that match whatever an operation is asked for; each turn does one.
+type three struct{}
+
+func (three) May(string) error { return nil }
+func (three) Sample(_ context.Context, r *operations.Request) (operations.Sample, error) {
+	if r.Channel != "" {
+		return operations.Sample{}, server.ErrBusy
+	}
+	return operations.Sample{Matched: 3, Bytes: 9, LeftOut: operations.LeftOut{CrashLoop: 1}, Groups: []any{}, Samples: entries().Messages, Depth: 4, Complete: true, AsOf: time.Now()}, nil
+}
+func (three) Turn(_ context.Context, enough <-chan struct{}, _ *operations.Request, _ int) (operations.Turn, error) {
+	<-enough
+	return operations.Turn{Unseen: 7, Matched: 3, Done: 1, More: true}, nil
+}
+
+// operating runs operations until the test ends.
+func operating(t *testing.T) *operations.Runner {
+	t.Helper()
+	r := operations.New(operations.Config{Store: &operations.Memory{}, Name: "here", Sets: map[operations.Target]operations.DeadSet{
+		{Stream: "orders"}: three{}, {Stream: "orders", Channel: "slow"}: three{},
+	}})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
 
 type idle struct{}
 
@@ -96,6 +130,7 @@ func streams() map[string]server.Stream {
 
 func TestWhatTheServerAnswersIsWhatItsDescriptionSays(t *testing.T) {
 	const which = "?count=2&stream="
+	const keyed = "op_g9ac6ad9518fdl9prkrmui0mto" // the operation whose Idempotency-Key is k
 	tests := []struct {
 		name, method, path, body, token string
 		status                          int
@@ -134,6 +169,22 @@ func TestWhatTheServerAnswersIsWhatItsDescriptionSays(t *testing.T) {
 		{"too large", "POST", "/v1/dead_set/replay", strings.Repeat(" ", 100_000), "t", 413},
 		{"no token", "GET", "/v1/dead_set" + which + "orders", "", "", 401},
 		{"wrong token", "GET", "/v1/streams", "", "x", 401},
+		{"a dry run", "POST", "/v1/dead_set/operations", `{"action":"delete","stream":"orders","select":{"all":true},"dry_run":true,"rate":"7/m"}`, "t", 200},
+		{"a dry run while another walks", "POST", "/v1/dead_set/operations", `{"action":"replay","stream":"orders","channel":"slow","select":{"all":true},"dry_run":true}`, "t", 409},
+		{"an operation", "POST", "/v1/dead_set/operations", `{"action":"replay","stream":"orders","select":{"filter":{"error":"x","partition":3}},"expect":3,"before":"2h","rate":"1/m","note":"n","include_crash_loop":true}`, "t", 202},
+		{"the operation of a key", "POST", "/v1/dead_set/operations", `{"action":"delete","stream":"orders","channel":"slow","select":{"ids":["a"]},"forever":true}`, "t", 202},
+		{"the same again", "POST", "/v1/dead_set/operations", `{"action":"delete","stream":"orders","channel":"slow","select":{"ids":["a"]},"forever":true}`, "t", 200},
+		{"another with its key", "POST", "/v1/dead_set/operations", `{"action":"delete","stream":"orders","channel":"slow","select":{"ids":["b"]},"forever":true}`, "t", 409},
+		{"an operation on nothing", "POST", "/v1/dead_set/operations", `{"action":"replay","stream":"orders","select":{"filter":{}}}`, "t", 400},
+		{"an operation without retries", "POST", "/v1/dead_set/operations", `{"action":"replay","stream":"plain","select":{"all":true}}`, "t", 404},
+		{"operations", "GET", "/v1/dead_set/operations?stream=orders&limit=2", "", "t", 200},
+		{"operations of a state that there is not", "GET", "/v1/dead_set/operations?state=x", "", "t", 400},
+		{"an operation that there is not", "GET", "/v1/dead_set/operations/op_x", "", "t", 404},
+		{"a change", "PATCH", "/v1/dead_set/operations/" + keyed, `{"state":"paused","rate":"5/s"}`, "t", 200},
+		{"the end of it", "PATCH", "/v1/dead_set/operations/" + keyed, `{"state":"cancelled"}`, "t", 200},
+		{"a change of what is over", "PATCH", "/v1/dead_set/operations/" + keyed, `{"state":"running"}`, "t", 409},
+		{"a change of nothing", "PATCH", "/v1/dead_set/operations/" + keyed, `{}`, "t", 400},
+		{"one that is over", "GET", "/v1/dead_set/operations/" + keyed, "", "t", 200},
 		{"streams", "GET", "/v1/streams", "", "t", 200},
 		{"pause", "POST", "/v1/streams/orders/pause", "", "t", 200},
 		{"resume", "POST", "/v1/streams/orders/resume", "", "t", 200},
@@ -149,6 +200,9 @@ func TestWhatTheServerAnswersIsWhatItsDescriptionSays(t *testing.T) {
 			}
 			if test.body != "" {
 				req.Header.Set("Content-Type", "application/json")
+			}
+			if strings.Contains(test.body, `"ids"`) {
+				req.Header.Set("Idempotency-Key", "k")
 			}
 			if test.token != "" {
 				req.Header.Set("Authorization", "Bearer "+test.token)
@@ -191,7 +245,7 @@ func conforms(t *testing.T, router routers.Router, req *http.Request, resp *http
 func serve(t *testing.T) (address string) {
 	t.Helper()
 	s, err := server.New(server.Config{
-		Address: "127.0.0.1:0", Token: "t", Streams: streams(), PeekWait: time.Millisecond,
+		Address: "127.0.0.1:0", Token: "t", Streams: streams(), PeekWait: time.Millisecond, Operations: operating(t),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }),
 	})
 	if err != nil {

@@ -1,0 +1,194 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
+)
+
+// ofThreeCauses is an app whose messages die of one of three causes, by their number, until that
+// cause is mended.
+func ofThreeCauses(mended *[3]atomic.Bool, handled *calls) actor.App {
+	return orders(func(_ context.Context, m *stepwell.Message) error {
+		n := 0
+		if _, err := fmt.Sscan(string(m.Value), &n); err != nil {
+			return err
+		}
+		if !mended[n%3].Load() {
+			return stepwell.DeadLetter(errors.New([]string{"status 503", "no such customer", "out of stock"}[n%3]))
+		}
+		handled.add(m)
+		return nil
+	})
+}
+
+// operate asks for an operation and waits until it is over, or rests.
+func (r *running) operate(body string) map[string]any {
+	r.t.Helper()
+	status, o := r.do("POST", "/v1/dead_set/operations", body)
+	if status != 202 {
+		r.t.Fatalf("%s: %d %v", body, status, o)
+	}
+	path := fmt.Sprint("/v1/dead_set/operations/", o["id"])
+	eventually(r.t, "the operation has ended", func() bool {
+		_, o = r.do("GET", path, "")
+		return o["state"] != "queued" && o["state"] != "running"
+	})
+	return o
+}
+
+func ofCauses(n int, causes ...int) string {
+	var all []string
+	for i := range n {
+		if slices.Contains(causes, i%3) {
+			all = append(all, fmt.Sprint(i))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func TestOneCauseIsReplayedAnotherDeletedAndNothingElseMoves(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		const n = 60
+		var mended [3]atomic.Bool
+		var handled calls
+		r := w.start(ofThreeCauses(&mended, &handled), nil)
+		w.produce(numbered(n)...)
+		r.deadCount(n)
+		status, dry := r.do("POST", "/v1/dead_set/operations", `{"action":"replay","stream":"orders","select":{"filter":{"error":"status 503"}},"dry_run":true}`)
+		groups := dry["groups"].([]any)
+		if status != 200 || dry["matched"] != 20.0 || len(groups) != 1 || dry["complete"] != true {
+			t.Fatalf("dry run: %d %v", status, dry)
+		}
+		group := groups[0].(map[string]any)["group"]
+		mended[0].Store(true)
+		o := r.operate(fmt.Sprintf(`{"action":"replay","stream":"orders","select":{"group":%q},"before":%q,"expect":20}`, group, dry["as_of"]))
+		if o["state"] != "done" || o["done"] != 20.0 || o["matched"] != 20.0 || o["complete"] != true {
+			t.Errorf("replay: %v", o)
+		}
+		eventually(t, "all of that cause are handled", func() bool { return len(handled.all()) == 20 })
+		if left := valuesOf(r.deadCount(40)); left != ofCauses(n, 1, 2) {
+			t.Errorf("left: %s", left)
+		}
+		if o := r.operate(`{"action":"delete","stream":"orders","select":{"filter":{"error":"no such customer"}},"expect":19}`); o["state"] != "refused" {
+			t.Errorf("more than expected: %v", o)
+		}
+		if o := r.operate(`{"action":"delete","stream":"orders","select":{"filter":{"error":"no such customer"}},"expect":20}`); o["state"] != "done" || o["done"] != 20.0 || o["forever"] != true {
+			t.Errorf("delete: %v", o)
+		}
+		if left := valuesOf(r.deadCount(20)); left != ofCauses(n, 2) {
+			t.Errorf("left: %s", left)
+		}
+		if len(handled.all()) != 20 {
+			t.Errorf("%d handled", len(handled.all()))
+		}
+	})
+}
+
+func TestWhatIsReplayedAndDiesAgainIsNotReplayedOnceMoreByTheSameOperation(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var mended [3]atomic.Bool
+		var handled calls
+		r := w.start(ofThreeCauses(&mended, &handled), nil)
+		w.produce(numbered(9)...)
+		r.deadCount(9)
+		o := r.operate(`{"action":"replay","stream":"orders","select":{"all":true}}`)
+		if o["state"] != "done" || o["done"] != 9.0 {
+			t.Errorf("%v", o)
+		}
+		for _, m := range r.deadCount(9) {
+			if m["replays"] != 1.0 || m["operation"] != o["id"] {
+				t.Errorf("%v", m)
+			}
+		}
+	})
+}
+
+func TestAnOperationThatIsSlowIsPausedWatchedAndEndsWithItsProcess(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		const n = 30
+		var mended [3]atomic.Bool
+		var handled calls
+		r := w.start(ofThreeCauses(&mended, &handled), nil)
+		w.produce(numbered(n)...)
+		r.deadCount(n)
+		mended[2].Store(true)
+		_, o := r.do("POST", "/v1/dead_set/operations", `{"action":"replay","stream":"orders","select":{"filter":{"error":"out of stock"}},"rate":"1/s"}`)
+		path := fmt.Sprint("/v1/dead_set/operations/", o["id"])
+		eventually(t, "some are done", func() bool { _, o = r.do("GET", path, ""); return o["done"].(float64) > 0 })
+		if status, answer := r.do("DELETE", "/v1/dead_set", `{"count":1,"stream":"orders"}`); status != 409 || answer["operation"] != o["id"] {
+			t.Errorf("a count beside it: %d %v", status, answer)
+		}
+		if status, _ := r.do("GET", "/v1/dead_set?count=1&stream=orders", ""); status != 200 {
+			t.Errorf("a peek beside it: %d", status)
+		}
+		if status, o := r.do("PATCH", path, `{"state":"paused"}`); status != 200 || o["state"] != "paused" {
+			t.Fatalf("%d %v", status, o)
+		}
+		_, o = r.do("GET", path, "")
+		done := int(o["done"].(float64))
+		if done < 1 || done > 9 {
+			t.Fatalf("%v", o)
+		}
+		r.deadCount(n - done)
+		if status, o := r.do("PATCH", path, `{"state":"running"}`); status != 200 || o["why"] != nil {
+			t.Fatalf("%d %v", status, o)
+		}
+		r.end()
+		// What it did not come to is where it was, in its order.
+		r = w.start(ofThreeCauses(&mended, &handled), nil)
+		if status, _ := r.do("GET", path, ""); status != 404 && status != 503 {
+			t.Errorf("another process knows it: %d", status)
+		}
+		eventually(t, "what was replayed is handled", func() bool {
+			left, status := r.peek(n)
+			return status == 200 && len(left)+len(handled.all()) == n
+		})
+		left := valuesOf(r.dead(n))
+		first := strings.Fields(left)
+		others := slices.DeleteFunc(first, func(v string) bool { return slices.Contains(strings.Fields(ofCauses(n, 2)), v) })
+		if strings.Join(others, " ") != ofCauses(n, 0, 1) {
+			t.Errorf("left: %s", left)
+		}
+		if o := r.operate(`{"action":"replay","stream":"orders","select":{"filter":{"error":"out of stock"}}}`); o["state"] != "done" {
+			t.Errorf("%v", o)
+		}
+		eventually(t, "all of that cause are handled", func() bool { return len(handled.all()) == n/3 })
+	})
+}
+
+func TestWithRetriesOffWhatIsLeftIsDeletedAndNotReplayed(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var mended [3]atomic.Bool
+		var handled calls
+		r := w.start(ofThreeCauses(&mended, &handled), nil)
+		w.produce(numbered(6)...)
+		r.deadCount(6)
+		r.end()
+		r = w.start(ofThreeCauses(&mended, &handled), settings{"RETRY_ENABLED": "false"})
+		r.ready()
+		for _, dry := range []string{"", `,"dry_run":true`} {
+			status, answer := 0, map[string]any{}
+			eventually(t, "it is known what is left", func() bool {
+				status, answer = r.do("POST", "/v1/dead_set/operations", `{"action":"replay","stream":"orders","select":{"all":true}`+dry+`}`)
+				return status != 503
+			})
+			if status != 409 || !strings.Contains(fmt.Sprint(answer["error"]), "RETRY_ENABLED=true") {
+				t.Errorf("%d %v", status, answer)
+			}
+		}
+		if o := r.operate(`{"action":"delete","stream":"orders","select":{"ids":["` + w.topic + `:0:99"]}}`); o["state"] != "done" || o["done"] != 0.0 {
+			t.Errorf("%v", o)
+		}
+		if o := r.operate(`{"action":"delete","stream":"orders","select":{"filter":{"error":"status 503"}}}`); o["state"] != "done" || o["done"] != 2.0 {
+			t.Errorf("%v", o)
+		}
+	})
+}

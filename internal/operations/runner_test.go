@@ -1,0 +1,477 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pile is a dead set of which only counts are known.
+type pile struct {
+	mu sync.Mutex
+	// match messages are in view, behind lie more, that a look does not see before others went.
+	match, behind int
+	unseen        int // never seen
+	takes         time.Duration
+	err           error
+	turns         []int // how many each might do
+	began         []time.Time
+	busy          int // turns under way
+	held          bool
+}
+
+func (p *pile) May(action string) error {
+	if action != Replay && action != Delete {
+		return ErrNever
+	}
+	return nil
+}
+
+func (p *pile) Sample(context.Context, *Request) (Sample, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Sample{Matched: p.match, Unsorted: p.behind + p.unseen, LeftOut: LeftOut{CrashLoop: 2}}, p.err
+}
+
+func (p *pile) Turn(ctx context.Context, enough <-chan struct{}, _ *Request, most int) (t Turn, err error) {
+	p.mu.Lock()
+	if p.busy++; p.busy > 1 {
+		panic("two turns at once")
+	}
+	p.turns, p.began = append(p.turns, most), append(p.began, time.Now())
+	takes, held, failed := p.takes, p.held, p.err
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.busy--
+	}()
+	if failed != nil {
+		return Turn{More: true}, failed
+	}
+	if held { // as one that waits for confirms
+		<-enough
+		<-ctx.Done()
+		return Turn{More: true}, ctx.Err()
+	}
+	if takes > 0 {
+		select {
+		case <-time.After(takes):
+		case <-enough:
+			return Turn{Unseen: p.unseen, More: true}, nil
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t = Turn{Matched: p.match, Done: min(p.match, most), Unseen: p.behind + p.unseen, LeftOut: LeftOut{CrashLoop: 2}}
+	t.More = t.Done == most
+	p.match -= t.Done
+	come := min(p.behind, t.Done)
+	p.match, p.behind = p.match+come, p.behind-come
+	return t, nil
+}
+
+func (p *pile) set(change func(*pile)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change(p)
+}
+
+var orders = Target{Stream: "orders"}
+
+// run runs a Runner on a false clock.
+func run(t *testing.T, test func(t *testing.T, r *Runner, p *pile)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := &pile{}
+		sets := map[Target]DeadSet{orders: p}
+		for i := range 9 {
+			sets[Target{Stream: fmt.Sprint(i)}] = &pile{match: 1, takes: time.Hour}
+		}
+		r := New(Config{Store: &Memory{}, Sets: sets, Name: "here", Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx) }()
+		test(t, r, p)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func request(at Target, expect ...int) Request {
+	r := Request{Action: Replay, Target: at, Select: Selection{All: true}, CreatedAt: time.Now(), By: "alice"}
+	if len(expect) > 0 {
+		r.Expect = &expect[0]
+	}
+	return r
+}
+
+// ask asks for an operation.
+func ask(t *testing.T, r *Runner, request Request, rate string) Operation {
+	t.Helper()
+	limit, err := ParseRate(rate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, known, err := r.Ask(t.Context(), request, limit, "")
+	if err != nil || known || o.Phase != Queued {
+		t.Fatalf("%+v, %t, %v", o, known, err)
+	}
+	return o
+}
+
+func find(t *testing.T, r *Runner, id string) Operation {
+	t.Helper()
+	synctest.Wait()
+	o, err := r.Find(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func change(t *testing.T, r *Runner, id string, p Phase) Operation {
+	t.Helper()
+	o, err := r.Change(t.Context(), id, Change{Phase: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestAnOperationIsDoneWhenAFreshLookFindsNothingMore(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match, p.behind = 2000, 3000 })
+		id := ask(t, r, request(orders), Unlimited).ID
+		time.Sleep(time.Minute)
+		o := find(t, r, id)
+		if o.Phase != Done || o.Done != 5000 || o.Matched != 5000 || !o.Complete || o.Why != "" || o.LeftOut.CrashLoop != 2 || o.Runner != "here" || o.StartedAt.IsZero() || o.EndedAt.IsZero() {
+			t.Errorf("%+v", o)
+		}
+		if len(p.turns) != 4 { // three windows, and the look that finds nothing
+			t.Errorf("%d turns", len(p.turns))
+		}
+		for i := range p.began[1:] {
+			if free := p.began[i+1].Sub(p.began[i]); free < freeTime {
+				t.Errorf("free for %s between two turns", free)
+			}
+		}
+	})
+}
+
+func TestWhereNothingThatALookSeesMatchesItEndsAndSaysWhatWasNotSeen(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match, p.unseen = 10, 92_000 })
+		id := ask(t, r, request(orders), Unlimited).ID
+		time.Sleep(time.Hour)
+		if o := find(t, r, id); o.Phase != Done || o.Done != 10 || o.Complete || o.Unsorted != 92_000 || o.Why == "" || len(p.turns) != 2 {
+			t.Errorf("%+v, %d turns", o, len(p.turns))
+		}
+	})
+}
+
+func TestMoreThanExpectedAreNotTouched(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match = 11 })
+		id := ask(t, r, request(orders, 10), Unlimited).ID
+		time.Sleep(time.Minute)
+		if o := find(t, r, id); o.Phase != Refused || o.Done != 0 || o.Matched != 11 || o.Why == "" || len(p.turns) != 0 {
+			t.Errorf("%+v, %d turns", o, len(p.turns))
+		}
+	})
+}
+
+func TestNeverMoreAreDoneThanWereExpectedAlsoWhereMoreComeIntoView(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match, p.behind = 10, 100 })
+		id := ask(t, r, request(orders, 12), Unlimited).ID
+		time.Sleep(time.Minute)
+		o := find(t, r, id)
+		if o.Phase != Paused || o.Done != 12 || o.Why == "" {
+			t.Errorf("%+v", o)
+		}
+		change(t, r, id, Running)
+		time.Sleep(time.Minute)
+		if o := find(t, r, id); o.Phase != Paused || o.Done != 12 {
+			t.Errorf("resumed: %+v", o)
+		}
+		p.set(func(p *pile) { p.match, p.behind = 0, 0 })
+		change(t, r, id, Running)
+		time.Sleep(time.Minute)
+		if o := find(t, r, id); o.Phase != Done || o.Done != 12 {
+			t.Errorf("when the others are gone: %+v", o)
+		}
+	})
+}
+
+func TestARateIsKeptAndMayBeChanged(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match = 100_000 })
+		id := ask(t, r, request(orders), "200/s").ID
+		time.Sleep(10*time.Second - time.Millisecond)
+		if o := find(t, r, id); o.Done < 1600 || o.Done > 2000 || o.ETASeconds < 480 || o.ETASeconds > 500 {
+			t.Errorf("after ten seconds: %+v", o)
+		}
+		rate := Rate{10, time.Minute}
+		before := find(t, r, id).Done
+		if o, err := r.Change(t.Context(), id, Change{Rate: &rate}); err != nil || o.Rate != rate || o.Phase != Running {
+			t.Errorf("%+v, %v", o, err)
+		}
+		time.Sleep(5 * time.Minute)
+		if o := find(t, r, id); o.Done-before < 48 || o.Done-before > 52 {
+			t.Errorf("five minutes of ten: %d", o.Done-before)
+		}
+	})
+}
+
+func TestAPauseEndsTheTurnAndAResumeGoesOn(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match, p.takes = 100, time.Second })
+		id := ask(t, r, request(orders), Unlimited).ID
+		time.Sleep(freeTime + time.Millisecond) // in its first turn
+		began := time.Now()
+		if o := change(t, r, id, Paused); o.Phase != Paused || time.Since(began) > 0 {
+			t.Errorf("%+v after %s", o, time.Since(began))
+		}
+		if on := r.RunningOn(orders); on != "" {
+			t.Errorf("%s runs", on)
+		}
+		time.Sleep(time.Hour)
+		if o := change(t, r, id, Paused); o.Done != 0 || o.Phase != Paused || len(p.turns) != 1 {
+			t.Errorf("while it pauses: %+v, %d turns", o, len(p.turns))
+		}
+		if o := change(t, r, id, Running); o.Phase.IsOver() {
+			t.Errorf("%+v", o)
+		}
+		synctest.Wait()
+		if on := r.RunningOn(orders); on != id {
+			t.Errorf("%q runs", on)
+		}
+		time.Sleep(time.Minute)
+		if o := find(t, r, id); o.Phase != Done || o.Done != 100 {
+			t.Errorf("%+v", o)
+		}
+		if _, err := r.Change(t.Context(), id, Change{Phase: Paused}); !errors.Is(err, ErrOver) {
+			t.Errorf("%v", err)
+		}
+		if _, err := r.Change(t.Context(), "op_x", Change{Phase: Paused}); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestACancelEndsWhatRunsPausesOrWaits(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match, p.takes = 100, time.Second })
+		runs, waits := ask(t, r, request(orders), Unlimited).ID, ask(t, r, request(orders), Unlimited).ID
+		time.Sleep(freeTime + time.Millisecond)
+		change(t, r, waits, Paused)
+		for _, id := range []string{waits, runs} {
+			if o := change(t, r, id, Cancelled); o.Phase != Cancelled || o.EndedAt.IsZero() {
+				t.Errorf("%+v", o)
+			}
+		}
+		time.Sleep(time.Minute)
+		if len(p.turns) != 1 || p.match != 100 {
+			t.Errorf("%d turns", len(p.turns))
+		}
+	})
+}
+
+func TestOneOperationRunsOnADeadSetAndFourAtOnceAndAPausedOneDoesNotCount(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		var ids []string
+		for i := range 6 {
+			for range 2 {
+				ids = append(ids, ask(t, r, request(Target{Stream: fmt.Sprint(i)}), Unlimited).ID)
+			}
+		}
+		phases := func() (all []Phase) {
+			for _, id := range ids {
+				all = append(all, find(t, r, id).Phase)
+			}
+			return all
+		}
+		if got := fmt.Sprint(phases()); got != "[running queued running queued running queued running queued queued queued queued queued]" {
+			t.Errorf("%s", got)
+		}
+		change(t, r, ids[0], Paused)
+		if got := fmt.Sprint(phases()); got != "[paused running running queued running queued running queued queued queued queued queued]" {
+			t.Errorf("%s", got)
+		}
+		change(t, r, ids[0], Running)
+		change(t, r, ids[2], Cancelled)
+		if got := fmt.Sprint(phases()); got != "[queued running cancelled running running queued running queued queued queued queued queued]" {
+			t.Errorf("%s", got)
+		}
+	})
+}
+
+func TestWhileTheBrokersAreAwayItWaitsAndSaysSo(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match, p.err = 10, fmt.Errorf("%w: connection refused", ErrAway) })
+		id := ask(t, r, request(orders), Unlimited).ID
+		time.Sleep(time.Hour)
+		if o := find(t, r, id); o.Phase != Running || o.Why != "not now: connection refused" {
+			t.Errorf("%+v", o)
+		}
+		p.set(func(p *pile) { p.err = nil })
+		time.Sleep(longestWait + time.Second)
+		if o := find(t, r, id); o.Phase != Done || o.Done != 10 || o.Why != "" {
+			t.Errorf("%+v", o)
+		}
+	})
+}
+
+func TestWhatNobodyForesawPausesItAndWhatCannotBeDoneEndsIt(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match, p.err = 10, errors.New("what is this") })
+		id := ask(t, r, request(orders), Unlimited).ID
+		if o := find(t, r, id); o.Phase != Paused || o.Why != "what is this" {
+			t.Errorf("%+v", o)
+		}
+		p.set(func(p *pile) { p.err = ErrNever })
+		change(t, r, id, Running)
+		if o := find(t, r, id); o.Phase != Failed || o.Why == "" {
+			t.Errorf("%+v", o)
+		}
+	})
+}
+
+func TestAKeyAsksForTheSameOperationOnceAndForNoOther(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		first := request(orders)
+		first.Wish = "all of orders"
+		o, known, err := r.Ask(t.Context(), first, Rate{}, "key")
+		if err != nil || known {
+			t.Fatal(err)
+		}
+		for range 2 { // under way, and over
+			again, known, err := r.Ask(t.Context(), first, Rate{}, "key")
+			if err != nil || !known || again.ID != o.ID {
+				t.Errorf("%+v, %t, %v", again, known, err)
+			}
+			time.Sleep(time.Minute)
+		}
+		other := first
+		other.Wish = "less"
+		if _, _, err := r.Ask(t.Context(), other, Rate{}, "key"); !errors.Is(err, ErrOtherWish) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestWhatIsKeptIsBounded(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match, p.takes = 1, 100*time.Hour })
+		var ids []string
+		for range MaxWaiting {
+			ids = append(ids, ask(t, r, request(orders), Unlimited).ID)
+			time.Sleep(time.Millisecond)
+		}
+		if _, _, err := r.Ask(t.Context(), request(orders), Rate{}, ""); !errors.Is(err, ErrFull) {
+			t.Errorf("%v", err)
+		}
+		all, err := r.List(t.Context())
+		if err != nil || len(all) != MaxWaiting || all[0].ID != ids[MaxWaiting-1] || all[MaxWaiting-1].ID != ids[0] || all[MaxWaiting-1].Phase != Running {
+			t.Errorf("%d, %v", len(all), err)
+		}
+		change(t, r, ids[7], Cancelled)
+		for range MaxFinished {
+			change(t, r, ask(t, r, request(orders), Unlimited).ID, Cancelled)
+		}
+		if all, err := r.List(t.Context()); err != nil || len(all) != MaxWaiting-1+MaxFinished {
+			t.Errorf("%d, %v", len(all), err)
+		}
+		if _, err := r.Find(t.Context(), ids[7]); !errors.Is(err, ErrUnknown) {
+			t.Errorf("the oldest that is over: %v", err)
+		}
+	})
+}
+
+func TestAStopEndsATurnAndCutsOffOneThatDoesNotEnd(t *testing.T) {
+	for held, took := range map[bool]time.Duration{false: 0, true: stopTime} {
+		run(t, func(t *testing.T, r *Runner, p *pile) {
+			p.set(func(p *pile) { p.match, p.takes, p.held = 10, time.Hour, held })
+			ctx, stop := context.WithCancel(t.Context())
+			own := New(Config{Store: &Memory{}, Sets: map[Target]DeadSet{orders: p}, Logger: r.cfg.Logger})
+			ended := make(chan error)
+			go func() { ended <- own.Run(ctx) }()
+			ask(t, own, request(orders), Unlimited)
+			time.Sleep(freeTime + time.Millisecond) // in its turn
+			began := time.Now()
+			stop()
+			if err := <-ended; err != nil || time.Since(began) != took {
+				t.Errorf("held %t: %v after %s", held, err, time.Since(began))
+			}
+			if _, _, err := own.Ask(t.Context(), request(orders), Rate{}, ""); !errors.Is(err, ErrClosed) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestASelectionSaysExactlyOneThing(t *testing.T) {
+	for _, s := range []Selection{
+		{}, {Group: "7f3a91c2b04d", All: true}, {IDs: []string{"a"}, Filter: map[string]string{"error": "x"}}, {Filter: map[string]string{}}, {Group: "x"},
+		{Filter: map[string]string{"eror": "x"}}, {Filter: map[string]string{"error": ""}},
+	} {
+		if f, err := s.Compile(time.Now()); err == nil || !f.IsZero() {
+			t.Errorf("%+v: %s, %v", s, f, err)
+		}
+	}
+	for want, s := range map[string]Selection{
+		"all": {All: true}, `group="7f3a91c2b04d"`: {Group: "7f3a91c2b04d"}, "2 ids": {IDs: []string{"a", "b"}}, `error="x"`: {Filter: map[string]string{"error": "x"}},
+	} {
+		if f, err := s.Compile(time.Now()); err != nil || f.String() != want {
+			t.Errorf("%s: %s, %v", want, f, err)
+		}
+	}
+}
+
+func TestRatesAreReadAndMadeBatchesOfTwoSeconds(t *testing.T) {
+	for text, want := range map[string]struct {
+		most  int
+		every time.Duration
+	}{
+		"200/s": {400, 2 * time.Second}, "1/s": {2, 2 * time.Second}, "10/m": {1, 6 * time.Second}, "1/m": {1, time.Minute}, "90/m": {3, 2 * time.Second}, Unlimited: {noLimit, 0},
+	} {
+		rate, err := ParseRate(text)
+		most, every := rate.batch()
+		if err != nil || rate.String() != text || most != want.most || every != want.every {
+			t.Errorf("%s: %s, %d every %s, %v", text, rate, most, every, err)
+		}
+	}
+	for _, text := range []string{"", "0/s", "1", "1/h", "-1/s", "1.5/s", "01/s", " 1/s", "12345678/s", "1/s\n"} {
+		if rate, err := ParseRate(text); err == nil {
+			t.Errorf("%q is %s", text, rate)
+		}
+	}
+}
+
+func FuzzARateIsReadAsItIsWritten(f *testing.F) {
+	f.Add("200/s")
+	f.Add("unlimited")
+	f.Fuzz(func(t *testing.T, text string) {
+		rate, err := ParseRate(text)
+		if err == nil && rate.String() != text {
+			t.Errorf("%q is %s", text, rate)
+		}
+	})
+}
+
+func TestIDsOfTheSameTimeDifferAndSortByTime(t *testing.T) {
+	at := time.Now()
+	a, b, later := newID(at), newID(at), newID(at.Add(time.Millisecond))
+	if a == b || !slices.IsSorted([]string{max(a, b), later}) || idOf("k") == idOf("l") {
+		t.Errorf("%s %s %s", a, b, later)
+	}
+}

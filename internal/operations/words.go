@@ -1,0 +1,202 @@
+// Package operations replays and deletes dead messages that somebody has chosen, slowly and for as
+// long as it takes, while others look on, hold it back, or end it.
+//
+// An operation is two values: the [Request], which never changes, and its [State]. A [Store] keeps
+// them, the [Runner] acts on them: in turns of two seconds at most, between which the dead set is
+// free for those who look. It knows nothing but counts from one turn to the next: what is done is
+// no longer there, and what is left is found by a look at the messages. So an operation that is cut
+// off has lost nothing, and asking for it again does what was left.
+package operations
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/filter"
+)
+
+// The actions.
+const (
+	// Replay gives messages a full new budget of tries.
+	Replay = "replay"
+	// Delete removes them for good.
+	Delete = "delete"
+)
+
+// MaxIDs is how many ids a selection names at most.
+const MaxIDs = 1000
+
+// Target names a dead set: that of a stream, or of one of its channels.
+type Target struct {
+	Stream  string `json:"stream"`
+	Channel string `json:"channel,omitempty"`
+}
+
+// Selection says which messages are meant. Exactly one of its fields is set.
+type Selection struct {
+	// IDs are those of messages, every copy of each.
+	IDs []string `json:"ids,omitempty"`
+	// Group is a cause of death.
+	Group string `json:"group,omitempty"`
+	// Filter has the parameters of [filter.Parse].
+	Filter map[string]string `json:"filter,omitempty"`
+	// All is every message.
+	All bool `json:"all,omitempty"`
+}
+
+// Compile makes the test of it. asked is the moment at which it was asked for, which texts such as
+// "2h" count from. The error says what is wrong with it.
+func (s Selection) Compile(asked time.Time) (filter.Filter, error) {
+	given := 0
+	for _, is := range []bool{s.IDs != nil, s.Group != "", s.Filter != nil, s.All} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return filter.Filter{}, errors.New("exactly one of ids, group, filter and all: true says what is meant")
+	case s.All:
+		return filter.All(), nil
+	case s.Group != "":
+		return filter.Parse(map[string]string{"group": s.Group}, asked)
+	case s.IDs != nil:
+		return filter.IDs(s.IDs), nil
+	case len(s.Filter) == 0:
+		return filter.Filter{}, errors.New("an empty filter chooses nothing: all: true chooses all")
+	}
+	return filter.Parse(s.Filter, asked)
+}
+
+// Request is what somebody asked for. It never changes.
+type Request struct {
+	ID     string `json:"id"`
+	Action string `json:"action"`
+	Target
+	Select Selection `json:"select"`
+	// Before leaves out what died later.
+	Before time.Time `json:"before"`
+	// Expect is how many messages who asked thinks it is about; nil: did not say. More are not
+	// touched.
+	Expect *int `json:"expect,omitempty"`
+	// CrashLoops are replayed too.
+	CrashLoops bool `json:"include_crash_loop,omitempty"`
+	// Forever says that what is deleted is gone.
+	Forever   bool      `json:"forever,omitempty"`
+	Note      string    `json:"note,omitempty"`
+	By        string    `json:"by"`
+	CreatedAt time.Time `json:"created_at"`
+	// Wish tells requests with the same idempotency key apart; empty: there was no such key.
+	Wish string `json:"wish,omitempty"`
+}
+
+// Phase is how far an operation is.
+type Phase string
+
+// The phases. The last four are ends.
+const (
+	Queued    Phase = "queued"  // another operation runs on that dead set, or enough do
+	Running   Phase = "running" // also while the brokers are away: why says so
+	Paused    Phase = "paused"
+	Done      Phase = "done" // a fresh look found nothing more
+	Cancelled Phase = "cancelled"
+	Refused   Phase = "refused" // nothing was touched
+	Failed    Phase = "failed"
+)
+
+// IsOver says whether nothing follows.
+func (p Phase) IsOver() bool {
+	switch p {
+	case Done, Cancelled, Refused, Failed:
+		return true
+	case Queued, Running, Paused:
+	}
+	return false
+}
+
+// LeftOut counts messages that match and stay: they killed the process, are larger than may be
+// published, nobody knows when they died, or they died later than the request.
+type LeftOut struct {
+	CrashLoop int `json:"crash_loop"`
+	TooLarge  int `json:"too_large"`
+	Undated   int `json:"undated"`
+	Later     int `json:"later"`
+}
+
+// State is how an operation is doing.
+type State struct {
+	Phase Phase `json:"state"`
+	// Why says why it waits, or ended as it did.
+	Why string `json:"why,omitempty"`
+	// Rate is how fast it may be; zero: as fast as it can.
+	Rate Rate `json:"rate,omitzero"`
+	// Runner is the process that runs it.
+	Runner string `json:"runner,omitempty"`
+	// Matched is how many messages were found to match, as far as a look sees. Done is how many of
+	// them are seen to be gone.
+	Matched int     `json:"matched"`
+	Done    int     `json:"done"`
+	LeftOut LeftOut `json:"left_out"`
+	// Unsorted messages were not looked at: they lie behind as many as a look sees. Complete says
+	// that there are none.
+	Complete bool `json:"complete"`
+	Unsorted int  `json:"unsorted"`
+	// ETASeconds is about how long the rest takes; 0: not known.
+	ETASeconds int       `json:"eta_seconds,omitempty"`
+	StartedAt  time.Time `json:"started_at,omitzero"`
+	UpdatedAt  time.Time `json:"updated_at"`
+	EndedAt    time.Time `json:"ended_at,omitzero"`
+}
+
+// Operation is a request and its state.
+type Operation struct {
+	Request
+	State
+}
+
+// Sample is what an operation would act on, as far as a look sees.
+type Sample struct {
+	// Matched messages of Depth would be acted on, of Bytes bytes.
+	Matched int     `json:"matched"`
+	Bytes   int64   `json:"bytes"`
+	LeftOut LeftOut `json:"left_out"`
+	// Groups are what killed them, Samples some of them, in the form in which they become JSON.
+	Groups  any `json:"groups"`
+	Samples any `json:"samples"`
+	// Unsorted of Depth were not looked at; AsOf is when the look began.
+	Depth    int       `json:"depth"`
+	Unsorted int       `json:"unsorted"`
+	Complete bool      `json:"complete"`
+	AsOf     time.Time `json:"as_of"`
+}
+
+// Turn is what a turn saw and did.
+type Turn struct {
+	// Unseen is how many messages it did not come to, Matched how many of the others match, and
+	// Done how many of these are seen to be gone.
+	Unseen, Matched, Done int
+	LeftOut               LeftOut
+	// More says that it ended before it came to the end of what a look sees.
+	More bool
+}
+
+// DeadSet is where operations act.
+type DeadSet interface {
+	// May returns an error where the action is not possible here.
+	May(action string) error
+	// Sample counts what the request is about.
+	Sample(ctx context.Context, r *Request) (Sample, error)
+	// Turn acts on the oldest messages that the request is about, at most so many, as far as one
+	// look sees, and begins with no more once enough is closed. What it returns is true also beside
+	// an error.
+	Turn(ctx context.Context, enough <-chan struct{}, r *Request, most int) (Turn, error)
+}
+
+// Errors of a [DeadSet].
+var (
+	// ErrAway: not now. It is tried again.
+	ErrAway = errors.New("not now")
+	// ErrNever: it cannot be done before something is changed.
+	ErrNever = errors.New("not possible")
+)

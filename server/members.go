@@ -1,0 +1,180 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stepwell/stepwell/internal/spelling"
+)
+
+// members are those of a JSON object, of which each has to be known, and of the type that is asked
+// for: null is none. What somebody wished for and was not understood must never be left out.
+type members struct {
+	where string // "select.", or empty
+	of    map[string]any
+	known []string
+	wrong *[]string // the mistakes so far
+}
+
+// maxLevels is how deep the objects of a request are nested.
+const maxLevels = 4
+
+// readMembers reads the object in a body. An empty body has no members.
+func readMembers(body []byte) (members, error) {
+	m := members{of: map[string]any{}, wrong: &[]string{}}
+	if len(body) == 0 {
+		return m, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	value, err := readValue(d, maxLevels)
+	if err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("something follows its object")
+		}
+	}
+	if err != nil {
+		return m, mistake("the body is not JSON that is understood: %s", clip(err.Error()))
+	}
+	var is bool
+	if m.of, is = value.(map[string]any); !is {
+		return m, mistake("the body must be a JSON object")
+	}
+	return m, nil
+}
+
+// readValue reads value by value: a decoder would keep one of two members with the same name, and
+// say nothing of the other.
+func readValue(d *json.Decoder, levels int) (any, error) {
+	token, err := d.Token()
+	if err != nil {
+		return nil, noEOF(err)
+	}
+	delim, opens := token.(json.Delim)
+	if !opens {
+		return token, nil
+	}
+	if levels == 0 {
+		return nil, fmt.Errorf("it is nested more than %d levels deep", maxLevels)
+	}
+	if delim == '[' {
+		all := []any{}
+		for d.More() {
+			v, err := readValue(d, levels-1)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, v)
+		}
+		_, err = d.Token()
+		return all, noEOF(err)
+	}
+	object := map[string]any{}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return nil, noEOF(err)
+		}
+		name := fmt.Sprint(token)
+		if _, twice := object[name]; twice {
+			return nil, fmt.Errorf("%s is given twice", clip(name))
+		}
+		if object[name], err = readValue(d, levels-1); err != nil {
+			return nil, err
+		}
+	}
+	_, err = d.Token()
+	return object, noEOF(err)
+}
+
+// has says whether there is such a member, and that it is known.
+func (m *members) has(name string) (any, bool) {
+	m.known = append(m.known, name)
+	v, there := m.of[name]
+	return v, there
+}
+
+func (m *members) mistake(format string, args ...any) {
+	*m.wrong = append(*m.wrong, fmt.Sprintf(format, args...))
+}
+
+// text is a member that is a text and not empty; empty: there is none.
+func (m *members) text(name string) string {
+	v, there := m.has(name)
+	text, is := v.(string)
+	switch {
+	case there && !is:
+		m.mistake("%s%s must be a text", m.where, name)
+	case there && text == "":
+		m.mistake("%s%s is empty: leave it out, or say what is meant", m.where, name)
+	}
+	return text
+}
+
+// flag is a member that is true or false; nil: there is none.
+func (m *members) flag(name string) *bool {
+	v, there := m.has(name)
+	if !there {
+		return nil
+	}
+	is, ok := v.(bool)
+	if !ok {
+		m.mistake("%s%s must be true or false", m.where, name)
+	}
+	return &is
+}
+
+// number is a member that is a whole number from 0 on; nil: there is none.
+func (m *members) number(name string) *int {
+	v, there := m.has(name)
+	if !there {
+		return nil
+	}
+	text, _ := v.(json.Number)
+	var n int
+	if _, err := fmt.Sscan(text.String(), &n); err != nil || !wholeNumber.MatchString(text.String()) {
+		m.mistake("%s%s must be a whole number from 0 on", m.where, name)
+	}
+	return &n
+}
+
+// object is a member that is an object; its mistakes are those of m.
+func (m *members) object(name string) (members, bool) {
+	v, there := m.has(name)
+	if !there {
+		return members{}, false
+	}
+	of, is := v.(map[string]any)
+	if !is {
+		m.mistake("%s%s must be an object", m.where, name)
+	}
+	return members{where: m.where + name + ".", of: of, wrong: m.wrong}, is
+}
+
+// rest makes a mistake of each member that nobody has asked for.
+func (m *members) rest() {
+	for _, name := range slices.Sorted(maps.Keys(m.of)) {
+		if slices.Contains(m.known, name) {
+			continue
+		}
+		text := "unknown member " + m.where + clip(name) + "; known: " + strings.Join(m.known, ", ")
+		if near := spelling.Nearest(name, m.known); near != "" {
+			text += "; did you mean " + near + "?"
+		}
+		*m.wrong = append(*m.wrong, text)
+	}
+}
+
+// err is all mistakes at once.
+func (m *members) err() error {
+	if len(*m.wrong) == 0 {
+		return nil
+	}
+	return mistake("%s", strings.Join(*m.wrong, "; "))
+}
