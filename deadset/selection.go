@@ -159,6 +159,8 @@ func (c Choice) turn(ctx context.Context, e errand) (t Turn, err error) {
 		return t, err
 	}
 	defer lease.Release()
+	// Asked of each message in hand, whatever a look has shown before: other processes replay and
+	// delete as well, and messages come back.
 	e.which = func(d queue.Delivery) bool {
 		is := t.LeftOut.isOf(c.sel, find(d))
 		if is {

@@ -18,7 +18,7 @@ import (
 	"github.com/stepwell/stepwell/internal/spelling"
 )
 
-// wish is what somebody asks for.
+// wish is what somebody asks for: a request of [operations.Runner], and how to treat it.
 type wish struct {
 	request operations.Request
 	rate    operations.Rate
@@ -54,8 +54,10 @@ func chosenBy(s operations.Selection) string {
 }
 
 const (
-	maxNote = 500 // bytes
-	maxKey  = 255
+	// maxNote is how long a note may be, in bytes: each answer and each list repeats it.
+	maxNote = 500
+	// maxKey is how long an Idempotency-Key may be, in bytes.
+	maxKey = 255
 )
 
 // readWish reads who asks for an operation. It collects all mistakes.

@@ -108,14 +108,35 @@ func (a *actor) line(object []byte) error {
 	return nil
 }
 
+// wish asks for something in a body and decodes the answer into v.
+func (a *actor) wish(ctx context.Context, method, path string, body, v any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	answer, err := a.sendBody(ctx, method, path, nil, text)
+	if err != nil {
+		return err
+	}
+	return read(answer, v)
+}
+
 // send returns what the actor answered, also beside the error of an answer that says no. There is
 // no limit to how long the actor may take: a replay can be long, and Ctrl-C ends it.
 func (a *actor) send(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
+	return a.sendBody(ctx, method, path, query, nil)
+}
+
+// sendBody is send with a body, which is JSON; nil: there is none.
+func (a *actor) sendBody(ctx context.Context, method, path string, query url.Values, text []byte) ([]byte, error) {
 	u := a.base.JoinPath(path)
 	u.RawQuery = query.Encode()
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if text != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	if a.token != "" {
 		req.Header.Set("Authorization", "Bearer "+a.token)
@@ -129,7 +150,7 @@ func (a *actor) send(ctx context.Context, method, path string, query url.Values)
 	if err != nil {
 		return nil, fmt.Errorf("read the actor's answer: %w", err)
 	}
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted {
 		return body, refused(resp, body)
 	}
 	return body, nil

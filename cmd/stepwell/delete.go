@@ -7,23 +7,23 @@ import (
 )
 
 // remove is stepwell dead-set delete.
-type remove struct {
-	which
-	Yes bool `help:"Do not ask." short:"y"`
-}
+type remove struct{ acting }
 
 var (
-	errUnasked = errors.New("nobody can be asked here, nothing was deleted: --yes deletes without asking")
-	errNo      = errors.New("nothing was deleted")
+	errUnasked = errors.New("nobody can be asked here, nothing was done: --yes does it without asking")
+	errNo      = errors.New("nothing was done")
 )
 
-// Run deletes the oldest messages once a person has said yes.
+// Run deletes the oldest messages, or those that were chosen, once a person has said yes.
 func (c *remove) Run(ctx context.Context, a *actor) error {
+	if c.Count == nil {
+		return c.operate(ctx, a, c.wish("delete"))
+	}
 	if err := c.confirm(ctx, a); err != nil {
 		return err
 	}
 	var r result
-	if printed, err := a.do(ctx, "DELETE", "/v1/dead_set", c.query(), &r); printed || err != nil {
+	if printed, err := a.do(ctx, "DELETE", "/v1/dead_set", c.which().query(), &r); printed || err != nil {
 		return err
 	}
 	return a.printResult(r)
@@ -42,8 +42,8 @@ func (c *remove) confirm(ctx context.Context, a *actor) error {
 	}
 	// The question names how many there are now. What dies until the answer comes is newer, and not
 	// among the oldest that are deleted.
-	if err := a.get(ctx, "/v1/dead_set", c.query(), &page); err != nil {
+	if err := a.get(ctx, "/v1/dead_set", c.which().query(), &page); err != nil {
 		return err
 	}
-	return a.ask(fmt.Sprintf("Delete the %d oldest of the %d dead messages of %s for good?", min(c.Count, page.Depth), page.Depth, printable(c.who())))
+	return a.ask(fmt.Sprintf("Delete the %d oldest of the %d dead messages of %s for good?", min(*c.Count, page.Depth), page.Depth, printable(c.who())))
 }

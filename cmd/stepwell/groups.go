@@ -40,6 +40,11 @@ func (c *groups) Run(ctx context.Context, a *actor) error {
 	if err != nil || a.json {
 		return err
 	}
+	return a.groupTable(rows)
+}
+
+// groupTable prints rows of causes.
+func (a *actor) groupTable(rows [][]string) error {
 	return a.table([]string{"GROUP", "COUNT", "REASON", "TYPE", "ERROR", "FIRST DIED", "LAST DIED", "LAST HOUR", "KEYS", "REPLAYED", "EXAMPLE"}, rows)
 }
 

@@ -4,17 +4,22 @@
 //	stepwell dead-set list --stream orders --error "status 503" --died-from 2h
 //	stepwell dead-set show --stream orders orders.v1:3:8812
 //	stepwell dead-set peek --stream orders --count 10
+//	stepwell dead-set replay --stream orders --group 7f3a91c2b04d --rate 200/s
+//	stepwell dead-set delete --stream orders --error "no such customer" --dry-run
 //	stepwell dead-set replay --stream orders --count 10
-//	stepwell dead-set delete --stream orders --count 10
+//	stepwell dead-set operations watch op_01k9…
 //	stepwell streams
 //	stepwell pause orders
 //	stepwell resume orders
 //
-// A delete asks before it deletes; where nobody can be asked it wants --yes.
+// What is chosen, by --id, --group, a filter or --all, is counted, shown and asked about before it
+// is replayed or deleted, and so is every delete; where nobody can be asked it wants --yes. Ctrl-C
+// ends the watching, and not the operation.
 //
 // It exits with 0; 1 when the actor refused or could not be reached, or the person did not say yes;
 // 2 for a mistake in the command; 3 when the actor cannot do it now, or stopped half way, so that
-// trying again may help.
+// trying again may help; 4 when an operation pauses, was refused, goes on unwatched, or ended
+// though messages were left that it could not see: somebody has to look.
 package main
 
 import (
@@ -41,6 +46,8 @@ const (
 	// exitAgain says that the same command may succeed later: a walk is under way, or the queues
 	// are away.
 	exitAgain = 3
+	// exitLook says that somebody has to look: see errLook.
+	exitLook = 4
 )
 
 // commands are what the program understands.
@@ -57,8 +64,10 @@ type commands struct {
 		List   find   `cmd:"" help:"Show the oldest messages of a kind; nothing changes."`
 		Show   show   `cmd:"" help:"Show all that is known of one message; nothing changes."`
 		Peek   peek   `cmd:"" help:"Show the oldest messages; nothing changes."`
-		Replay replay `cmd:"" help:"Give the oldest messages a full new budget of tries."`
-		Delete remove `cmd:"" help:"Delete the oldest messages for good."`
+		Replay replay `cmd:"" help:"Give messages a full new budget of tries: the oldest, or those that are chosen."`
+		Delete remove `cmd:"" help:"Delete messages for good: the oldest, or those that are chosen."`
+
+		Operations operationCommands `cmd:"" help:"Look at replays and deletes of what was chosen, or hold them back."`
 	} `cmd:"" name:"dead-set" help:"Look at dead messages, replay or delete them."`
 	Streams list   `cmd:"" help:"Show what the actor runs and how it is doing."`
 	Pause   pause  `cmd:"" help:"Hold a stream back on that instance; fine twice."`
@@ -159,8 +168,13 @@ func usageOf(err error) string {
 
 // exitOf is the exit code for a command's error.
 func exitOf(err error) int {
-	if errors.Is(err, errUnasked) {
+	switch {
+	case errors.Is(err, errUnasked):
 		return exitUsage
+	case errors.Is(err, errLook):
+		return exitLook
+	case errors.Is(err, errForgotten):
+		return exitAgain
 	}
 	if r, ok := errors.AsType[*refusal](err); ok && r.again() {
 		return exitAgain

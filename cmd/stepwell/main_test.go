@@ -28,6 +28,8 @@ type set struct {
 	crashLoop bool         // the last replay was one of all
 	lost      bool         // nobody knows how many are left
 	query     server.Query // the last one
+
+	pile pile // what operations see of it
 }
 
 func (s *set) Peek(_ context.Context, count int) (server.Page, error) {
@@ -108,7 +110,8 @@ func serve(t *testing.T, token string, modes ...string) (address string, dead *s
 	queues := map[string]int{"shop.orders.dead_set": 3, "shop.orders.instant": 0}
 	oldest := &server.Oldest{Topic: "orders.v1", Partition: 3, Offset: 17, AgeSeconds: 130.4}
 	s, err := server.New(server.Config{
-		Address: "127.0.0.1:0", Token: token, PeekWait: time.Millisecond, Modes: modes,
+		Operations: operating(t, &dead.pile),
+		Address:    "127.0.0.1:0", Token: token, PeekWait: time.Millisecond, Modes: modes,
 		Streams: map[string]server.Stream{"orders": {Control: &control{server.Status{Joined: true, Lag: 12, Queues: queues, Oldest: oldest,
 			Channels: []server.ChannelStatus{{ID: "slow", InFlight: 3, Queues: map[string]int{"shop.orders.channel.slow.instant": 7}}}}}, DeadSet: dead,
 			Channels: map[string]server.DeadSet{"slow": &set{left: 1}}}},

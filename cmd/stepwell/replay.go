@@ -4,14 +4,20 @@ import "context"
 
 // replay is stepwell dead-set replay.
 type replay struct {
-	which
+	acting
 	CrashLoop bool `help:"Also messages that killed the process." name:"include-crash-loop"`
 }
 
-// Run replays without asking: what is replayed and fails again is back in the dead set.
+// Run replays the oldest without asking, since what is replayed and fails again is back in the dead
+// set, or what was chosen once a person has said yes.
 func (c *replay) Run(ctx context.Context, a *actor) error {
+	if c.Count == nil {
+		w := c.wish("replay")
+		w.CrashLoops = c.CrashLoop
+		return c.operate(ctx, a, w)
+	}
 	var r result
-	q := c.query()
+	q := c.which().query()
 	if c.CrashLoop {
 		q.Set("include_crash_loop", "true")
 	}

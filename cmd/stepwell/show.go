@@ -14,10 +14,10 @@ import (
 
 // show is stepwell dead-set show.
 type show struct {
-	ID      string `arg:"" help:"The message's id."`
-	Stream  string `help:"The stream-id." required:"" short:"s"`
-	Channel string `help:"One of the stream's channels; default: the stream itself." short:"c"`
-	Part    string `help:"Write only the bytes of the record's key or value, as they are." enum:",key,value" default:"" placeholder:"key|value"`
+	ID      string  `arg:"" help:"The message's id."`
+	Stream  string  `help:"The stream-id." required:"" short:"s"`
+	Channel *string `help:"One of the stream's channels; default: the stream itself." short:"c"`
+	Part    string  `help:"Write only the bytes of the record's key or value, as they are." enum:",key,value" default:"" placeholder:"key|value"`
 }
 
 // one is all that is shown of a message.
@@ -41,11 +41,19 @@ type one struct {
 	} `json:"tries"`
 }
 
+// Validate is called by kong before Run.
+func (c *show) Validate() error {
+	if c.Channel != nil && *c.Channel == "" {
+		return empty("channel")
+	}
+	return nil
+}
+
 // Run prints one message for a person, or with --part the bytes of its key or value, for a file.
 func (c *show) Run(ctx context.Context, a *actor) error {
 	path, q := "/v1/dead_set/messages/"+url.PathEscape(c.ID), url.Values{"stream": {c.Stream}}
-	if c.Channel != "" {
-		q.Set("channel", c.Channel)
+	if c.Channel != nil {
+		q.Set("channel", *c.Channel)
 	}
 	if c.Part != "" {
 		q.Set("part", c.Part)

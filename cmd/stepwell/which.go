@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -8,24 +9,29 @@ import (
 
 // which says which messages a command is about; it is part of every command on dead sets.
 type which struct {
-	Stream  string `help:"The stream-id." required:"" short:"s"`
-	Channel string `help:"One of the stream's channels; default: the stream itself." short:"c"`
-	Count   int    `help:"How many, the oldest first." required:"" short:"n"`
+	Stream  string  `help:"The stream-id." required:"" short:"s"`
+	Channel *string `help:"One of the stream's channels; default: the stream itself." short:"c"`
+	Count   int     `help:"How many, the oldest first." required:"" short:"n"`
 }
 
 // Validate is called by kong before Run: a count below one never reaches an actor.
 func (w which) Validate() error {
-	if w.Count < 1 {
-		return fmt.Errorf("--count must be 1 or more")
+	switch {
+	case w.Count < 1:
+		return errCount
+	case w.Channel != nil && *w.Channel == "":
+		return empty("channel")
 	}
 	return nil
 }
 
+var errCount = errors.New("--count must be 1 or more")
+
 // query is how the actor's API is told which messages.
 func (w which) query() url.Values {
 	q := url.Values{"stream": {w.Stream}, "count": {strconv.Itoa(w.Count)}}
-	if w.Channel != "" {
-		q.Set("channel", w.Channel)
+	if w.Channel != nil {
+		q.Set("channel", *w.Channel)
 	}
 	return q
 }
@@ -44,12 +50,4 @@ func (a *actor) printResult(r result) error {
 	}
 	_, err := fmt.Fprintf(a.out, "%s; %s\n", printable(r.Message), left)
 	return err
-}
-
-// who is the dead set for people.
-func (w which) who() string {
-	if w.Channel == "" {
-		return w.Stream
-	}
-	return w.Stream + " channel " + w.Channel
 }

@@ -62,6 +62,16 @@ func (l *live) attrs() []any {
 	return attrs
 }
 
+// A run of an operation goes so, until it is over, or rests:
+//
+//	count   how many match? None: it is over. More than expected: it is refused, or rests
+//	turn    act on the oldest that match, as many as the rate and what is expected allow
+//	wait    for the rate, and for freeTime at least, in which others may look; then the next turn
+//
+// A turn that found nothing to do is the fresh look that ends it. When as many are done as were
+// expected it counts again. What is away makes it wait longer and longer, up to longestWait. A wish
+// of a person ends the turn or the wait, and is obeyed before the next step.
+
 // work runs an operation until it is over, or paused, or ctx ends.
 func (r *Runner) work(ctx context.Context, l *live) {
 	defer r.leave(l)

@@ -48,7 +48,9 @@ type Runner struct {
 
 	// mu guards the fields below, and the fields of each live operation.
 	mu sync.Mutex
-	// live are those that are not over, in the order in which they wait.
+	// live are those that are not over, in the order in which they wait. Each that runs has a
+	// goroutine of its own, which changes it under this lock, and which nobody waits for while
+	// holding it.
 	live   []*live
 	closed bool
 }

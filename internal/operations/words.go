@@ -115,13 +115,16 @@ func (p Phase) IsOver() bool {
 	return false
 }
 
-// LeftOut counts messages that match and stay: they killed the process, are larger than may be
-// published, nobody knows when they died, or they died later than the request.
+// LeftOut counts messages that match and stay, as far as was seen.
 type LeftOut struct {
+	// CrashLoop killed the process, and the request does not say that they are meant, too.
 	CrashLoop int `json:"crash_loop"`
-	TooLarge  int `json:"too_large"`
-	Undated   int `json:"undated"`
-	Later     int `json:"later"`
+	// TooLarge are larger than may be published.
+	TooLarge int `json:"too_large"`
+	// Of Undated nobody knows when they died, so they may have died later than the request.
+	Undated int `json:"undated"`
+	// Later died after the request, or once more after this operation replayed them.
+	Later int `json:"later"`
 }
 
 // State is how an operation is doing.
@@ -173,10 +176,13 @@ type Sample struct {
 
 // Turn is what a turn saw and did.
 type Turn struct {
-	// Unseen is how many messages it did not come to, Matched how many of the others match, and
-	// Done how many of these are seen to be gone.
-	Unseen, Matched, Done int
-	LeftOut               LeftOut
+	// Unseen is how many messages it did not come to.
+	Unseen int
+	// Matched is how many of the others match, and Done how many of these are seen to be gone: what
+	// was sent and is still there counts as not done, and is found again.
+	Matched, Done int
+	// LeftOut are those of the others that match and stay.
+	LeftOut LeftOut
 	// More says that it ended before it came to the end of what a look sees.
 	More bool
 }

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// acting says on which messages a replay or a delete acts, and how. With a count it takes the
+// oldest and answers when that is done; else it is an operation, which the actor runs.
+type acting struct {
+	chosen
+	Count  *int     `help:"How many, the oldest first, whatever they are." short:"n"`
+	ID     []string `help:"With this id, every copy of it; may be given again." sep:"none"`
+	All    bool     `help:"All of them."`
+	DryRun bool     `help:"Only show how many that would be, and of which causes."`
+	Rate   *string  `help:"How fast: messages a second or a minute, such as 200/s or 50/m."`
+	Expect *int     `help:"How many they should be; more, and nothing is done. Default: as many as were shown."`
+	Note   *string  `help:"A note for who looks at the operation."`
+	Detach bool     `help:"Do not watch the operation."`
+	Yes    bool     `help:"Do not ask." short:"y"`
+}
+
+// Validate is called by kong before Run. Exactly one way to choose has to be there: what is not
+// said, or is empty, never means all.
+func (c acting) Validate() error {
+	if err := c.chosen.Validate(); err != nil {
+		return err
+	}
+	for _, id := range c.ID {
+		if id == "" {
+			return empty("id")
+		}
+	}
+	for name, text := range map[string]*string{"rate": c.Rate, "note": c.Note} {
+		if text != nil && *text == "" {
+			return empty(name)
+		}
+	}
+	if c.Count != nil && *c.Count < 1 {
+		return errCount
+	}
+	return c.oneWay()
+}
+
+// oneWay returns an error unless exactly one way to choose is given, with what belongs to it.
+func (c acting) oneWay() error {
+	var ways []string
+	for _, way := range []struct {
+		name string
+		is   bool
+	}{{"--count", c.Count != nil}, {"--id", len(c.ID) > 0}, {"--all", c.All}, {"a filter", len(c.parameters()) > 0}} {
+		if way.is {
+			ways = append(ways, way.name)
+		}
+	}
+	switch {
+	case len(ways) == 0:
+		return errors.New("which messages are meant? --group, another filter, --id or --all chooses, --count takes the oldest")
+	case len(ways) > 1:
+		return fmt.Errorf("%s cannot be given together", strings.Join(ways, " and "))
+	case c.Count != nil && (c.DryRun || c.Detach || c.Rate != nil || c.Expect != nil || c.Note != nil):
+		return errors.New("--dry-run, --rate, --expect, --note and --detach are for what is chosen, and not for a --count")
+	case c.Expect != nil && *c.Expect < 0:
+		return errors.New("--expect must be 0 or more")
+	}
+	return nil
+}
+
+// which are the oldest, by count.
+func (c acting) which() which { return which{Stream: c.Stream, Channel: c.Channel, Count: *c.Count} }
+
+// wish is what the actor is asked for, in its words: it refuses a member that it does not know, so
+// an older actor never does more than this program asked for.
+type wish struct {
+	Action  string  `json:"action"`
+	Stream  string  `json:"stream"`
+	Channel *string `json:"channel,omitempty"`
+	// Select has exactly one member.
+	Select any `json:"select"`
+	// Before is when the look began that was shown to the person, and Expect how many it showed:
+	// with them the actor does what was seen, and nothing that came later.
+	Before     string  `json:"before,omitempty"`
+	Expect     *int    `json:"expect,omitempty"`
+	DryRun     bool    `json:"dry_run,omitempty"`
+	Rate       *string `json:"rate,omitempty"`
+	CrashLoops bool    `json:"include_crash_loop,omitempty"`
+	Note       *string `json:"note,omitempty"`
+}
+
+// wish is what to ask the actor for. A group alone is a choice of its own; with other parameters it
+// is one of a filter's.
+func (c acting) wish(action string) wish {
+	w := wish{Action: action, Stream: c.Stream, Channel: c.Channel, Rate: c.Rate, Note: c.Note}
+	parameters := c.parameters()
+	switch {
+	case c.All:
+		w.Select = map[string]bool{"all": true}
+	case len(c.ID) > 0:
+		w.Select = map[string][]string{"ids": c.ID}
+	case c.Group != nil && len(parameters) == 1:
+		w.Select = map[string]string{"group": *c.Group}
+	default:
+		w.Select = map[string]map[string]string{"filter": parameters}
+	}
+	return w
+}
+
+const operationsPath = "/v1/dead_set/operations"
+
+// sample is what would be acted on.
+type sample struct {
+	span
+	Matched int       `json:"matched"`
+	LeftOut leftOut   `json:"left_out"`
+	Groups  []group   `json:"groups"`
+	AsOf    time.Time `json:"as_of"`
+	// Seconds is how long it takes at its rate; 0: it has none.
+	Seconds float64 `json:"seconds"`
+}
+
+// operate shows what was chosen, asks, lets the actor begin, and watches.
+func (c acting) operate(ctx context.Context, a *actor, w wish) error {
+	dry := w
+	dry.DryRun = true
+	var whole json.RawMessage
+	if err := a.wish(ctx, "POST", operationsPath, dry, &whole); err != nil {
+		return err
+	}
+	var found sample
+	if err := read(whole, &found); err != nil {
+		return err
+	}
+	if c.DryRun && a.json {
+		return a.line(whole)
+	}
+	if err := c.show(a, w.Action, found); err != nil || c.DryRun {
+		return err
+	}
+	if found.Matched == 0 && found.Unsorted == 0 {
+		return nil // there is nothing to ask about
+	}
+	if err := c.confirmChoice(a, w.Action, found); err != nil {
+		return err
+	}
+	// What was shown is what is done: nothing that died later, and no more. What was not looked at
+	// may match, too.
+	w.Before = found.AsOf.Format(time.RFC3339Nano)
+	if w.Expect = c.Expect; w.Expect == nil {
+		most := found.Matched + found.Unsorted
+		w.Expect = &most
+	}
+	var begun json.RawMessage
+	if err := a.wish(ctx, "POST", operationsPath, w, &begun); err != nil {
+		return err
+	}
+	var o operation
+	if err := read(begun, &o); err != nil {
+		return err
+	}
+	if !c.Detach {
+		return a.watch(ctx, o.ID)
+	}
+	if a.json {
+		return a.line(begun)
+	}
+	_, err := fmt.Fprintf(a.out, "%s\n%s\n", printable(o.ID), printable(o.Message))
+	return err
+}
+
+// show prints how many were chosen, and of which causes. With --json, what is printed is the
+// operation's end: this goes where notes go.
+func (c acting) show(a *actor, action string, found sample) error {
+	to := *a
+	if !c.DryRun {
+		to.out = a.errs
+	}
+	fmt.Fprintf(to.out, "%s: %d of the %d dead messages of %s\n", action, found.Matched, found.Depth, printable(c.who()))
+	if text := found.LeftOut.String(); text != "" {
+		fmt.Fprintf(to.out, "left out: %s\n", text)
+	}
+	if found.Seconds > 0 {
+		fmt.Fprintf(to.out, "at that rate: %s\n", time.Duration(found.Seconds*float64(time.Second)).Round(time.Second))
+	}
+	found.note(a)
+	rows := make([][]string, 0, len(found.Groups))
+	for _, g := range found.Groups {
+		rows = append(rows, g.row())
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return to.groupTable(rows)
+}
+
+// confirmChoice returns an error unless the person says yes, now or by --yes.
+func (c acting) confirmChoice(a *actor, action string, found sample) error {
+	switch {
+	case c.Yes:
+		return nil
+	case a.ask == nil:
+		return errUnasked
+	}
+	question := fmt.Sprintf("Replay these %d messages of %s?", found.Matched, printable(c.who()))
+	if action == "delete" {
+		question = fmt.Sprintf("Delete these %d messages of %s for good?", found.Matched, printable(c.who()))
+	}
+	if found.Unsorted > 0 {
+		question = fmt.Sprintf("And those that match among the %d that were not looked at? ", found.Unsorted) + question
+	}
+	return a.ask(question)
+}

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell/deadset"
+	"github.com/stepwell/stepwell/internal/operations"
+)
+
+// pile is a dead set as operations see it: so many match whatever is asked for.
+type pile struct {
+	mu             sync.Mutex
+	match, unseen  int
+	slow           bool // turns do nothing
+	more           int  // come between a dry run and what follows
+	sampled, asked []operations.Request
+}
+
+func (p *pile) May(string) error { return nil }
+
+func (p *pile) Sample(_ context.Context, r *operations.Request) (operations.Sample, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sampled = append(p.sampled, *r)
+	groups := []*deadset.Group{{Group: "7f3a91c2b04d", Count: p.match, Reason: "exhausted", Error: "status \x1b<n>", Minutes: make([]int, 60)}}
+	s := operations.Sample{
+		Matched: p.match, Groups: groups, Samples: []any{}, Depth: 9 + p.unseen, Unsorted: p.unseen, Complete: p.unseen == 0,
+		AsOf: time.Date(2026, 7, 1, 3, 4, 5, 678, time.UTC), LeftOut: operations.LeftOut{CrashLoop: 2},
+	}
+	p.match += p.more
+	p.more = 0
+	return s, nil
+}
+
+func (p *pile) Turn(_ context.Context, enough <-chan struct{}, r *operations.Request, most int) (operations.Turn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = append(p.asked, *r)
+	if p.slow {
+		p.mu.Unlock()
+		<-enough
+		p.mu.Lock()
+		return operations.Turn{Matched: p.match, More: true}, nil
+	}
+	t := operations.Turn{Matched: p.match, Done: min(most, p.match), Unseen: p.unseen}
+	p.match -= t.Done
+	return t, nil
+}
+
+func (p *pile) set(match int, slow bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.match, p.slow, p.unseen, p.sampled, p.asked = match, slow, 0, nil, nil
+}
+
+// last are the requests of the last operation that began, and how often something was asked.
+func (p *pile) last(t *testing.T) operations.Request {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.asked) == 0 {
+		t.Fatal("no operation has begun")
+	}
+	return p.asked[len(p.asked)-1]
+}
+
+// operating runs operations on the dead set of orders until the test ends.
+func operating(t *testing.T, p *pile) *operations.Runner {
+	t.Helper()
+	r := operations.New(operations.Config{Store: &operations.Memory{}, Name: "here", Sets: map[operations.Target]operations.DeadSet{{Stream: "orders"}: p, {Stream: "orders", Channel: "slow"}: p}})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func TestWhatIsChosenIsShownAskedAboutDoneAndWatched(t *testing.T) {
+	address, dead := serve(t, "")
+	for _, step := range []struct{ action, flags, question, chosen string }{
+		{"replay", "--group 7f3a91c2b04d --include-crash-loop", "Replay these 5 messages of orders?", "{[] 7f3a91c2b04d map[] false}"},
+		{"delete", "--error away --died-from 2h", "Delete these 5 messages of orders for good?", "{[]  map[died_from:2h error:away] false}"},
+		{"delete", "--group 7f3a91c2b04d --topic t", "Delete these 5 messages of orders for good?", "{[]  map[group:7f3a91c2b04d topic:t] false}"},
+		{"replay", "--id a,b --id c -c slow", "Replay these 5 messages of orders channel slow?", "{[a,b c]  map[] false}"},
+		{"replay", "--all --note mended --rate 100000/s", "Replay these 5 messages of orders?", "{[]  map[] true}"},
+	} {
+		dead.pile.set(5, false)
+		var out, errs bytes.Buffer
+		var asked string
+		args := slices.Concat([]string{"dead-set", step.action, "-s", "orders", "--address", address}, strings.Fields(step.flags))
+		code := run(t.Context(), args, func(question string) error { asked = question; return nil }, &out, &errs)
+		if code != exitOK || asked != step.question || !strings.Contains(out.String(), "done, 5 of 5; left out: 2 that killed the process") {
+			t.Errorf("%s: exit %d, asked %q, %q, %q", step.flags, code, asked, &out, &errs)
+		}
+		for _, want := range []string{step.action + ": 5 of the 9 dead messages of orders", "7f3a91c2b04d  5", "left out: 2 that killed the process"} {
+			if !strings.Contains(errs.String(), want) || strings.Contains(errs.String(), "\x1b") {
+				t.Errorf("%s: %q is not in %q", step.flags, want, &errs)
+			}
+		}
+		r := dead.pile.last(t)
+		if fmt.Sprint(r.Select) != step.chosen || r.Expect == nil || *r.Expect != 5 || r.Before.Format(time.RFC3339Nano) != "2026-07-01T03:04:05.000000678Z" || r.CrashLoops != strings.Contains(step.flags, "crash") {
+			t.Errorf("%s: %+v", step.flags, r)
+		}
+	}
+	if r := dead.pile.last(t); r.Note != "mended" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestWithoutAYesNothingThatIsChosenIsTouched(t *testing.T) {
+	address, dead := serve(t, "")
+	for name, step := range map[string]struct {
+		flags string
+		ask   asker
+		code  int
+	}{
+		"no": {"", func(string) error { return errNo }, exitFailed}, "nobody": {"", nil, exitUsage}, "a dry run": {"--dry-run", nil, exitOK},
+		"a dry run as JSON": {"--dry-run --json --rate 1/s", nil, exitOK}, "a wrong rate": {"--rate fast --yes", nil, exitFailed}, "more than expected": {"--expect 4 --yes", nil, exitLook},
+	} {
+		dead.pile.set(5, false)
+		for _, action := range []string{"replay", "delete"} {
+			var out, errs bytes.Buffer
+			args := slices.Concat([]string{"dead-set", action, "-s", "orders", "--all", "--address", address}, strings.Fields(step.flags))
+			if code := run(t.Context(), args, step.ask, &out, &errs); code != step.code || len(dead.pile.asked) > 0 {
+				t.Errorf("%s: exit %d, %q, %q", name, code, &out, &errs)
+			}
+			if strings.Contains(step.flags, "--json") && !strings.Contains(out.String(), `"seconds":5`) || step.flags == "--dry-run" && !strings.Contains(out.String(), "7f3a91c2b04d  5") {
+				t.Errorf("%s: %q", name, &out)
+			}
+		}
+	}
+}
+
+func TestWhatDiesBetweenTheQuestionAndTheAnswerIsNotTouched(t *testing.T) {
+	address, dead := serve(t, "")
+	dead.pile.set(5, false)
+	dead.pile.more = 1
+	if out, errs, code := command(t, address, "dead-set", "delete", "-s", "orders", "--all", "--yes"); code != exitLook || !strings.Contains(errs, "6 match, and 5 were expected") || len(dead.pile.asked) > 0 {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+}
+
+func TestWhereNotAllWasSeenThatIsSaidAndTheCommandDoesNotCallItDone(t *testing.T) {
+	address, dead := serve(t, "")
+	dead.pile.set(5, false)
+	dead.pile.unseen = 100
+	var out, errs bytes.Buffer
+	var asked string
+	code := run(t.Context(), []string{"dead-set", "replay", "-s", "orders", "--error", "x", "--address", address}, func(question string) error { asked = question; return nil }, &out, &errs)
+	if code != exitLook || !strings.Contains(asked, "the 100 that were not looked at") || !strings.Contains(errs.String(), "the oldest 9 of 109 were looked at") || !strings.Contains(out.String(), "100 messages lie behind") {
+		t.Errorf("exit %d, asked %q, %q, %q", code, asked, &out, &errs)
+	}
+	if r := dead.pile.last(t); *r.Expect != 105 {
+		t.Errorf("expects %d", *r.Expect)
+	}
+}
+
+// A variable of a script that is not set is an empty text.
+func TestAnEmptyFlagIsRefusedAndNeverMeansAll(t *testing.T) {
+	address, dead := serve(t, "")
+	dead.pile.set(5, false)
+	var flags []string
+	for _, name := range []string{
+		"stream", "channel", "group", "reason", "error", "error-re", "error-type", "topic", "partition", "offset-from", "offset-to", "key", "key-prefix", "died-from", "died-to",
+		"attempts-min", "replays-max", "trace-id", "value", "header", "value-at",
+	} {
+		flags = append(flags, "--"+name)
+	}
+	for _, of := range []string{"list", "groups", "replay --all --yes", "delete --all --yes", "replay -n 1", "delete -n 1 --yes"} {
+		for _, flag := range flags {
+			for _, empty := range [][]string{{flag, ""}, {flag + "="}} {
+				args := slices.Concat([]string{"dead-set"}, strings.Fields(of), empty)
+				if flag != "--stream" {
+					args = append(args, "-s", "orders")
+				}
+				if out, errs, code := command(t, address, args...); code != exitUsage || !strings.Contains(errs, flag) || out != "" {
+					t.Errorf("%q: exit %d, %q, %q", args, code, out, errs)
+				}
+			}
+		}
+	}
+	for _, args := range [][]string{
+		{"replay", "--id", ""}, {"replay", "--id", "a", "--id="}, {"delete", "--all", "--rate", ""}, {"delete", "--all", "--note", ""}, {"peek", "-n", "1", "-c", ""}, {"show", "x", "-c", ""},
+		{"list", "--header", "x="}, {"replay", "--header", "x=", "--yes"}, {"delete", "--header", "x=1", "--header", "x=2", "--yes"},
+	} {
+		if out, errs, code := command(t, address, slices.Concat([]string{"dead-set"}, args, []string{"-s", "orders"})...); code != exitUsage || out != "" {
+			t.Errorf("%q: exit %d, %q, %q", args, code, out, errs)
+		}
+	}
+	if len(dead.pile.asked)+len(dead.pile.sampled) > 0 || dead.left != 3 {
+		t.Errorf("%d asked, %d left", len(dead.pile.asked), dead.left)
+	}
+}
+
+func TestExactlyOneWayToChooseIsGiven(t *testing.T) {
+	address, dead := serve(t, "")
+	for flags, says := range map[string]string{
+		"": "which messages are meant?", "--yes": "which messages are meant?", "--dry-run": "which messages are meant?", "--all -n 1": "cannot be given together", "--all --error x": "cannot be given together", "--id a --all": "cannot be given together",
+		"--id a --group 7f3a91c2b04d": "cannot be given together", "-n 1 --group 7f3a91c2b04d": "cannot be given together", "-n 1 --rate 1/s": "not for a --count", "-n 1 --dry-run": "not for a --count",
+		"-n 1 --expect 1": "not for a --count", "--all --expect -1": "--expect", "-n 0": "--count must be 1 or more", "-n -1": "",
+	} {
+		for _, action := range []string{"replay", "delete"} {
+			args := slices.Concat([]string{"dead-set", action, "-s", "orders"}, strings.Fields(flags))
+			if _, errs, code := command(t, address, args...); code != exitUsage || !strings.Contains(errs, says) {
+				t.Errorf("%q: exit %d, %q", args, code, errs)
+			}
+		}
+	}
+	if dead.left != 3 {
+		t.Errorf("%d left", dead.left)
+	}
+}
+
+func TestAnOperationIsListedShownHeldBackAndEnded(t *testing.T) {
+	address, dead := serve(t, "")
+	dead.pile.set(5, true)
+	out, errs, code := command(t, address, "dead-set", "replay", "-s", "orders", "--error", "away", "--rate", "3/m", "--note", "the \x1b fix", "--detach", "--yes")
+	id := regexp.MustCompile(`(?m)^op_[0-9a-v]+$`).FindString(out)
+	if code != exitOK || id == "" || !strings.Contains(out, "replay of orders is queued") {
+		t.Fatalf("exit %d, %q, %q", code, out, errs)
+	}
+	const ops = "dead-set operations "
+	for _, step := range []struct {
+		args string
+		code int
+		says []string
+	}{
+		{ops, exitOK, []string{"ID", id, `{"error":"away"}`, "0/5", "3/m", "loopback", "the   fix"}},
+		{ops + "ls -s orders --state done", exitOK, []string{"none"}},
+		{ops + "rate " + id + " 50/s", exitOK, []string{"replay of orders: running"}},
+		{ops + "pause " + id, exitOK, []string{"replay of orders: paused, 0 of 5"}},
+		{ops + "watch " + id, exitLook, []string{"paused"}},
+		{ops + "resume " + id, exitOK, []string{"replay of orders: queued"}},
+		{ops + "show " + id, exitOK, []string{"replay of orders"}},
+		{ops + "cancel " + id, exitOK, []string{"cancelled"}},
+		{ops + "watch " + id, exitFailed, []string{"cancelled"}},
+		{ops + "pause " + id, exitFailed, []string{}},
+		{ops + "show op_none", exitAgain, []string{}},
+		{ops + "show " + id + " --json", exitOK, []string{`"rate":"50/s"`}},
+		{ops + "--json", exitOK, []string{`{"id":"` + id}},
+		{ops + "ls --state x", exitFailed, []string{}},
+		{ops + "ls -n 0", exitFailed, []string{}},
+	} {
+		out, errs, code := command(t, address, strings.Fields(step.args)...)
+		for _, text := range step.says {
+			if !strings.Contains(out, text) {
+				t.Errorf("%s: %q is not in %q", step.args, text, out)
+			}
+		}
+		if code != step.code || strings.Contains(out, "\x1b") {
+			t.Errorf("%s: exit %d, %q, %q", step.args, code, out, errs)
+		}
+	}
+	for _, args := range [][]string{{"ls", "--stream", ""}, {"ls", "--state="}, {"show", ""}, {"cancel", ""}} {
+		if out, errs, code := command(t, address, slices.Concat([]string{"dead-set", "operations"}, args)...); code == exitOK {
+			t.Errorf("%q: %q, %q", args, out, errs)
+		}
+	}
+}
+
+func TestCtrlCEndsTheWatchingAndNotTheOperation(t *testing.T) {
+	address, dead := serve(t, "")
+	dead.pile.set(5, true)
+	ctx, cancel := context.WithCancel(t.Context())
+	var out, errs bytes.Buffer
+	ended := make(chan int)
+	go func() {
+		ended <- run(ctx, []string{"dead-set", "delete", "-s", "orders", "--all", "--yes", "--address", address}, nil, &out, &errs)
+	}()
+	for limit := time.After(30 * time.Second); ; {
+		if list, _, _ := command(t, address, "dead-set", "operations"); strings.Contains(list, "running") {
+			break
+		}
+		select {
+		case <-time.After(2 * time.Millisecond):
+		case <-limit:
+			t.Fatal("it does not run")
+		}
+	}
+	cancel()
+	if code := <-ended; code != exitLook || !strings.Contains(errs.String(), "goes on unwatched; stepwell dead-set operations watch op_") {
+		t.Errorf("exit %d, %q, %q", code, &out, &errs)
+	}
+	if list, _, _ := command(t, address, "dead-set", "operations"); !strings.Contains(list, "running") {
+		t.Errorf("%s", list)
+	}
+}

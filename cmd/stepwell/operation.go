@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// operation is what is shown of one.
+type operation struct {
+	ID      string `json:"id"`
+	Action  string `json:"action"`
+	Stream  string `json:"stream"`
+	Channel string `json:"channel"`
+	Select  struct {
+		IDs    []string       `json:"ids"`
+		Group  string         `json:"group"`
+		Filter map[string]any `json:"filter"`
+	} `json:"select"`
+	By        string    `json:"by"`
+	Note      string    `json:"note"`
+	CreatedAt time.Time `json:"created_at"`
+	State     string    `json:"state"`
+	// Why is empty where all is well.
+	Why    string `json:"why"`
+	Rate   string `json:"rate"`
+	Runner string `json:"runner"`
+	// Matched counts those that are done, too.
+	Matched int     `json:"matched"`
+	Done    int     `json:"done"`
+	LeftOut leftOut `json:"left_out"`
+	// Unsorted messages were not looked at: an operation that is done while there are some may not
+	// have seen all that it was asked for.
+	Unsorted int `json:"unsorted"`
+	// ETA is in seconds; 0: not known.
+	ETA int `json:"eta_seconds"`
+	// Message is only there in the answer to who asked for it.
+	Message string `json:"message"`
+}
+
+// leftOut are messages that match and stay.
+type leftOut struct {
+	CrashLoop int `json:"crash_loop"`
+	TooLarge  int `json:"too_large"`
+	Undated   int `json:"undated"`
+	Later     int `json:"later"`
+}
+
+// String says why they stay; empty: there are none.
+func (l leftOut) String() string {
+	var all []string
+	for _, one := range []struct {
+		n   int
+		why string
+	}{{l.CrashLoop, "that killed the process"}, {l.TooLarge, "too large"}, {l.Undated, "of which nobody knows when they died"}, {l.Later, "that died later"}} {
+		if one.n > 0 {
+			all = append(all, fmt.Sprintf("%d %s", one.n, one.why))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+var (
+	// errLook is why somebody has to look.
+	errLook = errors.New("somebody has to look")
+	// errForgotten: the actor that answers does not know the operation any more.
+	errForgotten = errors.New("the actor does not know the operation any more: its process has ended, or another one answers. What it did is done, " +
+		"nothing is lost; the same command again does what is left")
+)
+
+// is says what it is about, for people.
+func (o operation) is() string {
+	who := o.Stream
+	if o.Channel != "" {
+		who += " channel " + o.Channel
+	}
+	return o.Action + " of " + who
+}
+
+// progress is how far it is.
+func (o operation) progress() string {
+	text := fmt.Sprintf("%s: %s, %d of %d", o.is(), o.State, o.Done, o.Matched)
+	if o.ETA > 0 {
+		text += ", about " + (time.Duration(o.ETA) * time.Second).String() + " left"
+	}
+	if o.Why != "" {
+		text += ": " + o.Why
+	}
+	return printable(text)
+}
+
+// outcome is nil where all is done, else what is not. over says whether nothing follows by itself.
+func (o operation) outcome() (over bool, err error) {
+	switch o.State {
+	case "queued", "running":
+		return false, nil
+	case "done":
+		if o.Unsorted > 0 {
+			return true, fmt.Errorf("%w: %s", errLook, o.Why)
+		}
+		return true, nil
+	case "paused", "refused":
+		return true, fmt.Errorf("%w: the operation is %s: %s", errLook, o.State, o.Why)
+	}
+	return true, fmt.Errorf("the operation is %s: %s", o.State, o.Why)
+}
+
+// find asks for an operation. A 404 has a meaning of its own: operations end with their process.
+func (a *actor) find(ctx context.Context, id string) (o operation, whole json.RawMessage, err error) {
+	body, err := a.send(ctx, "GET", operationsPath+"/"+url.PathEscape(id), nil)
+	if r, ok := errors.AsType[*refusal](err); ok && r.status == http.StatusNotFound {
+		return o, nil, fmt.Errorf("%w (%w)", errForgotten, err)
+	}
+	if err != nil {
+		return o, nil, err
+	}
+	return o, body, read(body, &o)
+}
+
+const (
+	// watchEvery is how often a command asks how far an operation is, tellEvery how often it says
+	// so.
+	watchEvery = 500 * time.Millisecond
+	tellEvery  = 5 * time.Second
+)
+
+// watch says how far an operation is until it is over, or rests. When ctx ends, by Ctrl-C or a
+// SIGTERM, the operation goes on unwatched: the exit code says so, since a script that was cut off
+// must not take it for done.
+func (a *actor) watch(ctx context.Context, id string) error {
+	var told string
+	var at time.Time
+	for {
+		o, whole, err := a.find(ctx, id)
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: the operation goes on unwatched; stepwell dead-set operations watch %s", errLook, printable(id))
+		}
+		if err != nil {
+			return err
+		}
+		over, end := o.outcome()
+		if over {
+			return errors.Join(a.printOperation(o, whole), end)
+		}
+		if text := o.progress(); text != told && time.Since(at) >= tellEvery {
+			fmt.Fprintln(a.errs, text)
+			told, at = text, time.Now()
+		}
+		pause := time.NewTimer(watchEvery)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+		}
+	}
+}
+
+// printOperation prints how far it is, or with --json all of it.
+func (a *actor) printOperation(o operation, whole json.RawMessage) error {
+	if a.json {
+		return a.line(whole)
+	}
+	text := o.progress()
+	if left := o.LeftOut.String(); left != "" {
+		text += "; left out: " + left
+	}
+	_, err := fmt.Fprintln(a.out, text)
+	return err
+}
+
+// row is the operation in a table.
+func (o operation) row() []string {
+	chosen := "all"
+	switch {
+	case o.Select.Group != "":
+		chosen = "group " + o.Select.Group
+	case len(o.Select.IDs) > 0:
+		chosen = strconv.Itoa(len(o.Select.IDs)) + " ids"
+	case len(o.Select.Filter) > 0:
+		text, err := json.Marshal(o.Select.Filter)
+		if err != nil {
+			text = []byte("a filter")
+		}
+		chosen = string(text)
+	}
+	rate, left := o.Rate, "-"
+	if rate == "" {
+		rate = "-"
+	}
+	if o.ETA > 0 {
+		left = (time.Duration(o.ETA) * time.Second).String()
+	}
+	return []string{o.ID, o.State, o.is(), short(chosen, 60), fmt.Sprintf("%d/%d", o.Done, o.Matched), rate, left, o.By, when(o.CreatedAt), o.Note, o.Why}
+}
