@@ -117,6 +117,20 @@ func (w *watch) doom(p ledger.Position, reason string) {
 	w.book.Doom(p, reason)
 }
 
+// which are the records of the entries for which it is true, each once.
+func (w *watch) which(is func(ledger.Entry) bool) (all []ledger.Position) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seen := map[ledger.Position]bool{}
+	for _, e := range w.entries {
+		if !seen[e.Position] && is(e) {
+			seen[e.Position] = true
+			all = append(all, e.Position)
+		}
+	}
+	return all
+}
+
 // length is how many entries there are.
 func (w *watch) length() int {
 	w.mu.Lock()
