@@ -83,6 +83,11 @@ func (m *Message) Header(key string) ([]byte, bool) {
 // together with it, so whoever keeps a few of many for long, or writes into Key, Value or Headers,
 // does that with a clone.
 func (m *Message) Clone() *Message {
+	c := m.clone() // apart, so that a caller who keeps the value alone needs no memory for the pointer
+	return &c
+}
+
+func (m *Message) clone() Message {
 	c := *m
 	c.ID = strings.Clone(m.ID)
 	size := len(m.Key) + len(m.Value)
@@ -103,7 +108,7 @@ func (m *Message) Clone() *Message {
 	for i := range c.Headers {
 		c.Headers[i].Value = own(c.Headers[i].Value)
 	}
-	return &c
+	return c
 }
 
 // LogValue shows where the message is from and which try it is, never what is in it.

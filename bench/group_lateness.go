@@ -3,34 +3,42 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/retry"
 )
 
 const latenessText = `A handler fails 1000 records a second, each once, and each is to be tried again a second later. Lateness is the time between the end of the first try and the beginning of the
-second, less that second.`
+second, less that second. In the last two cases 300 records fail at once. With RETRY_JITTER=0.3 they come back in four parts: when the wait is over, and 75, 150 and 225 ms before.`
 
 const (
 	latenessDelay = time.Second
 	latenessRate  = 1000                 // a second
 	earliness     = 2 * time.Millisecond // brokers count in whole ones
+	burst         = 300                  // records that fail at once
+	burstJitter   = 0.3
 )
 
 func latenessGroup() group {
 	f := feed{Partitions: 4, ValueBytes: 100, Keys: 1000}
-	middle, late := noted("p50 ms", "p50", "%.1f"), noted("p99 ms", "p99", "%.1f")
+	first, middle := noted("p10 ms", "p10", "%.1f"), noted("p50 ms", "p50", "%.1f")
+	ninth, late := noted("p90 ms", "p90", "%.1f"), noted("p99 ms", "p99", "%.1f")
 	return group{
 		name: "lateness", title: "How late a retry comes", text: latenessText,
-		columns: []column{middle, late, noted("Highest ms", "max", "%.1f"),
+		columns: []column{first, middle, ninth, late, noted("Highest ms", "max", "%.1f"),
 			overBase("p50 over base's, ms", "p50"), overBase("p99 over base's, ms", "p99"), cpuSeconds(), peakMemory()},
 		cases: []benchCase{
 			{name: "hand", what: "hand-written, as among the failures", feed: f, share: 0.0025, rabbitmq: true, run: lateByHand},
 			{name: "stepwell", what: "actor, RETRY_DELAY=1s", base: "hand", feed: f, share: 0.0025, rabbitmq: true, run: stepwellLate,
 				bars: []bar{atMost(5, middle), atMost(25, late)}},
+			{name: "burst", what: "actor, 300 records fail at once", feed: f, share: 0.0001, rabbitmq: true, run: burstLate(0)},
+			{name: "burst-jitter", what: "actor, 300 records fail at once, RETRY_JITTER=0.3", base: "burst", feed: f, share: 0.0001, rabbitmq: true,
+				setting: "RETRY_JITTER=0.3", run: burstLate(burstJitter), bars: []bar{atMost(-150, first)}},
 		},
 	}
 }
@@ -38,7 +46,8 @@ func latenessGroup() group {
 // lateness is the handler, and what it found.
 type lateness struct {
 	m     *meter
-	pace  time.Duration
+	pace  time.Duration // 0: as fast as they come
+	early time.Duration // that a retry may come
 	begin sync.Once
 	start time.Time
 	calls atomic.Int64
@@ -49,7 +58,7 @@ type lateness struct {
 }
 
 func newLateness(j job, m *meter) *lateness {
-	l := &lateness{m: m, pace: time.Second / latenessRate, ended: make([][]time.Time, j.Feed.Partitions)}
+	l := &lateness{m: m, pace: time.Second / latenessRate, early: earliness, ended: make([][]time.Time, j.Feed.Partitions)}
 	for i := range l.ended {
 		l.ended[i] = make([]time.Time, j.Records)
 	}
@@ -62,7 +71,7 @@ func (l *lateness) handle(partition int32, offset int64, attempt int) error {
 		l.mu.Lock()
 		l.late = append(l.late, late)
 		l.mu.Unlock()
-		if late < -earliness {
+		if late < -l.early {
 			l.m.blame("retries came early")
 		}
 		l.m.once(partition, offset)
@@ -86,7 +95,9 @@ func (l *lateness) note() {
 	at := func(part float64) float64 {
 		return float64(l.late[int(part*float64(len(l.late)-1))]) / float64(time.Millisecond)
 	}
+	l.m.note("p10", at(0.1))
 	l.m.note("p50", at(0.5))
+	l.m.note("p90", at(0.9))
 	l.m.note("p99", at(0.99))
 	l.m.note("max", at(1))
 }
@@ -102,6 +113,33 @@ func stepwellLate(ctx context.Context, j job, m *meter) (err error) {
 	return runActor(ctx, j, func(_ context.Context, msg *stepwell.Message) error {
 		return l.handle(msg.Origin.Partition, msg.Origin.Offset, msg.Attempt)
 	}, "RETRY_DELAY="+latenessDelay.String())
+}
+
+// burstLate has so many records fail as fast as they come; those behind them only succeed.
+func burstLate(jitter float64) func(context.Context, job, *meter) error {
+	return func(ctx context.Context, j job, m *meter) (err error) {
+		q, err := openQueues(j, latenessDelay, false)
+		if err != nil {
+			return err
+		}
+		t, err := retry.NewTopology(j.App, stream, []time.Duration{latenessDelay}, 1, jitter)
+		if err != nil {
+			return fmt.Errorf("queues: %w", err)
+		}
+		q.more = t.Delays()
+		defer func() { err = errors.Join(err, q.delete()) }()
+		m.step, m.wanted = 1, burst
+		l := newLateness(j, m)
+		l.pace, l.early = 0, earliness+time.Duration(jitter*float64(latenessDelay))
+		defer l.note()
+		var failed atomic.Int64
+		return runActor(ctx, j, func(_ context.Context, msg *stepwell.Message) error {
+			if msg.Attempt == 1 && failed.Add(1) > burst {
+				return nil
+			}
+			return l.handle(msg.Origin.Partition, msg.Origin.Offset, msg.Attempt)
+		}, "RETRY_COUNT=1", "RETRY_DELAY="+latenessDelay.String(), fmt.Sprint("RETRY_JITTER=", jitter))
+	}
 }
 
 func lateByHand(ctx context.Context, j job, m *meter) (err error) {

@@ -14,6 +14,7 @@ import (
 type queues struct {
 	url                     string
 	delay, instant, deadSet string
+	more                    []string // further delay queues, which the actor makes
 	wait                    time.Duration
 	atMostOnce              bool
 }
@@ -72,7 +73,7 @@ func (q queues) declare(ctx context.Context) error {
 // delete removes the queues.
 func (q queues) delete() error {
 	err := q.on(func(ch *amqp.Channel) error {
-		all := []string{q.delay, q.instant, q.deadSet}
+		all := append([]string{q.delay, q.instant, q.deadSet}, q.more...)
 		for n := range delayQueues - 1 {
 			all = append(all, fmt.Sprintf("%s.%d", q.delay, n+2)) // where there is one
 		}

@@ -16,8 +16,8 @@ import (
 // the history is cut, then the stack, then the error, then Extra.
 func (e *Envelope) Encode() queue.Message {
 	m := &e.Message
-	const most = 9 // headers, but for Extra
-	h := make(map[string]any, most)
+	// No size is given: those of nearly all messages fit into the small map that Go makes first.
+	h := map[string]any{}
 	head := e.appendHead(make([]byte, 0, 320))
 	addOwn(h, m)
 	problem := clean(e.Failure.Error, maxError)

@@ -26,6 +26,9 @@ const LongestWait = 30 * 24 * time.Hour
 // no wait: the message comes too early rather than never.
 func WaitOf(m queue.Message) (w Wait, ok bool) {
 	text, isText := textOf(m.Headers[hWait])
+	if text == "" { // as nearly all
+		return Wait{}, false
+	}
 	remaining, whole, two := strings.Cut(text, "/")
 	w.Remaining, w.Whole = milliseconds(remaining), milliseconds(whole)
 	if !isText || !two || w.Remaining <= 0 || w.Whole < w.Remaining {

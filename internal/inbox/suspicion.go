@@ -51,6 +51,9 @@ type suspicion struct {
 func suspicionOf(d queue.Delivery) suspicion {
 	died, suspect := d.Headers[hSuspect].(string)
 	by, _ := d.Headers[hAnnounced].(string)
+	if died == "" && by == "" { // as nearly all: what follows would make an error of the missing number
+		return suspicion{suspect: suspect}
+	}
 	by, hops, _ := strings.Cut(by, "+")
 	n, _ := strconv.Atoi(hops)
 	return suspicion{suspect, strings.FieldsFunc(died, func(r rune) bool { return r == ',' }), by, n}

@@ -64,7 +64,8 @@ func (w *worker) pick(d delivery) {
 
 // take handles a message, unless it is a suspect whose turn is not now, or a repeat.
 func (w *worker) take(d delivery, e *envelope.Envelope) {
-	over, ok := w.suspects.admit(&d, e)
+	j := &job{delivery: d, envelope: e}
+	over, ok := w.suspects.admit(&j.delivery, e)
 	if !ok {
 		return
 	}
@@ -72,8 +73,8 @@ func (w *worker) take(d delivery, e *envelope.Envelope) {
 		// Once the call has returned, or none is made: the token goes to the next suspect.
 		defer over()
 	}
-	j := &job{delivery: d, envelope: e, try: w.memory.try(e), alone: over != nil}
-	if !w.memory.begin(j.try, func(settled bool) { d.repeated(settled) }) {
+	j.try, j.alone = w.memory.try(e), over != nil
+	if !w.memory.begin(j.try, func(settled bool) { j.delivery.repeated(settled) }) {
 		return
 	}
 	switch reason, err := w.cfg.Owner.Complete(w.stop, e); {

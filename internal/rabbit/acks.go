@@ -21,7 +21,7 @@ const (
 // frames. Tags begin at one and have no gaps. It knows nothing of the channel: another goroutine
 // asks for the plan and sends it.
 type acks struct {
-	wake  chan struct{} // readable when there is something to tell
+	wake  chan struct{} // readable when there is something new to tell, or enough of it
 	quiet chan struct{} // readable when nothing is handed out any longer
 
 	// mu guards the fields below.
@@ -34,6 +34,9 @@ type acks struct {
 	open int
 	// unsaid counts those that are settled and in no plan yet.
 	unsaid int
+	// enough is how many of those do not wait for others. Who tells the broker is not woken for
+	// each: only for the first, whose wait begins, and when there are enough.
+	enough int
 	// dead: the channel is over, and its tags mean nothing any longer.
 	dead bool
 	// asked are those who wait in Flush; each channel has room for its one answer.
@@ -41,7 +44,7 @@ type acks struct {
 }
 
 func newAcks() *acks {
-	return &acks{base: 1, wake: make(chan struct{}, 1), quiet: make(chan struct{}, 1)}
+	return &acks{base: 1, enough: 1, wake: make(chan struct{}, 1), quiet: make(chan struct{}, 1)}
 }
 
 // take notes that the tag is handed out.
@@ -100,8 +103,9 @@ func (a *acks) settle(tag uint64, as mark) {
 	}
 	a.marks[tag-a.base] = as
 	a.open--
-	a.unsaid++
-	signal(a.wake)
+	if a.unsaid++; a.unsaid == 1 || a.unsaid >= a.enough {
+		signal(a.wake)
+	}
 	if a.open == 0 {
 		signal(a.quiet)
 	}
@@ -134,12 +138,20 @@ func (a *acks) outstanding() int {
 	return a.open
 }
 
-// urgent says whether to tell the broker now: so many are settled and in no plan yet, or somebody
-// asked for it.
-func (a *acks) urgent(batch int) bool {
+// gather says how many acks are enough.
+func (a *acks) gather(enough int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.unsaid >= batch || len(a.asked) > 0
+	a.enough = enough
+	signal(a.wake) // there may be as many
+}
+
+// urgent says whether to tell the broker now: enough are settled and in no plan yet, or somebody
+// asked for it.
+func (a *acks) urgent() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.unsaid >= a.enough || len(a.asked) > 0
 }
 
 // word is one thing to tell the broker.

@@ -94,6 +94,34 @@ func TestBrokerIsToldOfEveryTagOnceAndOfNoOther(t *testing.T) {
 	})
 }
 
+func TestWhoSendsAcksIsWokenByTheFirstAndByEnough(t *testing.T) {
+	a := newAcks()
+	a.gather(3)
+	<-a.wake
+	woken := func() bool {
+		select {
+		case <-a.wake:
+			return true
+		default:
+			return false
+		}
+	}
+	for round := range uint64(2) { // the plan begins the count anew
+		for n, want := range []bool{true, false, true, true} {
+			tag := 4*round + uint64(n) + 1
+			a.take(tag)
+			a.settle(tag, mark(n%2)+acked)
+			if got := woken(); got != want {
+				t.Errorf("round %d, ack %d: woken %t", round, n+1, got)
+			}
+			if enough := n >= 2; a.urgent() != enough {
+				t.Errorf("round %d, ack %d: urgent %t", round, n+1, !enough)
+			}
+		}
+		a.plan()
+	}
+}
+
 func TestDeadAcksDropEverything(t *testing.T) {
 	a := newAcks()
 	a.take(1)
@@ -111,7 +139,7 @@ func TestWhoWaitsForAFlushIsToldOfTheEndOfTheSession(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- a.Flush(t.Context()) }()
 		synctest.Wait()
-		if len(ended) != 0 || !a.urgent(1000) {
+		if len(ended) != 0 || !a.urgent() {
 			t.Error("nobody waits for the broker")
 		}
 		soon, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -201,6 +201,7 @@ func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err
 	k.mu.Lock()
 	k.prefetch = n
 	k.mu.Unlock()
+	k.acks.gather(batch(n))
 	tag = fmt.Sprintf("%s-%d", k.b.config.ConnectionName, time.Now().UnixNano())
 	err = k.session.call("set prefetch", func() error { return k.ch.Qos(n, 0, false) })
 	if err != nil {

@@ -15,7 +15,7 @@ const (
 	// message.
 	ackDelay = 10 * time.Millisecond
 	// ackBatch is how many acks do not wait.
-	ackBatch = 64
+	ackBatch = 100
 	// pauseInterval is how often Consumption.Paused is asked where nobody signals Changed, and how
 	// often a prefetch may become larger.
 	pauseInterval = time.Second
@@ -55,7 +55,8 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 				k.lost = nil
 			}
 		case <-k.acks.wake:
-			if k.acks.urgent(k.batch()) {
+			if k.acks.urgent() {
+				flush = nil // of acks that go now
 				k.flush()
 			} else if flush == nil {
 				flush = time.After(ackDelay)
@@ -89,7 +90,7 @@ func (k *consumer) ask() error {
 
 // batch is how many acks do not wait for ackDelay: at most half the prefetch, since the broker
 // sends nothing more while the prefetch is used up by messages whose acks wait here.
-func (k *consumer) batch() int { return max(1, min(ackBatch, k.limit()/2)) }
+func batch(prefetch int) int { return max(1, min(ackBatch, prefetch/2)) }
 
 // limit is the prefetch as the broker knows it; 1 before the first consumer.
 func (k *consumer) limit() int {

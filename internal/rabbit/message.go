@@ -17,7 +17,7 @@ const maxHeaders = 120 << 10
 // over it: with the session, the confirms of all neighbours in flight would be lost. limit is
 // MaxMessageSize, in bytes.
 func encode(m queue.Message, limit int) (amqp.Publishing, error) {
-	headers := sendable(m.Headers)
+	headers, plain := sendable(m.Headers)
 	size := 0
 	for name, value := range headers {
 		// AMQP has one byte for the length of a name, and so for that of a message-id.
@@ -26,8 +26,10 @@ func encode(m queue.Message, limit int) (amqp.Publishing, error) {
 		}
 		size += len(name) + queue.ValueSize(value)
 	}
-	if err := headers.Validate(); err != nil {
-		return amqp.Publishing{}, fmt.Errorf("headers of message %s: %w", m.ID, err)
+	if !plain {
+		if err := headers.Validate(); err != nil {
+			return amqp.Publishing{}, fmt.Errorf("headers of message %s: %w", m.ID, err)
+		}
 	}
 	switch {
 	case len(m.ID) > 255:
@@ -43,15 +45,22 @@ func encode(m queue.Message, limit int) (amqp.Publishing, error) {
 }
 
 // sendable are the headers without those of the broker, and with whole numbers that the library
-// does not cut to 32 bits: mostly the same map.
-func sendable(headers map[string]any) amqp.Table {
-	good := true
+// does not cut to 32 bits: mostly the same map. plain says that all are text or bytes, which the
+// library never refuses.
+func sendable(headers map[string]any) (sent amqp.Table, plain bool) {
+	good, plain := true, true
 	for name, value := range headers {
-		_, short := value.(int)
-		good = good && !short && !queue.OfBroker(name)
+		good = good && !queue.OfBroker(name)
+		switch value.(type) {
+		case string, []byte:
+		case int:
+			good, plain = false, false
+		default:
+			plain = false
+		}
 	}
 	if good {
-		return headers
+		return headers, plain
 	}
 	kept := make(amqp.Table, len(headers))
 	for name, value := range headers {
@@ -62,7 +71,7 @@ func sendable(headers map[string]any) amqp.Table {
 			kept[name] = value
 		}
 	}
-	return kept
+	return kept, plain
 }
 
 // decode makes what is handed out, of the delivery's own headers. Those of the broker stay behind
