@@ -160,7 +160,7 @@ func (a *Actor) start(ctx context.Context, parts *stack) error {
 	parts.push(ctx, "http", a.server.Run)
 	parts.push(ctx, "brokers", a.brokers.Run)
 	parts.push(ctx, "dead sets", a.closeDeadSets)
-	parts.push(ctx, "operations", a.operations.Run)
+	parts.push(ctx, "operations", untilStop(ctx, a.operations.Run))
 	parts.push(ctx, "producer", a.producer.run)
 	parts.push(ctx, "shared records", a.shared.run)
 	parts.push(ctx, "stop function", a.stopFunction) // the user's stop runs when all above it is gone

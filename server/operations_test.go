@@ -2,8 +2,10 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -256,4 +258,57 @@ func TestWithoutARunnerThereAreNoOperations(t *testing.T) {
 			t.Errorf("%s: %d %s", method, a.status, a.text)
 		}
 	}
+}
+
+// noted are operations of which only the wish is kept.
+type noted struct {
+	server.Operations
+	last *operations.Request
+}
+
+func (n *noted) Ask(_ context.Context, r operations.Request, _ operations.Rate, _ string) (operations.Operation, bool, error) {
+	n.last = &r
+	return operations.Operation{Request: r}, false, nil
+}
+
+func (n *noted) Sample(_ context.Context, r operations.Request) (operations.Sample, error) {
+	n.last = &r
+	return operations.Sample{}, nil
+}
+
+// FuzzAWishIsUnderstoodWholeOrRefused sends any body: what is taken says in so many words what it
+// does, and no member of it was passed over.
+func FuzzAWishIsUnderstoodWholeOrRefused(f *testing.F) {
+	f.Add(`{"action":"delete","stream":"orders","select":{"all":true}}`)
+	f.Add(`{"action":"replay","stream":"orders","select":{"filter":{"error":"x","partition":3}},"expect":3,"rate":"1/s"}`)
+	f.Add(`{"action":"replay","stream":"orders","select":{"ids":["a"]},"select":{"all":true},"dry_run":true}`)
+	f.Add(`{"action":"replay","stream":"orders","select":{"group":"7f3a91c2b04d","ALL":true}}`)
+	n := &noted{}
+	w := start(f, func(c *server.Config) { c.Operations = n })
+	f.Fuzz(func(t *testing.T, body string) {
+		n.last = nil
+		req := httptest.NewRequest("POST", "/v1/dead_set/operations", strings.NewReader(body))
+		req.Host = "localhost"
+		req.Header.Set("Content-Type", "application/json")
+		rec := httptest.NewRecorder()
+		w.server.Handler().ServeHTTP(rec, req)
+		taken := rec.Code == http.StatusOK || rec.Code == http.StatusAccepted
+		if taken != (n.last != nil) || !taken && rec.Code >= 500 {
+			t.Fatalf("%s: %d %s", body, rec.Code, rec.Body)
+		}
+		if !taken {
+			return
+		}
+		var sent map[string]any
+		if err := json.Unmarshal([]byte(body), &sent); err != nil {
+			t.Fatalf("%s: taken, and %v", body, err)
+		}
+		chosen, _ := sent["select"].(map[string]any)
+		if len(chosen) != 1 || n.last.Select.All != (chosen["all"] == true) || sent["action"] != n.last.Action || sent["stream"] != n.last.Stream {
+			t.Errorf("%s became %+v", body, n.last)
+		}
+		if of, err := n.last.Select.Compile(time.Now()); err != nil || of.IsZero() {
+			t.Errorf("%s chooses nothing: %v", body, err)
+		}
+	})
 }

@@ -1,0 +1,53 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestWhatEndsWithTheBeginningOfAStopIsOverBesideTheDrainAndIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stop, begins := context.WithCancel(t.Context())
+		defer begins()
+		var took time.Duration
+		s := newStack()
+		s.push(stop, "operations", untilStop(stop, func(ctx context.Context) error {
+			<-ctx.Done()
+			began := time.Now()
+			time.Sleep(4 * time.Second) // a turn that nobody confirms
+			took = time.Since(began)
+			return nil
+		}))
+		s.push(stop, "streams", func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(6 * time.Second) // a drain
+			return nil
+		})
+		began := time.Now()
+		begins()
+		if err := s.unwind(t.Context()); err != nil || took == 0 || time.Since(began) != 6*time.Second {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		select {
+		case err := <-s.failed:
+			t.Errorf("a failure: %v", err)
+		default:
+		}
+	})
+}
+
+func TestWhatEndsByItselfBeforeAStopIsAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, want := range []error{nil, errors.New("no")} {
+			s := newStack()
+			s.push(t.Context(), "operations", untilStop(t.Context(), func(context.Context) error { return want }))
+			if err := <-s.failed; err == nil || want != nil && !errors.Is(err, want) {
+				t.Errorf("%v", err)
+			}
+			_ = s.unwind(t.Context()) // it was told
+		}
+	})
+}
