@@ -287,7 +287,7 @@ func FuzzAWishIsUnderstoodWholeOrRefused(f *testing.F) {
 	w := start(f, func(c *server.Config) { c.Operations = n })
 	f.Fuzz(func(t *testing.T, body string) {
 		n.last = nil
-		req := httptest.NewRequest("POST", "/v1/dead_set/operations", strings.NewReader(body))
+		req := httptest.NewRequest(http.MethodPost, "/v1/dead_set/operations", strings.NewReader(body))
 		req.Host = "localhost"
 		req.Header.Set("Content-Type", "application/json")
 		rec := httptest.NewRecorder()
