@@ -28,9 +28,9 @@ func newOperations(lines []*line, log *slog.Logger) *operations.Runner {
 	return operations.New(operations.Config{Store: &operations.Memory{}, Sets: sets, Name: name, Logger: log})
 }
 
-// untilStop is a part that ends when the stop begins, beside the drain of streams, and not only when
-// those above it are gone: while no confirm comes a turn of an operation takes seconds to end, which
-// nobody is to wait for after the drain has used up its time.
+// untilStop is a part that ends when the stop begins, beside the drain of streams, and not only
+// when those above it are gone: while no confirm comes a turn of an operation takes seconds to end,
+// which nobody is to wait for after the drain has used up its time.
 func untilStop(stop context.Context, run func(context.Context) error) func(context.Context) error {
 	return func(part context.Context) error {
 		ctx, cancel := context.WithCancel(part)
