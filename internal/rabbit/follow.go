@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -31,7 +32,11 @@ func (b *Broker) Follow(ctx context.Context, log string, from int64, handle func
 	}
 	ch, err := s.channel()
 	if err == nil {
-		err = s.follow(ctx, ch, log, from, handle)
+		old := sync.OnceFunc(func() { b.topology.used(log) })
+		err = s.follow(ctx, ch, log, from, func(e queue.Entry) {
+			old()
+			handle(e)
+		})
 		if s.alive() && !ch.IsClosed() {
 			_ = s.closeChannel(ch)
 		}

@@ -16,8 +16,8 @@ import (
 // it and all outgoing messages, so that it has no lock.
 //
 // A message is in one place: pending (to be sent, in order), held (to be sent later), flight (sent,
-// no confirm yet), or in aside, where its queue confirms nothing. It leaves them only with its
-// done. That is what "never lost" rests on here.
+// no confirm yet), in young, where its queue is, or in aside, where its queue confirms nothing. It
+// leaves them only with its done. That is what "never lost" rests on here.
 type lane struct {
 	p *publisher
 	// part is the lane's name in trouble.
@@ -25,6 +25,7 @@ type lane struct {
 	pending []*outgoing
 	held    []*outgoing
 	flight  []*outgoing
+	young   youngs
 	aside   asides
 	// open is the channel that is published on; nil: there is none.
 	open *opened
@@ -67,7 +68,7 @@ var (
 
 func newLane(p *publisher) *lane {
 	return &lane{
-		p: p, part: "publisher " + p.name, aside: asides{}, wait: p.b.config.backoff(), holding: p.b.config.backoff(),
+		p: p, part: "publisher " + p.name, young: youngs{}, aside: asides{}, wait: p.b.config.backoff(), holding: p.b.config.backoff(),
 	}
 }
 
@@ -142,7 +143,9 @@ func (l *lane) step(session *session) (more bool) {
 	return more
 }
 
-func (l *lane) busy() bool { return len(l.pending)+len(l.held)+len(l.flight)+len(l.aside) > 0 }
+func (l *lane) busy() bool {
+	return len(l.pending)+len(l.held)+len(l.flight)+len(l.young)+len(l.aside) > 0
+}
 
 // confirmed is readable when the oldest message in flight has its confirm.
 func (l *lane) confirmed() <-chan struct{} {
@@ -221,10 +224,8 @@ func (l *lane) send(now time.Time) (more bool, err error) {
 		// broke with it in flight.
 		case o.ctx.Err() != nil:
 			o.done(o.ctx.Err())
+		case l.young.waits(o, l.p.b.topology):
 		case l.aside.waits(o):
-		case !l.p.b.topology.ripe(o.queue):
-			o.due = now.Add(100 * time.Millisecond)
-			l.held = append(l.held, o)
 		default:
 			if err := l.sendOne(o); err != nil {
 				return false, err
@@ -278,6 +279,8 @@ func (o *opened) send(m *outgoing) error {
 // sweep looks at everything that waits: contexts that ended, messages that are due, confirms that
 // came out of order, and one that does not come.
 func (l *lane) sweep(s *session, now time.Time) {
+	// Before what is pending, all of which was published later.
+	l.pending = append(l.young.ripe(l.p.b.topology), l.pending...)
 	l.lookAside(s, now)
 	l.pending = slices.DeleteFunc(l.pending, ended)
 	l.held = slices.DeleteFunc(l.held, ended)

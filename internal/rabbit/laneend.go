@@ -92,6 +92,9 @@ func (l *lane) abandon() {
 			o.done(queue.ErrClosed)
 		}
 	}
+	for _, young := range l.young {
+		waiting = append(waiting, young...)
+	}
 	for _, o := range slices.Concat(l.pending, l.held, waiting, l.p.shut()) {
 		o.done(queue.ErrClosed)
 	}

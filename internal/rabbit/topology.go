@@ -17,10 +17,6 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// settleTime is how long a queue is left alone after it was created: a node that is killed forgets
-// a quorum queue younger than about a second with all that was confirmed in it.
-const settleTime = 2 * time.Second
-
 // topology knows the queues that were declared, and declares again what vanished. Any goroutine may
 // use it.
 type topology struct {
@@ -154,12 +150,8 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 	case err != nil && !missing:
 		return false, err
 	}
-	if missing = t.lacked(spec.Name, missing); missing {
-		// Before the queue exists, since a publisher may find it at once. The hour stands for
-		// "until it is made", which the deferred line replaces.
-		t.hold(spec.Name, time.Hour)
-		defer func() { t.hold(spec.Name, settleTime) }()
-	}
+	missing = t.lacked(spec.Name, missing)
+	defer t.leave(spec.Name, missing)()
 	err = s.declare(spec.Name, args)
 	if err == nil || code(err) > 0 {
 		t.compare(spec.Name, err == nil)
@@ -258,30 +250,6 @@ func (t *topology) remember(specs []queue.Spec) {
 		}
 	}
 	slices.SortStableFunc(t.specs, func(x, y queue.Spec) int { return cmp.Compare(rank(x.Kind), rank(y.Kind)) })
-}
-
-// hold keeps publishers away from a queue that is being created.
-func (t *topology) hold(name string, howLong time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.until[name] = time.Now().Add(howLong)
-	t.young.Store(int32(len(t.until)))
-}
-
-// ripe tells whether the queue may be published to.
-func (t *topology) ripe(name string) bool {
-	if t.young.Load() == 0 {
-		return true
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	until, held := t.until[name]
-	if held && time.Now().Before(until) {
-		return false
-	}
-	delete(t.until, name)
-	t.young.Store(int32(len(t.until)))
-	return true
 }
 
 // missing says that a queue was found missing. It does not wait: lanes and consumers call it, and
