@@ -89,6 +89,17 @@ func (d deadSet) Groups(ctx context.Context, of filter.Filter) (any, error) {
 	return causes, forServer(err)
 }
 
+// Export finds messages to be kept elsewhere.
+func (d deadSet) Export(ctx context.Context, of filter.Filter) (server.Export, error) {
+	x, err := d.set.Export(ctx, of)
+	if err != nil {
+		return server.Export{}, forServer(err)
+	}
+	return server.Export{Depth: x.Depth, Unsorted: x.Unsorted, Matched: x.Matched, Each: func(ctx context.Context, do func(any) error) error {
+		return x.Each(ctx, func(e deadset.Entry) error { return do(e) })
+	}}, nil
+}
+
 // Message shows one message.
 func (d deadSet) Message(ctx context.Context, id string) (server.Detail, error) {
 	one, err := d.set.Message(ctx, id)

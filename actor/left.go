@@ -143,6 +143,14 @@ func (d leftSet) Groups(ctx context.Context, of filter.Filter) (any, error) {
 	return d.deadSet.Groups(ctx, of)
 }
 
+// Export finds messages to be kept elsewhere.
+func (d leftSet) Export(ctx context.Context, of filter.Filter) (server.Export, error) {
+	if err := d.there(); err != nil {
+		return server.Export{}, err
+	}
+	return d.deadSet.Export(ctx, of)
+}
+
 // Message shows one message.
 func (d leftSet) Message(ctx context.Context, id string) (server.Detail, error) {
 	if err := d.there(); err != nil {

@@ -77,6 +77,9 @@ func TestOneCauseIsReplayedAnotherDeletedAndNothingElseMoves(t *testing.T) {
 		if left := valuesOf(r.deadCount(40)); left != ofCauses(n, 1, 2) {
 			t.Errorf("left: %s", left)
 		}
+		if status, first := r.do("GET", "/v1/dead_set/export?stream=orders&error=no+such+customer", ""); status != 200 || first["id"] != w.topic+":0:1" && first["value"] != 1.0 {
+			t.Errorf("export: %d %v", status, first)
+		}
 		if o := r.operate(`{"action":"delete","stream":"orders","select":{"filter":{"error":"no such customer"}},"expect":19}`); o["state"] != "refused" {
 			t.Errorf("more than expected: %v", o)
 		}

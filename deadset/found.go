@@ -60,8 +60,11 @@ func idOf(body []byte) string {
 	return "sha256-" + hex.EncodeToString(sum[:8])
 }
 
-// entry shows it.
-func (f found) entry() Entry {
+// entry shows it, of key, value and each header at most maxShown.
+func (f found) entry() Entry { return f.show(maxShown) }
+
+// show shows it, of key, value and each header at most so many bytes.
+func (f found) show(most int) Entry {
 	e, m := f.envelope, &f.envelope.Message
 	shown := Entry{
 		ID: f.id(), Stream: m.Stream, Channel: m.Channel,
@@ -78,7 +81,7 @@ func (f found) entry() Entry {
 	if f.readable {
 		shown.TraceID = traceID(e.TraceParent, m)
 	}
-	shown.record(m)
+	shown.record(m, most)
 	if e.Pointer {
 		shown.Size = e.Size
 	}

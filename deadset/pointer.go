@@ -44,7 +44,7 @@ func (v values) entries(ctx context.Context, all []found) []Entry {
 				entry.ValueError = why
 				break
 			}
-			entry.record(m)
+			entry.record(m, maxShown)
 			left -= sizeShown(m)
 		}
 		shown = append(shown, entry)

@@ -199,7 +199,7 @@ func (v values) detail(ctx context.Context, f found, copies int) Detail {
 		d.ValueError = why
 		return d
 	}
-	d.record(m)
+	d.record(m, maxShown)
 	d.key, d.value = m.Key, m.Value
 	return d
 }

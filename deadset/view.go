@@ -84,22 +84,22 @@ type Header struct {
 	Size      int64 `json:"size,omitempty"`
 }
 
-// record shows what came from Kafka.
-func (e *Entry) record(m *stepwell.Message) {
-	e.Headers, e.Size = headers(m.Headers), int64(len(m.Value))
-	e.Key, e.KeyEncoding, e.KeyTruncated = words(m.Key)
+// record shows what came from Kafka, of each part at most so many bytes.
+func (e *Entry) record(m *stepwell.Message, most int) {
+	e.Headers, e.Size = headers(m.Headers, most), int64(len(m.Value))
+	e.Key, e.KeyEncoding, e.KeyTruncated = words(m.Key, most)
 	if e.KeyTruncated {
 		e.KeySize = int64(len(m.Key))
 	}
-	e.Value, e.Encoding, e.Truncated = shown(m.Value)
+	e.Value, e.Encoding, e.Truncated = shown(m.Value, most)
 }
 
 // shown is a value as JSON where it is that, else as words.
-func shown(b []byte) (v any, encoding string, cut bool) {
-	if len(b) > 0 && len(b) <= maxShown && utf8.Valid(b) && json.Valid(b) && depth(b) <= maxDepth {
+func shown(b []byte, most int) (v any, encoding string, cut bool) {
+	if len(b) > 0 && len(b) <= most && utf8.Valid(b) && json.Valid(b) && depth(b) <= maxDepth {
 		return json.RawMessage(bytes.TrimSpace(b)), encodingJSON, false
 	}
-	return words(b)
+	return words(b, most)
 }
 
 // depth is how deep valid JSON is nested at most.
@@ -123,13 +123,13 @@ func depth(b []byte) (deepest int) {
 }
 
 // words are bytes as text where they are that, else in base64. Nil stays nil.
-func words(b []byte) (v any, encoding string, cut bool) {
+func words(b []byte, most int) (v any, encoding string, cut bool) {
 	if b == nil {
 		return nil, "", false
 	}
 	whole := b
-	if len(b) > maxShown {
-		b, cut = b[:maxShown], true
+	if len(b) > most {
+		b, cut = b[:most], true
 	}
 	if printable(whole) {
 		return strings.ToValidUTF8(string(b), ""), encodingText, cut // a rune may be cut in two
@@ -145,14 +145,14 @@ func printable(b []byte) bool { return utf8.Valid(b) && !bytes.ContainsRune(b, 0
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // headers shows a record's headers. A name that is no text goes in base64: JSON has only text.
-func headers(all []stepwell.Header) []Header {
+func headers(all []stepwell.Header, most int) []Header {
 	shown := make([]Header, 0, len(all))
 	for _, h := range all {
 		one := Header{Key: h.Key}
 		if !printable([]byte(h.Key)) {
 			one.Key, one.KeyEncoding = base64.StdEncoding.EncodeToString([]byte(h.Key)), encodingBase64
 		}
-		if one.Value, one.Encoding, one.Truncated = words(h.Value); one.Truncated {
+		if one.Value, one.Encoding, one.Truncated = words(h.Value, most); one.Truncated {
 			one.Size = int64(len(h.Value))
 		}
 		shown = append(shown, one)

@@ -113,7 +113,7 @@ type step struct {
 
 // step runs the errand in one window, on some of the oldest so many.
 func (s *Set) step(ctx context.Context, lease queue.Lease, e errand, oldest int) (st step, err error) {
-	w, err := s.open(ctx, lease, e, oldest)
+	w, err := e.open(ctx, lease, oldest, s.cfg.WalkBytes)
 	if err != nil {
 		return st, err
 	}
@@ -134,11 +134,12 @@ func (s *Set) step(ctx context.Context, lease queue.Lease, e errand, oldest int)
 	return st, errors.Join(err, closeErr)
 }
 
-func (s *Set) open(ctx context.Context, lease queue.Lease, e errand, oldest int) (queue.Window, error) {
+// open opens a window that fits the errand.
+func (e errand) open(ctx context.Context, lease queue.Lease, oldest, maxBytes int) (queue.Window, error) {
 	if e.few > 0 {
-		return lease.Narrow(ctx, oldest, e.few, s.cfg.WalkBytes)
+		return lease.Narrow(ctx, oldest, e.few, maxBytes)
 	}
-	return lease.Window(ctx, oldest, s.cfg.WalkBytes)
+	return lease.Window(ctx, oldest, maxBytes)
 }
 
 // outcome is what became of a message.

@@ -127,22 +127,27 @@ func filterOf(given map[string]string) (filter.Filter, error) {
 	return filter.Parse(parameters, time.Now())
 }
 
-// groups counts the dead messages by what killed them.
-func (d deadSets) groups(w http.ResponseWriter, r *http.Request) error {
+// chosen reads which messages of which dead set a filter is to choose; none: all.
+func (d deadSets) chosen(w http.ResponseWriter, r *http.Request) (search, error) {
 	given, err := d.arguments(w, r, whose(), filter.Known)
 	if err != nil {
-		return err
+		return search{}, err
 	}
 	of, err := filterOf(given)
 	var wrong []string
 	if err != nil {
 		wrong = append(wrong, err.Error())
 	}
-	sought, err := d.within(search{query: Query{Filter: of}}, given, wrong)
+	return d.within(search{query: Query{Filter: of}}, given, wrong)
+}
+
+// groups counts the dead messages by what killed them.
+func (d deadSets) groups(w http.ResponseWriter, r *http.Request) error {
+	sought, err := d.chosen(w, r)
 	if err != nil {
 		return err
 	}
-	causes, err := patiently(r.Context(), d.cfg, func(ctx context.Context) (any, error) { return sought.set.Groups(ctx, of) })
+	causes, err := patiently(r.Context(), d.cfg, func(ctx context.Context) (any, error) { return sought.set.Groups(ctx, sought.query.Filter) })
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -37,6 +39,34 @@ func TestCausesAreAskedForWithAFilterOrWithout(t *testing.T) {
 	}
 	if a := w.do("GET", "/v1/dead_set/groups?stream=orders&died_from=2h", ""); a.status != 200 || w.orders.query.Filter.String() != `died_from="2h"` {
 		t.Errorf("%d %s", a.status, a.text)
+	}
+}
+
+func TestAnExportIsALineForEachMessageAndSaysWhatItDidNotSee(t *testing.T) {
+	w := start(t, nil)
+	a := w.do("GET", "/v1/dead_set/export?stream=orders&error=away", "")
+	if a.status != 200 || a.text != "{\"id\":\"a\"}\n{\"id\":\"b\"}\n{\"id\":\"c\"}\n" || a.header.Get("Stepwell-Depth") != "9" || a.header.Get("Stepwell-Unsorted") != "5" || a.header.Get("Stepwell-Matched") != "3" ||
+		a.header.Get("Content-Type") != "application/x-ndjson" || !strings.HasPrefix(a.header.Get("Content-Disposition"), "attachment") || a.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%d %v %q", a.status, a.header, a.text)
+	}
+	if got := w.orders.query.Filter.String(); got != `error="away"` {
+		t.Errorf("asked for %s", got)
+	}
+	if a := w.do("GET", "/v1/dead_set/export?stream=orders&error=", ""); a.status != 400 || !strings.Contains(a.text, "error is empty") {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+}
+
+func TestAnExportThatIsCutOffDoesNotLookWhole(t *testing.T) {
+	w := start(t, nil)
+	w.orders.all = []any{"a", "breaks", "c"}
+	resp, err := http.Get("http://" + w.server.Addr() + "/v1/dead_set/export?stream=orders")
+	if err == nil {
+		defer resp.Body.Close()
+		_, err = io.ReadAll(resp.Body)
+	}
+	if err == nil || !strings.Contains(w.log.String(), "an export was cut off") {
+		t.Errorf("%v, %s", err, w.log)
 	}
 }
 

@@ -59,6 +59,16 @@ type List struct {
 	AsOf time.Time
 }
 
+// Export is what a look found, whole.
+type Export struct {
+	// Depth is how many messages the dead set had, Unsorted how many of them were not looked at,
+	// and Matched how many of the others are in the export.
+	Depth, Unsorted, Matched int
+	// Each calls do with each of these, oldest first, in the form in which it becomes JSON, until
+	// do or ctx has an error.
+	Each func(ctx context.Context, do func(message any) error) error
+}
+
 // Detail is one message.
 type Detail struct {
 	// Message is all that is known of it, in the form in which it becomes JSON.
@@ -89,6 +99,8 @@ type DeadSet interface {
 	// Groups counts those for which the filter is true by what killed them, in the form in which
 	// that becomes JSON.
 	Groups(ctx context.Context, of filter.Filter) (any, error)
+	// Export finds those for which the filter is true, to be kept elsewhere.
+	Export(ctx context.Context, of filter.Filter) (Export, error)
 	// Message shows the oldest message with the id, or ErrNotFound.
 	Message(ctx context.Context, id string) (Detail, error)
 	// Replay gives the oldest messages a new budget of tries, but those that killed the process.

@@ -78,6 +78,26 @@ func (s *set) Groups(ctx context.Context, of filter.Filter) (any, error) {
 	return map[string]any{"groups": []any{}}, nil
 }
 
+func (s *set) Export(ctx context.Context, of filter.Filter) (server.Export, error) {
+	if _, err := s.enter(ctx); err != nil {
+		return server.Export{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.query = server.Query{Filter: of}
+	return server.Export{Depth: 9, Unsorted: 5, Matched: len(s.all), Each: func(_ context.Context, do func(any) error) error {
+		for _, m := range s.all {
+			if m == "breaks" {
+				return fmt.Errorf("no more")
+			}
+			if err := do(map[string]any{"id": m}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}, nil
+}
+
 func (s *set) Message(ctx context.Context, id string) (server.Detail, error) {
 	if _, err := s.enter(ctx); err != nil {
 		return server.Detail{}, err

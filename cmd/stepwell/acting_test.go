@@ -179,7 +179,7 @@ func TestAnEmptyFlagIsRefusedAndNeverMeansAll(t *testing.T) {
 	} {
 		flags = append(flags, "--"+name)
 	}
-	for _, of := range []string{"list", "groups", "replay --all --yes", "delete --all --yes", "replay -n 1", "delete -n 1 --yes"} {
+	for _, of := range []string{"list", "groups", "export", "replay --all --yes", "delete --all --yes", "replay -n 1", "delete -n 1 --yes"} {
 		for _, flag := range flags {
 			for _, empty := range [][]string{{flag, ""}, {flag + "="}} {
 				args := slices.Concat([]string{"dead-set"}, strings.Fields(of), empty)

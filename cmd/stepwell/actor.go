@@ -129,6 +129,23 @@ func (a *actor) send(ctx context.Context, method, path string, query url.Values)
 
 // sendBody is send with a body, which is JSON; nil: there is none.
 func (a *actor) sendBody(ctx context.Context, method, path string, query url.Values, text []byte) ([]byte, error) {
+	resp, err := a.request(ctx, method, path, query, text)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read the actor's answer: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted {
+		return body, refused(resp, body)
+	}
+	return body, nil
+}
+
+// request sends a request. Whoever calls it closes the answer's body.
+func (a *actor) request(ctx context.Context, method, path string, query url.Values, text []byte) (*http.Response, error) {
 	u := a.base.JoinPath(path)
 	u.RawQuery = query.Encode()
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(text))
@@ -145,15 +162,7 @@ func (a *actor) sendBody(ctx context.Context, method, path string, query url.Val
 	if err != nil {
 		return nil, fmt.Errorf("reach the actor at --address %s: %w", a.base.Host, cause(err))
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, fmt.Errorf("read the actor's answer: %w", err)
-	}
-	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted {
-		return body, refused(resp, body)
-	}
-	return body, nil
+	return resp, nil
 }
 
 // cause is what went wrong with a request, without the request, which may be long.

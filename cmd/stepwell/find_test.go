@@ -59,6 +59,29 @@ func TestAListAsksForPagesUntilItHasWhatWasWished(t *testing.T) {
 	}
 }
 
+func TestAnExportIsWrittenAsItComesAndOneThatIsNotWholeIsAnError(t *testing.T) {
+	address, dead := serve(t, "")
+	for _, step := range []struct {
+		unseen    int
+		breaks    bool
+		code      int
+		out, errs string
+	}{
+		{0, false, exitOK, "{\"id\":\"a\"}\n{\"id\":\"b\"}\n", "2 of the 9 dead messages of orders\n"},
+		{5, false, exitLook, "{\"id\":\"a\"}\n{\"id\":\"b\"}\n", "5 of 9 messages were not looked at"},
+		{0, true, exitFailed, "{\"id\":\"aaa", "broke off"},
+	} {
+		dead.unseen, dead.breaks = step.unseen, step.breaks
+		out, errs, code := command(t, address, "dead-set", "export", "-s", "orders", "--error", "away")
+		if code != step.code || !strings.HasPrefix(out, step.out) || !strings.Contains(errs, step.errs) || dead.query.Filter.String() != `error="away"` {
+			t.Errorf("exit %d, %q, %q", code, out, errs)
+		}
+	}
+	if out, errs, code := command(t, address, "dead-set", "export", "-s", "orders", "--group", "x"); code != exitFailed || out != "" || !strings.Contains(errs, "400") {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+}
+
 func TestAMessageIsShownWithItsTriesAndNothingThatATerminalObeys(t *testing.T) {
 	address, _ := serve(t, "")
 	out, errs, code := command(t, address, "dead-set", "show", "-s", "orders", "orders/v1:0:7")

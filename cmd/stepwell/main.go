@@ -3,6 +3,7 @@
 //	stepwell dead-set groups --stream orders
 //	stepwell dead-set list --stream orders --error "status 503" --died-from 2h
 //	stepwell dead-set show --stream orders orders.v1:3:8812
+//	stepwell dead-set export --stream orders --group 7f3a91c2b04d > orders.ndjson
 //	stepwell dead-set peek --stream orders --count 10
 //	stepwell dead-set replay --stream orders --group 7f3a91c2b04d --rate 200/s
 //	stepwell dead-set delete --stream orders --error "no such customer" --dry-run
@@ -63,6 +64,7 @@ type commands struct {
 		Groups groups `cmd:"" help:"Show what killed the messages; nothing changes."`
 		List   find   `cmd:"" help:"Show the oldest messages of a kind; nothing changes."`
 		Show   show   `cmd:"" help:"Show all that is known of one message; nothing changes."`
+		Export export `cmd:"" help:"Write messages whole, a line of JSON each, for a file; nothing changes."`
 		Peek   peek   `cmd:"" help:"Show the oldest messages; nothing changes."`
 		Replay replay `cmd:"" help:"Give messages a full new budget of tries: the oldest, or those that are chosen."`
 		Delete remove `cmd:"" help:"Delete messages for good: the oldest, or those that are chosen."`

@@ -29,7 +29,9 @@ type set struct {
 	lost      bool         // nobody knows how many are left
 	query     server.Query // the last one
 
-	pile pile // what operations see of it
+	pile   pile // what operations see of it
+	unseen int  // what an export does not see
+	breaks bool // an export ends half way
 }
 
 func (s *set) Peek(_ context.Context, count int) (server.Page, error) {
@@ -61,6 +63,16 @@ func (s *set) Groups(_ context.Context, of filter.Filter) (any, error) {
 	return deadset.Causes{Span: deadset.Span{Depth: 9, Unsorted: 2}, Groups: []*deadset.Group{
 		{Group: "7f3a91c2b04d", Count: 6, Reason: "exhausted", Error: "status <n>", ErrorType: "*url.Error", ExampleID: "orders.v1:0:7", Keys: 2, Replayed: 1, Minutes: minutes},
 		{Count: 1, Error: "all other causes", Minutes: make([]int, 60)},
+	}}, s.err
+}
+
+func (s *set) Export(_ context.Context, of filter.Filter) (server.Export, error) {
+	s.query = server.Query{Filter: of}
+	return server.Export{Depth: 9, Unsorted: s.unseen, Matched: 2, Each: func(_ context.Context, do func(any) error) error {
+		if s.breaks {
+			return errors.Join(do(map[string]any{"id": strings.Repeat("a", 100_000)}), errors.New("no more")) // more than what waits to be sent
+		}
+		return errors.Join(do(map[string]any{"id": "a"}), do(map[string]any{"id": "b"}))
 	}}, s.err
 }
 

@@ -49,6 +49,11 @@ func (s scripted) Groups(context.Context, filter.Filter) (any, error) {
 		{Count: 2, Error: "all other causes", Minutes: make([]int, 60)},
 	}}, s.err
 }
+func (s scripted) Export(context.Context, filter.Filter) (server.Export, error) {
+	return server.Export{Depth: 3, Unsorted: 1, Matched: 2, Each: func(_ context.Context, do func(any) error) error {
+		return errors.Join(do(s.page.Messages[0]), do(s.page.Messages[1]))
+	}}, s.err
+}
 func (s scripted) Message(_ context.Context, id string) (server.Detail, error) {
 	if id != "orders.v1:0:7" {
 		return server.Detail{}, server.ErrNotFound
@@ -150,6 +155,8 @@ func TestWhatTheServerAnswersIsWhatItsDescriptionSays(t *testing.T) {
 		{"groups", "GET", "/v1/dead_set/groups?stream=orders&error=x", "", "t", 200},
 		{"groups while another walks", "GET", "/v1/dead_set/groups?stream=busy", "", "t", 409},
 		{"groups without retries", "GET", "/v1/dead_set/groups?stream=plain", "", "t", 404},
+		{"export", "GET", "/v1/dead_set/export?stream=orders&reason=exhausted", "", "t", 200},
+		{"export with a mistake", "GET", "/v1/dead_set/export?stream=orders&group=x", "", "t", 400},
 		{"message", "GET", "/v1/dead_set/messages/orders.v1:0:7?stream=orders", "", "t", 200},
 		{"value of a message", "GET", "/v1/dead_set/messages/orders.v1:0:7?stream=orders&part=value", "", "t", 200},
 		{"a message that is not there", "GET", "/v1/dead_set/messages/none?stream=orders", "", "t", 404},
@@ -190,6 +197,7 @@ func TestWhatTheServerAnswersIsWhatItsDescriptionSays(t *testing.T) {
 		{"resume", "POST", "/v1/streams/orders/resume", "", "t", 200},
 		{"pause of an unknown stream", "POST", "/v1/streams/other/pause", "", "t", 404},
 	}
+	openapi3filter.RegisterBodyDecoder("application/x-ndjson", openapi3filter.FileBodyDecoder)
 	address := serve(t)
 	router := description(t, address)
 	for _, test := range tests {
