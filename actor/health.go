@@ -154,7 +154,7 @@ func (s *stream) look() (status server.Status, of sourceStatus) {
 	switch {
 	case s.enqueued:
 		status.Source = server.FromEnqueue
-	case s.cfg.Queue != "":
+	case s.cfg.Queue != "" || s.cfg.Exchange != "":
 		status.Source = server.FromQueue
 	default:
 		status.Source = server.FromKafka

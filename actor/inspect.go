@@ -41,7 +41,11 @@ func printTopology(_ context.Context, a *Actor, out io.Writer) error {
 			who += ", retired"
 		}
 		fmt.Fprintf(out, "%s: %s\n", who, l.retries.Topology().Waits())
-		if err := printQueues(out, l.retries.Topology().Specs()); err != nil {
+		specs := l.retries.Topology().Specs()
+		if l.channel == "" && l.cfg.Exchange != "" {
+			specs = append(specs, sourceQueue(&l.cfg, a.cfg.SourceQueue(l.id)))
+		}
+		if err := printQueues(out, specs); err != nil {
 			return err
 		}
 	}
@@ -64,6 +68,9 @@ func printQueues(out io.Writer, specs []queue.Spec) error {
 			return fmt.Errorf("arguments of queue %s: %w", spec.Name, err)
 		}
 		fmt.Fprintf(out, "  %s durable %s\n", spec.Name, text)
+		for _, key := range spec.Keys {
+			fmt.Fprintf(out, "  %s bound to exchange %s by key %s\n", spec.Name, spec.Exchange, key)
+		}
 	}
 	return nil
 }

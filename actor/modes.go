@@ -34,7 +34,7 @@ type modes struct{ *config.Config }
 func (m modes) source(id string, s Stream, k *kafka, l *line) source {
 	switch {
 	case m.Consumes(id):
-		return newIntake(l)
+		return newIntake(l, m.SourceQueue(id))
 	case m.Reads(id):
 		return k
 	case s.Enqueued && m.Stream(id).Retired:

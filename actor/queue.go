@@ -8,17 +8,21 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/retry"
 	"github.com/stepwell/stepwell/server"
 )
 
-// intake is a stream's source in RabbitMQ: a queue of somebody else's. It has no positions: each
+// intake is a stream's source in RabbitMQ: a queue of somebody else's, or one of its own that is
+// bound to an exchange of somebody else's. It has no positions: each
 // message is acked when it is done, or confirmed elsewhere.
 type intake struct {
 	*retry.Intake
-	queue  string
+	// own is the queue's name, and how it is made where it is the stream's own: without an exchange
+	// it is not.
+	own    queue.Spec
 	broker queue.Broker
 	handle retry.Handle
 	log    *slog.Logger
@@ -28,13 +32,18 @@ type intake struct {
 }
 
 // newIntake is for a line with retries.
-func newIntake(l *line) *intake {
+func newIntake(l *line, name string) *intake {
 	i := &intake{
-		Intake: l.dispatch.retrier.Intake(l.cfg.Queue, l.seats.First()),
-		queue:  l.cfg.Queue, broker: l.broker, handle: l.dispatch.again, log: l.log,
+		Intake: l.dispatch.retrier.Intake(name, l.seats.First()),
+		own:    sourceQueue(&l.cfg, name), broker: l.broker, handle: l.dispatch.again, log: l.log,
 	}
-	i.waitsFor("has not looked at queue " + i.queue + " yet")
+	i.waitsFor("has not looked at queue " + name + " yet")
 	return i
+}
+
+// sourceQueue is the queue that a stream consumes.
+func sourceQueue(of *config.Stream, name string) queue.Spec {
+	return queue.Spec{Name: name, Kind: queue.Source, Exchange: of.Exchange, Keys: of.RoutingKeys}
 }
 
 // Run consumes the queue until stop ends. One that is missing, or no queue that can be consumed,
@@ -43,9 +52,9 @@ func (i *intake) Run(stop, work context.Context) error {
 	if !i.examine(stop) {
 		return nil
 	}
-	i.log.Info("a queue is consumed", "queue", i.queue)
+	i.log.Info("a queue is consumed", "queue", i.own.Name)
 	if err := i.Intake.Run(stop, work, i.handle); err != nil {
-		return fmt.Errorf("queue %s: %w", i.queue, err)
+		return fmt.Errorf("queue %s: %w", i.own.Name, err)
 	}
 	return nil
 }
@@ -54,15 +63,17 @@ func (i *intake) Run(stop, work context.Context) error {
 func (i *intake) examine(stop context.Context) bool {
 	const pause = 5 * time.Second
 	for said := ""; ; {
-		err := i.broker.Examine(stop, i.queue)
+		err := i.look(stop)
 		switch {
 		case err == nil:
 			i.waits.Store(nil)
 			return true
 		case stop.Err() != nil:
 			return false
+		case errors.Is(err, queue.ErrMissing) && i.own.Exchange != "":
+			i.waitsFor("waits for exchange " + i.own.Exchange + ", which does not exist")
 		case errors.Is(err, queue.ErrMissing):
-			i.waitsFor("waits for queue " + i.queue + ", which does not exist")
+			i.waitsFor("waits for queue " + i.own.Name + ", which does not exist")
 		default:
 			i.waitsFor(err.Error())
 		}
@@ -76,6 +87,15 @@ func (i *intake) examine(stop context.Context) bool {
 	}
 }
 
+// look has the queue made and bound where it is the stream's own; else it asks whether it can be
+// consumed.
+func (i *intake) look(ctx context.Context) error {
+	if i.own.Exchange != "" {
+		return i.broker.Declare(ctx, []queue.Spec{i.own})
+	}
+	return i.broker.Examine(ctx, i.own.Name)
+}
+
 func (i *intake) waitsFor(why string) { i.waits.Store(&why) }
 
 // Status is that of what was picked up. How much is in the queue is not known here, and that
@@ -84,7 +104,7 @@ func (i *intake) waitsFor(why string) { i.waits.Store(&why) }
 func (i *intake) Status() (s sourceStatus) {
 	of := i.Intake.Status()
 	s.Status, s.Held = server.Status{InFlight: of.InFlight}, true
-	s.Says = "consumes queue " + i.queue
+	s.Says = "consumes queue " + i.own.Name
 	if why := i.waits.Load(); why != nil {
 		s.Waits = *why
 	}

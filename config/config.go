@@ -133,8 +133,10 @@ type Telemetry struct {
 
 // Stream is one stream's settings. A stream's own value overrides the shared one of the same name.
 type Stream struct {
-	Topics         []string      `key:"topics" stream:"only" doc:"Kafka topics, separated by commas. Required, or a pattern, where the stream is read; one that is Enqueued, or has a queue, has none."`
+	Topics         []string      `key:"topics" stream:"only" doc:"Kafka topics, separated by commas. Required, or a pattern, where the stream is read; one that is Enqueued, or has a queue or an exchange, has none."`
 	Queue          string        `key:"queue" stream:"only" doc:"A queue of RabbitMQ, classic or quorum, that the stream's messages come from, in place of Kafka topics. It is its owner's: it must be there, and nothing of it is changed."`
+	Exchange       string        `key:"exchange" stream:"only" doc:"An exchange of RabbitMQ that the stream's messages are published to, in place of Kafka topics. It must be there; the stream has a queue of its own that is bound to it, <app>.<stream>.source."`
+	RoutingKeys    []string      `key:"routing_keys" stream:"only" doc:"Routing keys, separated by commas, with which that queue is bound to EXCHANGE: order.*,refund.# for a topic exchange, # for a fanout one. Required beside it. A key that is taken out is to be unbound by hand."`
 	TopicPattern   string        `key:"topic_pattern" stream:"only" doc:"Regular expression (Go syntax) that whole topic names must match; topics that appear later are picked up."`
 	Retired        bool          `key:"retired" stream:"only" default:"false" doc:"The stream is read no more: its retries, channels and dead set go on until they are empty, which /v1/streams tells. Its handlers must still be there."`
 	Group          string        `key:"group" stream:"only" doc:"Consumer group; no two streams may share one. Default: <app>.<stream>."`

@@ -8,24 +8,42 @@ func ofTopics() []string {
 }
 
 // HasTopics says whether the stream's messages come from Kafka.
-func (c *Config) HasTopics(id string) bool { return !c.enqueued[id] && c.Streams[id].Queue == "" }
+func (c *Config) HasTopics(id string) bool { return !c.enqueued[id] && c.SourceQueue(id) == "" }
+
+// SourceQueue is the queue of RabbitMQ that the stream's messages come from: somebody else's, or
+// one of its own that is bound to an exchange; empty: they come from elsewhere.
+func (c *Config) SourceQueue(id string) string {
+	switch s := c.Streams[id]; {
+	case s.Queue != "":
+		return s.Queue
+	case s.Exchange != "":
+		return c.App.Name + "." + id + ".source"
+	}
+	return ""
+}
 
 // Consumes says whether this process consumes the stream's queue.
 func (c *Config) Consumes(id string) bool {
-	s := c.Streams[id]
-	return s.Queue != "" && c.Runs(ModeStreams) && !s.Retired
+	return c.SourceQueue(id) != "" && c.Runs(ModeStreams) && !c.Streams[id].Retired
 }
 
 // queued checks a stream whose messages begin in RabbitMQ: what is shared by all streams and says
 // how Kafka is read does nothing here, and what is set for this stream alone is a mistake.
 func (v *checker) queued(id, at string, s *Stream) {
+	v.check(len(s.RoutingKeys) == 0 || s.Exchange != "", at+"routing_keys", "is for a stream with an exchange, and %s is not set", v.names.variable(at+"exchange"))
 	if v.cfg.HasTopics(id) {
 		return
 	}
 	has := "what is enqueued"
-	if s.Queue != "" {
+	switch {
+	case s.Queue != "":
 		has = "what is in queue " + s.Queue
 		v.queue(id, at, s.Queue)
+	case s.Exchange != "":
+		has = "what is published to exchange " + s.Exchange
+	}
+	if s.Exchange != "" {
+		v.exchange(id, at, s)
 	}
 	for _, key := range ofTopics() {
 		if v.cfg.setting(at + key).isOwn() {
@@ -42,6 +60,19 @@ func (v *checker) queued(id, at string, s *Stream) {
 		v.refuse(at+"retry.in_place", "is for streams that read Kafka: RabbitMQ does not wait for as long as a message may rest in place")
 	}
 	s.Retry.InPlace, inPlace.value = "0", "0"
+}
+
+// exchange checks the exchange of a stream whose queue is bound to one.
+func (v *checker) exchange(id, at string, s *Stream) {
+	const longest = 255 // bytes, of a name and of a key in AMQP
+	v.check(s.Queue == "", at+"exchange", "cannot be beside %s: a stream has the one or the other", v.names.variable(at+"queue"))
+	v.check(!v.cfg.enqueued[id], at+"exchange", "is for streams that are not Enqueued: those have a queue of their own")
+	v.check(!v.source.Batches[id], at+"exchange", "is for streams with a Handler: this one has a Batch, and a queue is consumed message by message")
+	v.check(len(s.Exchange) <= longest, at+"exchange", "is longer than %d bytes", longest)
+	v.check(len(s.RoutingKeys) > 0, at+"routing_keys", "is required beside an exchange: # has all that comes to a topic exchange, or to a fanout one")
+	for _, key := range s.RoutingKeys {
+		v.check(len(key) <= longest, at+"routing_keys", "has a key that is longer than %d bytes", longest)
+	}
 }
 
 // queue checks the queue of a stream that consumes one.

@@ -118,8 +118,9 @@ func (b *Brokers) Notice() string {
 }
 
 // Publish puts messages into a queue of RabbitMQ that is nobody's, as a stranger would, and makes
-// it if it is not there; it returns when they are in it. Of a message the fields ID, Headers, with
-// texts as values, and Value count.
+// it if it is not there. There are no exchanges: what would go through one is put into the stream's
+// own queue, <app>.<stream>.source. It returns when they are in it. Of a message the fields ID,
+// Headers, with texts as values, and Value count.
 func (b *Brokers) Publish(ctx context.Context, name string, messages ...stepwell.Message) error {
 	b.queues.Make(name)
 	p := b.queues.Publisher(name)

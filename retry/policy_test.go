@@ -3,6 +3,7 @@ package retry
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -79,7 +80,7 @@ func TestEachDifferentDelayIsAQueueAndTargetsComeFirst(t *testing.T) {
 		{Name: "shipping.orders.delay.5000", Kind: queue.Delay, TTL: 5 * s, Target: "shipping.orders.instant"},
 		{Name: "shipping.orders.delay.10000", Kind: queue.Delay, TTL: 10 * s, Target: "shipping.orders.instant"},
 	}
-	if got := top.Specs(); !slices.Equal(got, want) {
+	if got := top.Specs(); !reflect.DeepEqual(got, want) {
 		t.Errorf("specs %+v", got)
 	}
 	if name, ok := top.Delay(3, &stepwell.Message{}); !ok || name != "shipping.orders.delay.10000" {

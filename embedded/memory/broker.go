@@ -6,6 +6,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync"
 
 	"github.com/stepwell/stepwell/internal/queue"
@@ -125,13 +126,15 @@ func (b *Broker) Declare(ctx context.Context, specs []queue.Spec) error {
 // 406.
 func (b *Broker) declare(specs []queue.Spec) error {
 	for _, s := range specs {
-		if s.Kind != queue.DeadSet && s.Kind != queue.Log && s.Target == "" {
+		if (s.Kind == queue.Delay || s.Kind == queue.Instant) && s.Target == "" {
 			return fmt.Errorf("queue %s: no target", s.Name)
 		}
-		l := b.queues[s.Name]
-		if l == nil {
+		switch l := b.queues[s.Name]; {
+		case l == nil:
 			b.queues[s.Name] = &list{b: b, spec: s}
-		} else if l.spec != s {
+		case l.spec.Kind == 0 && s.Kind == queue.Source: // see Make: what is published to it may come first
+			l.spec = s
+		case !reflect.DeepEqual(l.spec, s):
 			return fmt.Errorf("queue %s is there with other arguments: %+v, not %+v", s.Name, l.spec, s)
 		}
 	}

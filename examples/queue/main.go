@@ -1,6 +1,6 @@
-// Command queue charges what another program publishes to the queue "payments" of RabbitMQ, which
-// is bound to a topic exchange: retries wait 1s, 2s, 4s … and what is left rests in a dead set. It
-// needs RabbitMQ alone: RABBITMQ_URL, and the queue.
+// Command queue charges what another program publishes to the topic exchange "events" of RabbitMQ
+// with keys such as payment.de: retries wait 1s, 2s, 4s … and what is left rests in a dead set. It
+// needs RabbitMQ alone: RABBITMQ_URL, and the exchange.
 package main
 
 import (
@@ -31,7 +31,7 @@ func app(charge func(ctx context.Context, country string, p Payment) error) acto
 		Streams: actor.Streams{"payments": {
 			Handler: stepwell.JSON(handle),
 			Config: config.Stream{
-				Queue: "payments",
+				Exchange: "events", RoutingKeys: []string{"payment.*"},
 				Retry: config.Retry{Policy: "exponential", Delay: time.Second, MaxDelay: time.Minute, Count: new(10)},
 			},
 		}},

@@ -15,7 +15,7 @@ func TestAPaymentThatFailsAtFirstIsChargedLater(t *testing.T) {
 	brokers := embedded.New(embedded.Options{})
 	tries := make(chan time.Time, 10)
 	app := app(func(_ context.Context, country string, p Payment) error {
-		if p != (Payment{"17", 1250}) || country != "payments" { // in the process a queue's name is the routing key
+		if p != (Payment{"17", 1250}) || country != "source" { // in the process there are no exchanges, and a queue's name is the routing key
 			t.Errorf("charged %+v of %q", p, country)
 		}
 		if tries <- time.Now(); len(tries) < 3 {
@@ -35,7 +35,7 @@ func TestAPaymentThatFailsAtFirstIsChargedLater(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
-	if err := brokers.Publish(t.Context(), "payments", stepwell.Message{ID: "p-1", Value: []byte(`{"Order":"17","Cents":1250}`)}); err != nil {
+	if err := brokers.Publish(t.Context(), "billing.payments.source", stepwell.Message{ID: "p-1", Value: []byte(`{"Order":"17","Cents":1250}`)}); err != nil {
 		t.Fatal(err)
 	}
 	limit := time.After(30 * time.Second)

@@ -35,6 +35,8 @@ const (
 	// Log keeps what was published in its order, and drops the oldest where it grows too large. It
 	// is read with [Broker.Follow], by anybody, as often as they like, and never consumed.
 	Log
+	// Source has what strangers publish to an exchange.
+	Source
 )
 
 // LogSize is how many bytes a [Log] keeps at least.
@@ -49,6 +51,10 @@ type Spec struct {
 	// Target is the queue that the broker moves messages to: for Delay the instant queue, for
 	// Instant the dead set.
 	Target string
+	// Exchange is what a Source is bound to, which must be there, with each of Keys. A broker that
+	// has no exchanges leaves them out.
+	Exchange string
+	Keys     []string
 }
 
 // Delivery is a message that a broker handed out. It stays in its queue until it is acked.

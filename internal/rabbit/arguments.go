@@ -30,6 +30,8 @@ func Arguments(spec queue.Spec) (map[string]any, error) {
 	case queue.DeadSet:
 		args["x-single-active-consumer"] = true
 		return args, nil
+	case queue.Source:
+		return args, nil
 	case queue.Instant:
 	case queue.Delay:
 		args["x-message-ttl"] = spec.TTL.Milliseconds()

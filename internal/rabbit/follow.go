@@ -57,14 +57,7 @@ func (b *Broker) Follow(ctx context.Context, log string, from int64, handle func
 // follow reads on one channel until ctx or the channel ends.
 func (s *session) follow(ctx context.Context, ch *amqp.Channel, log string, from int64, handle func(queue.Entry)) error {
 	closed, lost := ch.NotifyClose(make(chan *amqp.Error, 1)), ch.NotifyCancel(make(chan string, 1))
-	var entries <-chan amqp.Delivery
-	err := s.call("set prefetch", func() error { return ch.Qos(followAhead, 0, false) }) // a stream wants one
-	if err == nil {
-		err = s.call("follow "+log, func() (err error) {
-			entries, err = ch.Consume(log, "", false, false, false, false, amqp.Table{"x-stream-offset": from})
-			return err
-		})
-	}
+	entries, err := s.entries(ch, log, from)
 	if err != nil {
 		return err
 	}
@@ -104,4 +97,17 @@ func (s *session) follow(ctx context.Context, ch *amqp.Channel, log string, from
 			acked = read
 		}
 	}
+}
+
+// entries has the broker send what the log has from the offset on.
+func (s *session) entries(ch *amqp.Channel, log string, from int64) (all <-chan amqp.Delivery, err error) {
+	err = s.call("set prefetch", func() error { return ch.Qos(followAhead, 0, false) }) // a stream wants one
+	if err != nil {
+		return nil, err
+	}
+	err = s.call("follow "+log, func() error {
+		all, err = ch.Consume(log, "", false, false, false, false, amqp.Table{"x-stream-offset": from})
+		return err
+	})
+	return all, err
 }

@@ -12,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/stepwell/stepwell/internal/failpoint"
+	"github.com/stepwell/stepwell/internal/queue"
 )
 
 const (
@@ -227,6 +228,27 @@ func (s *session) declare(queue string, args amqp.Table) error {
 	})
 	if err != nil {
 		return err
+	}
+	return s.closeChannel(ch)
+}
+
+// bind has the queue get what is published to its exchange with any of its keys. A binding that is
+// there already stays as it is.
+func (s *session) bind(spec queue.Spec) error {
+	ch, err := s.channel()
+	if err != nil {
+		return err
+	}
+	for _, key := range spec.Keys {
+		err := s.call("bind queue "+spec.Name, func() error { return ch.QueueBind(spec.Name, key, spec.Exchange, false, nil) })
+		switch {
+		case code(err) == amqp.NotFound:
+			return fmt.Errorf("%w: exchange %s does not exist, or queue %s is gone: %w", queue.ErrMissing, spec.Exchange, spec.Name, err)
+		case code(err) == amqp.AccessRefused:
+			return fmt.Errorf("the RabbitMQ user may not bind queue %s to exchange %s: grant it to write to the queue and to read the exchange: %w", spec.Name, spec.Exchange, err)
+		case err != nil:
+			return err
+		}
 	}
 	return s.closeChannel(ch)
 }

@@ -96,6 +96,10 @@ func isCut(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF)
 }
 
+// alone is the rank of queues that no other needs: what goes wrong with one must not keep others
+// from being made.
+const alone = 3
+
 // rank orders targets before those that point to them.
 func rank(k queue.Kind) int {
 	switch k {
@@ -103,16 +107,16 @@ func rank(k queue.Kind) int {
 		return 0
 	case queue.Instant:
 		return 1
-	case queue.Log: // what goes wrong with it must not keep the others from being made
-		return 3
+	case queue.Log, queue.Source:
+		return alone
 	default:
 		return 2
 	}
 }
 
 // ensure declares the queues one after another, and returns the names of those it created, also
-// beside an error.
-func (t *topology) ensure(ctx context.Context, s *session, specs []queue.Spec) (created []string, err error) {
+// beside an error, which is the first.
+func (t *topology) ensure(ctx context.Context, s *session, specs []queue.Spec) (created []string, first error) {
 	select {
 	case t.turn <- struct{}{}:
 		defer func() { <-t.turn }()
@@ -124,14 +128,18 @@ func (t *topology) ensure(ctx context.Context, s *session, specs []queue.Spec) (
 			return created, ctx.Err()
 		}
 		made, err := t.declare(s, spec)
+		if err == nil && spec.Kind == queue.Source && !t.b.config.DeclareOnlyCheck {
+			err = s.bind(spec)
+		}
 		if made {
 			created = append(created, spec.Name)
 		}
-		if err != nil {
+		first = cmp.Or(first, err)
+		if err != nil && (rank(spec.Kind) != alone || !s.alive()) {
 			return created, err
 		}
 	}
-	return created, nil
+	return created, first
 }
 
 // declare makes the queue unless it is there, and compares its arguments. With DeclareOnlyCheck it

@@ -1,0 +1,136 @@
+package actor_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
+)
+
+// ofExchange are settings of a process whose stream orders has a queue that is bound to an
+// exchange, and that knows no Kafka.
+func ofExchange(exchange string, keys ...string) settings {
+	return settings{
+		"KAFKA_BROKERS": "", "STREAMS_ORDERS_TOPICS": "",
+		"STREAMS_ORDERS_EXCHANGE": exchange, "STREAMS_ORDERS_ROUTING_KEYS": strings.Join(keys, ","),
+	}
+}
+
+// topicExchange makes an exchange that is none of ours, and removes it when the test is over.
+func (w *world) topicExchange() (name string, ch *amqp.Channel) {
+	w.t.Helper()
+	name, ch = "exchange-"+w.app, w.channel()
+	if err := ch.ExchangeDeclare(name, "topic", true, false, false, false, nil); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := w.channel().ExchangeDelete(name, false, false); err != nil {
+			w.t.Errorf("remove the exchange: %v", err)
+		}
+	})
+	return name, ch
+}
+
+// publish publishes a message whose body is its routing key.
+func publish(t *testing.T, ch *amqp.Channel, exchange string, keys ...string) {
+	t.Helper()
+	for _, key := range keys {
+		if err := ch.Publish(exchange, key, false, false, amqp.Publishing{Body: []byte(key), DeliveryMode: amqp.Persistent}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestWhatIsPublishedToAnExchangeWithOneOfItsKeysIsHandled(t *testing.T) {
+	t.Parallel()
+	onBrokers(t, func(t *testing.T, w *world) {
+		exchange, ch := w.topicExchange()
+		own := w.queue("orders", "source")
+		t.Cleanup(func() { w.deleteQueue(own) })
+		var seen calls
+		handler := seeing(&seen, func(m *stepwell.Message) error {
+			if m.Attempt < 3 {
+				return errFlaky
+			}
+			return nil
+		})
+		env := ofExchange(exchange, "order.*", "refund.#")
+		r := w.start(orders(handler), env)
+		r.ready()
+		publish(t, ch, exchange, "order.new", "order.new.late", "refund", "refund.a.b", "parcel.new")
+		eventually(t, "those with its keys", func() bool {
+			return seen.of("order.new", 3) == 1 && seen.of("refund", 3) == 1 && seen.of("refund.a.b", 3) == 1
+		})
+		r.queuesEmpty()
+		for _, s := range seen.all() {
+			if q := s.m.Origin.Queue; q == nil || q.Name != own || q.Exchange != exchange || q.RoutingKey != string(s.m.Value) || s.m.ID == "" {
+				t.Errorf("a message has %+v", q)
+			}
+		}
+		if n := len(seen.all()); n != 9 {
+			t.Errorf("%d calls, want three of three messages", n)
+		}
+		// While nobody runs the queue keeps what comes, and what a start makes again is as it was.
+		r.end()
+		publish(t, ch, exchange, "order.meanwhile")
+		w.start(orders(handler), env)
+		eventually(t, "what came meanwhile", func() bool { return seen.of("order.meanwhile", 3) == 1 })
+		// Somebody deletes it: it is there again, and bound, without a restart.
+		w.deleteQueue(own)
+		eventually(t, "what comes after it was deleted", func() bool {
+			publish(t, ch, exchange, "order.again")
+			return seen.of("order.again", 3) > 0
+		})
+		out, err := w.actorCommand(t, []string{"topology"}, env).Output()
+		if want := fmt.Sprintf("%s bound to exchange %s by key refund.#", own, exchange); err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("topology: %v\n%s\nhas no %q", err, out, want)
+		}
+	})
+}
+
+func TestAnExchangeThatIsMissingIsWaitedForAndNamed(t *testing.T) {
+	t.Parallel()
+	onBrokers(t, func(t *testing.T, w *world) {
+		name := "exchange-" + w.app
+		t.Cleanup(func() { w.deleteQueue(w.queue("orders", "source")) })
+		var seen calls
+		r := w.start(orders(seeing(&seen, works)), ofExchange(name, "#"))
+		r.notReady("exchange " + name)
+		_, ch := w.topicExchange()
+		r.ready()
+		publish(t, ch, name, "order.new")
+		eventually(t, "a message", func() bool { return seen.of("order.new", 1) == 1 })
+	})
+}
+
+func TestEachMistakeOfAStreamWithAnExchangeIsNamed(t *testing.T) {
+	const exchange, keys = "STREAMS_ORDERS_EXCHANGE=e", "STREAMS_ORDERS_ROUTING_KEYS=k"
+	for name, test := range map[string]struct {
+		env  []string
+		want string // empty: it is none
+	}{
+		"well":                     {[]string{exchange, keys}, ""},
+		"a queue too":              {[]string{exchange, keys, "STREAMS_ORDERS_QUEUE=q"}, "STREAMS_ORDERS_EXCHANGE: \"e\" cannot be beside STREAMS_ORDERS_QUEUE"},
+		"keys without an exchange": {[]string{keys, "STREAMS_ORDERS_QUEUE=q"}, "is for a stream with an exchange, and STREAMS_ORDERS_EXCHANGE is not set"},
+		"an exchange without keys": {[]string{exchange}, "STREAMS_ORDERS_ROUTING_KEYS: is required beside an exchange"},
+		"a long key":               {[]string{exchange, keys + "," + strings.Repeat("k", 256)}, "a key that is longer than 255 bytes"},
+		"topics":                   {[]string{exchange, keys, "STREAMS_ORDERS_TOPICS=t"}, "this one has what is published to exchange e, and nothing else"},
+		"order":                    {[]string{exchange, keys, "STREAMS_ORDERS_ORDER=key"}, "STREAMS_ORDERS_ORDER: is for streams that read Kafka"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := orders(seeing(&calls{}, works))
+			app.Name = "shop"
+			_, err := actor.Load(app, append([]string{"RABBITMQ_URL=amqp://localhost"}, test.env...))
+			switch {
+			case test.want == "" && err != nil:
+				t.Error(err)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+				t.Errorf("%v, want %q", err, test.want)
+			}
+		})
+	}
+}
