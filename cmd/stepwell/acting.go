@@ -140,8 +140,8 @@ func (c acting) operate(ctx context.Context, a *actor, w wish) error {
 	if err := c.show(a, w.Action, found); err != nil || c.DryRun {
 		return err
 	}
-	if found.Matched == 0 && found.Unsorted == 0 {
-		return nil // there is nothing to ask about
+	if found.Matched == 0 {
+		return found.nothing()
 	}
 	if err := c.confirmChoice(a, w.Action, found); err != nil {
 		return err
@@ -169,6 +169,15 @@ func (c acting) operate(ctx context.Context, a *actor, w wish) error {
 	}
 	_, err := fmt.Fprintf(a.out, "%s\n%s\n", printable(o.ID), printable(o.Message))
 	return err
+}
+
+// nothing is what a command ends with that finds nothing to do: it is done, unless there is more than
+// it could see. An operation would see no more, since nothing that it sees would leave.
+func (s sample) nothing() error {
+	if s.Unsorted == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: none of the oldest %d messages matches, and %d were not looked at: replay or delete what lies before them first", errLook, s.Depth-s.Unsorted, s.Unsorted)
 }
 
 // show prints how many were chosen, and of which causes. With --json, what is printed is the

@@ -168,6 +168,18 @@ func TestWhereNotAllWasSeenThatIsSaidAndTheCommandDoesNotCallItDone(t *testing.T
 	}
 }
 
+func TestWhereNothingMatchesNothingIsAskedFor(t *testing.T) {
+	address, dead := serve(t, "")
+	for unseen, want := range map[int]int{0: exitOK, 100: exitLook} {
+		dead.pile.set(0, false)
+		dead.pile.unseen = unseen
+		_, errs, code := command(t, address, "dead-set", "delete", "-s", "orders", "--error", "x")
+		if code != want || len(dead.pile.asked) > 0 || unseen > 0 && !strings.Contains(errs, "none of the oldest 9 messages matches, and 100 were not looked at") {
+			t.Errorf("exit %d, %q", code, errs)
+		}
+	}
+}
+
 // A variable of a script that is not set is an empty text.
 func TestAnEmptyFlagIsRefusedAndNeverMeansAll(t *testing.T) {
 	address, dead := serve(t, "")
