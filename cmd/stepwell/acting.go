@@ -171,8 +171,8 @@ func (c acting) operate(ctx context.Context, a *actor, w wish) error {
 	return err
 }
 
-// nothing is what a command ends with that finds nothing to do: it is done, unless there is more than
-// it could see. An operation would see no more, since nothing that it sees would leave.
+// nothing is what a command ends with that finds nothing to do: it is done, unless there is more
+// than it could see. An operation would see no more, since nothing that it sees would leave.
 func (s sample) nothing() error {
 	if s.Unsorted == 0 {
 		return nil

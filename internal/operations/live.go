@@ -165,6 +165,8 @@ func (w *worker) count(ctx context.Context) (goesOn bool, err error) {
 	}
 	done := w.tell(ctx, func(s *State) {
 		s.Why = ""
+		// What is too large only a turn finds out.
+		sample.LeftOut.TooLarge = s.LeftOut.TooLarge
 		s.Matched, s.LeftOut = s.Done+sample.Matched, sample.LeftOut
 		s.Unsorted, s.Complete = sample.Unsorted, sample.Unsorted == 0
 	}).Done

@@ -1,11 +1,11 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,10 +20,15 @@ type pile struct {
 	unseen        int // never seen
 	takes         time.Duration
 	err           error
-	turns         []int // how many each might do
-	began         []time.Time
-	busy          int // turns under way
-	held          bool
+	// turnErr is the error of turns alone, samples how often it was counted, and tooLarge how many
+	// a turn found that it could not publish.
+	turnErr           error
+	samples, tooLarge int
+
+	turns []int // how many each might do
+	began []time.Time
+	busy  int // turns under way
+	held  bool
 }
 
 func (p *pile) May(action string) error {
@@ -36,6 +41,7 @@ func (p *pile) May(action string) error {
 func (p *pile) Sample(context.Context, *Request) (Sample, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.samples++
 	return Sample{Matched: p.match, Unsorted: p.behind + p.unseen, LeftOut: LeftOut{CrashLoop: 2}}, p.err
 }
 
@@ -45,7 +51,7 @@ func (p *pile) Turn(ctx context.Context, enough <-chan struct{}, _ *Request, mos
 		panic("two turns at once")
 	}
 	p.turns, p.began = append(p.turns, most), append(p.began, time.Now())
-	takes, held, failed := p.takes, p.held, p.err
+	takes, held, failed := p.takes, p.held, cmp.Or(p.turnErr, p.err)
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
@@ -69,7 +75,7 @@ func (p *pile) Turn(ctx context.Context, enough <-chan struct{}, _ *Request, mos
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t = Turn{Matched: p.match, Done: min(p.match, most), Unseen: p.behind + p.unseen, LeftOut: LeftOut{CrashLoop: 2}}
+	t = Turn{Matched: p.match, Done: min(p.match, most), Unseen: p.behind + p.unseen, LeftOut: LeftOut{CrashLoop: 2, TooLarge: p.tooLarge}}
 	t.More = t.Done == most
 	p.match -= t.Done
 	come := min(p.behind, t.Done)
@@ -83,7 +89,7 @@ func (p *pile) set(change func(*pile)) {
 	change(p)
 }
 
-var orders = Target{Stream: "orders"}
+var orders, slow = Target{Stream: "orders"}, Target{Stream: "orders", Channel: "slow"}
 
 // run runs a Runner on a false clock.
 func run(t *testing.T, test func(t *testing.T, r *Runner, p *pile)) {
@@ -331,6 +337,80 @@ func TestWhileTheBrokersAreAwayItWaitsAndSaysSo(t *testing.T) {
 	})
 }
 
+func TestATurnThatFindsTheBrokersAwayIsTakenAnewNotTooOftenAndNothingIsCountedTwice(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match, p.turnErr = 10, fmt.Errorf("%w: blocked", ErrAway) })
+		id := ask(t, r, request(orders, 10), Unlimited).ID
+		time.Sleep(time.Minute)
+		o := find(t, r, id)
+		if o.Phase != Running || o.Why != "not now: blocked" || o.Matched != 10 || o.Done != 0 || !o.Complete {
+			t.Errorf("%+v", o)
+		}
+		// Longer and longer, up to longestWait: some twenty times in a minute.
+		if len(p.turns) < 12 || len(p.turns) > 25 {
+			t.Errorf("%d turns in a minute", len(p.turns))
+		}
+		p.set(func(p *pile) { p.turnErr, p.tooLarge = nil, 1 })
+		time.Sleep(longestWait + time.Second)
+		if o := find(t, r, id); o.Phase != Done || o.Done != 10 || o.Matched != 10 || o.Why != "" || o.LeftOut.TooLarge != 1 {
+			t.Errorf("%+v", o)
+		}
+		samples, turns := p.samples, len(p.turns)
+		time.Sleep(time.Hour)
+		if p.samples != samples || len(p.turns) != turns {
+			t.Error("it goes on though it is over")
+		}
+	})
+}
+
+func TestATurnThatFailsPausesItAndAResumeCountsAnew(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match, p.turnErr = 10, errors.New("what is this") })
+		id := ask(t, r, request(orders), Unlimited).ID
+		time.Sleep(time.Hour)
+		if o := find(t, r, id); o.Phase != Paused || o.Why != "what is this" || len(p.turns) != 1 || p.samples != 1 {
+			t.Errorf("%+v, %d turns, counted %d times", o, len(p.turns), p.samples)
+		}
+		p.set(func(p *pile) { p.turnErr = nil })
+		change(t, r, id, Running)
+		time.Sleep(time.Minute)
+		if o := find(t, r, id); o.Phase != Done || o.Why != "" || o.Done != 10 || p.samples != 2 {
+			t.Errorf("%+v, counted %d times", o, p.samples)
+		}
+	})
+}
+
+func TestWhoWaitsForAPauseIsNotLeftBehindByAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pile{match: 10, held: true}
+		r := New(Config{Store: &Memory{}, Sets: map[Target]DeadSet{orders: p}, Logger: slog.New(slog.DiscardHandler)})
+		ctx, stop := context.WithCancel(t.Context())
+		ended, told := make(chan error), make(chan Operation)
+		go func() { ended <- r.Run(ctx) }()
+		id := ask(t, r, request(orders), Unlimited).ID
+		time.Sleep(freeTime + time.Millisecond) // in its turn, which nobody confirms
+		go func() { told <- change(t, r, id, Paused) }()
+		synctest.Wait()
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		<-told
+		if _, _, err := r.Ask(t.Context(), Request{Target: slow}, Rate{}, ""); err == nil {
+			t.Error("a dead set that there is not")
+		}
+		if _, err := r.Sample(t.Context(), Request{Target: slow}); err == nil {
+			t.Error("a dead set that there is not")
+		}
+		if _, _, err := r.Ask(t.Context(), Request{Target: orders, Action: "move"}, Rate{}, ""); !errors.Is(err, ErrNever) {
+			t.Errorf("%v", err)
+		}
+		if _, err := r.Sample(t.Context(), Request{Target: orders, Action: "move"}); !errors.Is(err, ErrNever) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
 func TestWhatNobodyForesawPausesItAndWhatCannotBeDoneEndsIt(t *testing.T) {
 	run(t, func(t *testing.T, r *Runner, p *pile) {
 		p.set(func(p *pile) { p.match, p.err = 10, errors.New("what is this") })
@@ -416,62 +496,5 @@ func TestAStopEndsATurnAndCutsOffOneThatDoesNotEnd(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
-	}
-}
-
-func TestASelectionSaysExactlyOneThing(t *testing.T) {
-	for _, s := range []Selection{
-		{}, {Group: "7f3a91c2b04d", All: true}, {IDs: []string{"a"}, Filter: map[string]string{"error": "x"}}, {Filter: map[string]string{}}, {Group: "x"},
-		{Filter: map[string]string{"eror": "x"}}, {Filter: map[string]string{"error": ""}},
-	} {
-		if f, err := s.Compile(time.Now()); err == nil || !f.IsZero() {
-			t.Errorf("%+v: %s, %v", s, f, err)
-		}
-	}
-	for want, s := range map[string]Selection{
-		"all": {All: true}, `group="7f3a91c2b04d"`: {Group: "7f3a91c2b04d"}, "2 ids": {IDs: []string{"a", "b"}}, `error="x"`: {Filter: map[string]string{"error": "x"}},
-	} {
-		if f, err := s.Compile(time.Now()); err != nil || f.String() != want {
-			t.Errorf("%s: %s, %v", want, f, err)
-		}
-	}
-}
-
-func TestRatesAreReadAndMadeBatchesOfTwoSeconds(t *testing.T) {
-	for text, want := range map[string]struct {
-		most  int
-		every time.Duration
-	}{
-		"200/s": {400, 2 * time.Second}, "1/s": {2, 2 * time.Second}, "10/m": {1, 6 * time.Second}, "1/m": {1, time.Minute}, "90/m": {3, 2 * time.Second}, Unlimited: {noLimit, 0},
-	} {
-		rate, err := ParseRate(text)
-		most, every := rate.batch()
-		if err != nil || rate.String() != text || most != want.most || every != want.every {
-			t.Errorf("%s: %s, %d every %s, %v", text, rate, most, every, err)
-		}
-	}
-	for _, text := range []string{"", "0/s", "1", "1/h", "-1/s", "1.5/s", "01/s", " 1/s", "12345678/s", "1/s\n"} {
-		if rate, err := ParseRate(text); err == nil {
-			t.Errorf("%q is %s", text, rate)
-		}
-	}
-}
-
-func FuzzARateIsReadAsItIsWritten(f *testing.F) {
-	f.Add("200/s")
-	f.Add("unlimited")
-	f.Fuzz(func(t *testing.T, text string) {
-		rate, err := ParseRate(text)
-		if err == nil && rate.String() != text {
-			t.Errorf("%q is %s", text, rate)
-		}
-	})
-}
-
-func TestIDsOfTheSameTimeDifferAndSortByTime(t *testing.T) {
-	at := time.Now()
-	a, b, later := newID(at), newID(at), newID(at.Add(time.Millisecond))
-	if a == b || !slices.IsSorted([]string{max(a, b), later}) || idOf("k") == idOf("l") {
-		t.Errorf("%s %s %s", a, b, later)
 	}
 }
