@@ -97,7 +97,8 @@ func (s *slab) messages(records []*kgo.Record) []stepwell.Message {
 		m.Key, m.Value = r.Key, r.Value
 		m.Time = r.Timestamp
 		m.Attempt = 1
-		m.Origin = stepwell.Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
+		// one by one: what is zero already is not written
+		m.Origin.Topic, m.Origin.Partition, m.Origin.Offset = r.Topic, r.Partition, r.Offset
 		if len(r.Headers) > 0 {
 			start := len(flat)
 			for _, h := range r.Headers {

@@ -77,7 +77,8 @@ type Call interface {
 }
 
 // Ticket is a message's way back. It is a value, so that it costs no allocation; the zero one
-// settles nothing.
+// settles nothing. What is asked of it for each message is a pointer's method: the processor waits
+// for the copy of a value that was only just written, as long as a fast handler takes.
 type Ticket struct {
 	origin Origin
 	offset int64
@@ -92,7 +93,7 @@ func (t Ticket) IsZero() bool { return t.origin == nil }
 
 // Place says where the message came from, for who gathers it: nil where its origin does not allow
 // that.
-func (t Ticket) Place() (Gatherable, int64) {
+func (t *Ticket) Place() (Gatherable, int64) {
 	of, _ := t.origin.(Gatherable)
 	return of, t.offset
 }
@@ -134,11 +135,11 @@ func (o tried) Trace() (parent, state string) { return o.parent, o.state }
 
 // Alone says that the message is suspected of killing the process, and runs with no other suspect
 // beside it.
-func (t Ticket) Alone() bool { return t.origin != nil && t.origin.Alone(t.offset) }
+func (t *Ticket) Alone() bool { return t.origin != nil && t.origin.Alone(t.offset) }
 
 // Running is the number of the goroutine that runs the [Handle], its lane, and when the call began.
 // It is to be asked during the call, and the lane again after a [Ticket.Rest].
-func (t Ticket) Running() (lane int, began time.Time) { return t.call.Running() }
+func (t *Ticket) Running() (lane int, began time.Time) { return t.call.Running() }
 
 // Rest sleeps for so long during a call, on its goroutine, and gives its place to other calls
 // meanwhile; only its key waits. After it a suspect waits for another turn. It reports false, at
