@@ -15,6 +15,7 @@ type round map[string]result
 
 // run measures all groups and writes down each when it is done.
 func (p plan) run(ctx context.Context, out, progress io.Writer) (err error) {
+	load := loadOfMachine() // before brokers and cases cause some of it
 	b, err := p.startBrokers(ctx)
 	if err != nil {
 		return err
@@ -22,7 +23,7 @@ func (p plan) run(ctx context.Context, out, progress io.Writer) (err error) {
 	defer func() { err = errors.Join(err, b.close()) }()
 	at := commit(ctx)
 	for _, g := range p.groups {
-		s := section{group: g, plan: p, versions: b.versions, commit: at}
+		s := section{group: g, plan: p, versions: b.versions, commit: at, load: load}
 		if g.table != nil {
 			s.table, err = g.table(ctx, p.rounds)
 		} else {

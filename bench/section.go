@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +21,7 @@ type section struct {
 	versions []string // of the brokers
 	skipped  []string
 	commit   string
+	load     string // of the machine, before the first case; empty: unknown
 }
 
 // String is the section in Markdown.
@@ -58,6 +61,9 @@ func (s section) String() string {
 	if len(s.versions) > 0 {
 		fmt.Fprintf(&b, "%s.\n", strings.Join(s.versions, "; "))
 	}
+	if s.load != "" {
+		fmt.Fprintf(&b, "Load average before the first case: %s, on %d processors; above 0.5, others used the machine as well.\n", s.load, runtime.NumCPU())
+	}
 	return b.String()
 }
 
@@ -81,4 +87,15 @@ func commit(ctx context.Context) string {
 		name += " with changes"
 	}
 	return name
+}
+
+// loadOfMachine is how many processes wanted a processor in the last minute, on average: numbers of
+// a machine that others use are to say so.
+func loadOfMachine() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
+	}
+	last, _, _ := strings.Cut(string(text), " ")
+	return last
 }
