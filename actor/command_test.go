@@ -15,6 +15,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 // roleVariable says what the test binary is to be, where it is an actor in a process of its own.
@@ -24,7 +25,9 @@ const roleVariable = "STEPWELL_TEST_ROLE"
 // ends no try of the attempt that the role names after its colon; an unstartable one's start
 // function fails; one that takes over fails each try, and has an OnDead that does not return where
 // the role names an attempt; others fail once and then work. Each try is a line "attempt value" on
-// its standard output, before it ends, and so is a call of OnDead, of "taken" and the value.
+// its standard output, before it ends, and so is a call of OnDead, of "taken" and the value. A
+// telling one takes its time for each try, and says at the end of those that work that they are
+// "done".
 func play(role string) {
 	kind, attempt, _ := strings.Cut(role, ":")
 	if kind == "jobs" {
@@ -50,6 +53,8 @@ func play(role string) {
 			return deadly(string(m.Value), m.Attempt)
 		case kind == "stubborn":
 			select {}
+		case kind == "telling":
+			return tells(ctx, m)
 		case kind == "hold" && strings.HasPrefix(string(m.Value), "bad") && len(attempt) == m.Attempt:
 			<-ctx.Done()
 			return ctx.Err()
@@ -69,6 +74,20 @@ func play(role string) {
 		orders.Handler, orders.Batch = nil, eachOf(handle)
 	}
 	actor.Main(actor.App{Start: start, Streams: actor.Streams{"orders": orders}})
+}
+
+// tells is a try that fails once and then works, long enough that a kill finds many under way. What
+// it says when it works is said last, so that a try that was killed has not said it.
+func tells(ctx context.Context, m *stepwell.Message) error {
+	const work = 20 * time.Millisecond
+	if !task.Sleep(ctx, work) {
+		return ctx.Err()
+	}
+	if err := failsOnce(string(m.Value), m.Attempt); err != nil {
+		return err
+	}
+	_, err := os.Stdout.WriteString(strings.Repeat("+", m.Attempt) + " done " + string(m.Value) + "\n")
+	return err
 }
 
 // batchVariable says that the actor of a role handles messages in batches.
