@@ -113,7 +113,9 @@ func shortConsumerTimeout(r *run) {
 }
 
 // cutSlowlyAndKill cuts connections, and kills the actors when handlers that began before have
-// ended: an ack of theirs that settled another message would lose it.
+// ended: an ack of theirs that settled another message would lose it. The guard
+// against records that kill is off: from the third of these kills on it suspects all that waits
+// behind slow keys, and has it run one at a time.
 func cutSlowlyAndKill(r *run) {
 	for range 4 {
 		for _, p := range r.actors {

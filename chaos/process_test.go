@@ -26,6 +26,7 @@ type process struct {
 	cmd     *exec.Cmd
 	address string
 	log     string
+	modes   string // empty: all
 	ended   chan struct{}
 	err     error // set before ended is closed
 }
@@ -45,8 +46,12 @@ func (r *run) spawnWith(more settings) *process {
 	if r.toKafka != nil {
 		env["CHAOS_KAFKA_PROXY"] = r.toKafka.Addr()
 	}
+	if modes := r.missing(); modes != "" {
+		env[modesVariable] = modes
+	}
 	maps.Copy(env, r.env)
 	maps.Copy(env, more)
+	p.modes = env[modesVariable]
 	p.cmd.Env = os.Environ()
 	for k, v := range env {
 		p.cmd.Env = append(p.cmd.Env, k+"="+v)
@@ -84,8 +89,12 @@ func (r *run) urls() string {
 }
 
 // dying starts an actor that kills itself at the n-th hit of a mark.
-func (r *run) dying(mark string, n int) *process {
-	return r.spawnWith(settings{failpoint.Variable: fmt.Sprintf("%s:%d", mark, n)})
+func (r *run) dying(mark string, n int, more ...settings) *process {
+	env := settings{failpoint.Variable: fmt.Sprintf("%s:%d", mark, n)}
+	for _, s := range more {
+		maps.Copy(env, s)
+	}
+	return r.spawnWith(env)
 }
 
 func (p *process) cleanUp() {

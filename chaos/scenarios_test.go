@@ -9,7 +9,7 @@ import (
 
 // scenarios are the faults, each alone.
 func scenarios() []scenario {
-	return slices.Concat(processes(), poisons(), clocks(), rabbits(), kafkas(), networks(), operators(), marks(), operated(), inOrder(), batches(), jobs())
+	return slices.Concat(processes(), poisons(), clocks(), rabbits(), kafkas(), networks(), operators(), marks(), operated(), inOrder(), batches(), modes(), jobs())
 }
 
 // seldomSlow has two records slow every ten seconds, so that calls are hit in their middle and
@@ -57,7 +57,7 @@ func rabbits() []scenario {
 		},
 		{
 			name: "slow handlers outlive their connection, then all actors are killed",
-			env:  settings{"CHAOS_SLOW": "2s", "CHAOS_SLOW_EVERY": "40"}, fault: cutSlowlyAndKill,
+			env:  settings{"CHAOS_SLOW": "2s", "CHAOS_SLOW_EVERY": "40", "CRASH_LIMIT": "0"}, fault: cutSlowlyAndKill,
 		},
 		{name: "slow handlers outlive the broker's consumer time-out", env: settings{"CHAOS_SLOW": "6s", "RETRY_PREFETCH": "100"}, fault: shortConsumerTimeout},
 		{
@@ -123,7 +123,7 @@ func networks() []scenario {
 // settings of their own stay alone.
 func several() scenario {
 	return scenario{name: "several at random", fault: func(r *run) {
-		all := slices.DeleteFunc(scenarios(), func(c scenario) bool { return c.env != nil || c.jumps || c.lone })
+		all := slices.DeleteFunc(scenarios(), func(c scenario) bool { return c.env != nil || c.parts != nil || c.jumps || c.lone })
 		r.toRabbit.Set(proxy.Weather{Latency: time.Duration(r.random.IntN(20)) * time.Millisecond})
 		for range 2 + r.random.IntN(3) {
 			c := all[r.random.IntN(len(all))]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"path/filepath"
 	"strconv"
@@ -50,9 +51,10 @@ type scenario struct {
 	name  string
 	short bool // part of the selection for every day
 	env   settings
-	jumps bool // the actors' clocks can jump
-	lone  bool // not among several
-	mib   int  // that an actor may need; 0: as many as usual
+	parts []string // the MODES of its actors, one each; none: two actors with all
+	jumps bool     // the actors' clocks can jump
+	lone  bool     // not among several
+	mib   int      // that an actor may need; 0: as many as usual
 	fault func(r *run)
 }
 
@@ -69,6 +71,7 @@ type run struct {
 	toRabbit, toKafka *proxy.Proxy
 	program           string // the actors'
 	env               settings
+	parts             []string
 	delays            []time.Duration // that some actors have instead of the usual one
 	actors            []*process      // that run
 	every             []*process      // that ran or run
@@ -123,8 +126,9 @@ func (s *site) perform(t *testing.T, c scenario, random *rand.Rand) ledger.Repor
 
 func (s *site) start(t *testing.T, c scenario, random *rand.Rand) *run {
 	r := s.quiet(t, c, random)
-	r.spawn()
-	r.spawn()
+	for range max(2, len(c.parts)) {
+		r.spawn()
+	}
 	r.load = r.startLoad()
 	return r
 }
@@ -132,7 +136,7 @@ func (s *site) start(t *testing.T, c scenario, random *rand.Rand) *run {
 // quiet is a run without actors and load.
 func (s *site) quiet(t *testing.T, c scenario, random *rand.Rand) *run {
 	name := fmt.Sprintf("c%d", time.Now().UnixNano()%1e12)
-	r := &run{site: s, t: t, random: random, app: name, topic: name + ".v1", env: c.env, most: s.most(c)}
+	r := &run{site: s, t: t, random: random, app: name, topic: name + ".v1", env: c.env, parts: c.parts, most: s.most(c)}
 	r.end.Reasons = map[ledger.Position]string{}
 	r.program = s.child
 	if c.jumps {
@@ -188,6 +192,20 @@ func (r *run) settle() {
 	}
 	if r.end.Held == 0 { // else what is missing may be what an operator took
 		r.t.Log("not all was settled in time")
+		r.tellWhatWaits()
+	}
+}
+
+// tellWhatWaits logs what the actors say of themselves, so that a reader can tell work that is
+// slow, and what the guard against crashes holds back, from what stands still.
+func (r *run) tellWhatWaits() {
+	ctx, cancel := r.shortly()
+	defer cancel()
+	for _, p := range r.actors {
+		for _, path := range []string{"/readyz?verbose", "/v1/streams"} {
+			status, text, err := p.do(ctx, http.MethodGet, path, "")
+			r.t.Logf("process %d, %s: %d %v\n%s", p.cmd.Process.Pid, path, status, err, text)
+		}
 	}
 }
 

@@ -84,7 +84,7 @@ func (r *run) untidy() (most holds, wrong []string) {
 	return most, append(wrong, r.consumers()...)
 }
 
-// consumers says where others consume than each actor from the instant queues.
+// consumers says where others consume than each actor that has the part, from the instant queues.
 func (r *run) consumers() (wrong []string) {
 	queues, err := r.ask()
 	if err != nil {
@@ -92,8 +92,11 @@ func (r *run) consumers() (wrong []string) {
 	}
 	for kind, q := range queues {
 		should := 0
-		if kind == "instant" || kind == ofChannel+"instant" {
-			should = len(r.actors)
+		switch kind {
+		case "instant":
+			should = r.with("retries")
+		case ofChannel + "instant":
+			should = r.with("channels")
 		}
 		if q.Consumers != should {
 			wrong = append(wrong, fmt.Sprintf("queue %s has %d consumers and should have %d", q.Name, q.Consumers, should))
