@@ -63,7 +63,7 @@ var mayImport = map[string][]string{
 	"internal/testbroker/local": {},
 	"internal/testbroker/run":   {"internal/testbroker", "internal/testbroker/local"},
 	"chaos":                     {},
-	"chaos/child":               {"/", "actor", "chaos/ledger", "internal/queue", "internal/rabbit"},
+	"chaos/child":               {"/", "actor", "chaos/ledger", "config", "internal/queue", "internal/rabbit"},
 	"chaos/ledger":              {"/"},
 	"chaos/proof":               {"chaos/ledger"},
 	"chaos/proxy":               {},
@@ -86,7 +86,7 @@ var mayImport = map[string][]string{
 var onlyIn = map[string][]string{
 	"github.com/knadh/koanf":         {"config"},
 	"github.com/labstack/echo/v4":    {"server"},
-	"github.com/rabbitmq/amqp091-go": {"examples/rescue", "internal/rabbit", "internal/testbroker/run"},
+	"github.com/rabbitmq/amqp091-go": {"chaos/child", "examples/rescue", "internal/rabbit", "internal/testbroker/run"},
 	"github.com/twmb/franz-go": {
 		"actor", "chaos/child", "embedded", "examples/moving", "examples/orders", "examples/rescue", "examples/webhooks", "internal/login",
 		"internal/testbroker", "internal/testbroker/run", "streams",

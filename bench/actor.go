@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/actor"
@@ -12,6 +14,9 @@ import (
 // stream is the stream-id of the actors.
 const stream = "records"
 
+// sourceQueue begins the setting of an actor that reads no Kafka.
+const sourceQueue = "STREAMS_RECORDS_QUEUE="
+
 // newActor is an actor as anybody would write it, with the defaults but for what a case sets.
 func newActor(j job, of actor.Stream, settings ...string) (*actor.Actor, error) {
 	app := actor.App{
@@ -19,9 +24,9 @@ func newActor(j job, of actor.Stream, settings ...string) (*actor.Actor, error) 
 		Streams: actor.Streams{stream: of},
 		Logger:  slog.New(slog.DiscardHandler),
 	}
-	environ := []string{
-		"KAFKA_BROKERS=" + j.Kafka, "STREAMS_RECORDS_TOPICS=" + j.Topic, "STREAMS_RECORDS_GROUP=" + j.ConsumerGroup, "SERVER_ADDRESS=off",
-		"RABBITMQ_URL=" + j.RabbitMQ,
+	environ := []string{"KAFKA_BROKERS=" + j.Kafka, "RABBITMQ_URL=" + j.RabbitMQ, "SERVER_ADDRESS=off"}
+	if !slices.ContainsFunc(settings, func(s string) bool { return strings.HasPrefix(s, sourceQueue) }) {
+		environ = append(environ, "STREAMS_RECORDS_TOPICS="+j.Topic, "STREAMS_RECORDS_GROUP="+j.ConsumerGroup)
 	}
 	cfg, err := actor.Load(app, append(append(environ, settings...), j.Environ...))
 	if err != nil {

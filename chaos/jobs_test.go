@@ -24,15 +24,7 @@ func jobs() []scenario {
 	large["RABBITMQ_MAX_MESSAGE_SIZE"], large["RABBITMQ_CONFIRM_TIMEOUT"] = "32MiB", "20s"
 	all = append(all, scenario{name: "jobs: some have no room for what their failures say", env: large, mib: 512, fault: fullJobs})
 	for _, mark := range []string{"publish", "published", "confirmed", "parked", "ack", "acked"} {
-		all = append(all, scenario{name: "jobs: an actor dies at: " + mark, env: asJobs, fault: func(r *run) {
-			for range 3 {
-				p := r.dying(mark, 1+r.random.IntN(100))
-				if !p.died(40 * time.Second) {
-					r.complain("the actor never came to the mark %s", mark)
-					p.leave()
-				}
-			}
-		}})
+		all = append(all, scenario{name: "jobs: an actor dies at: " + mark, env: asJobs, fault: func(r *run) { r.diesAt(mark) }})
 	}
 	return all
 }

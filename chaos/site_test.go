@@ -158,6 +158,12 @@ func (s *site) quiet(t *testing.T, c scenario, random *rand.Rand) *run {
 	r.check(testbroker.MakeTopic(making, r.client, r.topic, partitions, map[string]*string{"max.message.bytes": kadm.StringPtr(fmt.Sprint(mostBytes))}))
 	r.ledger = filepath.Join(t.TempDir(), "ledger")
 	r.watch = r.startWatch()
+	if r.env["CHAOS_SOURCE"] != "" {
+		t.Cleanup(func() {
+			_, err := r.channel().QueueDelete(r.foreign(), false, false, false)
+			r.check(err)
+		})
+	}
 	return r
 }
 
@@ -214,7 +220,7 @@ func (r *run) tellWhatWaits() {
 // node.
 func (r *run) ripen() {
 	const age = 2 * time.Second
-	if r.env["CHAOS_JOBS"] != "" {
+	if r.env["CHAOS_JOBS"] != "" || r.env["CHAOS_SOURCE"] != "" {
 		r.pause(age) // the first jobs have asked for it, and some are done
 		return
 	}

@@ -30,6 +30,7 @@ const (
 	everyVariable  = "CHAOS_SLOW_EVERY"  // two of how many are slow; a multiple of 40, default 400
 	batchVariable  = "CHAOS_BATCH"       // anything: messages are handled in batches
 	jobsVariable   = "CHAOS_JOBS"        // anything: each record is enqueued as a job, which is the work
+	sourceVariable = "CHAOS_SOURCE"      // classic or quorum: each record goes through a queue of that type that is none of ours
 	failVariable   = "CHAOS_FAIL_EVERY"  // one of so many fails twice, and no other fails; default: as work says
 )
 
@@ -58,6 +59,9 @@ func main() {
 	app := actor.App{Streams: actor.Streams{"orders": orders}}
 	if os.Getenv(jobsVariable) != "" {
 		asJobs(&app, w, handler(w, h))
+	}
+	if kind := os.Getenv(sourceVariable); kind != "" {
+		asSource(&app, w, handler(w, h), kind)
 	}
 	if through := os.Getenv(proxyVariable); through != "" {
 		app.Brokers = newBrokers(through)

@@ -1,0 +1,54 @@
+package chaos
+
+import (
+	"maps"
+	"time"
+)
+
+// sources are faults of actors that consume a queue of somebody else's, of either type: each record
+// is published to it, and one of four fails twice.
+func sources() (all []scenario) {
+	for _, kind := range []string{"classic", "quorum"} {
+		env := settings{"CHAOS_SOURCE": kind, "CHAOS_FAIL_EVERY": "4"}
+		add := func(name string, short bool, fault func(r *run)) {
+			all = append(all, scenario{name: kind + " queue: " + name, short: short, env: env, fault: fault})
+		}
+		add("an actor is killed, three times", kind == "classic", killAnActor)
+		add("all actors are killed at once", false, killAllActors)
+		add("an actor is stopped, three times", false, stopAnActor)
+		add("RabbitMQ is killed, twice", false, killRabbitMQ)
+		add("RabbitMQ and an actor are killed at once", false, killRabbitMQAndAnActor)
+		// Some fail late, and so there are always some that fail under the alarm.
+		slow := maps.Clone(env)
+		slow["CHAOS_SLOW"], slow["CHAOS_SLOW_EVERY"] = "3s", "40"
+		all = append(all, scenario{name: kind + " queue: actors are killed under a memory alarm", env: slow, fault: func(r *run) {
+			r.memoryAlarm(func() {
+				// What one had comes back, and is moved: that waits for its confirm as another
+				// dies.
+				for range 3 {
+					r.killOne()
+					r.pause(2 * time.Second)
+				}
+			})
+		}})
+		add("connections are cut to RabbitMQ", false, func(r *run) { r.often(r.toRabbit.Cut) })
+		for _, mark := range []string{"publish", "published", "confirmed", "parked", "ack", "acked"} {
+			add("an actor dies at: "+mark, false, func(r *run) { r.diesAt(mark) })
+		}
+	}
+	return all
+}
+
+// diesAt has an actor die at the mark, three times.
+func (r *run) diesAt(mark string) {
+	for range 3 {
+		p := r.dying(mark, 1+r.random.IntN(100))
+		if !p.died(40 * time.Second) {
+			r.complain("the actor never came to the mark %s", mark)
+			p.leave()
+		}
+	}
+}
+
+// foreign is the queue of somebody else's; see the child's.
+func (r *run) foreign() string { return "foreign-" + r.app }
