@@ -36,6 +36,9 @@ func (d *depths) get() map[string]int {
 // are read again.
 const depthPause = time.Second
 
+// depthLimit is how long the depths of a line, or of a source, are waited for.
+const depthLimit = 2 * time.Second
+
 // watchDepths reads all depths now and then, for the metrics, until ctx ends.
 func (a *Actor) watchDepths(ctx context.Context) error {
 	if a.queues == nil {
@@ -51,6 +54,9 @@ func (a *Actor) watchDepths(ctx context.Context) error {
 				next = min(next, depthPause)
 			}
 			maps.Copy(all, found)
+			if depth, err := s.sourceDepth(ctx); err == nil && s.consumes != "" {
+				all[s.consumes] = depth
+			}
 		}
 		a.depths.set(all)
 		if !task.Sleep(ctx, next) {
@@ -61,12 +67,11 @@ func (a *Actor) watchDepths(ctx context.Context) error {
 
 // depthsNow asks for the depth of each queue of the line.
 func (l *line) depthsNow(ctx context.Context) (map[string]int, error) {
-	const limit = 2 * time.Second
 	names := l.retries.names()
 	if len(names) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, depthLimit)
 	defer cancel()
 	found := map[string]int{}
 	var errs []error
@@ -83,6 +88,17 @@ func (l *line) depthsNow(ctx context.Context) (map[string]int, error) {
 		found[name] = depth
 	}
 	return found, eachOnce(errs)
+}
+
+// sourceDepth asks how many messages are ready in the queue that the stream consumes here; 0 where
+// it consumes none.
+func (s *stream) sourceDepth(ctx context.Context) (int, error) {
+	if s.consumes == "" {
+		return 0, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, depthLimit)
+	defer cancel()
+	return s.broker.Depth(ctx, s.consumes)
 }
 
 // eachOnce is one error in one line, which says once what many say; nil where there are none.

@@ -114,6 +114,13 @@ func (s *stream) Status(ctx context.Context) server.Status {
 	if err != nil && status.Error == "" {
 		status.Error = err.Error()
 	}
+	if s.consumes != "" {
+		depth, err := s.sourceDepth(ctx)
+		status.Lag = int64(depth)
+		if err != nil && status.Error == "" {
+			status.Error = err.Error()
+		}
+	}
 	if status.Error == "" {
 		status.Error = s.retries.Status().Trouble
 	}
@@ -199,6 +206,10 @@ func (a *Actor) snapshot() telemetry.Snapshot {
 		one := telemetry.StreamSnapshot{
 			Lag: status.Lag, WindowMessages: int64(of.InFlight), WindowBytes: int64(status.InFlightBytes),
 			Stuck: status.Stuck, Suspects: int64(status.Suspects), Partitions: s.kafka.lags(), Channels: map[string]telemetry.StreamSnapshot{},
+		}
+		if s.consumes != "" {
+			depth, known := depths[s.consumes]
+			one.Lag, one.LagUnknown = int64(depth), !known
 		}
 		s.shoot(&one, depths)
 		for i, c := range s.channels {

@@ -98,9 +98,9 @@ func (i *intake) look(ctx context.Context) error {
 
 func (i *intake) waitsFor(why string) { i.waits.Store(&why) }
 
-// Status is that of what was picked up. How much is in the queue is not known here, and that
-// something is under way is no sign of a standstill: a call that hangs is seen by itself, as one of
-// a retry is.
+// Status is that of what was picked up. The depth of the queue is asked for elsewhere, since no
+// broker is asked here, and is no sign of a standstill: others may consume the queue too. Nor is
+// that something is under way: a call that hangs is seen by itself, as one of a retry is.
 func (i *intake) Status() (s sourceStatus) {
 	of := i.Intake.Status()
 	s.Status, s.Held = server.Status{InFlight: of.InFlight}, true

@@ -253,6 +253,31 @@ func TestAMessageThatCameBackAndFitsCompressedAloneIsHandled(t *testing.T) {
 	})
 }
 
+func TestTheLagOfAStreamThatConsumesAQueueIsTheDepthOfTheQueue(t *testing.T) {
+	onQueues(t, func(t *testing.T, w *world, name string, ch *amqp.Channel) {
+		const depth = 5
+		r := w.start(orders(func(context.Context, *stepwell.Message) error { return nil }), ofQueue(name).with(settings{"TELEMETRY_DEPTH_INTERVAL": "100ms"}))
+		r.ready()
+		if status, answer := r.do("POST", "/v1/streams/orders/pause", ""); status != 200 {
+			t.Fatalf("pause: %d %v", status, answer)
+		}
+		for range depth {
+			put(t, ch, name, amqp.Publishing{Body: []byte("waits")})
+		}
+		shows := func(n int) func() bool {
+			return func() bool {
+				s := r.status("orders")
+				return s["source"] == "queue" && s["lag"] == float64(n) && s["error"] == nil && r.metric(`stepwell_consumer_lag{stepwell_stream="orders"}`) == float64(n)
+			}
+		}
+		eventually(t, "what waits is the lag", shows(depth))
+		if status, answer := r.do("POST", "/v1/streams/orders/resume", ""); status != 200 {
+			t.Fatalf("resume: %d %v", status, answer)
+		}
+		eventually(t, "nothing waits", shows(0))
+	})
+}
+
 // incompressible is so much that no compression makes smaller.
 func incompressible(n int) []byte {
 	b := make([]byte, n)

@@ -22,8 +22,10 @@ type stream struct {
 	source   source
 	// kafka is the source that reads, for what there is in Kafka alone: its options, its
 	// partitions. It is there also where source is another one, which reads nothing.
-	kafka   *kafka
-	setting func(key string) string
+	kafka *kafka
+	// consumes is the queue of RabbitMQ that is the source here; empty: none is.
+	consumes string
+	setting  func(key string) string
 	// reads: the stream's topics are read in this process.
 	reads bool
 	// ahead is for how long a delivery waits for a worker at most.
@@ -85,6 +87,9 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 		return nil, err
 	}
 	st := &stream{line: l, channels: channels, source: modes{a.cfg}.source(id, s, k, l), kafka: k, setting: a.cfg.Variable, reads: a.cfg.Reads(id), ahead: inbox.Ahead(a.cfg.RabbitMQ.ConsumerTimeout)}
+	if a.cfg.Consumes(id) {
+		st.consumes = a.cfg.SourceQueue(id)
+	}
 	st.waitsFor("its turn to start")
 	return st, nil
 }

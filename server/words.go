@@ -149,7 +149,7 @@ type Stream struct {
 const (
 	FromKafka   = "kafka"
 	FromEnqueue = "enqueue" // the program itself
-	FromQueue   = "queue"   // a queue of RabbitMQ that is somebody else's
+	FromQueue   = "queue"   // a queue of RabbitMQ, somebody else's or bound to an exchange
 )
 
 // Status is how a stream of this process is doing.
@@ -169,7 +169,8 @@ type Status struct {
 	// Joined says that it is a member of its consumer group, also one without partitions.
 	Joined     bool `json:"joined"`
 	Partitions int  `json:"partitions"`
-	// Lag is how many records of its partitions were not settled yet.
+	// Lag is how many records of its partitions were not settled yet. Where the source is a queue
+	// of RabbitMQ, it is how many messages are ready in it, for all who consume it.
 	Lag int64 `json:"lag"`
 	// InFlight is how many messages the stream's window holds, and how many retries were picked up;
 	// InFlightBytes are those of the window.

@@ -124,7 +124,7 @@ func serve(t *testing.T, token string, modes ...string) (address string, dead *s
 	s, err := server.New(server.Config{
 		Operations: operating(t, &dead.pile),
 		Address:    "127.0.0.1:0", Token: token, PeekWait: time.Millisecond, Modes: modes,
-		Streams: map[string]server.Stream{"orders": {Control: &control{server.Status{Joined: true, Lag: 12, Queues: queues, Oldest: oldest,
+		Streams: map[string]server.Stream{"orders": {Control: &control{server.Status{Source: server.FromQueue, Joined: true, Lag: 12, Queues: queues, Oldest: oldest,
 			Channels: []server.ChannelStatus{{ID: "slow", InFlight: 3, Queues: map[string]int{"shop.orders.channel.slow.instant": 7}}}}}, DeadSet: dead,
 			Channels: map[string]server.DeadSet{"slow": &set{left: 1}}}},
 	})
@@ -172,7 +172,7 @@ func TestEachCommandDoesWhatItSays(t *testing.T) {
 		args string
 		says []string
 	}{
-		{"streams", []string{"STREAM", "orders", "running", "12", "orders.v1/3@17 2m10s", "shop.orders.dead_set=3"}},
+		{"streams", []string{"STREAM", "SOURCE", "orders", "running", "queue", "12", "orders.v1/3@17 2m10s", "shop.orders.dead_set=3"}},
 		{"pause orders", []string{"orders is paused"}},
 		{"streams", []string{"paused"}},
 		{"resume orders", []string{"orders is resumed"}},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -81,7 +82,7 @@ func (*list) Run(ctx context.Context, a *actor) error {
 			return err
 		}
 		rows = append(rows, []string{
-			s.ID, s.in(answer.Modes).word(), strconv.Itoa(s.Partitions), strconv.FormatInt(s.Lag, 10), strconv.Itoa(s.InFlight), s.Oldest.String(), full(s.Queues), s.Error,
+			s.ID, s.in(answer.Modes).word(), cmp.Or(s.Source, "-"), strconv.Itoa(s.Partitions), strconv.FormatInt(s.Lag, 10), strconv.Itoa(s.InFlight), s.Oldest.String(), full(s.Queues), s.Error,
 		})
 		for _, c := range s.Channels {
 			state := streamState{Paused: s.Paused, Joined: true, Stuck: c.Stuck}.word()
@@ -89,14 +90,14 @@ func (*list) Run(ctx context.Context, a *actor) error {
 				state = "not run here"
 			}
 			rows = append(rows, []string{
-				s.ID + " " + c.ID, state, "-", "-", strconv.Itoa(c.InFlight), "-", full(c.Queues), c.Error,
+				s.ID + " " + c.ID, state, "-", "-", "-", strconv.Itoa(c.InFlight), "-", full(c.Queues), c.Error,
 			})
 		}
 	}
 	if a.json {
 		return nil
 	}
-	return a.table([]string{"STREAM", "STATE", "PARTITIONS", "LAG", "IN FLIGHT", "OLDEST", "QUEUES", "ERROR"}, rows)
+	return a.table([]string{"STREAM", "STATE", "SOURCE", "PARTITIONS", "LAG", "IN FLIGHT", "OLDEST", "QUEUES", "ERROR"}, rows)
 }
 
 // in is the state in a process of these modes; none: of all. A stream whose source is no topic is a

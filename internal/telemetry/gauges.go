@@ -24,6 +24,8 @@ type Snapshot struct {
 type StreamSnapshot struct {
 	Lag, Inflight, WindowMessages, WindowBytes, Suspects int64
 	Stuck                                                bool
+	// LagUnknown: it is left out, since a 0 would say that nothing waits.
+	LagUnknown bool
 	// Partitions are those of this member: no more than its topics have.
 	Partitions []PartitionLag
 	// Queues are depths by queue name; a depth that is not known is not in it.
@@ -74,7 +76,7 @@ func newGauges(m metric.Meter) (g gauges, all []metric.Observable, err error) {
 	}{
 		{&g.up, "stepwell.rabbitmq.up", "", "1 when RabbitMQ can be used."},
 		{&g.mode, "stepwell.mode", "", "1 for a part of the actor that runs in this process."},
-		{&g.lag, "stepwell.consumer.lag", "{message}", "Records of this member's partitions that are not settled."},
+		{&g.lag, "stepwell.consumer.lag", "{message}", "Records of this member's partitions that are not settled; of a queue as source: messages ready in it."},
 		{&g.partitionLag, "stepwell.partition.lag", "{message}", "Records of a partition of this member that are not settled."},
 		{&g.inflight, "stepwell.handler.inflight", "{message}", "Handler calls under way."},
 		{&g.messages, "stepwell.window.messages", "{message}", "Messages that were read from Kafka and are not settled."},
@@ -101,7 +103,9 @@ func (g *gauges) observe(o metric.Observer, shot Snapshot) {
 	for id, s := range shot.Streams {
 		stream := streamAttribute(id)
 		of := metric.WithAttributes(stream)
-		o.ObserveInt64(g.lag, s.Lag, of)
+		if !s.LagUnknown {
+			o.ObserveInt64(g.lag, s.Lag, of)
+		}
 		for _, p := range s.Partitions {
 			o.ObserveInt64(g.partitionLag, p.Lag, metric.WithAttributes(stream,
 				attribute.String("messaging.destination.name", p.Topic), attribute.String("messaging.destination.partition.id", strconv.Itoa(int(p.Partition)))))

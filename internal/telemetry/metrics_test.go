@@ -213,6 +213,12 @@ func TestGaugesShowWhatIsKnownNow(t *testing.T) {
 	if got := gauges(in); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+	shot.Streams["calls"] = telemetry.StreamSnapshot{LagUnknown: true}
+	if got := gauges(in); slices.ContainsFunc(got, func(line string) bool {
+		return strings.HasPrefix(line, `stepwell_consumer_lag{stepwell_stream="calls"}`)
+	}) {
+		t.Errorf("a lag that nobody knows is shown: %v", got)
+	}
 	shot.RabbitMQUp = false
 	if got := gauges(in); !slices.Contains(got, "stepwell_rabbitmq_up 0") {
 		t.Errorf("RabbitMQ is gone, and not: %v", got)
