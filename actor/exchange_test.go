@@ -107,6 +107,18 @@ func TestAnExchangeThatIsMissingIsWaitedForAndNamed(t *testing.T) {
 	})
 }
 
+func TestAPartThatDoesNotConsumeTheQueueOfAnExchangeSaysSo(t *testing.T) {
+	t.Parallel()
+	onBrokers(t, func(t *testing.T, w *world) {
+		r := w.start(orders(seeing(&calls{}, works)), ofExchange("exchange-"+w.app, "#").with(settings{"MODES": "retries"}))
+		r.ready()
+		status, answer := r.do("GET", "/readyz?verbose", "")
+		if want := "queue " + w.queue("orders", "source") + " is not consumed here"; status != 200 || !strings.Contains(fmt.Sprint(answer), want) {
+			t.Errorf("the probe says %d %v, not %q", status, answer, want)
+		}
+	})
+}
+
 func TestEachMistakeOfAStreamWithAnExchangeIsNamed(t *testing.T) {
 	const exchange, keys = "STREAMS_ORDERS_EXCHANGE=e", "STREAMS_ORDERS_ROUTING_KEYS=k"
 	for name, test := range map[string]struct {

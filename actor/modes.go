@@ -41,10 +41,10 @@ func (m modes) source(id string, s Stream, k *kafka, l *line) source {
 		return unread{"retired: nothing is enqueued into it any more"}
 	case s.Enqueued:
 		return unread{"its messages are enqueued"}
-	case m.Stream(id).Queue != "" && m.Stream(id).Retired:
-		return unread{"retired: queue " + m.Stream(id).Queue + " is consumed no more"}
-	case m.Stream(id).Queue != "":
-		return unread{"queue " + m.Stream(id).Queue + " is not consumed here (" + m.String() + ")"}
+	case m.SourceQueue(id) != "" && m.Stream(id).Retired:
+		return unread{"retired: queue " + m.SourceQueue(id) + " is consumed no more"}
+	case m.SourceQueue(id) != "":
+		return unread{"queue " + m.SourceQueue(id) + " is not consumed here (" + m.String() + ")"}
 	case m.Stream(id).Retired:
 		return unread{"retired: its topics are read no more"}
 	}
