@@ -142,8 +142,10 @@ func (a *acks) outstanding() int {
 func (a *acks) gather(enough int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.enough = enough
-	signal(a.wake) // there may be as many
+	// Else whoever tells the broker has been woken by the first, or has nothing to tell.
+	if a.enough = enough; a.unsaid >= enough {
+		signal(a.wake)
+	}
 }
 
 // urgent says whether to tell the broker now: enough are settled and in no plan yet, or somebody

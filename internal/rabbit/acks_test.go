@@ -96,8 +96,6 @@ func TestBrokerIsToldOfEveryTagOnceAndOfNoOther(t *testing.T) {
 
 func TestWhoSendsAcksIsWokenByTheFirstAndByEnough(t *testing.T) {
 	a := newAcks()
-	a.gather(3)
-	<-a.wake
 	woken := func() bool {
 		select {
 		case <-a.wake:
@@ -105,6 +103,9 @@ func TestWhoSendsAcksIsWokenByTheFirstAndByEnough(t *testing.T) {
 		default:
 			return false
 		}
+	}
+	if a.gather(3); woken() {
+		t.Error("woken though there is nothing to tell")
 	}
 	for round := range uint64(2) { // the plan begins the count anew
 		for n, want := range []bool{true, false, true, true} {
@@ -119,6 +120,14 @@ func TestWhoSendsAcksIsWokenByTheFirstAndByEnough(t *testing.T) {
 			}
 		}
 		a.plan()
+	}
+	for tag := range uint64(2) {
+		a.take(tag + 9)
+		a.Ack(tag + 9)
+	}
+	woken() // by the first
+	if a.gather(2); !woken() {
+		t.Error("not woken though what is there is enough now")
 	}
 }
 
