@@ -230,7 +230,7 @@ func TestPausesAndFlushesAtOnceNeverTakeEachOthersAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k := &consumer{b: b, c: queue.Consumption{Queue: n.instant}, session: s, ch: ch}
+		k := &consumer{b: b, c: queue.Consumption{Queue: n.instant}, session: s, ch: ch, acks: newAcks()}
 		const rounds = 500
 		var askers sync.WaitGroup
 		for range 2 {
