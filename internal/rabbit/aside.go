@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"context"
 	"slices"
 	"time"
 )
@@ -74,7 +75,7 @@ func (l *lane) lookAside(s *session, now time.Time) {
 			l.takeBack(name, a)
 		case a.asked != nil && !a.open.session.blocked() && now.Sub(a.asked.sent) >= a.patience:
 			a.patience = min(2*a.patience, mostPatience*l.p.b.config.ConfirmTimeout)
-			_ = a.open.session.closeChannel(a.open.ch)
+			a.giveUp(l.p.b, now)
 		case a.asked == nil && len(a.waiting) == 0: // whether it is well shows when somebody needs it
 			delete(l.aside, name)
 			l.p.b.trouble.clear("queue " + name)
@@ -96,6 +97,16 @@ func (l *lane) ask(a *aside, s *session, now time.Time) {
 		return
 	}
 	a.open, a.asked, a.waiting = open, a.waiting[0], a.waiting[1:]
+}
+
+// giveUp has the message that asked be sent on another channel, though this one is open. RabbitMQ
+// may not answer its close before the queue is back, which must hold up no other message of the
+// lane.
+func (a *aside) giveUp(b *Broker, now time.Time) {
+	open := a.open
+	b.spawn(func(context.Context) { _ = open.session.closeChannel(open.ch) }) // at most callLimit
+	a.waiting = append([]*outgoing{a.asked}, a.waiting...)
+	a.asked, a.open, a.retry = nil, nil, now.Add(b.config.BackoffMin)
 }
 
 // askAgain has the message that asked be sent on another channel: whether it is stored is unknown.
