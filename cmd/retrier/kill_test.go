@@ -198,10 +198,18 @@ func TestACallWhoseProcessIsKilledAtAnyOfItsStepsGoesOn(t *testing.T) {
 func (w *world) killAt(step int, path string) {
 	t, c := w.t, w.child()
 	var once sync.Once
-	reached := make(chan struct{})
+	accepted, reached := make(chan struct{}), make(chan struct{})
 	r := newReceiver(t, func(_ string, n int) int {
 		if n == step+1 { // the answer goes to nobody
-			once.Do(func() { c.kill(); close(reached) })
+			once.Do(func() {
+				// The first request may come before the call that asked for it is answered.
+				select {
+				case <-accepted:
+				case <-t.Context().Done():
+				}
+				c.kill()
+				close(reached)
+			})
 		}
 		return 500
 	})
@@ -209,6 +217,7 @@ func (w *world) killAt(step int, path string) {
 	if a, err := send(t.Context(), "POST", "http://"+c.address+"/calls", body); err != nil || a.status != 202 {
 		t.Fatal("not accepted", a, err)
 	}
+	close(accepted)
 	select {
 	case <-reached:
 	case <-time.After(2 * time.Minute):
