@@ -25,7 +25,8 @@ var mayImport = map[string][]string{
 	"streams":         {"/", "internal/crew", "internal/envelope", "internal/failpoint", "internal/ledger", "internal/solo", "internal/task"},
 	"retry":           {"/", "internal/backoff", "internal/envelope", "internal/failpoint", "internal/inbox", "internal/queue", "internal/task"},
 	"deadset":         {"/", "internal/cause", "internal/envelope", "internal/failpoint", "internal/filter", "internal/queue"},
-	"server":          {"internal/filter", "internal/operations", "internal/spelling"},
+	"server":          {"internal/filter", "internal/operations", "internal/spelling", "server/console"},
+	"server/console":  {},
 	"server/contract": {},
 	"actor": {
 		"/", "config", "deadset", "internal/call", "internal/envelope", "internal/failpoint", "internal/filter", "internal/inbox", "internal/login", "internal/operations",
@@ -192,7 +193,7 @@ func packages(t *testing.T) []local {
 		if err != nil || !d.IsDir() {
 			return err
 		}
-		if skipped := strings.HasPrefix(d.Name(), ".") && dir != "." || d.Name() == "testdata" || dir == "bench" || dir == "tools" || dir == filepath.Join("examples", "bulk"); skipped {
+		if skipped := strings.HasPrefix(d.Name(), ".") && dir != "." || d.Name() == "testdata" || dir == "bench" || dir == "browser" || dir == "tools" || dir == filepath.Join("examples", "bulk"); skipped {
 			return filepath.SkipDir
 		}
 		p, err := build.ImportDir(dir, 0)

@@ -23,7 +23,8 @@ func (a *Actor) newServer() (*server.Server, error) {
 	}
 	return server.New(server.Config{
 		Address: a.cfg.Server.Address, Token: a.cfg.Server.Token, Insecure: a.cfg.Server.Insecure,
-		Setting:    a.cfg.Variable,
+		Setting: a.cfg.Variable,
+		App:     a.cfg.App.Name, Console: a.cfg.Server.Console,
 		BodyLimit:  int64(a.cfg.Server.BodyLimit),
 		Operations: a.operations,
 		Modes:      a.cfg.Modes, NoAPI: modes{a.cfg}.noAPI(),

@@ -106,6 +106,7 @@ type Server struct {
 	Address   string `key:"address" default:"localhost:8010" doc:"Address to listen on; off: no HTTP at all."`
 	Token     string `key:"token" secret:"true" doc:"Bearer token for /v1, and for the program's own routes where it guards them (App.Guard). Required there when the address is not loopback."`
 	Insecure  bool   `key:"insecure" default:"false" doc:"Serve what the token is for without one also off loopback."`
+	Console   bool   `key:"console" default:"true" doc:"Serve the console at /console, where /v1 is served, to whom /v1 is. false: that path is the program's own."`
 	BodyLimit int    `key:"body_limit" default:"64KiB" unit:"bytes" doc:"Largest request body of /v1."`
 }
 

@@ -28,6 +28,9 @@ type Config struct {
 	Setting func(key string) string
 	// BodyLimit is the largest body of a request to /v1 in bytes. Default: 64 KiB.
 	BodyLimit int64
+	// App names the actor on the pages of the console. Console serves it, at /console.
+	App     string
+	Console bool
 	// Streams are the actor's streams by stream-id.
 	Streams map[string]Stream
 	// Operations acts on chosen messages. Nil: nobody does, and its routes are 404.
@@ -49,6 +52,11 @@ type Config struct {
 	// Logger receives audit lines and what went wrong inside. Nil: [slog.Default].
 	Logger *slog.Logger
 
+	Timeouts
+}
+
+// Timeouts are those of requests.
+type Timeouts struct {
 	// HeaderTimeout is how long a client may take for the head of a request. Default: 5s.
 	HeaderTimeout time.Duration
 	// ReadTimeout is how long a client may take for the body of a request that is not for User.

@@ -24,6 +24,7 @@ type gate struct {
 	// running counts the requests inside.
 	running int
 	empty   chan struct{} // closed when the gate is closed and nobody is inside
+	closing chan struct{} // closed when the gate is: those inside who wait for news go then
 }
 
 type phase int
@@ -39,7 +40,7 @@ const afterCancel = time.Second
 
 func newGate() *gate {
 	work, cancel := context.WithCancelCause(context.Background())
-	return &gate{work: work, cancel: cancel, phase: starting, empty: make(chan struct{})}
+	return &gate{work: work, cancel: cancel, phase: starting, empty: make(chan struct{}), closing: make(chan struct{})}
 }
 
 // enter lets a request in. leave must be called when it is done.
@@ -86,6 +87,7 @@ func (g *gate) open(ctx context.Context, drain time.Duration) error {
 	<-ctx.Done()
 	g.mu.Lock()
 	g.phase = closed
+	close(g.closing)
 	if g.running == 0 {
 		close(g.empty)
 	}

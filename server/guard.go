@@ -47,6 +47,9 @@ func (s *Server) guarded(next endpoint) endpoint {
 		if s.cfg.NoAPI != "" {
 			return &problem{status: http.StatusNotFound, detail: s.cfg.NoAPI}
 		}
+		if who(r) != "" {
+			return next(w, r) // the console let it in, and asks in its place
+		}
 		by, err := s.guard.admit(r)
 		if err != nil {
 			return err
@@ -57,6 +60,17 @@ func (s *Server) guarded(next endpoint) endpoint {
 
 // admit says by what right the request may be served.
 func (g *guard) admit(r *http.Request) (by string, err error) {
+	if by, err = g.approach(r); by == byToken {
+		err = g.bearer(r)
+	}
+	return by, err
+}
+
+// byToken is the right of those who show the token; who asks approach looks for it.
+const byToken = "token"
+
+// approach says by what right the request may be served, if it has the token where that is the one.
+func (g *guard) approach(r *http.Request) (by string, err error) {
 	if err := g.local(r); err != nil {
 		return "", err
 	}
@@ -67,7 +81,7 @@ func (g *guard) admit(r *http.Request) (by string, err error) {
 	}
 	switch {
 	case g.token != nil:
-		return "token", g.bearer(r)
+		return byToken, nil
 	case g.loopback():
 		return "loopback", nil
 	case g.insecure:

@@ -28,7 +28,7 @@ func (s *Server) routes() []route {
 	long := func(e endpoint) endpoint { return s.gated(s.guarded(e)) }
 	ask := requests{&s.cfg}
 	dead, streams, ops := deadSets{ask}, controls{ask}, wishes{ask}
-	return []route{
+	all := []route{
 		{http.MethodGet, "/ping", s.timely(ping)},
 		{http.MethodGet, "/livez", s.timely(live)},
 		{http.MethodGet, "/readyz", s.timely(s.ready)},
@@ -48,6 +48,12 @@ func (s *Server) routes() []route {
 		{http.MethodPost, "/v1/streams/:id/pause", api(ask.bare(streams.pause))},
 		{http.MethodPost, "/v1/streams/:id/resume", api(ask.bare(streams.resume))},
 	}
+	if s.console != nil {
+		for _, path := range []string{"/console", "/console/*"} {
+			all = append(all, route{http.MethodGet, path, s.gated(s.timely(s.visit))}, route{http.MethodPost, path, s.gated(s.timely(s.visit))})
+		}
+	}
+	return all
 }
 
 // timely bounds the time for the answer.

@@ -14,6 +14,8 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+
+	"github.com/stepwell/stepwell/server/console"
 )
 
 // Server is an actor's HTTP server.
@@ -27,6 +29,8 @@ type Server struct {
 	// gate holds back what comes before Open and after its end; guard says who may use /v1.
 	gate  *gate
 	guard *guard
+	// console is nil where it is turned off.
+	console *console.Console
 	// addr is nil while nobody listens. Requests read it while Run sets it.
 	addr atomic.Pointer[net.TCPAddr]
 }
@@ -39,6 +43,11 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, gate: newGate()}
 	s.guard = newGuard(cfg, s.loopback)
+	if cfg.Console {
+		if s.console, err = s.newConsole(); err != nil {
+			return nil, err
+		}
+	}
 	s.handler = s.router()
 	return s, nil
 }

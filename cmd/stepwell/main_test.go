@@ -123,7 +123,7 @@ func serve(t *testing.T, token string, modes ...string) (address string, dead *s
 	oldest := &server.Oldest{Topic: "orders.v1", Partition: 3, Offset: 17, AgeSeconds: 130.4}
 	s, err := server.New(server.Config{
 		Operations: operating(t, &dead.pile),
-		Address:    "127.0.0.1:0", Token: token, PeekWait: time.Millisecond, Modes: modes,
+		Address:    "127.0.0.1:0", Token: token, Timeouts: server.Timeouts{PeekWait: time.Millisecond}, Modes: modes,
 		Streams: map[string]server.Stream{"orders": {Control: &control{server.Status{Source: server.FromQueue, Joined: true, Lag: 12, Queues: queues, Oldest: oldest,
 			Channels: []server.ChannelStatus{{ID: "slow", InFlight: 3, Queues: map[string]int{"shop.orders.channel.slow.instant": 7}}}}}, DeadSet: dead,
 			Channels: map[string]server.DeadSet{"slow": &set{left: 1}}}},

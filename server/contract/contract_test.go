@@ -253,7 +253,7 @@ func conforms(t *testing.T, router routers.Router, req *http.Request, resp *http
 func serve(t *testing.T) (address string) {
 	t.Helper()
 	s, err := server.New(server.Config{
-		Address: "127.0.0.1:0", Token: "t", Streams: streams(), PeekWait: time.Millisecond, Operations: operating(t),
+		Address: "127.0.0.1:0", Token: "t", Streams: streams(), Timeouts: server.Timeouts{PeekWait: time.Millisecond}, Operations: operating(t),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }),
 	})
 	if err != nil {

@@ -1,0 +1,127 @@
+package console
+
+import (
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+const (
+	// many messages are replayed slowly, unless somebody wants it otherwise: what the
+	// mended cause depends on may just have come back.
+	many     = 100
+	slowRate = "200/s"
+)
+
+// sample is what an operation would act on, as a dry run of /v1 says: as far as one
+// look sees, with the causes among them and the oldest five.
+type sample struct {
+	span
+	Before  time.Time `json:"before"`
+	Matched int       `json:"matched"`
+	Bytes   int64     `json:"bytes"`
+	LeftOut leftOut   `json:"left_out"`
+	Groups  []group   `json:"groups"`
+	Samples []message `json:"samples"`
+}
+
+// question is what is asked before anything is done.
+type question struct {
+	sample
+	// Action is replay or delete, and Words what it is about.
+	Action, Words string
+	// Beyond: what matches among messages that were not looked at is meant, too.
+	// Expect is how many may be touched.
+	Beyond bool
+	Expect int
+	// Rate is what stands in its field at first.
+	Rate string
+	// Once makes two presses of one button one wish.
+	Once string
+}
+
+// Grows says that more died of a cause while somebody looked.
+func (q question) Grows() bool {
+	for _, g := range q.Groups {
+		if sum(g.Minutes[max(0, len(g.Minutes)-5):]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// confirm shows what a replay or a delete would do, and asks. It changes nothing: the
+// look is a dry run.
+func (c *Console) confirm(w http.ResponseWriter, r *http.Request) error {
+	at, moved, err := chosenBy(w, r)
+	if err != nil || moved {
+		return err
+	}
+	given := r.URL.Query()
+	q := question{Action: given.Get("action"), Beyond: given.Get("beyond") == "true", Once: rand.Text()}
+	at = at.fixed(time.Now())
+	selected, err := at.selected()
+	if err != nil {
+		return err
+	}
+	// A dry run: /v1 counts, and changes nothing. An action that it does not know it refuses.
+	wish := map[string]any{"action": q.Action, "stream": at.Stream, "select": selected, "dry_run": true}
+	if at.Channel != "" {
+		wish["channel"] = at.Channel
+	}
+	if err := c.api.send(r, http.MethodPost, "/v1/dead_set/operations", wish, &q.sample); err != nil {
+		return err
+	}
+	// What was seen is what is done: nothing that died after the look.
+	if q.AsOf.Before(q.Before) {
+		q.Before = q.AsOf
+	}
+	if q.Words, q.Expect = selected.Words(), q.Matched; q.Beyond {
+		q.Expect += q.Unsorted
+	}
+	// A delete burdens nobody but RabbitMQ: it is as fast as it can be.
+	if q.Action == "replay" && q.Expect > many {
+		q.Rate = slowRate
+	}
+	return c.show(w, http.StatusOK, "confirm", sheet{Title: q.Action + " of " + at.Who(), Section: "confirm", At: at, Of: q})
+}
+
+// ask begins what was confirmed: with the selection, the time of the look and the
+// number that the page has shown, so that /v1 refuses where more match by now. The
+// number that was typed is compared here, since only a page asks for it.
+func (c *Console) ask(w http.ResponseWriter, r *http.Request) error {
+	form := r.PostForm
+	at, err := choose(form)
+	if err != nil {
+		return err
+	}
+	selected, err := at.selected()
+	if err != nil {
+		return err
+	}
+	expect, err := strconv.Atoi(form.Get("expect"))
+	if err != nil || form.Get("before") == "" || form.Get("once") == "" {
+		return refuse(http.StatusBadRequest, "this form was not asked for by its page: nothing was done. Choose again")
+	}
+	action := form.Get("action")
+	// Exactly what the page had shown: names and values are those of its hidden fields.
+	wish := map[string]any{"action": action, "stream": at.Stream, "select": selected, "before": form.Get("before"), "expect": expect}
+	if action == "delete" && form.Get("typed") != form.Get("expect") {
+		return refuse(http.StatusUnprocessableEntity, "Nothing was deleted: %q was typed, and %d are to be deleted. Go back, and type that number if you mean it.", clip(form.Get("typed"), 20), expect)
+	}
+	for name, text := range map[string]string{"channel": at.Channel, "rate": form.Get("rate"), "note": form.Get("note")} {
+		if text != "" {
+			wish[name] = text
+		}
+	}
+	if form.Get("include_crash_loop") == "true" {
+		wish["include_crash_loop"] = true
+	}
+	var begun operation
+	if err := c.api.send(r, http.MethodPost, "/v1/dead_set/operations", wish, &begun, "Idempotency-Key", form.Get("once")); err != nil {
+		return err
+	}
+	return see(w, r, "/console/operation?"+url.Values{"id": {begun.ID}}.Encode())
+}

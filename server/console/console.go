@@ -1,0 +1,345 @@
+// Package console is the web page of an actor: its streams, its dead sets by cause
+// and message by message, and the operations on them.
+//
+// It is a client of /v1, in the same process: each page is made of answers of /v1,
+// and each form becomes one request to it. So it shows and does nothing that curl
+// could not, and what /v1 refuses, counts or writes into its log is the same whoever
+// asks. The way of a request:
+//
+//	console.go   headers, who may enter, which page
+//	session.go   logging in
+//	choice.go    what the URL says: which dead set, which messages
+//	streams.go, deadset.go, message.go, operations.go   a page each
+//	acting.go    asking before something is replayed or deleted, and doing it
+//	events.go    numbers that change while a page is open
+//	api.go       a request to /v1
+//
+// The pages are templates in the directory pages, beside one stylesheet and one
+// script. All of them work without the script.
+//
+// What is shown was written by strangers: keys, headers, errors and values are those
+// of records, and names and notes those of people. So four things hold everywhere,
+// and tests look at each page for them:
+//
+//   - Values reach a page by html/template alone, or by the script as the text of an element. None
+//     is ever made a part of a template, of an attribute that runs, or of a URL's scheme or host.
+//   - Nothing changes by GET. What is posted has an origin, which is the console's own.
+//   - Who has no session sees the login, the stylesheet, the script and the icon.
+//   - Nothing chosen is an error, and never everything.
+package console
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed pages
+var files embed.FS
+
+// Config is what a console shows, and to whom.
+type Config struct {
+	// API serves /v1. The console's requests to it have the context of the request
+	// that it answers with them, and its address.
+	API http.Handler
+	// App names the actor, on pages and in the name of the cookie.
+	App string
+	// Token is what a person logs in with. Empty: whoever reaches the console may use it.
+	Token string
+	// Stopping is closed when the actor stops: pages that are kept up to date end then.
+	Stopping <-chan struct{}
+	// Logger receives audit lines of logins, and what went wrong inside.
+	Logger *slog.Logger
+}
+
+// Console serves every path from /console on. Whoever calls it has looked at the
+// request's Host and origin before.
+type Console struct {
+	cfg    Config
+	pages  *template.Template
+	routes *http.ServeMux
+	api    v1
+	door   door
+	live   live
+}
+
+// New makes a console.
+func New(cfg Config) (*Console, error) {
+	c := &Console{cfg: cfg, routes: http.NewServeMux(), api: v1{cfg.API}, door: door{app: cfg.App, token: cfg.Token}}
+	c.live.api = c.api
+	var err error
+	if c.pages, err = template.New("").Funcs(functions()).ParseFS(files, "pages/*.html"); err != nil {
+		return nil, fmt.Errorf("pages of the console: %w", err)
+	}
+	for pattern, serve := range c.table() {
+		c.routes.Handle(pattern, c.answering(serve))
+	}
+	return c, nil
+}
+
+// page answers a request, or returns the error to show instead: a refusal in its own
+// words, which are for whoever asks, anything else as our own fault, whose words are
+// for the log.
+type page func(w http.ResponseWriter, r *http.Request) error
+
+// table is all that there is. Only what is posted changes anything. A URL has the whole of
+// what its page shows, so that it can be passed on in the night:
+//
+//	/console/groups    stream, channel, and the parameters of a filter, as /v1 calls them
+//	/console/messages  the same, and cursor, behind which the list goes on
+//	/console/message   stream, channel, id, and view: json, raw or hex
+//	/console/save      stream, channel, id, and part: key or value
+//	/console/export    as groups
+//	/console/operations  stream, state
+//	/console/operation   id
+//	/console/confirm   action, stream, channel, and what is meant: pick, again and again, or
+//	                   the parameters of a filter, or all=true; beyond=true for what lies
+//	                   behind the messages of a look
+//
+// A form has the same names, and what its page knew when it was made.
+func (c *Console) table() map[string]page {
+	return map[string]page{
+		"GET /console":             home,
+		"GET /console/{$}":         c.streams,
+		"GET /console/groups":      c.groups,
+		"GET /console/messages":    c.messages,
+		"GET /console/message":     c.message,
+		"GET /console/save":        c.save,
+		"GET /console/export":      c.export,
+		"GET /console/operations":  c.operations,
+		"GET /console/operation":   c.operation,
+		"GET /console/confirm":     c.confirm,
+		"GET /console/events":      c.events,
+		"GET /console/login":       c.loginForm,
+		"GET /console/console.css": file("console.css", "text/css; charset=utf-8"),
+		"GET /console/console.js":  file("console.js", "text/javascript; charset=utf-8"),
+		"GET /console/icon.svg":    file("icon.svg", "image/svg+xml"),
+		"POST /console/streams":    c.holdStream,
+		"POST /console/operations": c.ask,
+		"POST /console/operation":  c.change,
+		"POST /console/login":      c.login,
+		"POST /console/logout":     c.logout,
+	}
+}
+
+// open says of a path that it is for everybody: what a person needs to log in.
+func open(path string) bool {
+	switch path {
+	case "/console/login", "/console/console.css", "/console/console.js", "/console/icon.svg":
+		return true
+	}
+	return false
+}
+
+// ServeHTTP is the only way in.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	protect(w.Header())
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead && fromNowhere(r):
+		// Host and origin were looked at, where there is one; a browser always sends one.
+		c.Refuse(w, http.StatusForbidden, "a form must say where it comes from (Origin or Sec-Fetch-Site): scripts use /v1")
+	case !open(r.URL.Path) && !c.door.entered(r):
+		c.toLogin(w, r)
+	default:
+		c.routes.ServeHTTP(w, r)
+	}
+}
+
+// protect sets what every answer has. Nothing of another origin is loaded, nothing is
+// written into a page that could run, no page is shown within another, and nothing is
+// kept.
+func protect(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "+
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	// Not no-referrer: with that browsers say "Origin: null" of the console's own
+	// forms, and without TLS nothing else that would tell them from others'.
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// fromNowhere says that nothing tells where a form was, which no browser of today sends.
+func fromNowhere(r *http.Request) bool {
+	return r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == ""
+}
+
+// answering makes a page a handler: its error becomes a page, too.
+func (c *Console) answering(serve page) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Nothing was sent by then, or all was: pages are made whole, and files are
+		// /v1's to answer.
+		if err := serve(w, r); err != nil {
+			c.fail(w, err)
+		}
+	})
+}
+
+// sheet is what every page knows beside what it shows.
+type sheet struct {
+	App, Title string
+	// Section is the part of the console that the page belongs to, for its navigation.
+	Section string
+	// MayLeave says that there is a session that could be ended; Live that numbers
+	// are kept up to date while the page is open.
+	MayLeave, Live bool
+	// At is the dead set that the page is about, and what was chosen of it; zero: none.
+	At choice
+	// Of is what the page shows, of a type of its own.
+	Of any
+}
+
+// show writes a page. It is made before anything is sent, so that half a page is none.
+func (c *Console) show(w http.ResponseWriter, status int, name string, s sheet) error {
+	s.App, s.MayLeave = c.cfg.App, c.cfg.Token != "" && name != "login"
+	var body bytes.Buffer
+	if err := c.pages.ExecuteTemplate(&body, name+".html", s); err != nil {
+		return fmt.Errorf("make page %s: %w", name, err)
+	}
+	send(w, status, "text/html; charset=utf-8", body.Bytes())
+	return nil
+}
+
+// send writes a whole answer.
+func send(w http.ResponseWriter, status int, kind string, body []byte) {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // an error means that the client is gone
+}
+
+// file serves a file as it is.
+func file(name, kind string) page {
+	return func(w http.ResponseWriter, _ *http.Request) error {
+		body, err := files.ReadFile("pages/" + name)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		send(w, http.StatusOK, kind, body)
+		return nil
+	}
+}
+
+// home is what somebody writes by hand.
+func home(w http.ResponseWriter, r *http.Request) error { return see(w, r, "/console/") }
+
+// see sends the browser to another page, which it gets.
+func see(w http.ResponseWriter, r *http.Request, to string) error {
+	http.Redirect(w, r, to, http.StatusSeeOther)
+	return nil
+}
+
+// failure is what a page of an error shows.
+type failure struct {
+	Title, Text string
+	Away        bool // the queues are
+}
+
+// fail shows an error. What is no refusal is our own fault, and only the log has it.
+func (c *Console) fail(w http.ResponseWriter, err error) {
+	refused, is := asRefusal(err)
+	if !is {
+		c.cfg.Logger.Error("console: a page went wrong", "error", err)
+		refused = &refusal{Status: http.StatusInternalServerError, Detail: "something went wrong inside; the log says what"}
+	}
+	if refused.retryAfter != "" {
+		w.Header().Set("Retry-After", refused.retryAfter)
+	}
+	c.Refuse(w, refused.Status, refused.Detail)
+}
+
+// Refuse answers with a page that says why there is no other.
+func (c *Console) Refuse(w http.ResponseWriter, status int, why string) {
+	protect(w.Header())
+	title := http.StatusText(status)
+	if err := c.show(w, status, "error", sheet{Title: title, Of: failure{title, why, status == http.StatusServiceUnavailable}}); err != nil {
+		c.cfg.Logger.Error("console: a page went wrong", "error", err)
+		send(w, status, "text/plain; charset=utf-8", []byte(why+"\n"))
+	}
+}
+
+// functions are those that templates call.
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"num": func(n any) string { return number(reflect.ValueOf(n).Int()) }, "when": when, "ago": ago, "stamp": stamp, "bytes": size, "brief": brief, "spark": spark, "recent": recent,
+		"causes": func(at choice, groups []group, act bool) causes { return causes{at, groups, act} },
+		"views":  func() []string { return []string{"json", "raw", "hex"} },
+	}
+}
+
+// number is 94,120.
+func number[N int | int32 | int64](n N) string {
+	digits := strconv.FormatInt(int64(n), 10)
+	var b strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
+			b.WriteByte(',')
+		}
+		b.WriteRune(d)
+	}
+	return b.String()
+}
+
+// when is a time for people, in UTC as in logs.
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "not known"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05")
+}
+
+// stamp is a time for programs, to the nanosecond.
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// ago is how long ago a time was, roughly.
+func ago(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return lasting(time.Since(t)) + " ago"
+}
+
+// lasting is a length of time in its largest unit.
+func lasting(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d >= 2*day:
+		return fmt.Sprintf("%d days", d/day)
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	case d >= 2*time.Minute:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return fmt.Sprintf("%d s", max(0, d/time.Second))
+}
+
+// size is a number of bytes.
+func size(n int64) string {
+	const kib = 1 << 10
+	switch {
+	case n >= kib*kib:
+		return fmt.Sprintf("%.1f MiB", float64(n)/kib/kib)
+	case n >= kib:
+		return fmt.Sprintf("%.1f KiB", float64(n)/kib)
+	}
+	return number(n) + " bytes"
+}
+
+// brief is the beginning of a text, for a row of a table.
+func brief(text string) string {
+	return clip(strings.Join(strings.Fields(clip(text, 4*300)), " "), 300)
+}
+
+// clip is a text of at most so many bytes, and no half character.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}

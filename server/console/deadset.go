@@ -1,0 +1,300 @@
+package console
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// span is how much of a dead set an answer is about.
+type span struct {
+	Depth    int       `json:"depth"`
+	Unsorted int       `json:"unsorted"`
+	AsOf     time.Time `json:"as_of"`
+}
+
+// Seen is how many messages were looked at.
+func (s span) Seen() int { return s.Depth - s.Unsorted }
+
+// group is a cause of death.
+type group struct {
+	// Group is its fingerprint, which a filter takes; empty for what is left beyond 1000 causes.
+	Group  string `json:"group"`
+	Count  int    `json:"count"`
+	Reason string `json:"reason"`
+	// Error is what the errors share.
+	Error       string    `json:"error"`
+	ErrorType   string    `json:"error_type"`
+	FirstDiedAt time.Time `json:"first_died_at"`
+	LastDiedAt  time.Time `json:"last_died_at"`
+	// Keys is how many different ones there are, Replayed how many died after a replay.
+	Keys     int `json:"keys"`
+	Replayed int `json:"replayed"`
+	// Minutes is how many died in each of the last sixty, oldest first.
+	Minutes []int `json:"minutes"`
+}
+
+// causes is a table of groups; Act says that something can be done to each.
+type causes struct {
+	At     choice
+	Groups []group
+	Act    bool
+}
+
+// looked is what both pages of a dead set show around their tables.
+type looked struct {
+	span
+	Fields, More []field
+	Export       string // URL of what matches, as a file
+}
+
+// groups shows the causes of a dead set, or of what matches a filter.
+func (c *Console) groups(w http.ResponseWriter, r *http.Request) error {
+	at, moved, err := chosenBy(w, r)
+	if err != nil || moved {
+		return err
+	}
+	var answer struct {
+		span
+		Groups []group `json:"groups"`
+	}
+	if err := c.api.get(r, "/v1/dead_set/groups", at.query(), &answer); err != nil {
+		return err
+	}
+	return c.show(w, http.StatusOK, "groups", sheet{Title: at.Who() + ": causes", Section: "groups", At: at, Of: struct {
+		looked
+		Groups []group
+	}{lookedAt(at, answer.span), answer.Groups}})
+}
+
+// messages lists the oldest that match.
+func (c *Console) messages(w http.ResponseWriter, r *http.Request) error {
+	at, moved, err := chosenBy(w, r)
+	if err != nil || moved {
+		return err
+	}
+	// A page that a phone can still scroll; the next one begins behind the last
+	// message of this one.
+	query := at.query()
+	query.Set("limit", "50")
+	cursor := r.URL.Query().Get("cursor")
+	if cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	var answer struct {
+		span
+		Messages []message `json:"messages"`
+		Matched  int       `json:"matched"`
+		Next     string    `json:"next"`
+	}
+	if err := c.api.get(r, "/v1/dead_set", query, &answer); err != nil {
+		return err
+	}
+	return c.show(w, http.StatusOK, "messages", sheet{Title: at.Who() + ": messages", Section: "messages", At: at, Of: struct {
+		looked
+		Messages []message
+		Matched  int
+		Next     string
+		Later    bool // this is not the first page
+	}{lookedAt(at, answer.span), answer.Messages, answer.Matched, answer.Next, cursor != ""}})
+}
+
+// export saves what matches.
+func (c *Console) export(w http.ResponseWriter, r *http.Request) error {
+	at, err := choose(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	return c.api.hand(w, r, "/v1/dead_set/export", at.query())
+}
+
+// lookedAt is what stands around a table of what was chosen.
+func lookedAt(at choice, of span) looked {
+	fields, more := fields(at.Filter)
+	return looked{of, fields, more, at.To("export")}
+}
+
+// field is a part of the form that makes a filter.
+type field struct {
+	// Name is that of the parameter; header, path and is- before them are pairs,
+	// which chosenBy makes one parameter of.
+	Name, Label, Hint, Value string
+	// Options are all values that there are; nil: any text.
+	Options []string
+}
+
+// fields are those of the form, filled in: what is asked for often, and the rest.
+func fields(filter map[string]string) (often, rest []field) {
+	often = []field{
+		{Name: "error", Label: "Error has", Hint: "status 503"},
+		{Name: "reason", Label: "Reason", Options: reasons()},
+		{Name: "topic", Label: "Topic"},
+		{Name: "key", Label: "Key"},
+		{Name: "died_from", Label: "Died since", Hint: "2h, or 2026-01-31T23:59:59Z"},
+		{Name: "died_to", Label: "Died until", Hint: "15m, or a time"},
+	}
+	rest = []field{
+		{Name: "group", Label: "Cause", Hint: "7f3a91c2b04d"},
+		{Name: "id", Label: "Id", Hint: "orders.v1:3:8812"},
+		{Name: "error_type", Label: "Error type", Hint: "*url.Error"},
+		{Name: "error_re", Label: "Error matches", Hint: "RE2: status 5\\d\\d"},
+		{Name: "key_prefix", Label: "Key begins with"},
+		{Name: "value", Label: "Value has"},
+		{Name: "partition", Label: "Partition"},
+		{Name: "offset_from", Label: "Offset from"},
+		{Name: "offset_to", Label: "Offset to"},
+		{Name: "attempts_min", Label: "Tries, at least"},
+		{Name: "replays_max", Label: "Replays, at most"},
+		{Name: "trace_id", Label: "Trace id"},
+		{Name: "header", Label: "Header", Hint: "tenant"},
+		{Name: "is-header", Label: "… is"},
+		{Name: "path", Label: "JSON value at", Hint: "order.lines.0.sku"},
+		{Name: "is-path", Label: "… is"},
+	}
+	left := maps.Clone(filter)
+	for _, all := range [][]field{often, rest} {
+		for i := range all {
+			all[i].Value = left[all[i].Name]
+			delete(left, all[i].Name)
+		}
+	}
+	// Headers and places in values, and whatever /v1 knows and this form does not.
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		rest = append(rest, field{Name: name, Label: clip(name, 60), Value: left[name]})
+	}
+	return often, rest
+}
+
+// Used says that a part of the form is filled in.
+func (l looked) Used() bool {
+	return slices.ContainsFunc(l.More, func(f field) bool { return f.Value != "" })
+}
+
+// reasons are those for which a message dies.
+func reasons() []string {
+	return []string{"exhausted", "dead_letter", "decode", "undecodable", "too_large", "gone", "crash_loop"}
+}
+
+// spark draws the deaths of the last hour, five minutes a character, the highest as the tallest.
+func spark(minutes []int) string {
+	const steps = "▁▂▃▄▅▆▇█"
+	var sums []int
+	for part := range slices.Chunk(minutes, 5) {
+		sums = append(sums, sum(part))
+	}
+	most := 0
+	for _, n := range sums {
+		most = max(most, n)
+	}
+	if most == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for _, n := range sums {
+		step := 0
+		if n > 0 {
+			step = 1 + n*6/most
+		}
+		b.WriteRune([]rune(steps)[step])
+	}
+	return b.String()
+}
+
+// sum adds counts.
+func sum(all []int) (n int) {
+	for _, one := range all {
+		n += one
+	}
+	return n
+}
+
+// recent says in words what spark draws: it grows while somebody looks, or it did not for a while.
+func recent(minutes []int) string {
+	hour, last := sum(minutes), sum(minutes[max(0, len(minutes)-5):])
+	switch {
+	case last > 0:
+		return "grows: " + number(last) + " in the last 5 minutes"
+	case hour > 0:
+		return number(hour) + " in the last hour"
+	}
+	return ""
+}
+
+// message is a dead message as /v1 shows it, but for its value, which a list does not
+// show and the page of a message reads by itself. Texts that were no text are base64,
+// as their encoding says.
+type message struct {
+	ID            string       `json:"id"`
+	Topic         string       `json:"topic"`
+	Partition     int32        `json:"partition"`
+	Offset        int64        `json:"offset"`
+	Queue         string       `json:"queue"`
+	Exchange      string       `json:"exchange"`
+	RoutingKey    string       `json:"routing_key"`
+	Key           *string      `json:"key"`
+	KeyEncoding   string       `json:"key_encoding"`
+	KeySize       int64        `json:"key_size"`
+	Timestamp     time.Time    `json:"timestamp"`
+	Headers       []headerJSON `json:"headers"`
+	Encoding      string       `json:"encoding"`
+	ValueError    string       `json:"value_error"`
+	Size          int64        `json:"size"`
+	Attempts      int          `json:"attempts"`
+	AttemptsTotal int          `json:"attempts_total"`
+	Replays       int          `json:"replays"`
+	FirstFailedAt time.Time    `json:"first_failed_at"`
+	DiedAt        time.Time    `json:"died_at"`
+	Reason        string       `json:"reason"`
+	Error         string       `json:"error"`
+	ErrorType     string       `json:"error_type"`
+	Stack         string       `json:"stack"`
+	TraceID       string       `json:"trace_id"`
+	Group         string       `json:"group"`
+	Operation     string       `json:"operation"`
+	rest
+}
+
+// rest is what only the page of one message shows.
+type rest struct {
+	Copies int `json:"copies"`
+	Tries  []struct {
+		Attempt int       `json:"attempt"`
+		At      time.Time `json:"at"`
+		Error   string    `json:"error"`
+	} `json:"tries"`
+}
+
+// headerJSON is a header of the record; a nil value is null, and not empty.
+type headerJSON struct {
+	Key         string  `json:"key"`
+	KeyEncoding string  `json:"key_encoding"`
+	Value       *string `json:"value"`
+	Encoding    string  `json:"encoding"`
+	Truncated   bool    `json:"truncated"`
+	Size        int64   `json:"size"`
+}
+
+// From is where the message came from first.
+func (m message) From() string {
+	switch {
+	case m.Queue != "" && m.Exchange != "":
+		return fmt.Sprintf("queue %s (exchange %s, routing key %s)", m.Queue, m.Exchange, m.RoutingKey)
+	case m.Queue != "":
+		return "queue " + m.Queue
+	case m.Topic != "":
+		return m.Topic + ", partition " + strconv.Itoa(int(m.Partition)) + ", offset " + number(m.Offset)
+	}
+	return "the program itself, or not known"
+}
+
+// At is the URL query of the message's page.
+func (m message) At(of choice) url.Values {
+	q := of.where()
+	q.Set("id", m.ID)
+	return q
+}

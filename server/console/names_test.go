@@ -1,0 +1,93 @@
+package console
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/filter"
+)
+
+// It did once: the key of a form hid the filter by key, and all messages matched.
+func TestNoNameOfTheConsoleHidesAParameterOfAFilter(t *testing.T) {
+	for _, name := range filter.Names() {
+		if own(name) {
+			t.Errorf("%s is a parameter of filters, and a name of the console's own", name)
+		}
+		if words := phrase(name, "x"); !strings.Contains(words, "x") || strings.HasPrefix(words, "whose "+name+" is") {
+			t.Errorf("%s in words: %s", name, words)
+		}
+	}
+	for _, reason := range reasons() {
+		if _, err := filter.Parse(map[string]string{"reason": reason}, time.Now()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What a URL says comes back from it, whatever it is.
+func FuzzAChoiceComesBackFromItsURL(f *testing.F) {
+	f.Add("orders", "slow", "error", "status 503&x=<y>", "a/b", false)
+	f.Add("ключ", "", "header.a b", "\x00\xff;+%", "", true)
+	f.Fuzz(func(t *testing.T, stream, channel, name, text, id string, all bool) {
+		c := choice{Stream: stream, Channel: channel, Filter: map[string]string{}, All: all}
+		if name != "" && !own(name) {
+			c.Filter[name] = text
+		}
+		if id != "" {
+			c.Picked = []string{id}
+		}
+		u, err := url.Parse(c.To("confirm"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := choose(u.Query())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Stream != stream || got.Channel != channel || got.All != all || len(got.Filter) != len(c.Filter) || len(got.Picked) != len(c.Picked) {
+			t.Fatalf("%+v became %+v by %s", c, got, u)
+		}
+		for name, text := range c.Filter {
+			if got.Filter[name] != text {
+				t.Fatalf("%s: %q became %q", name, text, got.Filter[name])
+			}
+		}
+		if _, err := got.selected(); err == nil && len(got.Picked)+len(got.Filter) == 0 && !got.All {
+			t.Fatal("nothing is something")
+		}
+	})
+}
+
+// Two hours ago moves on while somebody reads the page that asks; confirmed is what it showed.
+func TestTimesInAFilterAreThoseOfTheLook(t *testing.T) {
+	now := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
+	c := choice{Filter: map[string]string{"died_from": "2h", "died_to": "2026-01-01T00:00:00Z", "error": "2h"}}
+	got := c.fixed(now)
+	if got.Filter["died_from"] != "2026-11-23T14:00:00Z" || got.Filter["died_to"] != "2026-01-01T00:00:00Z" || got.Filter["error"] != "2h" || c.Filter["died_from"] != "2h" {
+		t.Errorf("%v of %v", got.Filter, c.Filter)
+	}
+}
+
+// What a person reads at night, in one place.
+func TestNumbersAndTimesAreForPeople(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 94120: "94,120", -1234567: "-1,234,567", -100: "-100"} {
+		if got := number(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+	for d, want := range map[time.Duration]string{-time.Second: "0 s", 90 * time.Second: "90 s", 3 * time.Minute: "3 min", 26 * time.Hour: "26 h", 72 * time.Hour: "3 days"} {
+		if got := lasting(d); got != want {
+			t.Errorf("%v: %s", d, got)
+		}
+	}
+	minutes := make([]int, 60)
+	minutes[0], minutes[59] = 1, 70
+	if got := spark(minutes); got != "▂▁▁▁▁▁▁▁▁▁▁█" {
+		t.Errorf("spark: %s", got)
+	}
+	if got := recent(minutes); got != "grows: 70 in the last 5 minutes" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,157 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// operation is a replay or a delete, as /v1 shows it.
+type operation struct {
+	ID      string    `json:"id"`
+	Action  string    `json:"action"`
+	Stream  string    `json:"stream"`
+	Channel string    `json:"channel"`
+	Select  selection `json:"select"`
+	// Before leaves out what died later, Expect is how many may be touched; nil: nobody said.
+	Before    time.Time `json:"before"`
+	Expect    *int      `json:"expect"`
+	Note      string    `json:"note"`
+	By        string    `json:"by"`
+	CreatedAt time.Time `json:"created_at"`
+	// Phase is how far it is, Why why it waits or ended so.
+	Phase  string `json:"state"`
+	Why    string `json:"why"`
+	Rate   string `json:"rate"`
+	Runner string `json:"runner"`
+	// Matched is how many were found to match, Done how many of them are gone.
+	Matched   int       `json:"matched"`
+	Done      int       `json:"done"`
+	LeftOut   leftOut   `json:"left_out"`
+	Unsorted  int       `json:"unsorted"`
+	ETA       int       `json:"eta_seconds"`
+	StartedAt time.Time `json:"started_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+	EndedAt   time.Time `json:"ended_at"`
+}
+
+// leftOut counts what matches and stays.
+type leftOut struct {
+	CrashLoop int `json:"crash_loop"`
+	TooLarge  int `json:"too_large"`
+	Undated   int `json:"undated"`
+	Later     int `json:"later"`
+}
+
+// Any says that something stays.
+func (l leftOut) Any() bool { return l != leftOut{} }
+
+// Words says what stays, and why.
+func (l leftOut) Words() string {
+	var all []string
+	for _, of := range []struct {
+		count int
+		why   string
+	}{
+		{l.CrashLoop, "that killed the process before"},
+		{l.TooLarge, "larger than may be published"},
+		{l.Undated, "of which nobody knows when they died: choose them by their ids"},
+		{l.Later, "that died after the look, or once more"},
+	} {
+		if of.count > 0 {
+			all = append(all, number(of.count)+" "+of.why)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// At is the dead set that it acts on.
+func (o operation) At() choice { return choice{Stream: o.Stream, Channel: o.Channel} }
+
+// Key names a number of it for those who keep it up to date.
+func (o operation) Key(number string) string { return "operation " + o.ID + " " + number }
+
+// Left is how long it takes about, in words; empty: not known.
+func (o operation) Left() string {
+	if o.ETA == 0 || o.Phase != "running" {
+		return ""
+	}
+	return "about " + lasting(time.Duration(o.ETA)*time.Second) + " left"
+}
+
+// Progress is done of matched.
+func (o operation) Progress() string { return number(o.Done) + " of " + number(o.Matched) }
+
+// IsOver says that nothing can be changed any more.
+func (o operation) IsOver() bool {
+	switch o.Phase {
+	case "queued", "running", "paused":
+		return false
+	}
+	return true
+}
+
+// RateText is how fast it may be.
+func (o operation) RateText() string {
+	if o.Rate == "" {
+		return "unlimited"
+	}
+	return o.Rate
+}
+
+// listed asks for operations, the newest first.
+func (v v1) listed(r *http.Request, query url.Values) ([]operation, error) {
+	var answer struct {
+		Operations []operation `json:"operations"`
+	}
+	err := v.get(r, "/v1/dead_set/operations", query, &answer)
+	if refused, is := asRefusal(err); is && refused.Status == http.StatusNotFound {
+		return nil, nil // nobody runs any here
+	}
+	return answer.Operations, err
+}
+
+// operations lists them.
+func (c *Console) operations(w http.ResponseWriter, r *http.Request) error {
+	query := url.Values{}
+	for _, name := range []string{"stream", "state"} {
+		if text := r.URL.Query().Get(name); text != "" {
+			query.Set(name, text)
+		}
+	}
+	all, err := c.api.listed(r, query)
+	if err != nil {
+		return err
+	}
+	return c.show(w, http.StatusOK, "operations", sheet{Title: "Operations", Section: "operations", Live: true, Of: struct {
+		Operations []operation
+		State      string
+		States     []string
+	}{all, query.Get("state"), []string{"queued", "running", "paused", "done", "cancelled", "refused", "failed"}}})
+}
+
+// operation shows one.
+func (c *Console) operation(w http.ResponseWriter, r *http.Request) error {
+	var o operation
+	if err := c.api.get(r, "/v1/dead_set/operations/"+url.PathEscape(r.URL.Query().Get("id")), nil, &o); err != nil {
+		return err
+	}
+	return c.show(w, http.StatusOK, "operation", sheet{Title: o.Action + " of " + o.At().Who(), Section: "operations", Live: true, Of: o})
+}
+
+// change pauses, resumes or cancels an operation, or gives it another rate. Whether
+// that goes is for /v1 to say: the page may be older than what it shows.
+func (c *Console) change(w http.ResponseWriter, r *http.Request) error {
+	id := r.PostFormValue("id")
+	wish := map[string]string{}
+	for _, name := range []string{"state", "rate"} {
+		if text := r.PostFormValue(name); text != "" {
+			wish[name] = text
+		}
+	}
+	if err := c.api.send(r, http.MethodPatch, "/v1/dead_set/operations/"+url.PathEscape(id), wish, nil); err != nil {
+		return err
+	}
+	return see(w, r, "/console/operation?"+url.Values{"id": {id}}.Encode())
+}

@@ -1,0 +1,180 @@
+package console
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// sessionTime is for how long a login is good.
+	sessionTime = 12 * time.Hour
+	// maxGuesses wrong tokens may be tried in guessTime, by all together: behind a
+	// proxy they come from one address.
+	maxGuesses = 10
+	guessTime  = time.Minute
+)
+
+// A session is a cookie that says until when it is good, with a MAC made of the
+// token: every process of the app knows it, nobody has to keep it, and another token
+// ends it. It does not hold the token, and /v1 does not look at it.
+
+// door lets people in.
+type door struct {
+	app, token string // an empty token: everybody is in
+	guesses    guesses
+}
+
+// cookieName has the app in it: a browser sends cookies to every port of a host.
+func (d *door) cookieName() string {
+	var b strings.Builder
+	for _, r := range d.app {
+		if r < 0x80 && (r == '-' || r == '.' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z') {
+			b.WriteRune(r)
+		} else {
+			b.WriteByte('_')
+		}
+	}
+	return "stepwell_" + b.String()
+}
+
+// ticket is the value of a cookie that is good until then.
+func (d *door) ticket(until time.Time) string {
+	text := strconv.FormatInt(until.Unix(), 10)
+	mac := hmac.New(sha256.New, []byte(d.token))
+	mac.Write([]byte("stepwell console\x00" + d.app + "\x00" + text))
+	return text + "." + hex.EncodeToString(mac.Sum(nil))
+}
+
+// good says of a cookie's value that it is a ticket whose time is not over.
+func (d *door) good(value string, now time.Time) bool {
+	// The MAC is compared over the whole value, so that no other spelling of the time is good.
+	text, _, _ := strings.Cut(value, ".")
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return false
+	}
+	until := time.Unix(seconds, 0)
+	return now.Before(until) && hmac.Equal([]byte(value), []byte(d.ticket(until)))
+}
+
+// entered says that who sends the request may use the console.
+func (d *door) entered(r *http.Request) bool {
+	if d.token == "" {
+		return true
+	}
+	for _, cookie := range r.CookiesNamed(d.cookieName()) {
+		if d.good(cookie.Value, time.Now()) {
+			return true
+		}
+	}
+	return false
+}
+
+// toLogin asks for the token; what is no page is only refused.
+func (c *Console) toLogin(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet || r.URL.Path == "/console/events" {
+		c.Refuse(w, http.StatusUnauthorized, "log in first: nothing was done")
+		return
+	}
+	_ = see(w, r, "/console/login?"+url.Values{"next": {r.URL.RequestURI()}}.Encode()) // it has no error
+}
+
+// login is what the form of it shows: where it leads, and what was wrong with the last try.
+type login struct {
+	Next, Wrong string
+}
+
+// loginForm asks for the token.
+func (c *Console) loginForm(w http.ResponseWriter, r *http.Request) error {
+	return c.askToken(w, http.StatusOK, login{Next: next(r.URL.Query().Get("next"))})
+}
+
+// askToken shows the form, also once more after a wrong token.
+func (c *Console) askToken(w http.ResponseWriter, status int, l login) error {
+	return c.show(w, status, "login", sheet{Title: "Log in", Of: l})
+}
+
+// next is where to go after the login: a page of the console, whatever a link says.
+func next(wish string) string {
+	if wish == "/console" || strings.HasPrefix(wish, "/console/") || strings.HasPrefix(wish, "/console?") {
+		return wish
+	}
+	return "/console/"
+}
+
+// login makes a session of the right token.
+func (c *Console) login(w http.ResponseWriter, r *http.Request) error {
+	to := next(r.PostFormValue("next"))
+	if c.cfg.Token == "" {
+		return see(w, r, to)
+	}
+	given, want := sha256.Sum256([]byte(r.PostFormValue("token"))), sha256.Sum256([]byte(c.cfg.Token))
+	now := time.Now()
+	switch right, heard := c.door.guesses.try(now, hmac.Equal(given[:], want[:])); {
+	case !heard:
+		w.Header().Set("Retry-After", "60")
+		return c.askToken(w, http.StatusTooManyRequests, login{to, "Too many wrong tokens were tried: wait a minute. Who is logged in goes on, and so does /v1."})
+	case !right:
+		c.cfg.Logger.Warn("audit: console login refused", "address", address(r))
+		return c.askToken(w, http.StatusUnauthorized, login{to, "This is not the token."})
+	}
+	c.cfg.Logger.Info("audit: console login", "address", address(r))
+	c.door.setCookie(w, r, c.door.ticket(now.Add(sessionTime)), int(sessionTime/time.Second))
+	return see(w, r, to)
+}
+
+// logout forgets the cookie.
+func (c *Console) logout(w http.ResponseWriter, r *http.Request) error {
+	c.door.setCookie(w, r, "", -1)
+	return see(w, r, "/console/login")
+}
+
+// setCookie keeps the ticket in the browser for so many seconds; below 0 it is
+// forgotten at once. No script reads it, no other site's link or form brings it
+// along, and no other path of this host gets it.
+func (d *door) setCookie(w http.ResponseWriter, r *http.Request, value string, age int) {
+	http.SetCookie(w, &http.Cookie{
+		Name: d.cookieName(), Value: value, Path: "/console", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		// A proxy that ends TLS says so. Whoever lies here makes a cookie for himself alone.
+		Secure: r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https"),
+	})
+}
+
+// address is where a request came from, without its port.
+func address(r *http.Request) string {
+	if i := strings.LastIndexByte(r.RemoteAddr, ':'); i > 0 {
+		return r.RemoteAddr[:i]
+	}
+	return r.RemoteAddr
+}
+
+// guesses remembers when the last wrong tokens came. The zero value has heard of none.
+type guesses struct {
+	mu sync.Mutex
+	// last is a ring, and next the place of the one that is the longest ago: as long
+	// as that is less than guessTime, there were maxGuesses within it.
+	last [maxGuesses]time.Time
+	next int
+}
+
+// try tells whether a token was right, unless too many were wrong lately: then it is
+// not heard. It is one step, so that many at once are not heard either.
+func (g *guesses) try(now time.Time, is bool) (right, heard bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now.Sub(g.last[g.next]) < guessTime {
+		return false, false
+	}
+	if !is {
+		g.last[g.next] = now
+		g.next = (g.next + 1) % maxGuesses
+	}
+	return is, true
+}

@@ -1,0 +1,172 @@
+package console
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// streamsAnswer is what /v1/streams says, as far as it is shown.
+type streamsAnswer struct {
+	Modes   []string     `json:"modes"`
+	Streams []streamJSON `json:"streams"`
+}
+
+type streamJSON struct {
+	lineJSON
+	Paused  bool  `json:"paused"`
+	Reads   bool  `json:"reads"`
+	Retired bool  `json:"retired"`
+	MayGo   bool  `json:"may_go"`
+	Lag     int64 `json:"lag"`
+	Oldest  *struct {
+		Since time.Time `json:"since"`
+	} `json:"oldest"`
+	Channels []lineJSON `json:"channels"`
+}
+
+// lineJSON is what a stream and a channel of one have in common.
+type lineJSON struct {
+	ID       string         `json:"id"`
+	InFlight int            `json:"in_flight"`
+	Suspect  string         `json:"suspect"`
+	Stuck    bool           `json:"stuck"`
+	Queues   map[string]int `json:"queues"`
+	Error    string         `json:"error"`
+}
+
+// row is a stream, or a channel of one, in the table of them. A number that is not known is empty.
+type row struct {
+	At choice
+	// State is a word, also for the stylesheet, and Detail what is wrong, in the words of /v1.
+	State, Detail string
+	// Lag is that of the stream, Retrying what waits in RabbitMQ, for its time or for
+	// a worker, and Oldest for how long the message waits behind which nothing can be
+	// committed.
+	Lag, InFlight, Retrying, Dead, Oldest string
+	// IsDead says that there is something in the dead set.
+	IsDead bool
+	// Control says that there is something to pause: a channel is paused with its stream.
+	Control, Paused bool
+	// Stale says that numbers are missing since the queues could not be asked.
+	Stale bool
+}
+
+// Key names the row's numbers for those who keep them up to date.
+func (r row) Key(number string) string {
+	return "stream " + url.QueryEscape(r.At.Stream) + " " + url.QueryEscape(r.At.Channel) + " " + number
+}
+
+// streams shows what runs in this process and how it is doing.
+func (c *Console) streams(w http.ResponseWriter, r *http.Request) error {
+	rows, err := c.api.rows(r)
+	if err != nil {
+		return err
+	}
+	running, err := c.api.listed(r, url.Values{"state": {"running"}})
+	if err != nil {
+		return err
+	}
+	return c.show(w, http.StatusOK, "streams", sheet{Title: "Streams", Section: "streams", Live: true, Of: struct {
+		Rows    []row
+		Running []operation
+	}{rows, running}})
+}
+
+// rows are those of the table of streams.
+func (v v1) rows(r *http.Request) ([]row, error) {
+	var answer streamsAnswer
+	if err := v.get(r, "/v1/streams", nil, &answer); err != nil {
+		return nil, err
+	}
+	// A process that serves nothing but /v1 has no stream to hold back.
+	control := len(answer.Modes) != 1 || answer.Modes[0] != "api"
+	var rows []row
+	for _, s := range answer.Streams {
+		of := s.row(choice{Stream: s.ID})
+		of.State, of.Lag, of.Control, of.Paused = s.state(), number(s.Lag), control, s.Paused
+		if s.Oldest != nil {
+			of.Oldest = lasting(time.Since(s.Oldest.Since))
+		}
+		if s.MayGo && of.Detail == "" {
+			of.Detail = "its queues are empty: it may leave the code"
+		}
+		rows = append(rows, of)
+		for _, channel := range s.Channels {
+			of := channel.row(choice{Stream: s.ID, Channel: channel.ID})
+			of.State, of.Lag = cmp.Or(channel.state(), "running"), "–"
+			if s.Paused && of.State == "running" {
+				of.State = "paused"
+			}
+			rows = append(rows, of)
+		}
+	}
+	return rows, nil
+}
+
+// row is what streams and channels have alike.
+func (l lineJSON) row(at choice) row {
+	r := row{At: at, Detail: l.Error, InFlight: number(l.InFlight), Oldest: "–", Retrying: "–", Dead: "–"}
+	if l.Suspect != "" && r.Detail == "" {
+		r.Detail = "may have ended the process, and runs alone now: " + l.Suspect
+	}
+	waiting, known := 0, false
+	for name, depth := range l.Queues {
+		switch {
+		case strings.HasSuffix(name, ".dead_set"):
+			r.Dead, r.IsDead, known = number(depth), depth > 0, true
+		case !strings.HasSuffix(name, ".source"):
+			waiting += depth
+		}
+	}
+	switch {
+	case known:
+		r.Retrying = number(waiting)
+	case l.Error != "":
+		r.Retrying, r.Dead, r.Stale = "", "", true
+	}
+	return r
+}
+
+// state is the word for what is wrong; empty: nothing is.
+func (l lineJSON) state() string {
+	switch {
+	case l.Error != "":
+		return "trouble"
+	case l.Stuck:
+		return "stuck"
+	case l.Suspect != "":
+		return "suspect"
+	}
+	return ""
+}
+
+// state is a word for how it is doing: what a person did comes before what is wrong,
+// since that is why nothing moves.
+func (s streamJSON) state() string {
+	switch {
+	case s.Paused:
+		return "paused"
+	case s.lineJSON.state() != "":
+		return s.lineJSON.state()
+	case s.Retired:
+		return "retired"
+	case !s.Reads:
+		return "not read here"
+	}
+	return "running"
+}
+
+// holdStream pauses a stream of this process, or lets it go on.
+func (c *Console) holdStream(w http.ResponseWriter, r *http.Request) error {
+	do := r.PostFormValue("do")
+	if do != "pause" && do != "resume" {
+		return refuse(http.StatusBadRequest, "do must be pause or resume")
+	}
+	if err := c.api.send(r, http.MethodPost, "/v1/streams/"+url.PathEscape(r.PostFormValue("stream"))+"/"+do, nil, nil); err != nil {
+		return err
+	}
+	return see(w, r, "/console/")
+}
