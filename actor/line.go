@@ -181,7 +181,7 @@ func (a *Actor) openRetries(l *line, c lineConfig) error {
 		Delays: budgetOf(cfg.Retry), DelayQueues: cfg.Retry.DelayQueues, Jitter: cfg.Retry.Jitter,
 		Broker: a.queues, Source: c.source,
 		Workers: cfg.Concurrency, FirstLane: cfg.Concurrency, Ended: l.dispatch.calls.Ended,
-		Seats: l.seats.Retry(), Prefetch: cfg.Retry.Prefetch,
+		Seats: l.seats.Retry(), Prefetch: inbox.Prefetch{Messages: cfg.Retry.Prefetch, Bytes: cfg.WindowBytes},
 		Suspects: inbox.Suspects{
 			Limit: *cfg.CrashLimit, Token: &a.token, Process: a.process, Living: c.living,
 			AloneFor: aloneFor(cfg), Probation: cfg.CrashProbation,

@@ -182,5 +182,5 @@ type Retry struct {
 	InPlace  string          `key:"in_place" default:"0" doc:"How many of a message's waits, the first ones, it rests in the process, as with RETRY_ENABLED=false: what ORDER lets wait for it waits, all others go on. A number, or all: with ORDER=key a failing message holds back later ones of its key alone, until it is done or dead. Commits stand still meanwhile: a wait in place is at most 15m, and all of them 1h. For first tries from Kafka; what comes back from a queue rests there again."`
 	// DelayQueues widens what the broker moves from a delay queue at once.
 	DelayQueues int `key:"delay_queues" default:"1" doc:"Queues for each distinct wait; 1 … 16. RabbitMQ moves what is due from one queue at 6,000 to 20,000 a second: more queues, by key, move more."`
-	Prefetch    int `key:"prefetch" default:"200" doc:"Retries that this process takes from RabbitMQ at once, those that run included; 1 … 2000. Fewer while handlers are slow, and never fewer than CONCURRENCY + 1. Their bytes have no limit: count with as many of the largest message."`
+	Prefetch    int `key:"prefetch" default:"1000" doc:"Retries that this process takes from RabbitMQ at once, those that run included; 1 … 2000. Fewer while handlers are slow, or so many of the largest lately would be more than WINDOW_BYTES, and never fewer than CONCURRENCY + 1."`
 }

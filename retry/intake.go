@@ -35,7 +35,7 @@ func (r *Retrier) Intake(name string, seats inbox.Seats) *Intake {
 		Broker: cfg.Broker, Publisher: r.parking.publisher, Owner: owner, Divert: owner.divert,
 		// Its lanes are those that a source of the line has: the first ones.
 		Workers: cfg.Workers, Seats: seats, Prefetch: cfg.Prefetch,
-		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: cfg.ConsumerTimeout, Remember: 1, // none is a repeat
+		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: cfg.ConsumerTimeout,
 		Trouble: r.trouble, Ended: cfg.Ended, Logger: cfg.Logger,
 	})}
 }
@@ -103,6 +103,7 @@ func (s stranger) read(d queue.Delivery) *envelope.Envelope {
 	if m.Value == nil {
 		m.Value = []byte{}
 	}
+	m.Headers = make([]stepwell.Header, 0, len(d.Foreign.Properties)+len(d.Headers))
 	for _, p := range d.Foreign.Properties {
 		m.Headers = append(m.Headers, stepwell.Header{Key: p.Name, Value: []byte(p.Value)})
 	}

@@ -47,9 +47,8 @@ type Config struct {
 	// Seats are taken for calls, so that others who call the same handler can be counted in. Nil:
 	// nobody else does.
 	Seats inbox.Seats
-	// Prefetch is the most messages to hold at once. Default 200; never less than one more than
-	// Workers.
-	Prefetch int
+	// Prefetch is the most to hold at once; never less than one more than Workers.
+	Prefetch inbox.Prefetch
 	// HandlerTimeout is the longest a call takes. Default 5 minutes.
 	HandlerTimeout time.Duration
 	// ConsumerTimeout is how long the broker waits for an ack. Default 30 minutes, as RabbitMQ's.

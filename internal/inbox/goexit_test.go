@@ -71,6 +71,30 @@ func TestAMessageWhoseHandlerEndsItsGoroutineEachTimeIsCondemnedAfterRestartsAnd
 	})
 }
 
+func TestAHandlerThatEndsTheGoroutineOfTheLastWorkerHoldsNothingBack(t *testing.T) {
+	inWorld(t, s, func(w *world) {
+		const n = 5
+		for i := range n {
+			w.named(fmt.Sprintf("t:0:%d", i))
+		}
+		w.cfg.Workers = 1
+		w.renew()
+		r := w.start(func(context.Context, *stepwell.Message, inbox.Ticket) task.Outcome {
+			time.Sleep(time.Millisecond)
+			runtime.Goexit()
+			return task.Settled
+		})
+		select {
+		case <-r.ended:
+		case <-time.After(time.Hour):
+			t.Fatal("the run goes on, with messages that wait for a worker")
+		}
+		if depth := w.depth(w.cfg.Queue); depth != n {
+			t.Errorf("%d messages in the queue, want all %d", depth, n)
+		}
+	})
+}
+
 func TestAMessageWhoseHandlerEndsItsGoroutineGoesBackWhereDeathsAreNotCounted(t *testing.T) {
 	inWorld(t, s, func(w *world) {
 		w.named("t:0:1")

@@ -101,9 +101,8 @@ type Config struct {
 	// Seats are taken for calls, so that others who call the same handler can be counted in. Nil:
 	// nobody else does.
 	Seats Seats
-	// Prefetch is the most deliveries to hold at once. Default 200; never less than one more than
-	// Workers.
-	Prefetch int
+	// Prefetch is the most to hold at once; never less than one more than Workers.
+	Prefetch Prefetch
 	// HandlerTimeout is the longest a call takes. Default 5 minutes.
 	HandlerTimeout time.Duration
 	// ConsumerTimeout is how long the broker waits for an ack. Default 30 minutes, as RabbitMQ's.
@@ -122,6 +121,15 @@ type Config struct {
 	Ended func(lane int, all, last time.Duration)
 	// Logger receives what no caller can be told. Nil: slog's default.
 	Logger *slog.Logger
+}
+
+// Prefetch bounds what an Inbox holds at once.
+type Prefetch struct {
+	// Messages is how many at most. Default 1000.
+	Messages int
+	// Bytes is how much at most, as though all were as large as the largest lately. Default: no
+	// limit.
+	Bytes int
 }
 
 // Owner knows what the messages of the queue are, and has a place for the dead. Its methods are
@@ -156,6 +164,7 @@ type Inbox struct {
 	// Run is a repeat in the next.
 	memory   *memory
 	slow     *slowest
+	largest  largest
 	suspects *suspects
 
 	paused  atomic.Bool
@@ -178,7 +187,7 @@ type Status struct {
 // New makes an Inbox. It connects nowhere.
 func New(cfg Config) *Inbox {
 	cfg.Workers = cmp.Or(cfg.Workers, 16)
-	cfg.Prefetch = cmp.Or(cfg.Prefetch, 200)
+	cfg.Prefetch.Messages = cmp.Or(cfg.Prefetch.Messages, 1000)
 	cfg.HandlerTimeout = cmp.Or(cfg.HandlerTimeout, 5*time.Minute)
 	cfg.ConsumerTimeout = cmp.Or(cfg.ConsumerTimeout, 30*time.Minute)
 	cfg.Remember = cmp.Or(cfg.Remember, DefaultRemember)
@@ -198,9 +207,11 @@ func New(cfg Config) *Inbox {
 	}
 	in := &Inbox{
 		cfg:     cfg,
-		memory:  newMemory(cfg.Remember),
 		slow:    newSlowest(cfg.Workers, cfg.HandlerTimeout),
 		changed: make(chan struct{}, 1),
+	}
+	if !cfg.Foreign { // whose messages are new to us each time: what came back is diverted
+		in.memory = newMemory(cfg.Remember)
 	}
 	in.suspects = newSuspects(in, cfg.Suspects)
 	return in

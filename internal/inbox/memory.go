@@ -12,7 +12,7 @@ import (
 const DefaultRemember = 100_000
 
 // memory remembers which tries run and which were settled last, so that a message that a broker
-// hands out twice is called once.
+// hands out twice is called once. A nil memory knows nothing, and takes each try for a new one.
 type memory struct {
 	limit int
 	seeds [2]maphash.Seed
@@ -47,6 +47,9 @@ func newMemory(limit int) *memory {
 // no position has a Token: without it the second message of a producer who uses an id twice would
 // be acked uncalled.
 func (m *memory) try(e *envelope.Envelope) (t try) {
+	if m == nil {
+		return try{}
+	}
 	b := make([]byte, 0, 256)
 	b = binary.AppendUvarint(b, uint64(e.Message.Replays))
 	b = binary.AppendUvarint(b, uint64(e.Message.Attempt))
@@ -73,6 +76,9 @@ func (m *memory) try(e *envelope.Envelope) (t try) {
 // repeat is called once: now, with true, where the try was settled before; where it runs, when it
 // ends, with whether it was settled.
 func (m *memory) begin(t try, repeat func(settled bool)) bool {
+	if m == nil {
+		return true
+	}
 	m.mu.Lock()
 	if waiting, runs := m.running[t]; runs {
 		m.running[t] = append(waiting, repeat)
@@ -91,6 +97,9 @@ func (m *memory) begin(t try, repeat func(settled bool)) bool {
 
 // knows says that the try runs or was settled.
 func (m *memory) knows(t try) bool {
+	if m == nil {
+		return false
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, settled := m.settled[t]
@@ -100,6 +109,9 @@ func (m *memory) knows(t try) bool {
 
 // end ends a try that begin called new, and tells its repeats.
 func (m *memory) end(t try, settled bool) {
+	if m == nil {
+		return
+	}
 	m.mu.Lock()
 	waiting := m.running[t]
 	delete(m.running, t)

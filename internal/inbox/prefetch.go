@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,7 +12,7 @@ func Ahead(consumerTimeout time.Duration) time.Duration { return consumerTimeout
 
 // prefetch is how many deliveries to hold at once: calls of the slow duration must get through all
 // of them within [Ahead]. It is at most limit, but always one more than there are workers, so that
-// none of them waits for the broker.
+// none of them waits for the broker. See [largest] for its other limit.
 func prefetch(workers, limit int, timeout, slow time.Duration) int {
 	rounds := float64(Ahead(timeout)) / float64(max(slow, 1))
 	n := limit
@@ -19,6 +20,25 @@ func prefetch(workers, limit int, timeout, slow time.Duration) int {
 		n = int(many)
 	}
 	return max(n, workers+1)
+}
+
+// largest estimates how large a message is: as the largest so far, from which each further one
+// takes a percent off, so that after some hundred small ones it is forgotten. One goroutine at a
+// time sees messages; any may ask.
+type largest struct{ bytes atomic.Int64 }
+
+func (l *largest) saw(bytes int) {
+	had := l.bytes.Load()
+	l.bytes.Store(max(int64(bytes), had-had/100))
+}
+
+// fit is how many of them are within both limits; before the first nothing is known of bytes.
+func (l *largest) fit(in Prefetch) int {
+	size := l.bytes.Load()
+	if in.Bytes == 0 || size == 0 {
+		return in.Messages
+	}
+	return min(in.Messages, int(int64(in.Bytes)/size))
 }
 
 // slowest estimates how long a slow call takes now: the longest so far, from which each further

@@ -45,6 +45,34 @@ func TestPrefetchKeepsWellUnderTheConsumerTimeout(t *testing.T) {
 	})
 }
 
+func TestLargeMessagesAreFetchedFewAtATimeUntilAHundredSmallOnesWereSeen(t *testing.T) {
+	const budget, limit = 64 << 20, 1000
+	var l largest
+	for _, step := range []struct{ times, bytes, want int }{
+		{0, 0, limit},
+		{5, 0, limit},
+		{100, 1 << 10, limit},
+		{1, 16 << 20, 4},
+		{10, 1 << 10, 4},
+		{200, 1 << 10, 33},
+		{1000, 1 << 10, limit},
+		{1, 256 << 20, 0},
+	} {
+		for range step.times {
+			l.saw(step.bytes)
+		}
+		if got := l.fit(Prefetch{limit, budget}); got != step.want {
+			t.Errorf("after %d of %d bytes: %d at once, want %d", step.times, step.bytes, got, step.want)
+		}
+	}
+	if got := l.fit(Prefetch{Messages: limit}); got != limit {
+		t.Errorf("%d at once though bytes have no limit", got)
+	}
+	if got := prefetch(16, l.fit(Prefetch{limit, budget}), time.Hour, 0); got != 17 {
+		t.Errorf("prefetch %d of messages that are larger than all", got)
+	}
+}
+
 func TestTheSlowTimeStartsHighFallsSlowlyAndRisesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := newSlowest(2, 5*time.Minute)

@@ -35,7 +35,9 @@ func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 	stop, end := context.WithCancel(stop)
 	defer end()
 	r := &run{Inbox: in, stop: stop, work: work, handle: handle, end: end, failed: make(chan error, in.cfg.Workers)}
-	deliveries := make(chan queue.Delivery)
+	// As many may wait as there are workers: one that is done finds the next without a switch to
+	// whoever offers it.
+	deliveries := make(chan queue.Delivery, in.cfg.Workers)
 	var workers sync.WaitGroup
 	for number := range in.cfg.Workers {
 		w := &worker{run: r, number: number}
@@ -44,7 +46,8 @@ func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 	err := in.cfg.Broker.Consume(stop, work, queue.Consumption{
 		Queue: in.cfg.Queue,
 		Prefetch: func() int {
-			return prefetch(in.cfg.Workers, in.cfg.Prefetch, in.cfg.ConsumerTimeout, in.slow.now())
+			limit := in.largest.fit(in.cfg.Prefetch)
+			return prefetch(in.cfg.Workers, limit, in.cfg.ConsumerTimeout, in.slow.now())
 		},
 		Handle:  func(ctx context.Context, d queue.Delivery) bool { return r.offer(ctx, deliveries, d) },
 		Paused:  in.paused.Load,
@@ -70,6 +73,7 @@ func (r *run) offer(ctx context.Context, workers chan<- queue.Delivery, d queue.
 	if ctx.Err() != nil || r.paused.Load() {
 		return false
 	}
+	r.largest.saw(len(d.Body))
 	if to, m, divert := r.cfg.Divert(d); divert {
 		r.inFlight.Add(1)
 		delivery{d, r}.move(to, m, nil)

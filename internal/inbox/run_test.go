@@ -124,6 +124,43 @@ func TestAPendingMessageStaysUntilItIsSettledAndAStopWaitsForIt(t *testing.T) {
 	})
 }
 
+func TestWhatWaitsForAWorkerAtAStopOrAPauseGoesBackUncalled(t *testing.T) {
+	for name, end := range map[string]func(w *world, r *running){
+		"stop":  func(_ *world, r *running) { r.stop() },
+		"pause": func(w *world, _ *running) { w.inbox.Pause() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				const n = 7
+				w.instant(1, 2, 3, 4, 5, 6, 7)
+				w.cfg.Workers = 2
+				w.renew()
+				var c calls
+				r := w.start(func(_ context.Context, m *stepwell.Message, _ inbox.Ticket) task.Outcome {
+					time.Sleep(s)
+					c.add(m)
+					return task.Settled
+				})
+				synctest.Wait() // two run, and the others wait
+				end(w, r)
+				time.Sleep(time.Hour)
+				if got := len(c.attempts()); got != 2 {
+					t.Errorf("%d calls, want those of the two that ran", got)
+				}
+				r.end()
+				w.inbox.Resume()
+				next := w.start(c.succeeding)
+				synctest.Wait()
+				next.end()
+				if got := len(c.attempts()); got != n || w.inbox.Status().InFlight != 0 {
+					t.Errorf("%d calls in all, want %d; %+v", got, n, w.inbox.Status())
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
 func TestAStopLetsRunningCallsFinish(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		w.instant(1)
@@ -386,7 +423,7 @@ func (b curious) Consume(stop, work context.Context, c queue.Consumption) error 
 func TestFewerDeliveriesAreHeldWhileCallsAreSlow(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		b := curious{w.broker, make(chan queue.Consumption, 1)}
-		w.cfg.Broker, w.cfg.Workers = b, 1
+		w.cfg.Broker, w.cfg.Workers, w.cfg.Prefetch.Messages = b, 1, 200
 		w.renew()
 		slow := make(chan struct{})
 		n := 0

@@ -40,6 +40,9 @@ func (w *worker) serve(deliveries <-chan queue.Delivery) {
 			w.cfg.Queue, w.calls.envelope.Message.ID)
 		w.end()
 		w.calls.deserted()
+		for d := range deliveries { // those that waited for a worker
+			d.Release()
+		}
 	}()
 	for d := range deliveries {
 		w.inFlight.Add(1)
@@ -50,7 +53,8 @@ func (w *worker) serve(deliveries <-chan queue.Delivery) {
 
 // pick finds out what a delivery is.
 func (w *worker) pick(d delivery) {
-	if w.work.Err() != nil {
+	// It may have waited for this worker since before the stop, or the pause.
+	if w.stop.Err() != nil || w.paused.Load() {
 		d.release()
 		return
 	}

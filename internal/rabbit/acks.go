@@ -32,11 +32,14 @@ type acks struct {
 	marks []mark
 	// open counts the tags that are held.
 	open int
-	// unsaid counts those that are settled and in no plan yet.
-	unsaid int
-	// enough is how many of those do not wait for others. Who tells the broker is not woken for
-	// each: only for the first, whose wait begins, and when there are enough.
+	// unsaid counts those that are settled and in no plan yet, and left those of them that the last
+	// plan left out.
+	unsaid, left int
+	// enough is how many more do not wait for others. Who tells the broker is not woken for each:
+	// only for the first, whose wait begins, and when there are enough.
 	enough int
+	// most is how many a plan may leave out.
+	most int
 	// dead: the channel is over, and its tags mean nothing any longer.
 	dead bool
 	// asked are those who wait in Flush; each channel has room for its one answer.
@@ -103,7 +106,7 @@ func (a *acks) settle(tag uint64, as mark) {
 	}
 	a.marks[tag-a.base] = as
 	a.open--
-	if a.unsaid++; a.unsaid == 1 || a.unsaid >= a.enough {
+	if a.unsaid++; a.unsaid-a.left == 1 || a.unsaid-a.left >= a.enough {
 		signal(a.wake)
 	}
 	if a.open == 0 {
@@ -123,7 +126,7 @@ func signal(c chan<- struct{}) {
 func (a *acks) die() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.dead, a.marks, a.open = true, nil, 0
+	a.dead, a.marks, a.open, a.unsaid, a.left = true, nil, 0, 0, 0
 	for _, done := range a.asked {
 		done <- errSessionOver
 	}
@@ -138,12 +141,13 @@ func (a *acks) outstanding() int {
 	return a.open
 }
 
-// gather says how many acks are enough.
-func (a *acks) gather(enough int) {
+// gather says how many acks are enough, and how many a plan may leave out.
+func (a *acks) gather(enough, most int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.enough, a.most = enough, most
 	// Else whoever tells the broker has been woken by the first, or has nothing to tell.
-	if a.enough = enough; a.unsaid >= enough {
+	if a.unsaid-a.left >= enough {
 		signal(a.wake)
 	}
 }
@@ -153,7 +157,7 @@ func (a *acks) gather(enough int) {
 func (a *acks) urgent() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.unsaid >= a.enough || len(a.asked) > 0
+	return a.unsaid-a.left >= a.enough || len(a.asked) > 0
 }
 
 // word is one thing to tell the broker.
@@ -163,22 +167,24 @@ type word struct {
 	requeue  bool // give back instead of ack
 }
 
-// plan returns what to tell the broker, in order: what is settled without a gap goes in one ack,
-// the rest one by one.
-func (a *acks) plan() []word {
+// plan returns what to tell the broker, in order: what is settled without a gap goes in one ack.
+// What is settled behind a held tag needs a word each, which costs the broker as much as an ack of
+// a hundred. It is left for the next plan, by which the gap may have closed, unless all is to be
+// told or too much would be left. The second result is how much is left.
+func (a *acks) plan(all bool) (words []word, left int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.unsaid = 0
-	var words []word
 	var last uint64
 	n := 0
 	for ; n < len(a.marks) && a.marks[n] != held; n++ {
 		switch a.marks[n] { //nolint:exhaustive // the other states need nothing here
 		case acked:
+			a.unsaid--
 			last = a.base + uint64(n)
 		// Ahead of the ack that covers its tag: a tag that was given back is out of what that ack
 		// reaches.
 		case released:
+			a.unsaid--
 			words = append(words, word{tag: a.base + uint64(n), requeue: true})
 		}
 	}
@@ -187,13 +193,22 @@ func (a *acks) plan() []word {
 	}
 	a.marks = a.marks[n:]
 	a.base += uint64(n)
-	// Behind the first tag that is held, "all before" would ack that one too: a word for each.
-	for i, m := range a.marks {
-		if m != acked && m != released {
-			continue
+	if all || a.unsaid > a.most {
+		words = a.planOneByOne(words)
+	}
+	a.left = a.unsaid
+	return words, a.left
+}
+
+// planOneByOne appends a word for each tag that is settled behind the first held one: "all before"
+// would ack that one too.
+func (a *acks) planOneByOne(words []word) []word {
+	for i := 0; a.unsaid > 0; i++ {
+		if m := a.marks[i]; m == acked || m == released {
+			words = append(words, word{tag: a.base + uint64(i), requeue: m == released})
+			a.marks[i] = told
+			a.unsaid--
 		}
-		words = append(words, word{tag: a.base + uint64(i), requeue: m == released})
-		a.marks[i] = told
 	}
 	return words
 }

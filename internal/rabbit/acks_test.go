@@ -24,12 +24,40 @@ func TestAcksWithoutAGapGoTogether(t *testing.T) {
 	a.Ack(4)
 	a.Ack(6)
 	want := []word{{tag: 3, requeue: true}, {tag: 4, multiple: true}, {tag: 6}}
-	if got := a.plan(); !slices.Equal(got, want) {
-		t.Errorf("plan: %v, not %v", got, want)
+	if got, left := a.plan(true); !slices.Equal(got, want) || left != 0 {
+		t.Errorf("plan: %v, not %v; %d left", got, want, left)
 	}
 	a.Ack(5)
-	if got, want := a.plan(), []word{{tag: 5, multiple: true}}; !slices.Equal(got, want) {
-		t.Errorf("plan: %v, not %v", got, want)
+	if got, _ := a.plan(true); !slices.Equal(got, []word{{tag: 5, multiple: true}}) {
+		t.Errorf("plan: %v", got)
+	}
+}
+
+func TestAnAckBehindAHeldTagWaitsForTheGapToCloseUnlessTooManyWould(t *testing.T) {
+	a := newAcks()
+	a.gather(100, 3)
+	for tag := uint64(1); tag <= 9; tag++ {
+		a.take(tag)
+	}
+	for _, step := range []struct {
+		acks []uint64
+		all  bool
+		want []word
+		left int
+	}{
+		{[]uint64{1, 3, 4}, false, []word{{tag: 1, multiple: true}}, 2},
+		{[]uint64{2}, false, []word{{tag: 4, multiple: true}}, 0},
+		{[]uint64{6, 7, 8}, false, nil, 3},
+		{[]uint64{9}, false, []word{{tag: 6}, {tag: 7}, {tag: 8}, {tag: 9}}, 0},
+		{nil, true, nil, 0},
+		{[]uint64{5}, true, []word{{tag: 5, multiple: true}}, 0},
+	} {
+		for _, tag := range step.acks {
+			a.Ack(tag)
+		}
+		if got, left := a.plan(step.all); !slices.Equal(got, step.want) || left != step.left {
+			t.Errorf("after acks of %v: plan %v with %d left, want %v with %d", step.acks, got, left, step.want, step.left)
+		}
 	}
 }
 
@@ -48,8 +76,13 @@ func TestBrokerIsToldOfEveryTagOnceAndOfNoOther(t *testing.T) {
 			delete(waits, tag)
 			heard[tag] = as
 		}
-		flush := func() {
-			for _, w := range a.plan() {
+		a.gather(rapid.IntRange(1, 5).Draw(t, "enough"), rapid.IntRange(0, 5).Draw(t, "most"))
+		flush := func(all bool) {
+			words, left := a.plan(all)
+			if all && left > 0 {
+				t.Fatalf("%d left of all", left)
+			}
+			for _, w := range words {
 				switch {
 				case w.requeue:
 					hear(w.tag, released)
@@ -79,10 +112,10 @@ func TestBrokerIsToldOfEveryTagOnceAndOfNoOther(t *testing.T) {
 					said[tag] = as
 				}
 			case 3:
-				flush()
+				flush(rapid.Bool().Draw(t, "all"))
 			}
 		}
-		flush()
+		flush(true)
 		if len(said) != len(heard) || a.outstanding() != int(next-1)-len(said) {
 			t.Fatalf("said %d, heard %d, outstanding %d of %d", len(said), len(heard), a.outstanding(), next-1)
 		}
@@ -104,7 +137,7 @@ func TestWhoSendsAcksIsWokenByTheFirstAndByEnough(t *testing.T) {
 			return false
 		}
 	}
-	if a.gather(3); woken() {
+	if a.gather(3, 0); woken() {
 		t.Error("woken though there is nothing to tell")
 	}
 	for round := range uint64(2) { // the plan begins the count anew
@@ -119,14 +152,14 @@ func TestWhoSendsAcksIsWokenByTheFirstAndByEnough(t *testing.T) {
 				t.Errorf("round %d, ack %d: urgent %t", round, n+1, !enough)
 			}
 		}
-		a.plan()
+		a.plan(true)
 	}
 	for tag := range uint64(2) {
 		a.take(tag + 9)
 		a.Ack(tag + 9)
 	}
 	woken() // by the first
-	if a.gather(2); !woken() {
+	if a.gather(2, 0); !woken() {
 		t.Error("not woken though what is there is enough now")
 	}
 }
@@ -137,7 +170,7 @@ func TestDeadAcksDropEverything(t *testing.T) {
 	a.Ack(1)
 	a.die()
 	a.Ack(1)
-	if got := a.plan(); got != nil || a.outstanding() != 0 {
+	if got, _ := a.plan(true); got != nil || a.outstanding() != 0 {
 		t.Errorf("plan %v, outstanding %d", got, a.outstanding())
 	}
 }

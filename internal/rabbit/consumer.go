@@ -149,7 +149,7 @@ func (k *consumer) finish(err error) error {
 		err = cause
 	}
 	if k.session.alive() && !k.ch.IsClosed() {
-		k.flush()
+		k.flush(true)
 		_ = k.session.closeChannel(k.ch)
 	}
 	k.acks.die()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"time"
 
@@ -67,10 +66,11 @@ func (s *session) examine(name string) error {
 
 // decodeForeign makes what is handed out of a stranger's message, whose headers stay as they are.
 func decodeForeign(d *amqp.Delivery, from string, session queue.Session) queue.Delivery {
-	headers := make(map[string]any, len(d.Headers))
-	maps.Copy(headers, d.Headers)
+	if d.Headers == nil {
+		d.Headers = amqp.Table{}
+	}
 	return queue.Delivery{
-		Message:     queue.Message{ID: d.MessageId, Body: d.Body, Headers: headers},
+		Message:     queue.Message{ID: d.MessageId, Body: d.Body, Headers: d.Headers},
 		Queue:       from,
 		Redelivered: d.Redelivered,
 		Tag:         d.DeliveryTag,
@@ -80,7 +80,8 @@ func decodeForeign(d *amqp.Delivery, from string, session queue.Session) queue.D
 }
 
 // properties are those that the message has, but for its id and time.
-func properties(d *amqp.Delivery) (all []queue.Property) {
+func properties(d *amqp.Delivery) []queue.Property {
+	all := make([]queue.Property, 0, 4) // few have more
 	add := func(name, value string) {
 		if value != "" {
 			all = append(all, queue.Property{Name: name, Value: value})

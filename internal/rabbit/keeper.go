@@ -12,7 +12,7 @@ import (
 
 const (
 	// ackDelay is how long an ack waits for others to go with it. A crash within it repeats the
-	// message.
+	// message. An ack that cannot go with others now waits on while acks come in batches.
 	ackDelay = 10 * time.Millisecond
 	// ackBatch is how many acks do not wait.
 	ackBatch = 100
@@ -57,13 +57,17 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 		case <-k.acks.wake:
 			if k.acks.urgent() {
 				flush = nil // of acks that go now
-				k.flush()
-			} else if flush == nil {
+				k.grow()
+				if k.flush(false) == 0 {
+					continue
+				}
+			}
+			if flush == nil {
 				flush = time.After(ackDelay)
 			}
 		case <-flush:
 			flush = nil
-			k.flush()
+			k.flush(true)
 		case <-k.c.Changed:
 			k.lookAtPause()
 		case <-pause.C:
@@ -88,9 +92,10 @@ func (k *consumer) ask() error {
 	return k.session.call("flush acks", func() error { return k.ch.Qos(k.limit(), 0, false) })
 }
 
-// batch is how many acks do not wait for ackDelay: at most half the prefetch, since the broker
-// sends nothing more while the prefetch is used up by messages whose acks wait here.
-func batch(prefetch int) int { return max(1, min(ackBatch, prefetch/2)) }
+// batch is how many acks do not wait for ackDelay, and how many may wait longer because a message
+// before them runs: each at most a quarter of the prefetch, since the broker sends nothing more
+// while that is used up by messages whose acks wait here.
+func batch(prefetch int) (enough, most int) { return max(1, min(ackBatch, prefetch/4)), prefetch / 4 }
 
 // limit is the prefetch as the broker knows it; 1 before the first consumer.
 func (k *consumer) limit() int {
@@ -99,15 +104,17 @@ func (k *consumer) limit() int {
 	return max(1, k.prefetch)
 }
 
-// flush tells the broker what was settled; the channel's life ends where that is not possible. The
-// keeper calls it, and finish once the keeper has ended, never two goroutines at a time.
-func (k *consumer) flush() {
+// flush tells the broker what was settled, all of it or what goes together, and returns how much
+// is left; the channel's life ends where that is not possible. The keeper calls it, and finish once
+// the keeper has ended, never two goroutines at a time.
+func (k *consumer) flush(all bool) (left int) {
 	failpoint.Hit("ack")
 	// takeAsked comes before plan: who is in asked settled before asking, so that the plan has
 	// those acks. The other way round a message acked in between would be reported as taken though
 	// nothing was sent.
 	asked := k.acks.takeAsked()
-	err := tell(k.ch, k.acks.plan())
+	words, left := k.acks.plan(all || len(asked) > 0)
+	err := tell(k.ch, words)
 	k.session.written()
 	failpoint.Hit("acked")
 	if err == nil && len(asked) > 0 {
@@ -119,6 +126,7 @@ func (k *consumer) flush() {
 	if err != nil {
 		k.end(err)
 	}
+	return left
 }
 
 // acker is the part of a channel that acks go to.
@@ -185,8 +193,9 @@ func (k *consumer) lookForLoss(prefetch int) {
 }
 
 // grow asks for a new consumer once more than twice as much may be fetched ahead, as after the
-// first calls of a fast handler. It comes each second: too small a prefetch costs throughput at
-// once, too large a one only memory, which lookAfter may correct later.
+// first calls of a fast handler. It comes each second, and with each batch of acks: too small a
+// prefetch costs throughput at once, too large a one only memory, which lookAfter may correct
+// later.
 func (k *consumer) grow() {
 	want := k.wantedPrefetch()
 	k.mu.Lock()

@@ -221,11 +221,17 @@ func (w *window) send(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-w.acks.wake:
-			if !sleep(ctx, ackDelay) || tell(w.ch, w.acks.plan()) != nil {
+			if !sleep(ctx, ackDelay) || w.tell() != nil {
 				return
 			}
 		}
 	}
+}
+
+// tell sends the acks that there are.
+func (w *window) tell() error {
+	words, _ := w.acks.plan(true)
+	return tell(w.ch, words)
 }
 
 // Deliveries hands out the messages; see queue.Window.
@@ -268,7 +274,7 @@ func (w *window) mostLeft() int {
 func (w *window) end() error {
 	w.stop()
 	w.sender.Wait() // an ack of its would follow one of ours that says "all before": twice acked ends the channel
-	err := tell(w.ch, w.acks.plan())
+	err := w.tell()
 	if err == nil {
 		err = w.l.session.closeChannel(w.ch)
 	}
