@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stepwell/stepwell/embedded/memory"
 )
 
 // The way of a night: the stream, the cause, a replay of it, a look at how far it is, a delete of
@@ -358,4 +360,31 @@ func TestTheFilesOfThePagesAreSmall(t *testing.T) {
 		t.Errorf("the script has %d bytes, all have %d", script, all)
 	}
 	t.Log(fmt.Sprint(all), "bytes are served beside the pages")
+}
+
+// The page of streams keeps what it can: whoever is paged sees at once that the queues are why.
+func TestWithTheQueuesAwayThePagesSayWhatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.die(1, records(1, "no")...)
+	_, lines := w.listen(t.Context())
+	queues, is := w.brokers.Queues().(*memory.Broker)
+	if !is {
+		t.Fatal("the queues are not those in memory")
+	}
+	queues.SetUp(false)
+	eventually(t, "the streams are in trouble", func() bool { return strings.Contains(w.visit("/console/").text, "trouble") })
+	p := w.visit("/console/")
+	p.has(t, "not known")
+	// What is not known is not told: open pages keep the last number, and show that it is old.
+	for lines.Scan() && !strings.Contains(lines.Text(), `"stream orders  known":"stale"`) {
+		continue
+	}
+	if strings.Contains(lines.Text(), `"stream orders  dead"`) || !strings.Contains(lines.Text(), `"stream orders  lag"`) {
+		t.Errorf("told: %s", lines.Text())
+	}
+	queues.SetUp(true)
+	eventually(t, "all is well again", func() bool {
+		return strings.Contains(w.try("GET", "/console/groups?stream=orders", nil).text, "1 dead, by cause")
+	})
 }
