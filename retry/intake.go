@@ -83,18 +83,19 @@ func (stranger) Complete(context.Context, *envelope.Envelope) (reason string, er
 	return "", nil
 }
 
-// read makes an envelope of a stranger's message, with a token of its own: producers use an id
-// twice. None of its properties is published again as one, since an expiration, a CC or a user-id
-// would expire, copy or refuse what is parked: they are headers of the message from here on, before
-// its own.
+// read makes an envelope of a stranger's message. Producers use an id twice: Encode gives it a
+// token of its own. None of its properties is published again as one, since an expiration, a CC or
+// a user-id would expire, copy or refuse what is parked: they are headers of the message from here
+// on, before its own.
 func (s stranger) read(d queue.Delivery) *envelope.Envelope {
-	e := &envelope.Envelope{Token: envelope.NewToken()}
+	e := &envelope.Envelope{}
 	e.Message = stepwell.Message{
 		ID: d.ID, Stream: s.stream, Value: d.Body, Time: d.Foreign.Time, Attempt: 1,
 		Origin: stepwell.Origin{Queue: &stepwell.QueueOrigin{Name: s.queue, Exchange: d.Foreign.Exchange, RoutingKey: d.Foreign.RoutingKey}},
 	}
 	m := &e.Message
 	if m.ID == "" {
+		e.Token = envelope.NewToken()
 		m.ID = envelope.InQueue(s.queue, e.Token)
 	}
 	if m.Time.IsZero() {
@@ -106,6 +107,9 @@ func (s stranger) read(d queue.Delivery) *envelope.Envelope {
 	m.Headers = make([]stepwell.Header, 0, len(d.Foreign.Properties)+len(d.Headers))
 	for _, p := range d.Foreign.Properties {
 		m.Headers = append(m.Headers, stepwell.Header{Key: p.Name, Value: []byte(p.Value)})
+	}
+	if len(d.Headers) == 0 {
+		return e
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Headers)) { // AMQP has them in no order
 		m.Headers = append(m.Headers, stepwell.Header{Key: name, Value: plain(d.Headers[name])})

@@ -13,9 +13,13 @@ import (
 
 // Encode lays the envelope out. Its headers are at most [MaxHeaders]: where they would be more, the
 // record's own key and headers move into the body if they and the error alone are too many; then
-// the history is cut, then the stack, then the error, then Extra.
+// the history is cut, then the stack, then the error, then Extra. What came from a stranger's queue
+// gets its Token here, the first time.
 func (e *Envelope) Encode() queue.Message {
 	m := &e.Message
+	if m.Origin.Queue != nil && e.Token == "" {
+		e.Token = NewToken()
+	}
 	// No size is given: those of nearly all messages fit into the small map that Go makes first.
 	h := map[string]any{}
 	head := e.appendHead(make([]byte, 0, 320))

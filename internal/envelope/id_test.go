@@ -91,6 +91,23 @@ func TestWhatHasNoPlaceInALogIsNamedByItsTokenAndNotByAPositionThatAllWouldShare
 	}
 }
 
+func TestWhatCameFromAQueueGetsOneTokenWhenItIsFirstStored(t *testing.T) {
+	message := func() *Envelope {
+		return &Envelope{Message: stepwell.Message{ID: "order-17", Attempt: 1, Origin: stepwell.Origin{Queue: &stepwell.QueueOrigin{Name: "payments"}}}}
+	}
+	first, second := message(), message()
+	first.Encode()
+	was := first.Token
+	first.Encode()
+	second.Encode()
+	if was == "" || first.Token != was || second.Token == "" || second.Token == was {
+		t.Errorf("tokens %q, then %q, and of another message %q", was, first.Token, second.Token)
+	}
+	if _, back := trip(t, first); back.Token != was {
+		t.Errorf("read with token %q, want %q", back.Token, was)
+	}
+}
+
 func TestATokenStaysThroughHandOverReplayAndAProgramThatDoesNotKnowIt(t *testing.T) {
 	e := failed()
 	e.Token = NewToken()
