@@ -225,6 +225,16 @@ func TestAMessageIsShownInEveryWayAndSaved(t *testing.T) {
 	} {
 		w.visit("/console/message?stream=orders&id=orders.v1:0:"+test.at+"&view="+test.view).has(t, test.shows)
 	}
+	p := w.visit("/console/messages?stream=orders")
+	p.follow("orders.v1:0:0")
+	p.has(t, "Why it died")
+	p.follow("hex")
+	p.has(t, "00000000 7b")
+	p.follow("raw")
+	if to := p.linkTo("save"); w.get(to).text != `{"id":12345678901234567890,"of":[1,2]}` {
+		t.Errorf("%s saves %q", to, w.get(to).text)
+	}
+	p.follow("Others of this cause")
 	saved := w.get("/console/save?stream=orders&part=value&id=orders.v1:0:1")
 	if saved.text != "\x00\x01\x02\xfe" || !strings.HasPrefix(saved.header.Get("Content-Disposition"), "attachment") || saved.header.Get("X-Content-Type-Options") != "nosniff" || saved.header.Get("Content-Type") != "application/octet-stream" {
 		t.Errorf("saved: %q %v", saved.text, saved.header)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -292,9 +291,8 @@ func (m message) From() string {
 	return "the program itself, or not known"
 }
 
-// At is the URL query of the message's page.
-func (m message) At(of choice) url.Values {
-	q := of.where()
-	q.Set("id", m.ID)
-	return q
+// To is the URL of a page about the message. It is made whole here: what a template puts
+// behind a question mark is one value to it.
+func (m message) To(of choice, page string, pairs ...string) string {
+	return of.Set(page, append([]string{"id", m.ID}, pairs...)...)
 }

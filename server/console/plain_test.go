@@ -45,13 +45,19 @@ func (p *plain) open(method, path string, form url.Values) {
 // follow presses the first link whose text begins so.
 func (p *plain) follow(text string) {
 	p.t.Helper()
+	p.open("GET", p.linkTo(text), nil)
+}
+
+// linkTo is where that link leads.
+func (p *plain) linkTo(text string) string {
+	p.t.Helper()
 	for n := range p.page.Descendants() {
 		if n.Data == "a" && strings.HasPrefix(textOf(n), text) {
-			p.open("GET", attr(n, "href"), nil)
-			return
+			return attr(n, "href")
 		}
 	}
 	p.t.Fatalf("no link %q on %s: %s", text, p.path, p.text)
+	return ""
 }
 
 // press fills in the form of the first button whose text begins so, and presses it.
