@@ -1,5 +1,5 @@
 # What people and CI run. `make` alone explains.
-.PHONY: help run test quick lint measure generate bench brokers chaos mutations mutate soak
+.PHONY: help run test quick browser lint measure generate bench brokers chaos mutations mutate soak
 .DEFAULT_GOAL := help
 
 RUNNER := go run ./internal/testbroker/run
@@ -17,6 +17,10 @@ test: ## vet and all tests with the race detector, on real brokers it starts its
 
 quick: ## only the tests that need no broker
 	$(RUNNER) -quick
+
+browser: ## the console in a real Chromium, which apt-get installs where it is missing; not a part of make test
+	@command -v chromium >/dev/null || { [ $$(id -u) = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends chromium; }
+	cd browser && go vet ./... && go test -count=1 -timeout 10m ./...
 
 chaos: ## kill everything under load, for CHAOS_TIME (30m) on top of each fault once; CHAOS_SEED repeats a run
 	CI=true CHAOS_TIME=$${CHAOS_TIME:-30m} go test -count=1 -v -tags long -timeout 24h -run "TestNothingIsLost|TestACluster|OfTheirCluster" ./chaos ./internal/testbroker ./internal/records

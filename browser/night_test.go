@@ -1,0 +1,139 @@
+package browser
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// night is what somebody is paged for: two causes, of which one is mended and the other never
+// will be.
+func night(t testing.TB) *world {
+	t.Helper()
+	w := start(t)
+	var all []*kgo.Record
+	for i := range 6 {
+		all = append(all, record(fmt.Sprintf("bank:%d", i), `{"total":1}`))
+	}
+	for i := range 3 {
+		all = append(all, record(fmt.Sprintf("refused:%d", i), `{"total":2}`))
+	}
+	w.die(9, all...)
+	w.mended.Store(true)
+	return w
+}
+
+// over waits until only so many are dead, and so many are handled.
+func (w *world) over(dead int, handled int64) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("%d are dead and %d handled", dead, handled), func() bool { return w.dead("") == dead && w.handled.Load() == handled })
+}
+
+func TestACauseIsReplayedAndAnotherDeletedByMouse(t *testing.T) {
+	t.Parallel()
+	w := night(t)
+	ctx := tab(t)
+	run(t, ctx,
+		chromedp.Navigate(w.base+"/console/"),
+		chromedp.Click(link("orders")), shows("9 dead, by cause"),
+		chromedp.Click(`//tr[contains(., "status 503")]//a[.="Replay…"]`), shows("Replay 6 messages?"),
+		chromedp.Click(button("Replay 6")),
+		// The page tells its progress by itself.
+		shows("6 of 6"), shows("done"),
+		chromedp.WaitNotVisible(button("Cancel")),
+	)
+	w.over(3, 6)
+	run(t, ctx,
+		chromedp.Click(link("What is dead now")), shows("3 dead, by cause"),
+		chromedp.Click(`//tr[contains(., "card was refused")]//a[.="Delete…"]`), shows("Delete 3 messages?"),
+		// The browser itself refuses another number.
+		chromedp.SendKeys("input[name=typed]", "9"), chromedp.Click(button("Delete 3")), chromedp.WaitVisible("input[name=typed]:invalid"),
+		chromedp.SendKeys("input[name=typed]", kb.Backspace+"3"), chromedp.Click(button("Delete 3")),
+		shows("3 of 3"), shows("done"),
+	)
+	w.over(0, 6)
+}
+
+func TestACauseIsReplayedAndAnotherDeletedByKeysAlone(t *testing.T) {
+	t.Parallel()
+	w := night(t)
+	ctx := tab(t)
+	run(t, ctx,
+		chromedp.Navigate(w.base+"/console/"), ready(),
+		press("j"), chromedp.KeyEvent(kb.Enter), shows("9 dead, by cause"), ready(),
+		press("/"), chromedp.KeyEvent("status 503"), chromedp.KeyEvent(kb.Enter), chromedp.WaitNotPresent(`//main//td[contains(., "card was refused")]`), ready(),
+		press("j"), press("r"), shows("Replay 6 messages?"), ready(),
+		focusOn(button("Replay 6")), chromedp.KeyEvent(kb.Enter), shows("6 of 6"),
+	)
+	w.over(3, 6)
+	// One of the others by its page, and two by ticks.
+	run(t, ctx,
+		chromedp.Navigate(w.base+"/console/messages?stream=orders"), shows("3 dead"), ready(),
+		press("j"), press("j"), press("k"), chromedp.KeyEvent(kb.Enter), shows("Why it died"), ready(),
+		press("d"), shows("Delete 1 message?"), ready(),
+		focusOn("input[name=typed]"), press("1"), chromedp.KeyEvent(kb.Enter), shows("1 of 1"),
+	)
+	w.over(2, 6)
+	run(t, ctx,
+		chromedp.Navigate(w.base+"/console/messages?stream=orders"), shows("2 dead"), ready(),
+		press("j"), press("x"), press("j"), press("x"), press("r"), shows("Replay 2 messages?"), ready(),
+		focusOn(button("Replay 2")), chromedp.KeyEvent(kb.Enter), shows("2 of 2"),
+	)
+	w.over(0, 8)
+}
+
+// Somebody who uses a screen reader, or speaks to the browser, needs letters for something else.
+func TestKeysCanBeTurnedOff(t *testing.T) {
+	t.Parallel()
+	w := night(t)
+	ctx := tab(t)
+	run(t, ctx,
+		chromedp.Navigate(w.base+"/console/"), ready(),
+		press("?"), chromedp.WaitVisible("dialog"), chromedp.Click("#keys-on"), chromedp.Click("//dialog//button"), chromedp.WaitNotVisible("dialog"),
+		press("o"), press("?"), chromedp.WaitNotVisible("dialog"),
+		chromedp.Navigate(w.base+"/console/groups?stream=orders"), ready(), press("?"), chromedp.WaitNotVisible("dialog"),
+		chromedp.Click("#keys"), chromedp.WaitVisible("dialog"), chromedp.Click("#keys-on"), chromedp.Click("//dialog//button"), chromedp.WaitNotVisible("dialog"),
+		press("o"), shows("Operations"),
+	)
+	if at := where(t, ctx); !strings.HasSuffix(at, "/console/operations") {
+		t.Errorf("the key led to %s", at)
+	}
+}
+
+func TestItAllWorksWithoutScripts(t *testing.T) {
+	t.Parallel()
+	w := night(t)
+	ctx := tab(t)
+	run(t, ctx,
+		emulation.SetScriptExecutionDisabled(true),
+		chromedp.Navigate(w.base+"/console/"),
+		chromedp.WaitNotVisible("#keys"), // there are none
+		chromedp.Click(button("Pause")), chromedp.WaitVisible(button("Resume")), chromedp.Click(button("Resume")),
+		chromedp.Click(link("orders")), shows("9 dead, by cause"),
+		chromedp.SetValue("input[name=error]", "status 503"), chromedp.Click(button("Filter")), chromedp.WaitVisible(link("Show all")),
+		chromedp.Click(link("Messages")), shows("6 of 9 dead match"),
+		chromedp.Click(link("Replay all that match…")), shows("Replay 6 messages?"), chromedp.Click(button("Replay 6")),
+	)
+	w.over(3, 6)
+	run(t, ctx,
+		chromedp.Click(link("Look again")), shows("6 of 6"),
+		chromedp.Click(link("What is dead now")), chromedp.Click(link("Delete all…")), shows("Delete 3 messages?"),
+		chromedp.SendKeys("input[name=typed]", "3"), chromedp.Click(button("Delete 3")),
+	)
+	w.over(0, 6)
+}
+
+// What was known last stays, grey, with a sentence.
+func TestAPageSaysThatTheActorIsGone(t *testing.T) {
+	t.Parallel()
+	w := night(t)
+	ctx := tab(t)
+	run(t, ctx, chromedp.Navigate(w.base+"/console/"), shows("running"))
+	w.stop()
+	run(t, ctx, chromedp.WaitVisible(`//*[@id="offline"][contains(., "does not answer")]`), chromedp.WaitVisible("body.old"), shows("9"))
+}
