@@ -29,6 +29,12 @@ type App struct {
 	Streams Streams
 	// Use is the middleware of all streams, outermost first, around that of each stream.
 	Use []stepwell.Middleware
+	// Check says what is wrong with the app's own settings ([config.Config.Unmarshal]): each line
+	// of its error is told beside all other mistakes of the configuration, by [Load], and so by all
+	// commands of [Main], which exits with 2. It is also called where there are other mistakes; a
+	// setting of ours that cannot be read has its default then. It connects nowhere: that is for
+	// Start. Nil: what is wrong shows when Start fails.
+	Check func(*config.Config) error
 	// Start runs before any message. Its error ends the actor; Stop is not called then. It does not
 	// wait for the brokers, which may be away for long: connections to RabbitMQ are being made
 	// beside it, those to Kafka when it has returned, and queues are declared after that. Those of

@@ -29,7 +29,7 @@ func Load(app App, environ []string) (*config.Config, error) {
 	}
 	cfg, err := config.Load(config.Source{
 		AppName: app.Name, Streams: streams, Batches: batches, Enqueued: enqueued, EnvPrefix: app.EnvPrefix, Environ: environ, File: app.ConfigFile,
-		Embedded: app.Brokers != nil,
+		Embedded: app.Brokers != nil, Check: app.Check,
 	})
 	if cfg != nil && len(errs) > 0 {
 		for _, w := range cfg.Warnings() {

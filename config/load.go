@@ -30,6 +30,10 @@ type Source struct {
 	Environ []string
 	// File names a YAML file; empty: the variable CONFIG_FILE does.
 	File string
+	// Check says what is wrong with the user's own settings; each line of its error is a mistake.
+	// It is called last, also where there are other mistakes: a setting that cannot be read has its
+	// default then. Nil: nothing is looked at.
+	Check func(*Config) error
 	// Embedded says that the brokers are not the configured ones, so that their addresses are not
 	// required.
 	Embedded bool
@@ -68,6 +72,7 @@ func Load(source Source) (*Config, error) {
 	l.layers = layers{l.readFile(source.File), l.readEnvironment(source.Environ)}
 	l.fill()
 	(&checker{l.mistakes, l.source, l.names, l.layers, l.cfg}).validate()
+	l.askUser()
 	if len(l.errs) > 0 {
 		for _, w := range l.warnings {
 			l.errs = append(l.errs, Warning(oneLine(w)))
@@ -76,6 +81,18 @@ func Load(source Source) (*Config, error) {
 	}
 	l.cfg.warnings = l.warnings
 	return l.cfg, nil
+}
+
+// askUser has the user's own settings looked at.
+func (l *loader) askUser() {
+	if l.source.Check == nil {
+		return
+	}
+	if err := l.source.Check(l.cfg); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			l.complain("%s", line)
+		}
+	}
 }
 
 // mistakes are what is wrong, and what is not but should be known.

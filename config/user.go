@@ -28,6 +28,96 @@ func (c *Config) Unmarshal(path string, v any) error {
 // below is where the user's path stands among all.
 func below(path string) string { return strings.TrimSuffix(join("app", path), ".") }
 
+// UnmarshalStrict is as [Config.Unmarshal], and what stands below the path and v does not take is
+// a mistake: a variable with a letter too few would leave open what somebody wanted closed. v has
+// what could be decoded, whatever the error, of which each mistake is a line.
+func (c *Config) UnmarshalStrict(path string, v any) error {
+	err := c.Unmarshal(path, v)
+	target := reflect.TypeOf(v)
+	if target == nil || target.Kind() != reflect.Pointer {
+		return err
+	}
+	var known taken
+	known.add(path, target.Elem(), 0)
+	// Not what Unmarshal made of both: there a level hides a value of the same name.
+	var unknown []string
+	for _, key := range c.user.Keys() {
+		if within := path == "" || strings.HasPrefix(key, path+"."); within && key != "name" && !known.has(key, ".") {
+			unknown = append(unknown, below(key)+" is not known"+didYouMean(below(key), known.below()))
+		}
+	}
+	variables := known.variables()
+	for name := range c.own {
+		within := strings.HasPrefix(name, variable(below(path))+"_")
+		if within && name != "APP_NAME" && !kubernetes.MatchString(name) && !variables.has(name, "_") {
+			unknown = append(unknown, c.prefix+name+" is not known"+didYouMean(c.prefix+name, variables.all(c.prefix)))
+		}
+	}
+	slices.Sort(unknown)
+	for _, text := range unknown {
+		err = errors.Join(err, errors.New(text))
+	}
+	return err
+}
+
+// taken are the names that a type has a place for, and those of maps, which take all below them.
+type taken struct{ values, trees []string }
+
+// add adds the names of a value of type t at path.
+func (k *taken) add(path string, t reflect.Type, depth int) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case depth > deepest:
+	case t.Kind() == reflect.Struct && !isText(t):
+		for i := range t.NumField() {
+			if at, ok := place(path, t.Field(i)); ok {
+				k.add(at, t.Field(i).Type, depth+1)
+			}
+		}
+	case t.Kind() == reflect.Map, t.Kind() == reflect.Interface:
+		k.trees = append(k.trees, path)
+	default:
+		k.values = append(k.values, path)
+	}
+}
+
+// has says whether a name has a place; sep is what stands between levels.
+func (k *taken) has(name, sep string) bool {
+	return slices.Contains(k.values, name) || slices.ContainsFunc(k.trees, func(tree string) bool {
+		return tree == "" || name == tree || strings.HasPrefix(name, tree+sep)
+	})
+}
+
+// variables are the same names, as variables.
+func (k *taken) variables() taken {
+	var as taken
+	for _, path := range k.values {
+		as.values = append(as.values, variable(below(path)))
+	}
+	for _, path := range k.trees {
+		as.trees = append(as.trees, variable(below(path)))
+	}
+	return as
+}
+
+// all are the names with a prefix.
+func (k *taken) all(prefix string) (names []string) {
+	for _, name := range slices.Concat(k.values, k.trees) {
+		names = append(names, prefix+name)
+	}
+	return names
+}
+
+// below are the names as they stand in a file.
+func (k *taken) below() (names []string) {
+	for _, path := range slices.Concat(k.values, k.trees) {
+		names = append(names, below(path))
+	}
+	return names
+}
+
 func (c *Config) unmarshal(path string, v any) error {
 	target := reflect.ValueOf(v)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
@@ -48,9 +138,11 @@ func (c *Config) unmarshal(path string, v any) error {
 	return nil
 }
 
+// deepest is how far types are looked into that contain themselves.
+const deepest = 16
+
 // overlay sets what the environment says about a value of type t at path.
 func (c *Config) overlay(k *koanf.Koanf, path string, t reflect.Type, depth int) error {
-	const deepest = 16 // of types that contain themselves
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -60,7 +152,11 @@ func (c *Config) overlay(k *koanf.Koanf, path string, t reflect.Type, depth int)
 		return nil
 	case t.Kind() == reflect.Struct && !isText(t):
 		for i := range t.NumField() {
-			if err := c.overlayField(k, path, t.Field(i), depth); err != nil {
+			at, ok := place(path, t.Field(i))
+			if !ok {
+				continue
+			}
+			if err := c.overlay(k, at, t.Field(i).Type, depth+1); err != nil {
 				return err
 			}
 		}
@@ -79,18 +175,19 @@ func (c *Config) overlay(k *koanf.Koanf, path string, t reflect.Type, depth int)
 	return k.Set(path, text)
 }
 
-// overlayField goes on with one field, under the name that koanf has for it.
-func (c *Config) overlayField(k *koanf.Koanf, path string, f reflect.StructField, depth int) error {
+// place is the path of a field below that of its struct, under the name that koanf has for it;
+// false: koanf leaves it alone.
+func place(path string, f reflect.StructField) (string, bool) {
 	tag, options, _ := strings.Cut(f.Tag.Get("koanf"), ",")
 	switch {
 	case !f.IsExported() && !f.Anonymous, tag == "-":
-		return nil
+		return "", false
 	case slices.Contains(strings.Split(options, ","), "squash"):
-		return c.overlay(k, path, f.Type, depth+1)
+		return path, true
 	case tag == "":
 		tag = strings.ToLower(f.Name)
 	}
-	return c.overlay(k, join(path, tag), f.Type, depth+1)
+	return join(path, tag), true
 }
 
 // overlayTree sets all variables whose names begin with name, one level for each underscore.

@@ -1,12 +1,17 @@
 package config_test
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stepwell/stepwell/config"
 )
 
 type database struct {
@@ -78,5 +83,73 @@ func TestDecodingIntoWhatCannotTakeItIsAnError(t *testing.T) {
 		if err := cfg.Unmarshal("", v); err == nil {
 			t.Errorf("%T: no error", v)
 		}
+	}
+}
+
+// A mistyped name is told from one that is known in another way, also where a level hides it.
+func TestWhatNobodyReadsIsAMistakeWhereThatIsAskedFor(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "app.yaml")
+	if err := os.WriteFile(file, []byte("app:\n  name: shop\n  hots: [x]\n  host_limit: 3\n  waits: {any: 1s, other: {deep: 2s}}\n  tls: {ca: a, ca_file: b}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var v struct {
+		Hosts     []string       `koanf:"hosts"`
+		HostLimit int            `koanf:"host_limit"`
+		Waits     map[string]any `koanf:"waits"`
+		Squashed  struct {
+			Deep time.Duration
+		} `koanf:",squash"`
+		TLS struct {
+			CAFile string `koanf:"ca_file"`
+		} `koanf:"tls"`
+	}
+	cfg, err := config.Load(config.Source{
+		AppName: "shop", File: file, Embedded: true, EnvPrefix: "X_",
+		Environ: []string{
+			"X_APP_HOST=a", "X_APP_HOST_LIMIT=4", "X_APP_HOSTS=b,c", "X_APP_DEEP=3s", "X_APP_WAITS_MORE=5s", "X_APP_NAME=shop",
+			"X_APP_TLS_CA_FILE=c", "X_APP_SERVICE_HOST=10.0.0.1", "X_APP_LIMIT=soon",
+		},
+		Streams: map[string]config.Stream{"a": {Topics: []string{"t"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = cfg.UnmarshalStrict("", &v)
+	want := `X_APP_HOST is not known; did you mean X_APP_HOSTS?
+X_APP_LIMIT is not known
+app.hots is not known; did you mean app.hosts?
+app.tls.ca is not known`
+	if err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+	if fmt.Sprintln(v.Hosts, v.HostLimit, v.Squashed.Deep, v.TLS.CAFile, v.Waits) != "[b c] 4 3s c map[any:1s more:5s other:map[deep:2s]]\n" {
+		t.Errorf("%+v", v)
+	}
+	var part struct {
+		CAFile string `koanf:"ca_file"`
+	}
+	if err := cfg.UnmarshalStrict("tls", &part); err == nil || err.Error() != "app.tls.ca is not known" || part.CAFile != "c" {
+		t.Errorf("a part: %v, %+v", err, part)
+	}
+	if err := cfg.UnmarshalStrict("", &map[string]any{}); err != nil {
+		t.Errorf("a map takes all: %v", err)
+	}
+}
+
+// The user's mistakes stand beside ours, a line each.
+func TestTheUsersMistakesStandBesideOurs(t *testing.T) {
+	_, err := config.Load(config.Source{
+		AppName: "shop", Embedded: true, Environ: []string{"CONCURRENCY=many", "APP_LIMIT=7"},
+		Streams: map[string]config.Stream{"a": {Topics: []string{"t"}}},
+		Check: func(c *config.Config) error {
+			if n := c.Stream("a").Concurrency; n != 16 {
+				t.Errorf("what cannot be read is %d", n)
+			}
+			return errors.Join(errors.New("one"), errors.New("APP_LIMIT of 7 is too much"))
+		},
+	})
+	want := "the configuration has mistakes:\n  APP_LIMIT of 7 is too much\n  CONCURRENCY: \"many\" is no whole number (from environment CONCURRENCY)\n  one"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v", err)
 	}
 }

@@ -55,6 +55,7 @@ const (
 func (r *retrier) app() actor.App {
 	app := actor.App{
 		Name:  "retrier",
+		Check: check,
 		Start: r.start,
 		Stop:  r.stop,
 		// Who may post a call can reach what this process reaches.
@@ -76,28 +77,31 @@ func (r *retrier) app() actor.App {
 	return app
 }
 
-// start makes what calls need. Requests are let in when it has returned, and messages come later,
-// so that handler and server are there for both. Its error has all mistakes of the settings.
+// start makes what calls need, of settings that were checked when they were loaded. Requests are
+// let in when it has returned, and messages come later, so that handler and server are there for
+// both.
 func (r *retrier) start(_ context.Context, env *actor.Env) error {
 	s, err := readSettings(env.Config)
 	if err != nil {
 		return err
 	}
 	workflows, wrong := s.workflows()
-	secrets, wrongSecrets := s.secrets()
+	secrets, wrongSecrets := s.fileSecrets()
 	tls, wrongTLS := s.TLS.client()
+	// Files may have changed since they were looked at.
+	if err := errors.Join(wrong, wrongSecrets, wrongTLS); err != nil {
+		return err
+	}
 	c := webhook.Config{
 		Enqueue: env.Enqueue, Refused: actor.ErrRefused, Stream: stream, Records: s.records(env, workflows),
-		Hosts: s.Hosts, Secrets: secrets, TLS: tls,
-		// What is below 0 is named by fits, with its variable.
-		Timeout: max(s.Timeout, 0), HostLimit: max(s.HostLimit, 0), BodyLimit: max(s.BodyLimit, 0),
+		Hosts: s.Hosts, Secrets: slices.Concat(s.Secrets, secrets), TLS: tls,
+		Timeout: s.Timeout, HostLimit: s.HostLimit, BodyLimit: s.BodyLimit,
 	}
-	r.handler, err = webhook.NewHandler(c)
-	if err := errors.Join(wrong, wrongSecrets, wrongTLS, s.fits(env.Config), err); err != nil {
+	if r.handler, err = webhook.NewHandler(c); err != nil {
 		return err
 	}
 	r.server = webhook.NewServer(r.handler)
-	env.Logger.Info("calls are posted to /calls", "hosts", s.hosts(), "workflows", len(workflows), "secrets", len(secrets))
+	env.Logger.Info("calls are posted to /calls", "hosts", s.hosts(), "workflows", len(workflows), "secrets", len(c.Secrets))
 	return nil
 }
 

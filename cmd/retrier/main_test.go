@@ -2,12 +2,13 @@ package main
 
 import (
 	"crypto/tls"
+	"encoding/base64"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -208,40 +209,59 @@ func TestACancelledCallIsNotMadeWhereTheQueuesAreEmbedded(t *testing.T) {
 	}
 }
 
-func TestAllMistakesOfTheSettingsAreNamed(t *testing.T) {
-	r := &retrier{embedded: true}
-	app := r.app()
-	cfg, err := actor.Load(app, []string{
-		"APP_WORKFLOWS_A=5s,soon", "APP_WORKFLOWS_B_C=5s", "APP_SECRETS_FILE=/nowhere", "APP_TLS_CA_FILE=/nowhere", "APP_TLS_CERT_FILE=/nowhere",
-		"APP_BODY_LIMIT=100000000", "APP_HOST_LIMIT=-1", "APP_TIMEOUT=0s", "APP_HOSTS=http://x", "APP_SECRETS=a=b", "RETRY_COUNT=3",
-	})
-	if err != nil {
+// The program itself, with mistakes of ours among the framework's: all of them at once, a line
+// each, from every command, and the exit code of a configuration.
+func TestAllMistakesOfTheSettingsAreToldAtOnceByEveryCommandAndTheExitCodeIsTwo(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(file, []byte("# of partners\nb=whsec_short\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err = r.start(t.Context(), &actor.Env{Config: cfg, Logger: slog.New(slog.DiscardHandler)})
-	if err == nil {
-		t.Fatal("it starts")
-	}
-	for _, part := range []string{"APP_WORKFLOWS_A)", "APP_WORKFLOWS_B)", "APP_SECRETS_FILE", "APP_TLS_CA_FILE", "APP_TLS_KEY_FILE", "APP_BODY_LIMIT", "APP_HOST_LIMIT", "APP_TIMEOUT", "RETRY_COUNT", `"http://x"`, `secret "a"`} {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%s is not named in: %v", part, err)
+	for _, args := range [][]string{{}, {"config"}, {"topology"}, {"doctor"}} {
+		program := exec.CommandContext(t.Context(), os.Args[0], append([]string{embeddedFlag}, args...)...)
+		program.Env = append(os.Environ(), childVariable+"=yes",
+			"APP_WORKFLOWS_A=5s,soon", "APP_WORKFLOWS_B_C=5s", "APP_WORKFLOWS_D=500h,500h", "APP_TLS_CA_FILE=/nowhere", "APP_TLS_CERT_FILE=/nowhere",
+			"APP_BODY_LIMIT=100000000", "APP_HOST_LIMIT=-1", "APP_TIMEOUT=10m", "APP_HOSTS=http://x,*.", "APP_SECRETS=a=b", "APP_SECRETS_FILE="+file,
+			"APP_RECORDS=perhaps", "APP_HOST=a.example", "APP_SERVICE_HOST=10.0.0.1", "RETRY_COUNT=3", "CONCURRENCY=many", "SERVER_ADDRESS=localhost:0")
+		var out, errs strings.Builder
+		program.Stdout, program.Stderr = &out, &errs
+		err := program.Run()
+		if code := program.ProcessState.ExitCode(); code != 2 || out.Len() > 0 {
+			t.Errorf("%v: exit code %d, %v: %s", args, code, err, &out)
+		}
+		for _, part := range []string{
+			"\n  APP_WORKFLOWS_A: ", "\n  APP_WORKFLOWS_B: ", "\n  APP_WORKFLOWS_D: ", "\n  APP_SECRETS_FILE: secret \"b\"", "\n  APP_TLS_CA_FILE: ",
+			"\n  APP_TLS_CERT_FILE and APP_TLS_KEY_FILE ", "\n  APP_BODY_LIMIT ", "\n  APP_HOST_LIMIT ", "\n  APP_TIMEOUT of ", "\n  APP_TIMEOUT: ",
+			"\n  RETRY_COUNT ", "\n  CONCURRENCY: ", "\n  APP_HOSTS: host \"http://x\"", "\n  APP_HOSTS: host \"*\"", "\n  APP_SECRETS: secret \"a\"",
+			"\n  APP_HOST is not known; did you mean APP_HOSTS?\n", "settings below app: records is no bool",
+		} {
+			if strings.Count(errs.String(), part) != 1 {
+				t.Errorf("%v: %q is not there once:\n%s", args, part, &errs)
+			}
+		}
+		if strings.Contains(errs.String(), "SERVICE_HOST") || strings.Contains(errs.String(), "whsec_short") {
+			t.Errorf("%v: a variable of Kubernetes, or a secret: %s", args, &errs)
 		}
 	}
 }
 
 func TestSettingsAreReadFromTheFileAndTheEnvironment(t *testing.T) {
+	key := func(c string) string {
+		return "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(c, 24)))
+	}
+	x, y, z := key("x"), key("y"), key("z")
 	dir := t.TempDir()
 	file, keys := filepath.Join(dir, "retrier.yaml"), filepath.Join(dir, "keys")
 	for path, text := range map[string]string{
 		file: "app:\n  hosts: [a.example]\n  workflows:\n    slow_one: [1m, 2m]\n    default: [5s]\n",
-		keys: "# of partners\na=whsec_x\n\nb=whsec_y\n",
+		keys: "# of partners\na=" + x + "\n\nb=" + y + "\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r := &retrier{embedded: true}
-	cfg, err := actor.Load(r.app(), []string{"CONFIG_FILE=" + file, "APP_SECRETS_FILE=" + keys, "APP_SECRETS=c=whsec_z", "APP_WORKFLOWS_DEFAULT=7s, 8s", "APP_TIMEOUT=3s"})
+	cfg, err := actor.Load(r.app(), []string{"CONFIG_FILE=" + file, "APP_SECRETS_FILE=" + keys, "APP_SECRETS=c=" + z, "APP_WORKFLOWS_DEFAULT=7s, 8s", "APP_TIMEOUT=3s"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,8 +273,8 @@ func TestSettingsAreReadFromTheFileAndTheEnvironment(t *testing.T) {
 	if err != nil || fmt.Sprint(workflows) != "map[default:[7s 8s] slow_one:[1m0s 2m0s]]" {
 		t.Errorf("workflows %v, %v", workflows, err)
 	}
-	if secrets, err := s.secrets(); err != nil || fmt.Sprint(secrets) != "[c=whsec_z a=whsec_x b=whsec_y]" {
-		t.Errorf("secrets %v, %v", secrets, err)
+	if secrets, err := s.fileSecrets(); err != nil || fmt.Sprint(s.Secrets, secrets) != fmt.Sprintf("[c=%[3]s] [a=%[1]s b=%[2]s]", x, y, z) {
+		t.Errorf("secrets %v, %v, %v", s.Secrets, secrets, err)
 	}
 	if s.Timeout != 3*time.Second || s.HostLimit != 8 || fmt.Sprint(s.Hosts) != "[a.example]" {
 		t.Errorf("settings %+v", s)
@@ -263,11 +283,7 @@ func TestSettingsAreReadFromTheFileAndTheEnvironment(t *testing.T) {
 
 func TestARequestIsGivenUpBeforeItsHandler(t *testing.T) {
 	r := &retrier{embedded: true}
-	cfg, err := actor.Load(r.app(), []string{"APP_TIMEOUT=1m", "HANDLER_TIMEOUT=30s"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = r.start(t.Context(), &actor.Env{Config: cfg, Logger: slog.New(slog.DiscardHandler)})
+	_, err := actor.Load(r.app(), []string{"APP_TIMEOUT=1m", "HANDLER_TIMEOUT=30s"})
 	if err == nil || !strings.Contains(err.Error(), "APP_TIMEOUT of 1m0s must be below HANDLER_TIMEOUT of 30s") {
 		t.Error(err)
 	}

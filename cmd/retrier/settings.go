@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -11,7 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
 	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/webhook"
 )
 
 // settings are the retrier's own, below app in the file or APP_… in the environment.
@@ -40,13 +44,49 @@ type tlsSettings struct {
 	KeyFile  string `koanf:"key_file"`
 }
 
+// longest is what all waits of a call may be together.
+const longest = 30 * 24 * time.Hour
+
 // defaultBodyLimit is in bytes: calls are small, and each is in memory while it is made.
 const defaultBodyLimit = 1 << 20
 
-// readSettings reads them, with what is usual where nobody says otherwise.
+// readSettings reads them, with what is usual where nobody says otherwise, and where something
+// cannot be read, which is in the error: APP_HOST in place of APP_HOSTS is, too.
 func readSettings(c *config.Config) (*settings, error) {
 	s := &settings{Timeout: 10 * time.Second, HostLimit: 8, BodyLimit: defaultBodyLimit, Records: true}
-	return s, c.Unmarshal("", s)
+	return s, c.UnmarshalStrict("", s)
+}
+
+// check names all that is wrong with the settings, a line each.
+func check(c *config.Config) error {
+	s, wrong := readSettings(c)
+	_, wrongWorkflows := s.workflows()
+	_, wrongTLS := s.TLS.client()
+	return errors.Join(wrong, wrongWorkflows, wrongTLS, s.calls(), s.fits(c))
+}
+
+// calls asks package webhook about its part of the settings, one at a time: so each of its
+// complaints has the name of the variable that it is about.
+func (s *settings) calls() error {
+	fromFile, err := s.fileSecrets()
+	errs := []error{err}
+	ask := func(variable string, c webhook.Config) {
+		c.Enqueue = func(context.Context, string, stepwell.Message, time.Duration) error { return actor.ErrRefused }
+		_, err := webhook.NewHandler(c)
+		if err == nil {
+			return
+		}
+		for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), "webhook: "), "\n") {
+			errs = append(errs, fmt.Errorf("%s: %s", variable, line))
+		}
+	}
+	ask("APP_HOSTS", webhook.Config{Hosts: s.Hosts})
+	ask("APP_SECRETS", webhook.Config{Secrets: s.Secrets})
+	ask("APP_SECRETS_FILE", webhook.Config{Secrets: fromFile})
+	// What is not above 0 is named by fits.
+	ask("APP_TIMEOUT", webhook.Config{Timeout: max(s.Timeout, 0)})
+	ask("APP_HOST_LIMIT", webhook.Config{HostLimit: max(s.HostLimit, 0)})
+	return errors.Join(errs...)
 }
 
 // fits checks the settings against those of the stream. What is accepted must find room in the
@@ -75,16 +115,15 @@ func (s *settings) fits(c *config.Config) error {
 	return errors.Join(errs...)
 }
 
-// secrets are those of the setting and of its file, in which lines with # are for people. What an
-// entry must look like is package webhook's to say.
-func (s *settings) secrets() ([]string, error) {
-	all := slices.Clone(s.Secrets)
+// fileSecrets are those of the file, in which lines with # are for people. What an entry must look
+// like is package webhook's to say.
+func (s *settings) fileSecrets() (all []string, err error) {
 	if s.SecretsFile == "" {
-		return all, nil
+		return nil, nil
 	}
 	text, err := os.ReadFile(s.SecretsFile)
 	if err != nil {
-		return all, fmt.Errorf("APP_SECRETS_FILE: %w", err)
+		return nil, fmt.Errorf("APP_SECRETS_FILE: %w", err)
 	}
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
@@ -101,7 +140,7 @@ func (s *settings) workflows() (map[string][]time.Duration, error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Workflows)) {
 		waits, err := readWaits(s.Workflows[name])
 		if err != nil {
-			errs = append(errs, fmt.Errorf("workflow %q (APP_WORKFLOWS_%s): %w", name, strings.ToUpper(name), err))
+			errs = append(errs, fmt.Errorf("APP_WORKFLOWS_%s: workflow %q: %w", strings.ToUpper(name), name, err))
 			continue
 		}
 		all[name] = waits
@@ -125,10 +164,17 @@ func readWaits(value any) (waits []time.Duration, err error) {
 	default:
 		return nil, errors.New("must be a list of waits, as 5s,10s,15s")
 	}
+	if len(texts) > tries {
+		return nil, fmt.Errorf("%d waits are more than the %d tries that a call can have", len(texts), tries)
+	}
+	var sum time.Duration
 	for _, text := range texts {
 		d, err := time.ParseDuration(strings.TrimSpace(text))
 		if err != nil || d < 0 {
 			return nil, fmt.Errorf("%q is no wait such as 5s or 1h30m", text)
+		}
+		if sum += d; d > longest || sum > longest {
+			return nil, fmt.Errorf("its waits are more than the %s that a call can take", longest)
 		}
 		waits = append(waits, d)
 	}
