@@ -242,6 +242,8 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		{"tokens beside a password", "KAFKA_SASL_MECHANISM=PLAIN KAFKA_SASL_USERNAME=u KAFKA_SASL_PASSWORD=p KAFKA_SASL_OAUTH_TOKEN_FILE=f", "takes no settings of OAuth"},
 		{"an unknown isolation", "KAFKA_ISOLATION=none", "KAFKA_ISOLATION: \"none\" is not known; known: read_committed, read_uncommitted"},
 		{"a user without a mechanism", "KAFKA_SASL_USERNAME=u", "KAFKA_SASL_MECHANISM"},
+		{"a session beside the protocol that has none", "KAFKA_GROUP_PROTOCOL=consumer KAFKA_SESSION_TIMEOUT=9s", `KAFKA_SESSION_TIMEOUT: "9s" is for the classic protocol`},
+		{"a topic twice", "STREAMS_ORDERS_TOPICS=a,b,a", `STREAMS_ORDERS_TOPICS: "a" stands there twice`},
 		{"a probation shorter than the session", "CRASH_PROBATION=9s", `CRASH_PROBATION: "9s" must be longer than KAFKA_SESSION_TIMEOUT (10s), and at most 1h`},
 	}
 	for _, test := range tests {
@@ -351,5 +353,21 @@ func TestAnUnknownMechanismIsTheOnlyMistakeOfItsLogin(t *testing.T) {
 	_, err := config.Load(source("KAFKA_SASL_MECHANISM=oauthbearer", "KAFKA_SASL_OAUTH_TOKEN_FILE=f"))
 	if err == nil || !strings.Contains(err.Error(), "known: PLAIN") || strings.Contains(err.Error(), "OAuth") || strings.Contains(err.Error(), "KAFKA_SASL_PASSWORD") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAGroupOfSpacesIsRefused(t *testing.T) {
+	for _, group := range []string{" ", " orders", "orders\t"} {
+		if _, err := config.Load(source("STREAMS_ORDERS_GROUP=" + group)); err == nil || !strings.Contains(err.Error(), "STREAMS_ORDERS_GROUP") {
+			t.Errorf("group %q: %v", group, err)
+		}
+	}
+}
+
+func TestAProbationIsComparedWithASessionOnlyWhereThereIsOne(t *testing.T) {
+	s := source("CRASH_PROBATION=7s", "STREAMS_ORDERS_QUEUE=payments")
+	s.Streams = map[string]config.Stream{"orders": {}}
+	if _, err := config.Load(s); err != nil {
+		t.Errorf("a stream that is in no group: %v", err)
 	}
 }

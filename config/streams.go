@@ -4,7 +4,9 @@ import (
 	"errors"
 	"reflect"
 	"regexp/syntax"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -28,6 +30,7 @@ func (v *checker) stream(name string, s *Stream) {
 		s.Group = v.cfg.App.Name + "." + name
 		v.cfg.setting(at + "group").value = s.Group
 	}
+	v.check(s.Group == "" || strings.TrimSpace(s.Group) == s.Group, at+"group", "must not begin or end with a space")
 	v.queued(name, at, s)
 	v.batch(name, at, s)
 	// A window that was chosen stays as it is, also where it is small beside CONCURRENCY.
@@ -61,9 +64,21 @@ func (v *checker) handler(at string, s *Stream) {
 	v.check(s.HandlerTimeout > 0, at+"handler_timeout", "must be above 0")
 	v.check(s.Concurrency > 0 && s.Concurrency < maxPrefetch, at+"concurrency", "is not within 1 to %d", maxPrefetch-1)
 	v.check(*s.CrashLimit >= 0 && *s.CrashLimit <= maxDeaths, at+"crash_limit", "is not within 0 to %d", maxDeaths)
-	v.check(*s.CrashLimit == 0 || s.CrashProbation > v.cfg.Kafka.SessionTimeout && s.CrashProbation <= time.Hour, at+"crash_probation",
-		"must be longer than %s (%s), and at most 1h", v.names.variable("kafka.session_timeout"), v.cfg.setting("kafka.session_timeout").value)
+	v.probation(at, s)
 	v.retry(at, s)
+}
+
+// probation checks CRASH_PROBATION, which is to outlast the session of a member that died; who
+// reads no topic is no member.
+func (v *checker) probation(at string, s *Stream) {
+	switch {
+	case *s.CrashLimit == 0:
+	case len(s.Topics) == 0 && s.TopicPattern == "":
+		v.check(s.CrashProbation > 0 && s.CrashProbation <= time.Hour, at+"crash_probation", "must be above 0, and at most 1h")
+	default:
+		v.check(s.CrashProbation > v.cfg.Kafka.SessionTimeout && s.CrashProbation <= time.Hour, at+"crash_probation",
+			"must be longer than %s (%s), and at most 1h", v.names.variable("kafka.session_timeout"), v.cfg.setting("kafka.session_timeout").value)
+	}
 }
 
 // batch is before whatever looks at CONCURRENCY: a batch takes a thread's time, but many messages.
@@ -97,7 +112,10 @@ func (v *checker) batch(name, at string, s *Stream) {
 func (v *checker) topics(at string, s *Stream, read bool) {
 	v.check(len(s.Topics) > 0 || s.TopicPattern != "" || !read, at+"topics", "is required, or %s", v.names.variable(at+"topic_pattern"))
 	v.check(len(s.Topics) == 0 || s.TopicPattern == "", at+"topic_pattern", "stands beside %s: keep one", v.names.variable(at+"topics"))
-	for _, topic := range s.Topics {
+	for i, topic := range s.Topics {
+		if slices.Contains(s.Topics[:i], topic) {
+			v.refuse(at+"topics", "%s stands there twice", quote(topic))
+		}
 		if !topicName.MatchString(topic) || topic == "." || topic == ".." {
 			v.refuse(at+"topics", "%s is no name that a topic of Kafka can have: letters, digits, dots, - and _, at most 249", quote(topic))
 		}

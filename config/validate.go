@@ -139,6 +139,8 @@ func (v *checker) kafka(k *Kafka) {
 	}
 	v.oneOf("kafka.group_protocol", k.GroupProtocol, "classic", "consumer")
 	v.check(k.SessionTimeout >= time.Second && k.SessionTimeout <= 24*time.Hour, "kafka.session_timeout", "is not within 1s to 24h")
+	v.check(k.GroupProtocol != "consumer" || v.cfg.setting("kafka.session_timeout").origin == "default", "kafka.session_timeout",
+		"is for the classic protocol: with %s=consumer the brokers say it (group.consumer.session.timeout.ms)", v.names.variable("kafka.group_protocol"))
 	v.tls("kafka.tls", k.TLS)
 	v.oneOf("kafka.isolation", k.Isolation, "read_committed", "read_uncommitted")
 	v.sasl(k.SASL, k.TLS.Enabled)
