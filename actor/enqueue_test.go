@@ -93,8 +93,14 @@ func TestAJobComesAsItWasEnqueuedAndIsTriedAgainAndNeedsNoKafka(t *testing.T) {
 		if _, ready := r.do("GET", "/readyz?verbose", ""); !strings.Contains(fmt.Sprint(ready), "its messages are enqueued") {
 			t.Errorf("readyz: %v", ready)
 		}
-		if _, metrics := r.do("GET", "/metrics", ""); !strings.Contains(fmt.Sprint(metrics), `stepwell_messages_enqueued_total{stepwell_stream="jobs"} 2`) {
-			t.Error("the metrics do not count two that were enqueued")
+		_, metrics := r.do("GET", "/metrics", "")
+		for _, want := range []string{
+			`stepwell_messages_enqueued_total{stepwell_stream="jobs"} 2`,
+			`messaging_process_duration_seconds_count{messaging_operation_name="process",messaging_system="rabbitmq",stepwell_stream="jobs",stepwell_verdict="done"} 2`,
+		} {
+			if !strings.Contains(fmt.Sprint(metrics), want) {
+				t.Errorf("the metrics have no %s", want)
+			}
 		}
 	})
 }

@@ -81,7 +81,12 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.others, c.metrics = to, a.telemetry.Stream(id)
+	c.others = to
+	if s.Enqueued || a.cfg.SourceQueue(id) != "" {
+		c.metrics = a.telemetry.Queue(id)
+	} else {
+		c.metrics = a.telemetry.Stream(id)
+	}
 	l, err := a.newLine(c)
 	if err != nil {
 		return nil, err

@@ -33,12 +33,19 @@ type Stream struct {
 	failed     failed
 }
 
-// Stream returns what measures the stream. Ask for each stream once.
-func (t *Telemetry) Stream(id string) *Stream { return t.measure(id, streamAttribute(id)) }
+// Stream returns what measures a stream that reads Kafka. Ask for each stream once.
+func (t *Telemetry) Stream(id string) *Stream {
+	return t.measure(id, semconv.MessagingSystemKafka, streamAttribute(id))
+}
+
+// Queue returns what measures a stream whose messages come from RabbitMQ alone.
+func (t *Telemetry) Queue(id string) *Stream {
+	return t.measure(id, semconv.MessagingSystemRabbitMQ, streamAttribute(id))
+}
 
 // Channel returns what measures a channel of a stream. Ask for each channel once.
 func (t *Telemetry) Channel(stream, channel string) *Stream {
-	return t.measure(stream+" "+channel, streamAttribute(stream), channelAttribute(channel))
+	return t.measure(stream+" "+channel, semconv.MessagingSystemKafka, streamAttribute(stream), channelAttribute(channel))
 }
 
 func streamAttribute(id string) attribute.KeyValue { return attribute.String("stepwell.stream", id) }
@@ -47,14 +54,15 @@ func channelAttribute(name string) attribute.KeyValue {
 	return attribute.String("stepwell.channel", name)
 }
 
-// measure makes what measures a handler that has this name in spans, and these attributes.
-func (t *Telemetry) measure(name string, who ...attribute.KeyValue) *Stream {
+// measure makes what measures a handler that has this name in spans, and these attributes, for
+// messages of that system.
+func (t *Telemetry) measure(name string, system attribute.KeyValue, who ...attribute.KeyValue) *Stream {
 	if t == nil {
 		return nil
 	}
 	s := &Stream{name: name, who: who, i: t.instruments, tracer: t.tracer}
 	// Clip, here and below: two appends to one slice that has room would write over one another.
-	base := append(slices.Clip(who), semconv.MessagingSystemKafka, semconv.MessagingOperationName("process"))
+	base := append(slices.Clip(who), system, semconv.MessagingOperationName("process"))
 	var sets [stepwell.Kinds]attribute.Set
 	for k := stepwell.Done; k < stepwell.Kinds; k++ {
 		sets[k] = attribute.NewSet(append(slices.Clip(base), attribute.String("stepwell.verdict", k.String()))...)
