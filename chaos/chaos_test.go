@@ -37,12 +37,12 @@ func TestNothingIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%s: %v", timeVariable, err)
 	}
-	child, jumper := buildChild(t), jumper(t)
+	child, jumper, retrier := buildChild(t), jumper(t), buildRetrier(t)
 	for _, release := range releases() {
 		t.Run(release, func(t *testing.T) {
 			t.Parallel()
 			s := &site{
-				release: release, child: child, jumper: jumper,
+				release: release, child: child, jumper: jumper, retrier: retrier,
 				rabbit: testbroker.StartRabbitMQ(t, release, testbroker.RabbitOptions{}),
 				kafka:  testbroker.StartKafka(t, testbroker.KafkaOptions{}),
 			}

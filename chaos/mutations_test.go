@@ -38,7 +38,12 @@ func TestEveryMutationIsCaught(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := sites[field(t, path, "RabbitMQ: ")]
 			c := named(t, field(t, path, "Scenario: "))
-			s.child = buildMutant(t, path)
+			if c.calls {
+				mutant := buildMutant(t, path, "./cmd/retrier")
+				s.retrier = func() (string, error) { return mutant, nil }
+			} else {
+				s.child = buildMutant(t, path, "./chaos/child")
+			}
 			s.mustFail(t, c, choices(seed, name))
 		})
 	}
@@ -84,8 +89,8 @@ func field(t *testing.T, path, label string) string {
 	return ""
 }
 
-// buildMutant builds the actor from a copy of the tree to which the patch was applied.
-func buildMutant(t *testing.T, patch string) string {
+// buildMutant builds the program from a copy of the tree to which the patch was applied.
+func buildMutant(t *testing.T, patch, program string) string {
 	t.Helper()
 	dir := t.TempDir()
 	copyTree(t, "..", dir)
@@ -96,7 +101,7 @@ func buildMutant(t *testing.T, patch string) string {
 	child := filepath.Join(t.TempDir(), "child")
 	for _, argv := range [][]string{
 		{"git", "apply", patch},
-		{"go", "build", "-tags", "failpoint", "-o", child, "./chaos/child"},
+		{"go", "build", "-tags", "failpoint", "-o", child, program},
 	} {
 		cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 		cmd.Dir = dir

@@ -38,17 +38,7 @@ func (r *run) spawnWith(more settings) *process {
 	r.t.Helper()
 	p := &process{r: r, cmd: exec.Command(r.program), address: freeAddress(r), ended: make(chan struct{})}
 	p.log = fmt.Sprintf("%s.%d.log", r.ledger, len(r.every))
-	env := settings{
-		"CHAOS_LEDGER": r.ledger, "APP_NAME": r.app, "KAFKA_BROKERS": r.kafka.Bootstrap, "RABBITMQ_URL": r.urls(), "STREAMS_ORDERS_TOPICS": r.topic,
-		"RETRY_COUNT": fmt.Sprint(retries), "RETRY_DELAY": r.delay().String(), "RETRY_PREFETCH": "50", "STREAMS_ORDERS_CHANNELS_SLOW_CONCURRENCY": "4",
-		"KAFKA_SESSION_TIMEOUT": "6s", "CRASH_PROBATION": "7s", "RABBITMQ_CONFIRM_TIMEOUT": "5s", "SHUTDOWN_TIMEOUT": "15s", "SERVER_ADDRESS": p.address,
-	}
-	if r.toKafka != nil {
-		env["CHAOS_KAFKA_PROXY"] = r.toKafka.Addr()
-	}
-	if modes := r.missing(); modes != "" {
-		env[modesVariable] = modes
-	}
+	env := r.settings(p)
 	maps.Copy(env, r.env)
 	maps.Copy(env, more)
 	p.modes = env[modesVariable]
@@ -69,6 +59,30 @@ func (r *run) spawnWith(more settings) *process {
 	r.actors, r.every = append(r.actors, p), append(r.every, p)
 	r.t.Cleanup(p.cleanUp)
 	return p
+}
+
+// settings are those of all processes of the run, with the process's own address.
+func (r *run) settings(p *process) settings {
+	r.t.Helper()
+	if r.posts != nil {
+		r.posts.spawned(p.address)
+		return settings{
+			"APP_NAME": r.app, "RABBITMQ_URL": r.urls(), "APP_HOSTS": "localhost", "APP_TIMEOUT": "2s", "APP_HOST_LIMIT": "64", "RETRY_PREFETCH": "50",
+			"CRASH_PROBATION": "11s", "RABBITMQ_CONFIRM_TIMEOUT": "5s", "SHUTDOWN_TIMEOUT": "15s", "SERVER_ADDRESS": p.address,
+		}
+	}
+	env := settings{
+		"CHAOS_LEDGER": r.ledger, "APP_NAME": r.app, "KAFKA_BROKERS": r.kafka.Bootstrap, "RABBITMQ_URL": r.urls(), "STREAMS_ORDERS_TOPICS": r.topic,
+		"RETRY_COUNT": fmt.Sprint(retries), "RETRY_DELAY": r.delay().String(), "RETRY_PREFETCH": "50", "STREAMS_ORDERS_CHANNELS_SLOW_CONCURRENCY": "4",
+		"KAFKA_SESSION_TIMEOUT": "6s", "CRASH_PROBATION": "7s", "RABBITMQ_CONFIRM_TIMEOUT": "5s", "SHUTDOWN_TIMEOUT": "15s", "SERVER_ADDRESS": p.address,
+	}
+	if r.toKafka != nil {
+		env["CHAOS_KAFKA_PROXY"] = r.toKafka.Addr()
+	}
+	if modes := r.missing(); modes != "" {
+		env[modesVariable] = modes
+	}
+	return env
 }
 
 // urls are where the actors find RabbitMQ: behind the proxy, or at each node of the cluster, from
@@ -129,6 +143,9 @@ func (p *process) kill() {
 }
 
 func (p *process) forget() {
+	if p.r.posts != nil {
+		p.r.posts.ended(p.address)
+	}
 	for i, a := range p.r.actors {
 		if a == p {
 			p.r.actors = append(p.r.actors[:i:i], p.r.actors[i+1:]...)

@@ -41,6 +41,7 @@ const (
 type site struct {
 	release, child string
 	jumper         func() (string, error) // builds an actor whose clock jumps
+	retrier        func() (string, error) // builds the retrier
 	rabbit         *testbroker.Rabbit     // of a cluster the first node
 	rabbits        []*testbroker.Rabbit   // all nodes of a cluster, which is reached without a proxy; else none
 	kafka          *testbroker.Cluster
@@ -54,6 +55,8 @@ type scenario struct {
 	parts []string // the MODES of its actors, one each; none: two actors with all
 	jumps bool     // the actors' clocks can jump
 	lone  bool     // not among several
+	calls bool     // its processes are retriers
+	exact bool     // and only kills repeat what they do
 	mib   int      // that an actor may need; 0: as many as usual
 	fault func(r *run)
 }
@@ -78,7 +81,8 @@ type run struct {
 	ledger            string
 	watch             *watch
 	load              *load
-	most              holds // that an actor may have in the end
+	posts             *posts // of retriers; nil: the processes are actors
+	most              holds  // that an actor may have in the end
 	end               ledger.End
 	connections       []*amqp.Connection
 	dragged           int      // dead messages with headers of the broker
@@ -98,6 +102,9 @@ func (s *site) test(t *testing.T, c scenario, random *rand.Rand) {
 
 // perform runs the scenario and judges it.
 func (s *site) perform(t *testing.T, c scenario, random *rand.Rand) ledger.Report {
+	if c.calls {
+		return s.performCalls(t, c, random)
+	}
 	r := s.start(t, c, random)
 	r.until("work goes on", time.Minute, func() bool { done, _ := r.watch.done(); return done > 200 })
 	r.ripen()
@@ -145,9 +152,7 @@ func (s *site) quiet(t *testing.T, c scenario, random *rand.Rand) *run {
 		r.program = program
 	}
 	if s.rabbits == nil {
-		u, err := url.Parse(s.rabbit.URL)
-		r.check(err)
-		r.toRabbit, r.toKafka = r.proxy(u.Host), r.proxy(s.kafka.Bootstrap)
+		r.toRabbit, r.toKafka = r.proxy(s.rabbitHost(t)), r.proxy(s.kafka.Bootstrap)
 	}
 	var err error
 	r.client, err = kgo.NewClient(kgo.SeedBrokers(strings.Split(s.kafka.Bootstrap, ",")...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(time.Second), kgo.ProducerBatchMaxBytes(mostBytes))
@@ -165,6 +170,16 @@ func (s *site) quiet(t *testing.T, c scenario, random *rand.Rand) *run {
 		})
 	}
 	return r
+}
+
+// rabbitHost is where RabbitMQ listens.
+func (s *site) rabbitHost(t *testing.T) string {
+	t.Helper()
+	u, err := url.Parse(s.rabbit.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host
 }
 
 func (r *run) proxy(to string) *proxy.Proxy {
