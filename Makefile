@@ -20,7 +20,8 @@ quick: ## only the tests that need no broker
 
 browser: ## the console in a real Chromium, which apt-get installs where it is missing; not a part of make test
 	@command -v chromium >/dev/null || { [ $$(id -u) = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends chromium; }
-	cd browser && go vet ./... && go test -count=1 -timeout 10m ./...
+	@test -n "$(AXE)" || echo "NOT RUN: axe-core; AXE=/…/axe.min.js names it, of npm pack axe-core"
+	cd browser && go vet ./... && AXE="$(AXE)" go test -count=1 -timeout 10m ./...
 
 chaos: ## kill everything under load, for CHAOS_TIME (30m) on top of each fault once; CHAOS_SEED repeats a run
 	CI=true CHAOS_TIME=$${CHAOS_TIME:-30m} go test -count=1 -v -tags long -timeout 24h -run "TestNothingIsLost|TestACluster|OfTheirCluster" ./chaos ./internal/testbroker ./internal/records

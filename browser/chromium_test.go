@@ -70,7 +70,13 @@ func run(t testing.TB, ctx context.Context, actions ...chromedp.Action) {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for i, action := range actions {
-		if err := chromedp.Run(limited, action); err != nil {
+		err := chromedp.Run(limited, action)
+		for limited.Err() == nil && err != nil && strings.Contains(err.Error(), "Could not find node with given id") {
+			// The page was left between finding an element and asking for it: that of the next
+			// counts.
+			err = chromedp.Run(limited, action)
+		}
+		if err != nil {
 			var at, page string
 			look, cancel := context.WithTimeout(ctx, 5*time.Second)
 			defer cancel()

@@ -113,7 +113,7 @@ func TestItAllWorksWithoutScripts(t *testing.T) {
 		emulation.SetScriptExecutionDisabled(true),
 		chromedp.Navigate(w.base+"/console/"),
 		chromedp.WaitNotVisible("#keys"), // there are none
-		chromedp.Click(button("Pause")), chromedp.WaitVisible(button("Resume")), chromedp.Click(button("Resume")),
+		chromedp.Click(button("Pause")), chromedp.WaitVisible(button("Resume")), chromedp.Click(button("Resume")), chromedp.WaitVisible(button("Pause")),
 		chromedp.Click(link("orders")), shows("9 dead, by cause"),
 		chromedp.SetValue("input[name=error]", "status 503"), chromedp.Click(button("Filter")), chromedp.WaitVisible(link("Show all")),
 		chromedp.Click(link("Messages")), shows("6 of 9 dead match"),

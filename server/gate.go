@@ -24,7 +24,9 @@ type gate struct {
 	// running counts the requests inside.
 	running int
 	empty   chan struct{} // closed when the gate is closed and nobody is inside
-	closing chan struct{} // closed when the gate is: those inside who wait for news go then
+	// closing ends when the gate is closed: those inside who wait for news go then.
+	closing context.Context
+	close   context.CancelFunc
 }
 
 type phase int
@@ -40,7 +42,8 @@ const afterCancel = time.Second
 
 func newGate() *gate {
 	work, cancel := context.WithCancelCause(context.Background())
-	return &gate{work: work, cancel: cancel, phase: starting, empty: make(chan struct{}), closing: make(chan struct{})}
+	closing, close := context.WithCancel(context.Background())
+	return &gate{work: work, cancel: cancel, phase: starting, empty: make(chan struct{}), closing: closing, close: close}
 }
 
 // enter lets a request in. leave must be called when it is done.
@@ -87,7 +90,7 @@ func (g *gate) open(ctx context.Context, drain time.Duration) error {
 	<-ctx.Done()
 	g.mu.Lock()
 	g.phase = closed
-	close(g.closing)
+	g.close()
 	if g.running == 0 {
 		close(g.empty)
 	}

@@ -30,6 +30,7 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"fmt"
 	"html/template"
@@ -53,8 +54,8 @@ type Config struct {
 	App string
 	// Token is what a person logs in with. Empty: whoever reaches the console may use it.
 	Token string
-	// Stopping is closed when the actor stops: pages that are kept up to date end then.
-	Stopping <-chan struct{}
+	// Stopping ends when the actor stops: pages that are kept up to date end then.
+	Stopping context.Context
 	// Logger receives audit lines of logins, and what went wrong inside.
 	Logger *slog.Logger
 }

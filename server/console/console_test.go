@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -79,6 +80,22 @@ func TestADeleteWantsItsNumberTyped(t *testing.T) {
 	eventually(t, "both are still there", func() bool { return w.dead() == 2 })
 }
 
+// What is confirmed a while later is what was shown, also where the filter says so long ago.
+func TestAConfirmationHasTheTimesOfItsLook(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.die(1, records(1, "no")...)
+	p := w.visit("/console/confirm?stream=orders&action=replay&died_from=2h")
+	for n := range p.page.Descendants() {
+		if n.Data == "form" && attr(n, "action") == "/console/operations" {
+			from, err := time.Parse(time.RFC3339, filled(n, nil).Get("died_from"))
+			if ago := time.Since(from); err != nil || ago < 2*time.Hour || ago > 2*time.Hour+time.Minute {
+				t.Errorf("died_from is %v ago: %v", ago, err)
+			}
+		}
+	}
+}
+
 // Two presses of one button are one wish, and what was shown is what is done.
 func TestAButtonThatIsPressedTwiceBeginsOneOperationAndNotMoreThanWasShown(t *testing.T) {
 	t.Parallel()
@@ -98,6 +115,7 @@ func TestAButtonThatIsPressedTwiceBeginsOneOperationAndNotMoreThanWasShown(t *te
 		t.Errorf("pressed again it led to %s, and not to %s", again, first)
 	}
 	eventually(t, "it is over", func() bool { return strings.Contains(w.visit(first).text, "done 2 of 2") })
+	w.visit(first).has(t, "At most 2 messages, as was confirmed")
 	// A look holds messages for a moment, which do not count then.
 	eventually(t, "what died after the look is still there", func() bool { return w.dead() == 1 && w.handled.Load() == 2 })
 }
@@ -123,7 +141,7 @@ func TestNothingChosenIsNotEverything(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	w.die(1, records(1, "no")...)
-	for _, query := range []string{"", "&pick=", "&error=", "&all=false", "&all=true&error=no", "&pick=a&all=true", "&pick=a&error=no"} {
+	for _, query := range []string{"", "&pick=", "&error=", "&all=false", "&all=true&error=no", "&pick=a&all=true", "&pick=a&error=no", "&error=no&error=yes"} {
 		a := w.try("GET", "/console/confirm?stream=orders&action=delete"+query, nil)
 		for a.status == http.StatusSeeOther {
 			a = w.try("GET", a.header.Get("Location"), nil)
@@ -278,7 +296,7 @@ func TestNoneOneAndTwoThousandDeadAreShown(t *testing.T) {
 	p.has(t, "Delete 2,000 messages?", "They are not touched")
 	p.follow("Those that match, too")
 	p.has(t, "Delete up to 2,005 messages?", "Type 2005")
-	p.press("Delete 2,005 for good", map[string]string{"typed": "2005"})
+	p.press("Delete up to 2,005 for good", map[string]string{"typed": "2005"})
 	eventually(t, "all are deleted", func() bool { return w.dead() == 0 })
 }
 

@@ -65,10 +65,15 @@ func (c *Console) groups(w http.ResponseWriter, r *http.Request) error {
 	if err := c.api.get(r, "/v1/dead_set/groups", at.query(), &answer); err != nil {
 		return err
 	}
+	matched := 0
+	for _, g := range answer.Groups {
+		matched += g.Count
+	}
 	return c.show(w, http.StatusOK, "groups", sheet{Title: at.Who() + ": causes", Section: "groups", At: at, Of: struct {
 		looked
-		Groups []group
-	}{lookedAt(at, answer.span), answer.Groups}})
+		Groups  []group
+		Matched int
+	}{lookedAt(at, answer.span), answer.Groups, matched}})
 }
 
 // messages lists the oldest that match.
@@ -164,7 +169,7 @@ func fields(filter map[string]string) (often, rest []field) {
 	}
 	// Headers and places in values, and whatever /v1 knows and this form does not.
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		rest = append(rest, field{Name: name, Label: clip(name, 60), Value: left[name]})
+		rest = slices.Insert(rest, 0, field{Name: name, Label: clip(name, 60), Value: left[name]})
 	}
 	return often, rest
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -61,6 +62,11 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) error {
 	defer c.live.leave()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
+	// A stop ends also a look that waits for the queues.
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(c.cfg.Stopping, cancel)()
+	r = r.WithContext(ctx)
 	end, every := time.NewTimer(listenTime), time.NewTicker(tick)
 	defer end.Stop()
 	defer every.Stop()
@@ -74,9 +80,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) error {
 		case <-every.C:
 		case <-end.C:
 			return nil
-		case <-r.Context().Done():
-			return nil
-		case <-c.cfg.Stopping:
+		case <-ctx.Done():
 			return nil
 		}
 	}

@@ -26,6 +26,22 @@ func TestNoNameOfTheConsoleHidesAParameterOfAFilter(t *testing.T) {
 	}
 }
 
+// /v1 refuses two ways to choose as well: this page must not come to depend on it.
+func TestExactlyOneWayToChooseIsOne(t *testing.T) {
+	filter, picked := map[string]string{"error": "no"}, []string{"a"}
+	for _, test := range []struct {
+		of   choice
+		good bool
+	}{
+		{choice{}, false}, {choice{All: true}, true}, {choice{Filter: filter}, true}, {choice{Picked: picked}, true},
+		{choice{All: true, Filter: filter}, false}, {choice{All: true, Picked: picked}, false}, {choice{Filter: filter, Picked: picked}, false},
+	} {
+		if got, err := test.of.selected(); (err == nil) != test.good {
+			t.Errorf("%+v is %+v, %v", test.of, got, err)
+		}
+	}
+}
+
 // What a URL says comes back from it, whatever it is.
 func FuzzAChoiceComesBackFromItsURL(f *testing.F) {
 	f.Add("orders", "slow", "error", "status 503&x=<y>", "a/b", false)

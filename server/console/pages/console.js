@@ -7,9 +7,8 @@ const one = (selector, within = document) => within.querySelector(selector);
 function follow(url) {
 	const parts = document.querySelectorAll('[data-live]');
 	const offline = one('#offline'), say = one('#say'), progress = one('[data-say]');
-	let last = Date.now(), saidAt = 0, said = progress?.textContent;
-	const source = new EventSource(url);
-	source.onmessage = (event) => {
+	let source, last, saidAt = 0, said = progress?.textContent;
+	const hear = (event) => {
 		last = Date.now();
 		document.body.classList.remove('old');
 		offline.hidden = true;
@@ -22,7 +21,19 @@ function follow(url) {
 			say.textContent = said;
 		}
 	};
+	// A page that nobody sees needs no numbers, and a browser has six connections to a host.
+	const listen = () => {
+		source?.close();
+		source = undefined;
+		if (document.hidden) return;
+		last = Date.now();
+		source = new EventSource(url);
+		source.onmessage = hear;
+	};
+	document.addEventListener('visibilitychange', listen);
+	listen();
 	setInterval(() => {
+		if (!source) return;
 		const refused = source.readyState === EventSource.CLOSED;
 		if (!refused && Date.now() - last < 5000) return;
 		const since = new Date(last).toISOString().slice(11, 19);
