@@ -55,7 +55,7 @@ func TestCasesOnKfakeReadTheirRecordsAndAreWrittenDown(t *testing.T) {
 }
 
 func TestCasesOnRealBrokersDoTheirWork(t *testing.T) {
-	p := tiny(t, "failure,deadset", "stepwell-10,stepwell-replay")
+	p := tiny(t, "failure,deadset,retrier", "stepwell-10,stepwell-replay,retrier-accept,retrier-calls,beside-dead")
 	p.rounds, p.kafka = 1, testbroker.Kafka(t)
 	nodes := testbroker.RabbitMQs(t)
 	p.rabbitmq = nodes[len(nodes)-1].URL

@@ -19,7 +19,7 @@ const jobVariable = "STEPWELL_BENCH_JOB"
 
 // job is what a child is to do.
 type job struct {
-	Group, Case   string // of groups.go; a case may be kfake
+	Group, Case   string // of groups.go; a case may be kfake, or the load
 	Kafka         string
 	RabbitMQ      string
 	RabbitPID     int // 0: one that was not started here
@@ -45,6 +45,9 @@ func child(ctx context.Context) (is bool, err error) {
 	if j.Case == kfakeJob {
 		return true, serveKfake(j.Feed)
 	}
+	if j.Case == loadJob {
+		return true, serveLoad(ctx)
+	}
 	c, err := caseNamed(j.Group, j.Case)
 	if err != nil {
 		return true, err
@@ -57,7 +60,7 @@ func child(ctx context.Context) (is bool, err error) {
 }
 
 // caseTimeout ends a case that does not get its records.
-const caseTimeout = 2 * time.Minute
+const caseTimeout = 5 * time.Minute
 
 func (j job) run(ctx context.Context, c benchCase) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, caseTimeout)

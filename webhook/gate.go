@@ -31,7 +31,7 @@ type gate struct {
 	failures int
 	shut     int
 	until    time.Time
-	// off is how many calls were put off lately while the gate was shut, at the time offAt.
+	// off is how many calls were put off lately, at the time offAt.
 	off   float64
 	offAt time.Time
 }
@@ -49,8 +49,8 @@ const (
 	shortWait = 100 * time.Millisecond
 	// longestWait is when a call that waits so gives up.
 	longestWait = 250 * time.Millisecond
-	// returning is how many calls a second a host that is down should have come back, as far as
-	// their snoozes can be that long.
+	// returning is how many calls a second should come back to a host that is down, or slow, as far
+	// as their snoozes can be that long.
 	returning = 100
 )
 
@@ -75,25 +75,41 @@ const (
 )
 
 // enter returns nil where the host has no room now, or is down; then least is how long the call
-// should stay away at least. It waits where a place is to be had soon.
-func (g *gates) enter(ctx context.Context, host string) (p *pass, least time.Duration) {
+// should stay away at least. It waits where a place is to be had soon. again says that the call was
+// put off before: one that finds the host up but full is spread once, and then comes as it would.
+func (g *gates) enter(ctx context.Context, host string, again bool) (p *pass, least time.Duration) {
 	g.mu.Lock()
 	h := g.of(host)
 	if now := time.Now(); !h.open(now) {
-		least = h.putOff(now)
+		least = h.putOff(now, returning)
 		g.mu.Unlock()
 		return nil, least
 	}
-	return g.room(ctx, host, h), 0
+	if p := g.room(ctx, host, h); p != nil || again {
+		return p, 0
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	// Of a host that hangs this is all that is known, until the first of its calls is given up.
+	return nil, h.putOff(time.Now(), h.speed())
 }
 
-// putOff counts a call that comes to a shut gate, and says how long it should stay away: so many
-// calls are spread, or all of them would hop each second and be in everybody's way. The lock is
-// held.
-func (h *gate) putOff(now time.Time) time.Duration {
+// putOff counts a call that finds no place, and says how long it should stay away if so many come
+// back in a second: so many calls are spread, or all of them would hop each second and be in
+// everybody's way. The lock is held.
+func (h *gate) putOff(now time.Time, perSecond float64) time.Duration {
 	h.off = h.off*math.Exp(-now.Sub(h.offAt).Seconds()/longestSnooze.Seconds()) + 1
 	h.offAt = now
-	return time.Duration(h.off / returning * float64(time.Second))
+	return time.Duration(h.off / perSecond * float64(time.Second))
+}
+
+// speed is how many calls a second should come back to a host that is up but full: those that it
+// answers, where it is fast. The lock is held.
+func (h *gate) speed() float64 {
+	if h.took <= 0 {
+		return returning
+	}
+	return max(returning, float64(cap(h.room))/h.took.Seconds())
 }
 
 // room takes a place, or waits for one; nil: there is none. The lock is held, and given back.
@@ -186,7 +202,10 @@ func (p *pass) leave(o outcome) {
 	}
 	switch o {
 	case up:
-		h.failures, h.shut, h.off = 0, 0, 0
+		if h.shut > 0 { // what came meanwhile is no measure of what the host cannot take
+			h.off = 0
+		}
+		h.failures, h.shut = 0, 0
 	case down:
 		// Those that were under way when the gate was shut do not keep it shut for longer.
 		if h.failures++; h.failures >= tooMany && !now.Before(h.until) {

@@ -11,7 +11,7 @@ import (
 // enters is a pass, or nil.
 func enters(t *testing.T, g *gates, host string) *pass {
 	t.Helper()
-	p, _ := g.enter(t.Context(), host)
+	p, _ := g.enter(t.Context(), host, false)
 	return p
 }
 
@@ -150,7 +150,7 @@ func TestCallsToAHostThatIsDownAreSpread(t *testing.T) {
 			enters(t, g, "x").leave(down)
 		}
 		least := func() time.Duration {
-			p, d := g.enter(t.Context(), "x")
+			p, d := g.enter(t.Context(), "x", true)
 			if p != nil {
 				t.Fatal("the gate is open")
 			}
@@ -186,6 +186,54 @@ func TestNobodyWaitsInTheProcessForAHostThatHangs(t *testing.T) {
 		began := time.Now()
 		if enters(t, g, "x") != nil || time.Since(began) > 0 {
 			t.Errorf("a call waited for %s", time.Since(began))
+		}
+	})
+}
+
+// A host that hangs is not down before its first calls are given up; by then all others would have
+// hopped each second.
+func TestCallsToAHostThatHangsAreSpreadBeforeItIsKnownToBeDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGates(2)
+		enters(t, g, "x")
+		enters(t, g, "x")
+		time.Sleep(shortWait + time.Millisecond)
+		var d time.Duration
+		for range 100_000 {
+			_, d = g.enter(t.Context(), "x", false)
+		}
+		if d < longestSnooze {
+			t.Errorf("one of 100,000 calls stays away for %s, want %s", d, longestSnooze)
+		}
+		if _, d := g.enter(t.Context(), "x", true); d > 0 {
+			t.Errorf("one that was spread before stays away for %s", d)
+		}
+	})
+}
+
+// A host that answers is not left idle: those that it has no room for come back as fast as it
+// answers.
+func TestCallsToAHostThatIsFullComeBackAsFastAsItAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGates(8)
+		var under []*pass
+		for range 8 {
+			under = append(under, enters(t, g, "x"))
+		}
+		for range 50 { // it takes 20 ms: 400 a second
+			time.Sleep(20 * time.Millisecond)
+			for i, p := range under {
+				p.leave(up)
+				under[i] = enters(t, g, "x")
+			}
+		}
+		time.Sleep(shortWait + time.Millisecond)
+		var d time.Duration
+		for range 4000 {
+			_, d = g.enter(t.Context(), "x", false)
+		}
+		if d < 9*time.Second || d > 11*time.Second {
+			t.Errorf("the last of 4000 stays away for %s, want 10s", d)
 		}
 	})
 }

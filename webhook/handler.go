@@ -112,7 +112,7 @@ func (h *Handler) Call(ctx context.Context, m *stepwell.Message) error {
 	case cancelled:
 		return stepwell.Skip("cancelled")
 	}
-	place, least := h.gates.enter(ctx, c.due(m.Replays).host())
+	place, least := h.gates.enter(ctx, c.due(m.Replays).host(), m.Snoozes > 0)
 	if place == nil {
 		return snooze(m.Snoozes, least, rand.Float64())
 	}

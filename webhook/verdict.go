@@ -96,15 +96,28 @@ func snoozes() []time.Duration {
 	return []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, time.Minute, longestSnooze}
 }
 
+// spreads are the times over which calls are spread that are put off for the first time: each is
+// three ways through a queue at most, where any time by chance would take up to seven, and a hop of
+// 100,000 calls is what others notice.
+func spreads() []time.Duration {
+	var all []time.Duration
+	for _, seconds := range []int{1, 5, 10, 15, 30, 45, 60, 75, 90, 120, 135, 180, 300} {
+		all = append(all, time.Duration(seconds)*time.Second)
+	}
+	return all
+}
+
 // snooze is how long a call waits that was put off n times before, as its host had no room: longer
 // each time, or 100,000 calls to one host would come back each second. least is how long it should
 // be at least, where many wait for the host. Those that are put off for the first time, at once,
-// are spread over that time by chance, a number from 0 to 1, and stay spread from then on.
+// are spread over that time by chance, a number below 1, and stay spread from then on.
 func snooze(n int, least time.Duration, chance float64) error {
 	all := snoozes()
 	least = min(least, longestSnooze)
 	if n <= 0 {
-		return stepwell.Snooze(max(all[0], time.Duration(chance*float64(least))))
+		const tooSoon = 20 // of that time, a part so small would have most of them come back twice
+		over := slices.DeleteFunc(spreads(), func(d time.Duration) bool { return d > max(least, time.Second) || d < least/tooSoon })
+		return stepwell.Snooze(over[int(chance*float64(len(over)))])
 	}
 	longer, _ := slices.BinarySearch(all, least)
 	return stepwell.Snooze(all[max(min(n, len(all)-1), longer)])
