@@ -281,11 +281,12 @@ func (c *posts) makeWorkflows(ctx context.Context) {
 
 // receive is called by the processes.
 func (c *posts) receive(w http.ResponseWriter, req *http.Request) {
+	came := time.Now()
 	c.hangs.wait(req.Context())
-	w.WriteHeader(c.answer(req))
+	w.WriteHeader(c.answer(req, came))
 }
 
-func (c *posts) answer(req *http.Request) int {
+func (c *posts) answer(req *http.Request, came time.Time) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.requests++
@@ -302,7 +303,7 @@ func (c *posts) answer(req *http.Request) int {
 	}
 	p.tries++
 	if !p.gone.IsZero() {
-		p.late = max(p.late, time.Since(p.gone))
+		p.late = max(p.late, came.Sub(p.gone))
 	}
 	switch f := fate(number); {
 	case c.away.Load():
