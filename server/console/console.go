@@ -207,8 +207,11 @@ func (c *Console) show(w http.ResponseWriter, status int, name string, s sheet) 
 	return nil
 }
 
-// send writes a whole answer.
+// send writes a whole answer. The time for it begins anew: the look that the page shows may
+// have used up the first.
 func send(w http.ResponseWriter, status int, kind string, body []byte) {
+	const most = time.Minute
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(most)) // what has no deadlines is no connection
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)

@@ -62,6 +62,9 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) error {
 	defer c.live.leave()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
 	// A stop ends also a look that waits for the queues.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
