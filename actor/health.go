@@ -21,6 +21,7 @@ func (a *Actor) health(context.Context) []server.Check {
 		status := a.queues.Status()
 		checks = append(checks, server.Check{Name: "rabbitmq", Ready: status.Up && !status.Blocked, Detail: status.Detail})
 	}
+	checks = append(checks, a.shared.check()...)
 	if m := (modes{a.cfg}); !m.all() {
 		checks = append(checks, m.check())
 	}

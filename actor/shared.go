@@ -13,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/records"
+	"github.com/stepwell/stepwell/server"
 )
 
 // ErrUnknown is wrapped by errors of [Shared]: this process does not know the values at present,
@@ -96,6 +97,33 @@ func newSharing(app *App, queues queue.Broker, cfg *config.Config, log *slog.Log
 	}
 	store := records.New(records.Config{Broker: queues, Log: sharedLog(cfg.App.Name).Name, Logger: log})
 	return &sharing{store: store, used: make(chan struct{})}, nil
+}
+
+// check says whether this process knows what is shared; nothing, where the app has not asked for
+// it. It makes no actor unready: most of one goes on without, and no other instance would do
+// better.
+func (s *sharing) check() []server.Check {
+	if s == nil {
+		return nil
+	}
+	select {
+	case <-s.used:
+	default:
+		return nil
+	}
+	c := server.Check{Name: "shared records", Ready: true, Detail: "known"}
+	known, trouble := s.store.Status()
+	if !known {
+		c.Detail = "not known yet: they are being read"
+	}
+	if trouble != nil {
+		c.Stuck = true
+		c.Detail = "not known: " + trouble.Error()
+		if known {
+			c.Detail = "not read any more, what was known is still used: " + trouble.Error()
+		}
+	}
+	return []server.Check{c}
 }
 
 // run reads what the processes share, where the app uses it, until ctx ends.

@@ -122,5 +122,8 @@ func TestWithoutTheRightToMakeTheQueueOfWhatIsSharedThatAloneIsUnknown(t *testin
 			_, _, err := shared.Get("a")
 			return errors.Is(err, actor.ErrUnknown) && strings.Contains(err.Error(), w.app+".records")
 		})
+		if _, answer := r.do("GET", "/readyz?verbose", ""); !strings.Contains(fmt.Sprint(answer), "[!] shared records: not known: ") {
+			t.Errorf("/readyz?verbose: %s", answer)
+		}
 	})
 }

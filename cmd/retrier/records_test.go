@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 // Two processes, of which one is told: what it stored, the other knows with its next request.
@@ -104,4 +107,59 @@ func TestAWorkflowOfTheConfigurationIsNotReplaced(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Somebody else has a queue of that name: calls are accepted and not made, the reason is told, and
+// once the queue is gone they are made.
+func TestCallsWaitWhileWhatMayBeCancelledCannotBeReadAndReadyzSaysWhy(t *testing.T) {
+	t.Parallel()
+	onRabbitMQ(t, func(t *testing.T, w *world) {
+		conn, err := amqp.Dial(w.rabbit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		ch, err := conn.Channel()
+		if err == nil {
+			_, err = ch.QueueDeclare(w.app+".records", true, false, false, false, amqp.Table{"x-queue-type": "classic"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newReceiver(t, always(200))
+		run := w.start()
+		says := func() string { return run.text("/readyz?verbose") }
+		eventually(t, "the reason is told", func() bool {
+			return strings.Contains(says(), "[!] shared records: not known: ") && strings.Contains(says(), "PRECONDITION_FAILED")
+		})
+		if a := run.do("POST", "/calls", fmt.Sprintf(`{"request":{"url":%q},"waits":[]}`, r.url("/"))); a.status != 202 {
+			t.Fatalf("call: %d %v", a.status, a.json)
+		}
+		eventually(t, "the call is put off", func() bool { return run.snoozed() > 0 })
+		if a := run.do("GET", "/readyz", ""); a.status != 200 || r.count() > 0 {
+			t.Errorf("ready: %d; %d calls were made", a.status, r.count())
+		}
+		if _, err := ch.QueueDelete(w.app+".records", false, false, false); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the call", func() bool { return r.count() == 1 })
+		if text := says(); !strings.Contains(text, "[+] shared records: known\n") {
+			t.Errorf("then it says %s", text)
+		}
+	})
+}
+
+// text is what a path answers.
+func (r *running) text(path string) string {
+	r.t.Helper()
+	resp, err := http.Get("http://" + r.actor.Address() + path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(text)
 }

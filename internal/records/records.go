@@ -240,6 +240,14 @@ func (s *Store) All(kind string) (all []Record, err error) {
 	return all, nil
 }
 
+// Status says whether the records are known to this process, and why the log is not read; nil:
+// nothing is wrong, as far as is known. What is known is told while the log is not read, too.
+func (s *Store) Status() (known bool, trouble error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known, s.trouble
+}
+
 // unknown is the error of who cannot be answered; it has the lock.
 func (s *Store) unknown() error {
 	if s.trouble != nil {

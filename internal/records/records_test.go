@@ -227,8 +227,14 @@ func TestBeforeTheLogWasReadNothingIsMadeUp(t *testing.T) {
 		if err := s.Sync(t.Context()); !errors.Is(err, ErrUnknown) {
 			t.Errorf("Sync: %v", err)
 		}
+		if known, _ := s.Status(); known {
+			t.Error("Status: they are known")
+		}
 		b.SetUp(true)
 		time.Sleep(time.Minute)
+		if known, trouble := s.Status(); !known || trouble != nil {
+			t.Errorf("Status after the outage: %v, %v", known, trouble)
+		}
 		if r, ok, err := s.Get("k", "a"); err != nil || !ok || string(r.Value) != "1" {
 			t.Errorf("Get after the outage: %v, %v, %v", r, ok, err)
 		}
