@@ -86,10 +86,23 @@ func run(t testing.TB, ctx context.Context, actions ...chromedp.Action) {
 	}
 }
 
-// shows waits until the page has a text in it. It asks for elements: the pages let no script of a
-// test be made of a text.
+// shows waits until the page has a text in it that can be seen. It asks the page itself: what
+// chromedp knows of elements may be of the page before.
 func shows(text string) chromedp.Action {
-	return chromedp.WaitVisible(fmt.Sprintf("//main//*[contains(normalize-space(.), %q)]", text))
+	return chromedp.ActionFunc(func(ctx context.Context) error {
+		for {
+			var is bool
+			err := chromedp.Evaluate(fmt.Sprintf(`(document.querySelector("main")?.innerText ?? "").replace(/\s+/g, " ").includes(%q)`, text), &is).Do(ctx)
+			if is && err == nil {
+				return nil
+			}
+			select {
+			case <-time.After(20 * time.Millisecond): // an error is that of a page that was left
+			case <-ctx.Done():
+				return fmt.Errorf("%q is not shown: %w", text, ctx.Err())
+			}
+		}
+	})
 }
 
 // link and button are the first with that text.
