@@ -91,6 +91,15 @@ func (c chosenSet) Turn(ctx context.Context, enough <-chan struct{}, r *operatio
 	return operations.Turn{Unseen: t.Unseen, Matched: t.Matched, Done: t.Done, LeftOut: operations.LeftOut(t.LeftOut), More: t.More}, forOperations(err)
 }
 
+// Waiting counts what waits to be handled where a replay puts its messages.
+func (c chosenSet) Waiting(ctx context.Context) (int, error) {
+	n, err := c.line.broker.Depth(ctx, c.line.retries.Topology().Instant)
+	if err != nil {
+		return 0, forOperations(fmt.Errorf("count what waits to be handled: %w", err))
+	}
+	return n, nil
+}
+
 // choose makes of a request what the dead set knows of it.
 func (c chosenSet) choose(r *operations.Request) (deadset.Choice, error) {
 	of, err := r.Select.Compile(r.CreatedAt)

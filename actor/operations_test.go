@@ -167,6 +167,43 @@ func TestAnOperationThatIsSlowIsPausedWatchedAndEndsWithItsProcess(t *testing.T)
 	})
 }
 
+func TestAReplayOfAPausedStreamGoesNoFurtherAheadThanItMay(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		const n, ahead = 30, 4
+		var mended [3]atomic.Bool
+		var handled calls
+		r := w.start(ofThreeCauses(&mended, &handled), nil)
+		w.produce(numbered(n)...)
+		r.deadCount(n)
+		for i := range mended {
+			mended[i].Store(true)
+		}
+		if status, _ := r.do("POST", "/v1/streams/orders/pause", ""); status != 200 {
+			t.Fatalf("pause: %d", status)
+		}
+		_, o := r.do("POST", "/v1/dead_set/operations", fmt.Sprintf(`{"action":"replay","stream":"orders","select":{"all":true},"ahead":%d}`, ahead))
+		path := fmt.Sprint("/v1/dead_set/operations/", o["id"])
+		eventually(t, "it waits", func() bool { _, o = r.do("GET", path, ""); return o["why"] != nil })
+		if o["state"] != "running" || o["done"] != float64(ahead) || !strings.HasPrefix(fmt.Sprint(o["why"]), "4 messages wait to be handled") {
+			t.Errorf("%v", o)
+		}
+		r.deadCount(n - ahead)
+		if len(handled.all()) > 0 {
+			t.Errorf("%d handled", len(handled.all()))
+		}
+		if status, _ := r.do("PATCH", path, `{"state":"cancelled"}`); status != 200 {
+			t.Errorf("cancel: %d", status)
+		}
+		if status, _ := r.do("POST", "/v1/streams/orders/resume", ""); status != 200 {
+			t.Fatalf("resume: %d", status)
+		}
+		if o := r.operate(`{"action":"replay","stream":"orders","select":{"all":true},"ahead":100}`); o["state"] != "done" || o["done"] != float64(n-ahead) || o["ahead"] != 100.0 {
+			t.Errorf("%v", o)
+		}
+		eventually(t, "all are handled", func() bool { return len(handled.all()) == n })
+	})
+}
+
 func TestWithRetriesOffWhatIsLeftIsDeletedAndNotReplayed(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		var mended [3]atomic.Bool

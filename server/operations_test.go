@@ -29,6 +29,8 @@ func (p *pile) Sample(_ context.Context, r *operations.Request) (operations.Samp
 	return operations.Sample{Matched: 3, Bytes: 30, Groups: []any{}, Samples: []any{}, Depth: 9, Complete: true}, nil
 }
 
+func (p *pile) Waiting(context.Context) (int, error) { return 0, nil }
+
 func (p *pile) Turn(_ context.Context, enough <-chan struct{}, r *operations.Request, _ int) (operations.Turn, error) {
 	p.asked <- *r
 	select {
@@ -61,14 +63,14 @@ func TestAnOperationIsAskedForShownListedAndChanged(t *testing.T) {
 	w, p := operating(t)
 	before := time.Now().Add(-time.Minute).UTC().Truncate(time.Second)
 	a := w.do("POST", "/v1/dead_set/operations", fmt.Sprintf(`{"action":"replay","stream":"orders","select":{"filter":{"error":"away","partition":3,"value.paid":true}},
-		"before":%q,"expect":3,"rate":"200/s","include_crash_loop":true,"note":"mended"}`, before.Format(time.RFC3339)))
+		"before":%q,"expect":3,"rate":"200/s","include_crash_loop":true,"ahead":500,"note":"mended"}`, before.Format(time.RFC3339)))
 	id, _ := a.json["id"].(string)
 	if a.status != 202 || !strings.HasPrefix(id, "op_") || a.header.Get("Location") != "/v1/dead_set/operations/"+id || a.json["state"] != "queued" || a.json["by"] != "loopback" ||
 		a.json["rate"] != "200/s" || a.json["expect"] != 3.0 || a.json["note"] != "mended" || a.json["message"] != "replay of orders is queued" {
 		t.Fatalf("%d %s", a.status, a.text)
 	}
 	r := <-p.asked
-	if !r.Before.Equal(before) || !r.CrashLoops || r.Forever || *r.Expect != 3 || fmt.Sprint(r.Select.Filter) != "map[error:away partition:3 value.paid:true]" {
+	if !r.Before.Equal(before) || r.Ahead != 500 || a.json["ahead"] != 500.0 || !r.CrashLoops || r.Forever || *r.Expect != 3 || fmt.Sprint(r.Select.Filter) != "map[error:away partition:3 value.paid:true]" {
 		t.Errorf("%+v", r)
 	}
 	if a := w.do("GET", "/v1/dead_set/operations/"+id, ""); a.status != 200 || a.json["state"] != "running" || a.json["matched"] != 3.0 || a.json["runner"] != "here" {
@@ -202,6 +204,9 @@ func TestWhatIsNotUnderstoodIsNeverTakenForAll(t *testing.T) {
 		`{` + whole + `,"select":{"filter":{"error":[[[["x"]]]]}}}`:                                             "nested",
 		`{"action":"move","stream":"orders","select":{"all":true}}`:                                             "action must be replay or delete",
 		`{"action":"replay","stream":"orders","forever":true,"select":{"all":true}}`:                            "forever is for delete",
+		`{"action":"replay","stream":"orders","select":{"all":true},"ahead":0}`:                                 "ahead must be 1 or more",
+		`{"action":"replay","stream":"orders","select":{"all":true},"ahead":"9"}`:                               "ahead must be a whole number",
+		`{"action":"delete","stream":"orders","select":{"all":true},"ahead":9}`:                                 "ahead is for replay",
 		`{"action":"replay","stream":"ordres","select":{"all":true}}`:                                           `unknown stream "ordres"`,
 		`{"action":"replay","stream":"orders","select":{"all":true},"note":"` + strings.Repeat("x", 501) + `"}`: "note is 501 bytes",
 	} {

@@ -111,12 +111,18 @@ func (s wishes) readWish(w http.ResponseWriter, r *http.Request) (wish, error) {
 
 // readAction reads the action, and what only one of them knows.
 func (s wishes) readAction(m *members, a *wish) {
-	forever, crashLoops := m.flag("forever"), m.flag(crashLoopName)
+	forever, crashLoops, ahead := m.flag("forever"), m.flag(crashLoopName), m.number("ahead")
 	a.request.CrashLoops = is(crashLoops)
 	switch a.request.Action {
 	case operations.Replay:
 		if forever != nil {
 			m.mistake("forever is for delete")
+		}
+		if ahead != nil {
+			// With none a replay could never begin.
+			if a.request.Ahead = *ahead; *ahead == 0 {
+				m.mistake("ahead must be 1 or more: a replay waits while so many messages wait to be handled")
+			}
 		}
 	case operations.Delete:
 		// Nothing keeps what is deleted: who asks for that must not believe it was kept.
@@ -125,6 +131,9 @@ func (s wishes) readAction(m *members, a *wish) {
 		}
 		if crashLoops != nil {
 			m.mistake("%s is for replay: a delete takes all that is chosen", crashLoopName)
+		}
+		if ahead != nil {
+			m.mistake("ahead is for replay: nobody has to handle what is deleted")
 		}
 	default:
 		m.mistake("action must be %s or %s, not %q", operations.Replay, operations.Delete, clip(a.request.Action))

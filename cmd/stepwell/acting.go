@@ -88,6 +88,7 @@ type wish struct {
 	DryRun     bool    `json:"dry_run,omitempty"`
 	Rate       *string `json:"rate,omitempty"`
 	CrashLoops bool    `json:"include_crash_loop,omitempty"`
+	Ahead      *int    `json:"ahead,omitempty"`
 	Note       *string `json:"note,omitempty"`
 }
 

@@ -40,6 +40,8 @@ func (p *pile) Sample(_ context.Context, r *operations.Request) (operations.Samp
 	return s, nil
 }
 
+func (p *pile) Waiting(context.Context) (int, error) { return 0, nil }
+
 func (p *pile) Turn(_ context.Context, enough <-chan struct{}, r *operations.Request, most int) (operations.Turn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +97,7 @@ func TestWhatIsChosenIsShownAskedAboutDoneAndWatched(t *testing.T) {
 		{"delete", "--error away --died-from 2h", "Delete these 5 messages of orders for good?", "{[]  map[died_from:2h error:away] false}"},
 		{"delete", "--group 7f3a91c2b04d --topic t", "Delete these 5 messages of orders for good?", "{[]  map[group:7f3a91c2b04d topic:t] false}"},
 		{"replay", "--id a,b --id c -c slow", "Replay these 5 messages of orders channel slow?", "{[a,b c]  map[] false}"},
-		{"replay", "--all --note mended --rate 100000/s", "Replay these 5 messages of orders?", "{[]  map[] true}"},
+		{"replay", "--all --note mended --rate 100000/s --ahead 7", "Replay these 5 messages of orders?", "{[]  map[] true}"},
 	} {
 		dead.pile.set(5, false)
 		var out, errs bytes.Buffer
@@ -115,7 +117,7 @@ func TestWhatIsChosenIsShownAskedAboutDoneAndWatched(t *testing.T) {
 			t.Errorf("%s: %+v", step.flags, r)
 		}
 	}
-	if r := dead.pile.last(t); r.Note != "mended" {
+	if r := dead.pile.last(t); r.Note != "mended" || r.Ahead != 7 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -207,6 +209,7 @@ func TestAnEmptyFlagIsRefusedAndNeverMeansAll(t *testing.T) {
 	for _, args := range [][]string{
 		{"replay", "--id", ""}, {"replay", "--id", "a", "--id="}, {"delete", "--all", "--rate", ""}, {"delete", "--all", "--note", ""}, {"peek", "-n", "1", "-c", ""}, {"show", "x", "-c", ""},
 		{"list", "--header", "x="}, {"replay", "--header", "x=", "--yes"}, {"delete", "--header", "x=1", "--header", "x=2", "--yes"},
+		{"replay", "--all", "--ahead", "0", "--yes"}, {"replay", "-n", "1", "--ahead", "5"}, {"delete", "--all", "--ahead", "5", "--yes"},
 	} {
 		if out, errs, code := command(t, address, slices.Concat([]string{"dead-set"}, args, []string{"-s", "orders"})...); code != exitUsage || out != "" {
 			t.Errorf("%q: exit %d, %q, %q", args, code, out, errs)

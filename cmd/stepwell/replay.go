@@ -1,11 +1,26 @@
 package main
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // replay is stepwell dead-set replay.
 type replay struct {
 	acting
 	CrashLoop bool `help:"Also messages that killed the process." name:"include-crash-loop"`
+	Ahead     *int `help:"Wait while so many messages wait to be handled. Default: 10000."`
+}
+
+// Validate is called by kong before Run.
+func (c replay) Validate() error {
+	switch {
+	case c.Ahead != nil && *c.Ahead < 1:
+		return errors.New("--ahead must be 1 or more")
+	case c.Ahead != nil && c.Count != nil:
+		return errors.New("--ahead is for what is chosen, and not for a --count")
+	}
+	return c.acting.Validate()
 }
 
 // Run replays the oldest without asking, since what is replayed and fails again is back in the dead
@@ -13,7 +28,7 @@ type replay struct {
 func (c *replay) Run(ctx context.Context, a *actor) error {
 	if c.Count == nil {
 		w := c.wish("replay")
-		w.CrashLoops = c.CrashLoop
+		w.CrashLoops, w.Ahead = c.CrashLoop, c.Ahead
 		return c.operate(ctx, a, w)
 	}
 	var r result

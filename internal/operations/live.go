@@ -65,7 +65,8 @@ func (l *live) attrs() []any {
 // A run of an operation goes so, until it is over, or rests:
 //
 //	count   how many match? None: it is over. More than expected: it is refused, or rests
-//	turn    act on the oldest that match, as many as the rate and what is expected allow
+//	turn    act on the oldest that match, as many as the rate, what is expected and the room among
+//	        those that wait to be handled allow
 //	wait    for the rate, and for freeTime at least, in which others may look; then the next turn
 //
 // A turn that found nothing to do is the fresh look that ends it. When as many are done as were
@@ -195,6 +196,13 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 	expected := w.l.request.Expect
 	if expected != nil {
 		most = min(most, *expected-at.Done)
+	}
+	room, err := w.room(ctx)
+	if err != nil || room == 0 {
+		return aheadPause, true, err
+	}
+	if room < most {
+		most, every = room, max(every, aheadPause)
 	}
 	t, err := w.act(ctx, most)
 	at = w.tell(ctx, func(s *State) {

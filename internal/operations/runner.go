@@ -143,6 +143,9 @@ func (r *Runner) Ask(ctx context.Context, request Request, rate Rate, key string
 	if key != "" {
 		request.ID = idOf(key)
 	}
+	if request.Action == Replay {
+		request.Ahead = cmp.Or(request.Ahead, DefaultAhead)
+	}
 	l := &live{request: request, at: State{Phase: Queued, Rate: rate, UpdatedAt: request.CreatedAt}, poked: make(chan struct{}, 1), ended: make(chan struct{})}
 	// Under the lock: nobody may see it in the store and not find it among those that live.
 	r.mu.Lock()

@@ -83,7 +83,10 @@ type Request struct {
 	// CrashLoops are replayed too.
 	CrashLoops bool `json:"include_crash_loop,omitempty"`
 	// Forever says that what is deleted is gone.
-	Forever   bool      `json:"forever,omitempty"`
+	Forever bool `json:"forever,omitempty"`
+	// Ahead is how many messages may wait in the queue that takes what is replayed: while as many
+	// do, a replay waits. 0: DefaultAhead.
+	Ahead     int       `json:"ahead,omitempty"`
 	Note      string    `json:"note,omitempty"`
 	By        string    `json:"by"`
 	CreatedAt time.Time `json:"created_at"`
@@ -197,6 +200,9 @@ type DeadSet interface {
 	// look sees, and begins with no more once enough is closed. What it returns is true also beside
 	// an error.
 	Turn(ctx context.Context, enough <-chan struct{}, r *Request, most int) (Turn, error)
+	// Waiting is how many messages wait to be handled where a replay puts what it replays, whoever
+	// put them there. What a process has fetched already is not counted.
+	Waiting(ctx context.Context) (int, error)
 }
 
 // Errors of a [DeadSet].

@@ -74,6 +74,8 @@ func (three) Sample(_ context.Context, r *operations.Request) (operations.Sample
 	}
 	return operations.Sample{Matched: 3, Bytes: 9, LeftOut: operations.LeftOut{CrashLoop: 1}, Groups: []any{}, Samples: entries().Messages, Depth: 4, Complete: true, AsOf: time.Now()}, nil
 }
+func (three) Waiting(context.Context) (int, error) { return 0, nil }
+
 func (three) Turn(_ context.Context, enough <-chan struct{}, _ *operations.Request, _ int) (operations.Turn, error) {
 	<-enough
 	return operations.Turn{Unseen: 7, Matched: 3, Done: 1, More: true}, nil
