@@ -121,9 +121,16 @@ func (s *Shared) SetWorkflow(ctx context.Context, name string, waits []time.Dura
 	return nil
 }
 
-// Cancelled says whether the call is cancelled, as far as this process knows.
-func (s *Shared) Cancelled(_ context.Context, id string) (bool, error) {
+// Cancelled says whether the call is cancelled, as far as this process knows. What is being read
+// after a start it waits for, a second at most: a call that is put off loses more.
+func (s *Shared) Cancelled(ctx context.Context, id string) (bool, error) {
 	_, ok, err := s.cancelled.Get(id)
+	if err == nil {
+		return ok, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, ok, err = s.cancelled.Latest(ctx, id)
 	return ok, err
 }
 
