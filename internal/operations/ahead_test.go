@@ -37,7 +37,7 @@ func TestAReplayWaitsWhileAsManyWaitToBeHandledAsItMayBeAhead(t *testing.T) {
 		time.Sleep(aheadPause)
 		p.set(func(p *pile) { p.waiting = 50 })
 		time.Sleep(time.Minute)
-		if o := find(t, r, id); o.Done != 7 || o.Why == "" || len(p.turns) != 1 || p.turns[0] != 7 {
+		if o := find(t, r, id); o.Done != 7 || o.Why == "" || o.ETASeconds != 0 || len(p.turns) != 1 || p.turns[0] != 7 {
 			t.Errorf("seven fit: %+v, turns of %v", o, p.turns)
 		}
 		p.set(func(p *pile) { p.waiting = 40 })
