@@ -85,7 +85,7 @@ func TestABatchThatASlowStopCancelsHasNoVerdict(t *testing.T) {
 			b.Fail(b.Messages()[1], errItem)
 			<-ctx.Done()
 			return ctx.Err()
-		}), settings{"BATCH_SIZE": "3", "SHUTDOWN_TIMEOUT": "3s"})
+		}), settings{"BATCH_SIZE": "3", "SHUTDOWN_TIMEOUT": "6s"})
 		w.produceTo3()
 		<-begun
 		r.end()
