@@ -53,14 +53,15 @@ func goTest(cmd *exec.Cmd, r *report) error {
 }
 
 // modules are the folders of the modules below root that have code of their
-// own to check: not the one that only names tools.
+// own to check with what is installed here: not the one that only names tools,
+// and not the one that needs a browser.
 func modules(root string) ([]string, error) {
 	var dirs []string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "tools"):
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "tools" || d.Name() == "browser"):
 			return filepath.SkipDir
 		case d.Name() == "go.mod":
 			dirs = append(dirs, filepath.Dir(path))

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"maps"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,5 +116,18 @@ func TestTheSlowestTestsAreThoseThatWorkNotThoseThatWaitForTheirSubtests(t *test
 	}
 	if r.slowest(5); out.String() != "slow     7.0s  p A/x/y\nslow     2.0s  p B\n" {
 		t.Errorf("slow are\n%s", &out)
+	}
+}
+
+func TestModulesThatNeedWhatTheTestsDoNotInstallAreLeftOut(t *testing.T) {
+	const root = "../../.."
+	dirs, err := modules(root)
+	if err != nil || !slices.Contains(dirs, root) {
+		t.Fatalf("%v, %v", dirs, err)
+	}
+	for _, dir := range dirs {
+		if name := filepath.Base(dir); name == "browser" || name == "tools" {
+			t.Errorf("%s is tested, too", dir)
+		}
 	}
 }
