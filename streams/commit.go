@@ -64,7 +64,11 @@ func (c *committer) run(ctx context.Context) {
 		case <-tick.C:
 		case <-c.now:
 		}
-		c.commit(ctx, c.parts.all())
+		// Nothing is left to commit: what failed before is stored, or is of an assignment that is
+		// over, and no later commit may come to say so.
+		if c.commit(ctx, c.parts.all()) {
+			c.status.committed(nil)
+		}
 	}
 }
 

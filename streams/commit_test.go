@@ -2,9 +2,11 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -163,6 +165,29 @@ func TestInAStormOfRebalancesEveryRecordIsHandledAndCommitsOnlyGrow(t *testing.T
 			if at != n/8*8 {
 				t.Errorf("partition %d is committed at %d", p, at)
 			}
+		}
+	})
+}
+
+// Its partition may be lost meanwhile, and have nothing to commit when it comes back.
+func TestACommitThatFailedIsOverWhenNothingIsLeftToCommit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log logbook
+		s := newStatus(Config{Stream: "orders", Setting: byKey, Logger: log.logger()})
+		s.committed(errors.New("away"))
+		c := newCommitter(&common{}, newAssignments(&shared{}), nil, s, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			c.run(ctx)
+		}()
+		time.Sleep(2 * commitInterval)
+		cancel()
+		<-ended
+		if _, wrong := s.read(); wrong != "" || log.count("commits are stored again") != 1 {
+			t.Errorf("wrong: %q; logged:\n%s", wrong, &log.text)
 		}
 	})
 }

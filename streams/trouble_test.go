@@ -51,6 +51,13 @@ func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l,
 // hasEnds waits until the end of each trouble is logged that had a beginning, and there was one.
 func (l *logbook) hasEnds(t *testing.T) {
 	t.Helper()
+	defer func() {
+		if t.Failed() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			t.Logf("the log:\n%s", &l.text)
+		}
+	}()
 	eventually(t, "the ends are logged", func() bool {
 		ended := 0
 		for _, of := range []work{reaching, reading, committing} {
