@@ -93,9 +93,9 @@ func (k *consumer) ask() error {
 }
 
 // batch is how many acks do not wait for ackDelay, and how many may wait longer because a message
-// before them runs: each at most a quarter of the prefetch, since the broker sends nothing more
-// while that is used up by messages whose acks wait here.
-func batch(prefetch int) (enough, most int) { return max(1, min(ackBatch, prefetch/4)), prefetch / 4 }
+// before them runs, or waits for a confirm: at most a quarter and half of the prefetch, since the
+// broker sends nothing more while that is used up by messages whose acks wait here.
+func batch(prefetch int) (enough, most int) { return max(1, min(ackBatch, prefetch/4)), prefetch / 2 }
 
 // limit is the prefetch as the broker knows it; 1 before the first consumer.
 func (k *consumer) limit() int {
