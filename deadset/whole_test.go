@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stepwell/stepwell/deadset"
@@ -50,6 +51,7 @@ func TestAnExportHasKeysValuesAndHeadersWholeAndChangesNothing(t *testing.T) {
 		if all, x := exported(t, s, f); len(all) != 1 || x.Matched != 1 || all[0].ID != "t:0:1" {
 			t.Errorf("%+v", all)
 		}
+		synctest.Wait() // what was held is given back beside the answer
 		if depth(t, b, dead) != 2 {
 			t.Error("something moved")
 		}
