@@ -25,7 +25,6 @@ type caller struct {
 	regular bool
 	batch   []item // that is called, as far as it was not told how that ended
 
-	// memory that batches use one after another
 	// memory, came, headers and tolls are used by one batch after another; letGo empties them.
 	memory  []item
 	came    []stepwell.Message

@@ -34,8 +34,7 @@ import (
 // dispatch, before it is parked. A stream whose source is taken away goes on with its line until
 // that is empty.
 type line struct {
-	id string // of the stream
-	// channel is empty for the stream's own handler.
+	id        string // of the stream
 	channel   string // empty: the stream's own handler
 	cfg       config.Stream
 	log       *slog.Logger

@@ -420,6 +420,31 @@ func (b curious) Consume(stop, work context.Context, c queue.Consumption) error 
 	return b.Broker.Consume(stop, work, c)
 }
 
+func TestFewerDeliveriesAreHeldWhileMessagesAreLarge(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		b := curious{w.broker, make(chan queue.Consumption, 1)}
+		w.cfg.Broker, w.cfg.Workers, w.cfg.Prefetch = b, 1, inbox.Prefetch{Messages: 200, Bytes: 1 << 20}
+		w.renew()
+		var c calls
+		r := w.start(c.succeeding)
+		held := (<-b.asked).Prefetch
+		for o := range int64(300) {
+			w.instant(o)
+		}
+		synctest.Wait()
+		if got := held(); got != 200 {
+			t.Errorf("%d held after small messages, want 200", got)
+		}
+		large := envelope.Envelope{Message: stepwell.Message{ID: "large", Value: make([]byte, 128<<10), Attempt: 1}}
+		w.put(w.cfg.Queue, large.Encode())
+		synctest.Wait()
+		if got := held(); got > 8 || got < 4 {
+			t.Errorf("%d held after a message of 128 KiB, want at most the 8 that fit into 1 MiB", got)
+		}
+		r.end()
+	})
+}
+
 func TestFewerDeliveriesAreHeldWhileCallsAreSlow(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		b := curious{w.broker, make(chan queue.Consumption, 1)}

@@ -199,6 +199,28 @@ func TestWhoWaitsForAFlushIsToldOfTheEndOfTheSession(t *testing.T) {
 	})
 }
 
+// The keeper leaves the acks of 2 and 3 out at first, since 1 is held, and nothing else wakes it:
+// the broker sends no more while it waits for four.
+func TestAcksThatWereLeftOutBehindAHeldMessageAreToldThoughNoOtherComes(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}})
+		declare(t, b, n.specs())
+		publish(t, b, n.instant, 0, 5)
+		var in inbox
+		stop := consume(t, b, queue.Consumption{Queue: n.instant, Handle: in.add, Prefetch: func() int { return 4 }})
+		eventually(t, 10*time.Second, "as many deliveries as the prefetch", in.has(4))
+		in.deliveries()[1].Ack()
+		in.deliveries()[2].Ack()
+		eventually(t, 10*time.Second, "the fifth", in.has(5))
+		for _, d := range in.deliveries() {
+			d.Ack()
+		}
+		stop()
+		depthIs(t, b, n.instant, 0)
+	})
+}
+
 func TestAnAckThatWasFlushedHoldsThoughTheConnectionIsCutAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)

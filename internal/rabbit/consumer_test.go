@@ -432,6 +432,27 @@ func TestPrefetchFollowsWhatIsAskedForAndLosesNoAck(t *testing.T) {
 	})
 }
 
+// A handler that is fast has a larger prefetch long before the first second is over.
+func TestThePrefetchIsAskedForAnewWithEachBatchOfAcks(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}})
+		declare(t, b, n.specs())
+		const messages = 400
+		publish(t, b, n.instant, 0, messages)
+		var handled, asked atomic.Int64
+		stop := consume(t, b, queue.Consumption{Queue: n.instant, Handle: ackAll(&handled), Prefetch: func() int {
+			asked.Add(1)
+			return 4
+		}})
+		eventually(t, 30*time.Second, "all messages", func() bool { return handled.Load() == messages })
+		stop()
+		if got := asked.Load(); got < messages/8 {
+			t.Errorf("asked %d times for %d acks in batches of up to four", got, messages)
+		}
+	})
+}
+
 func TestDeliveryHasWhatWasPublished(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)

@@ -92,10 +92,13 @@ func (k *consumer) ask() error {
 	return k.session.call("flush acks", func() error { return k.ch.Qos(k.limit(), 0, false) })
 }
 
-// batch is how many acks do not wait for ackDelay, and how many may wait longer because a message
-// before them runs, or waits for a confirm: at most a quarter and half of the prefetch, since the
-// broker sends nothing more while that is used up by messages whose acks wait here.
-func batch(prefetch int) (enough, most int) { return max(1, min(ackBatch, prefetch/4)), prefetch / 2 }
+// batch is how many acks do not wait for ackDelay, at most a quarter of the prefetch, and how many
+// may wait longer because a message before them runs, or waits for a confirm: all but such a batch.
+// The broker sends nothing more once the prefetch is used up by messages whose acks wait here.
+func batch(prefetch int) (enough, most int) {
+	enough = max(1, min(ackBatch, prefetch/4))
+	return enough, prefetch - enough
+}
 
 // limit is the prefetch as the broker knows it; 1 before the first consumer.
 func (k *consumer) limit() int {
