@@ -40,8 +40,9 @@ func (p *pile) Turn(_ context.Context, enough <-chan struct{}, r *operations.Req
 	return operations.Turn{Matched: 3, More: true}, nil
 }
 
-// operating starts a server whose operations run until their turns are held no more.
-func operating(t *testing.T) (*world, *pile) {
+// operating starts a server whose operations run until their turns are held no more, with
+// changes to its configuration.
+func operating(t *testing.T, changes ...func(*server.Config)) (*world, *pile) {
 	t.Helper()
 	p := &pile{asked: make(chan operations.Request, 100), hold: make(chan struct{})}
 	runner := operations.New(operations.Config{
@@ -56,7 +57,12 @@ func operating(t *testing.T) (*world, *pile) {
 			t.Error(err)
 		}
 	})
-	return start(t, func(c *server.Config) { c.Operations, c.PeekWait = runner, time.Millisecond }), p
+	return start(t, func(c *server.Config) {
+		c.Operations, c.PeekWait = runner, time.Millisecond
+		for _, change := range changes {
+			change(c)
+		}
+	}), p
 }
 
 func TestAnOperationIsAskedForShownListedAndChanged(t *testing.T) {

@@ -90,3 +90,22 @@ func TestEveryRouteIsForThoseWhoMayUseItAndForNobodyElse(t *testing.T) {
 		t.Errorf("a request without a count acted: %v", acts)
 	}
 }
+
+// Whoever asks for an operation is known by the right that let the request in: a name in its body
+// would be for anyone to choose.
+func TestNobodySaysInWhoseNameAnOperationIsAskedFor(t *testing.T) {
+	t.Parallel()
+	w, pile := operating(t, func(c *server.Config) { c.Token = "swordfish" })
+	defer close(pile.hold)
+	const of = `"action":"replay","stream":"orders","select":{"all":true}`
+	login := []string{"Authorization", "Bearer swordfish"}
+	if a := w.do("POST", "/v1/dead_set/operations", `{`+of+`,"by":"mallory"}`, login...); a.status != http.StatusBadRequest || !strings.Contains(a.text, "by") {
+		t.Errorf("with a name: %d %s", a.status, a.text)
+	}
+	if a := w.do("POST", "/v1/dead_set/operations", `{`+of+`}`, login...); a.status != http.StatusAccepted || a.json["by"] != "token" {
+		t.Errorf("without one: %d %s", a.status, a.text)
+	}
+	if log := w.log.String(); strings.Contains(log, "swordfish") || !strings.Contains(log, "by=token") {
+		t.Errorf("log: %s", log)
+	}
+}
