@@ -84,8 +84,9 @@ type Stream struct {
 	Handler stepwell.Handler
 	// Batch does the work for up to BATCH_SIZE messages at once, and CONCURRENCY, by default 1, is
 	// how many such calls may run. What fails comes back one by one, as batches of one. ORDER is
-	// kept: no two calls that run at once have messages of one key, or of one partition. Beside it
-	// there is no Handler, nor Use of the stream or of the App: wrap the function.
+	// kept: no two calls that run at once have messages of one key, or of one partition; a queue of
+	// RabbitMQ has none. Beside it there is no Handler, nor Use of the stream or of the App: wrap
+	// the function.
 	Batch stepwell.BatchHandler
 	// Enqueued: the stream's messages are those of [Env.Enqueue]. It has no topics, and needs no
 	// Kafka; RabbitMQ has all that waits. Its messages are in no order, and come one by one, so

@@ -141,6 +141,9 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 		if err != nil {
 			return nil, fmt.Errorf("stream %s: %w", c.id, err)
 		}
+		if a.cfg.SourceQueue(c.id) != "" {
+			order = streams.OrderNone // a queue has no keys
+		}
 		l.batches = newBatches(l.dispatch, batchConfig{
 			size: cfg.Batch.Size, wait: cfg.Batch.Wait, atOnce: cfg.Concurrency, order: order, seats: l.seats.First(),
 		})

@@ -8,7 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/internal/inbox"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/retry"
@@ -25,7 +27,9 @@ type intake struct {
 	own    queue.Spec
 	broker queue.Broker
 	handle retry.Handle
-	log    *slog.Logger
+	// batches gathers the messages; nil: they are handled one by one.
+	batches *batches
+	log     *slog.Logger
 	// waits is why nothing is consumed; nil: it is. It begins with what the queue is not known to
 	// be yet.
 	waits atomic.Pointer[string]
@@ -33,10 +37,18 @@ type intake struct {
 
 // newIntake is for a line with retries.
 func newIntake(l *line, name string) *intake {
-	i := &intake{
-		Intake: l.dispatch.retrier.Intake(name, l.seats.First()),
-		own:    sourceQueue(&l.cfg, name), broker: l.broker, handle: l.dispatch.again, log: l.log,
+	i := &intake{own: sourceQueue(&l.cfg, name), broker: l.broker, handle: l.dispatch.again, batches: l.batches, log: l.log}
+	var gather *inbox.Gather
+	if i.batches != nil {
+		gather = &inbox.Gather{
+			Messages: 2 * l.cfg.Batch.Size * l.cfg.Concurrency, // one is gathered while one runs
+			Full:     i.batches.Flush,
+		}
+		i.handle = func(ctx context.Context, m *stepwell.Message, t retry.Ticket) task.Outcome {
+			return i.batches.gather(ctx, m, t.Ticket.Ticket)
+		}
 	}
+	i.Intake = l.dispatch.retrier.Intake(name, l.seats.First(), gather)
 	i.waitsFor("has not looked at queue " + name + " yet")
 	return i
 }
@@ -53,10 +65,41 @@ func (i *intake) Run(stop, work context.Context) error {
 		return nil
 	}
 	i.log.Info("a queue is consumed", "queue", i.own.Name)
-	if err := i.Intake.Run(stop, work, i.handle); err != nil {
+	if err := i.consume(stop, work); err != nil {
 		return fmt.Errorf("queue %s: %w", i.own.Name, err)
 	}
 	return nil
+}
+
+func (i *intake) consume(stop, work context.Context) error {
+	run := func(stop, work context.Context) error { return i.Intake.Run(stop, work, i.handle) }
+	if i.batches == nil {
+		return run(stop, work)
+	}
+	return i.batches.run(stop, work, func(stop, work context.Context) error {
+		// A batch that is not full is called at a stop, and does not wait for more.
+		defer context.AfterFunc(stop, i.batches.Flush)()
+		return run(stop, work)
+	})
+}
+
+// Pause has nothing be picked up, and gives back what was not called.
+func (i *intake) Pause() {
+	if i.batches == nil {
+		i.Intake.Pause()
+		return
+	}
+	i.batches.Pause() // first: what is given up below is not to be called
+	i.Intake.Pause()
+	i.batches.Flush()
+}
+
+// Resume ends a pause.
+func (i *intake) Resume() {
+	i.Intake.Resume()
+	if i.batches != nil {
+		i.batches.Resume()
+	}
 }
 
 // examine waits for the queue; false: stop ended.

@@ -146,7 +146,7 @@ type Stream struct {
 	HandlerTimeout time.Duration `key:"handler_timeout" default:"5m" doc:"A handler's context is cancelled after this long."`
 	HandlerCopy    bool          `key:"handler_copy" default:"false" doc:"The handler gets a copy of key, value and headers, and may write into them, as who decrypts in place does. Without it they are to be read only: what is written into them is what is tried again."`
 	WindowMessages int           `key:"window_messages" default:"10000" doc:"Messages that may be in flight at once; then fetching stops. Where it is not set and CONCURRENCY is above 250: 40 for each call."`
-	WindowBytes    int           `key:"window_bytes" default:"64MiB" unit:"bytes" doc:"Bytes that may be in flight at once; then fetching stops."`
+	WindowBytes    int           `key:"window_bytes" default:"64MiB" unit:"bytes" doc:"Bytes that may be in flight at once; then fetching stops. What RabbitMQ hands out at once, retries and queues as sources, is bounded by it too."`
 	WindowSpan     int           `key:"window_span" default:"1000000" doc:"Messages that may be read beyond the oldest that is not done, done ones included; then fetching stops."`
 	Fetchers       int           `key:"fetchers" default:"2" doc:"Kafka clients of one stream that fetch side by side, each a share of the partitions; 1 … 8. A client has one fetch under way with each broker. There are never more than an eighth of WINDOW_MESSAGES or WINDOW_SPAN."`
 	Concurrency    int           `key:"concurrency" default:"16" doc:"Messages of one stream that run at once, first tries and retries together; 1 … 1999. While first tries wait, retries take at most half of it (of 1: every second turn). Of a stream that is handled in batches: batches, and 1 where nobody sets it."`
@@ -163,7 +163,7 @@ type Stream struct {
 
 // Batch says how messages are gathered, for streams that are handled in batches.
 type Batch struct {
-	Size int           `key:"size" default:"500" doc:"Messages of a batch at most, for streams with a Batch. With CONCURRENCY times as many, at most half of WINDOW_MESSAGES."`
+	Size int           `key:"size" default:"500" doc:"Messages of a batch at most, for streams with a Batch. With CONCURRENCY times as many, at most half of WINDOW_MESSAGES, or of 2000 where a queue of RabbitMQ is the source."`
 	Wait time.Duration `key:"wait" default:"1s" doc:"How long the first message of a batch waits at most until the batch is called though it is not full; at most 10s. 0: it does not wait."`
 }
 

@@ -4,7 +4,7 @@ import "strings"
 
 // ofTopics are settings that say what is read from Kafka, and how.
 func ofTopics() []string {
-	return []string{"topics", "topic_pattern", "group", "start", "max_age", "window_messages", "window_bytes", "window_span", "fetchers", "order"}
+	return []string{"topics", "topic_pattern", "group", "start", "max_age", "window_messages", "window_span", "fetchers", "order"}
 }
 
 // HasTopics says whether the stream's messages come from Kafka.
@@ -67,7 +67,6 @@ func (v *checker) exchange(id, at string, s *Stream) {
 	const longest = 255 // bytes, of a name and of a key in AMQP
 	v.check(s.Queue == "", at+"exchange", "cannot be beside %s: a stream has the one or the other", v.names.variable(at+"queue"))
 	v.check(!v.cfg.enqueued[id], at+"exchange", "is for streams that are not Enqueued: those have a queue of their own")
-	v.check(!v.source.Batches[id], at+"exchange", "is for streams with a Handler: this one has a Batch, and a queue is consumed message by message")
 	v.check(len(s.Exchange) <= longest, at+"exchange", "is longer than %d bytes", longest)
 	v.check(len(s.RoutingKeys) > 0, at+"routing_keys", "is required beside an exchange: # has all that comes to a topic exchange, or to a fanout one")
 	for _, key := range s.RoutingKeys {
@@ -79,7 +78,6 @@ func (v *checker) exchange(id, at string, s *Stream) {
 func (v *checker) queue(id, at, name string) {
 	const longest = 255 // bytes, of a name in AMQP
 	v.check(!v.cfg.enqueued[id], at+"queue", "is for streams that are not Enqueued: those have a queue of their own")
-	v.check(!v.source.Batches[id], at+"queue", "is for streams with a Handler: this one has a Batch, and a queue is consumed message by message")
 	v.check(len(name) <= longest, at+"queue", "is longer than %d bytes", longest)
 	v.check(!strings.HasPrefix(name, v.cfg.App.Name+"."), at+"queue", "begins with %s., as the queues that are ours: their messages have a form of their own", v.cfg.App.Name)
 	for other, s := range v.cfg.Streams {

@@ -102,6 +102,16 @@ func (v *checker) batch(name, at string, s *Stream) {
 	if s.Batch.Size <= 0 || s.Concurrency <= 0 || s.Concurrency >= maxPrefetch {
 		return
 	}
+	if !v.cfg.HasTopics(name) {
+		v.check(s.Batch.Size <= maxPrefetch/2/s.Concurrency, at+"batch.size",
+			"times %s (%d) is more than half of %d, which RabbitMQ hands out at once and which have to hold what is gathered while batches run: at most %d",
+			v.shown(at, "concurrency"), s.Concurrency, maxPrefetch, maxPrefetch/2/s.Concurrency)
+		quarter := v.cfg.RabbitMQ.ConsumerTimeout / 4
+		v.check(s.HandlerTimeout <= quarter, at+"handler_timeout",
+			"is above a quarter of %s (%s): a message also waits for its batch, and for the one before",
+			v.names.variable("rabbitmq.consumer_timeout"), brief(quarter))
+		return
+	}
 	v.check(s.Batch.Size <= s.WindowMessages/2/s.Concurrency, at+"batch.size",
 		"times %s (%d) is more than half of %s (%d), which has to hold what is gathered while batches run: at most %d, or %s of at least %d",
 		v.shown(at, "concurrency"), s.Concurrency, v.shown(at, "window_messages"), s.WindowMessages,

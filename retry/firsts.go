@@ -40,7 +40,7 @@ func (f *firsts) insist(ctx context.Context, p *parcel, done func(error)) {
 		}
 		f.count(0, 1)
 		f.trouble.Rest(ctx, err, func() {
-			f.log.Error("a failed message cannot be parked: its partition's commits wait for it, and it is tried again every minute", "error", err)
+			f.log.Error("a failed message cannot be parked: it is neither committed nor acked, and is tried again every minute", "error", err)
 		}, func() {
 			f.count(0, -1)
 			f.insist(ctx, p, done)

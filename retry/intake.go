@@ -26,18 +26,23 @@ type Intake struct {
 	retry *Retrier
 }
 
-// Intake makes one. seats are those of first tries. It connects nowhere.
-func (r *Retrier) Intake(name string, seats inbox.Seats) *Intake {
+// Intake makes one. seats are those of first tries. gather is for a handle that gathers messages
+// and takes the seats itself, for many at once; nil: it handles one at a time. It connects nowhere.
+func (r *Retrier) Intake(name string, seats inbox.Seats, gather *inbox.Gather) *Intake {
 	cfg := r.cfg
 	owner := stranger{parking: r.parking, queue: name, stream: cfg.Stream}
-	return &Intake{queue: name, retry: r, inbox: inbox.New(inbox.Config{
+	of := inbox.Config{
 		Queue: name, Foreign: true,
 		Broker: cfg.Broker, Publisher: r.parking.publisher, Owner: owner, Divert: owner.divert,
 		// Its lanes are those that a source of the line has: the first ones.
 		Workers: cfg.Workers, Seats: seats, Prefetch: cfg.Prefetch,
 		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: cfg.ConsumerTimeout,
 		Trouble: r.trouble, Ended: cfg.Ended, Logger: cfg.Logger,
-	})}
+	}
+	if gather != nil { // one worker is enough, and measures nothing
+		of.Gather, of.Workers, of.Seats, of.Ended = gather, 1, nil, nil
+	}
+	return &Intake{queue: name, retry: r, inbox: inbox.New(of)}
 }
 
 // Run calls handle for each message of the queue, until stop ends; else it is as [Retrier.Run]. It

@@ -27,6 +27,7 @@
 //	worker.go      the six steps above
 //	delivery.go    the three ends, and the move to another queue
 //	ticket.go      how a handler settles its message
+//	gathering.go   how one settles many that it was called with
 //	memory.go      which tries run, and which were settled last
 //	prefetch.go    how many deliveries may wait here without reaching the consumer time-out
 //	trouble.go     what rests, and why
@@ -93,6 +94,9 @@ type Config struct {
 	// Foreign says that the queue is somebody else's: how often it lets a message come back is not
 	// known, so that one which is too large to be parked is not given back but at a stop.
 	Foreign bool
+	// Gather is set where messages wait for calls that they have together: the handle returns
+	// [task.Gathered].
+	Gather *Gather
 	// Workers is how many messages run at once. Default 16.
 	Workers int
 	// FirstLane is the number of the first worker's lane; the others follow. A call tells its lane
@@ -166,6 +170,8 @@ type Inbox struct {
 	slow     *slowest
 	largest  largest
 	suspects *suspects
+	// gathering is that of now; nil: no message is gathered, or no Run has begun.
+	gathering atomic.Pointer[gathering]
 
 	paused  atomic.Bool
 	changed chan struct{} // signalled when paused has changed
@@ -225,6 +231,11 @@ func (in *Inbox) Resume() { in.setPaused(false) }
 
 func (in *Inbox) setPaused(paused bool) {
 	in.paused.Store(paused)
+	if paused {
+		in.halt()
+	} else {
+		in.anew()
+	}
 	select {
 	case in.changed <- struct{}{}:
 	default: // a signal waits already

@@ -10,6 +10,15 @@ import (
 // quarter of the broker's consumer time-out, which runs for such deliveries too.
 func Ahead(consumerTimeout time.Duration) time.Duration { return consumerTimeout / 4 }
 
+// prefetch is how many deliveries to hold at once. For batches that is decided beforehand.
+func (in *Inbox) prefetch() int {
+	if g := in.cfg.Gather; g != nil {
+		return max(1, in.largest.fit(Prefetch{Messages: g.Messages, Bytes: in.cfg.Prefetch.Bytes}))
+	}
+	limit := in.largest.fit(in.cfg.Prefetch)
+	return prefetch(in.cfg.Workers, limit, in.cfg.ConsumerTimeout, in.slow.now())
+}
+
 // prefetch is how many deliveries to hold at once: calls of the slow duration must get through all
 // of them within [Ahead]. It is at most limit, but always one more than there are workers, so that
 // none of them waits for the broker. See [largest] for its other limit.

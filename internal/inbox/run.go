@@ -32,6 +32,9 @@ type run struct {
 // what is not settled goes back. A handle that ends its goroutine with runtime.Goexit ends the run
 // with an error.
 func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
+	if in.cfg.Gather != nil {
+		in.gather(stop, work)
+	}
 	stop, end := context.WithCancel(stop)
 	defer end()
 	r := &run{Inbox: in, stop: stop, work: work, handle: handle, end: end, failed: make(chan error, in.cfg.Workers)}
@@ -44,14 +47,11 @@ func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 		workers.Go(func() { w.serve(deliveries) })
 	}
 	err := in.cfg.Broker.Consume(stop, work, queue.Consumption{
-		Queue: in.cfg.Queue,
-		Prefetch: func() int {
-			limit := in.largest.fit(in.cfg.Prefetch)
-			return prefetch(in.cfg.Workers, limit, in.cfg.ConsumerTimeout, in.slow.now())
-		},
-		Handle:  func(ctx context.Context, d queue.Delivery) bool { return r.offer(ctx, deliveries, d) },
-		Paused:  in.paused.Load,
-		Changed: in.changed, Foreign: in.cfg.Foreign,
+		Queue:    in.cfg.Queue,
+		Prefetch: in.prefetch,
+		Handle:   func(ctx context.Context, d queue.Delivery) bool { return r.offer(ctx, deliveries, d) },
+		Paused:   in.paused.Load,
+		Changed:  in.changed, Foreign: in.cfg.Foreign,
 	})
 	// Consume has returned, so that nobody offers any more. Each wait is for what the one before
 	// may still begin: workers for deliveries, trials for workers.

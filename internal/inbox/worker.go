@@ -87,7 +87,7 @@ func (w *worker) take(d delivery, e *envelope.Envelope) {
 	case err != nil:
 		j.incomplete(err)
 	default:
-		if outcome := w.call(j); outcome != task.Pending {
+		if outcome := w.call(j); outcome != task.Pending && outcome != task.Gathered {
 			j.end(outcome == task.Settled)
 		}
 	}
@@ -109,7 +109,14 @@ func (w *worker) call(j *job) task.Outcome {
 	m := j.envelope.Message // the handler's own, with a list of headers
 	m.Headers = slices.Clone(m.Headers)
 	w.calls, w.began = j, time.Now()
-	outcome := w.handle(w.work, &m, Ticket{task.NewTicket(j, 0, w), j})
+	t, held := task.NewTicket(j, 0, w), 0
+	if g := w.gathering.Load(); g != nil {
+		t, held = g.add(j, w)
+	}
+	outcome := w.handle(w.work, &m, Ticket{t, j})
+	if g := w.cfg.Gather; g != nil && held >= w.prefetch() {
+		g.Full()
+	}
 	w.calls = nil
 	took := time.Since(w.began)
 	w.cfg.Ended(w.cfg.FirstLane+w.number, took, took)
