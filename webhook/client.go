@@ -100,7 +100,7 @@ func (c *client) do(ctx context.Context, r *request, id, signer string) *answer 
 	defer cancel()
 	req, err := c.request(ctx, r, id, signer)
 	if err != nil {
-		a.err = err
+		a.err, a.unsent = err, true
 		return a
 	}
 	resp, err := c.http.Do(req)

@@ -172,6 +172,21 @@ func (unknownRecords) Workflow(context.Context, string) ([]time.Duration, bool, 
 	return nil, false, errors.New("not yet")
 }
 
+func TestCallsThatCannotBeSignedSayNothingOfTheirHost(t *testing.T) {
+	r := newReceiver(t, status(http.StatusOK))
+	h := handler(t, &stored{}, nil)
+	c := &call{ID: "a", Request: request{Method: "POST", URL: r.URL}, Sign: "gone", Waits: []span{span(time.Minute)}}
+	for range 2 * tooMany {
+		if err := h.Call(t.Context(), messageOf(t, c, 1)); err == nil || !strings.Contains(err.Error(), `secret "gone"`) {
+			t.Fatalf("a call without its secret: %v", err)
+		}
+	}
+	c.Sign = ""
+	if err := h.Call(t.Context(), messageOf(t, c, 1)); err != nil || r.count() != 1 {
+		t.Errorf("the host is up and was called %d times: %v", r.count(), err)
+	}
+}
+
 func TestAStopDuringACallSaysNothingOfItsHost(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	r := newReceiver(t, func(_ http.ResponseWriter, req *http.Request) {

@@ -18,6 +18,8 @@ type answer struct {
 	// status is 0 where no answer came; then err says why.
 	status int
 	err    error
+	// unsent: there was nothing to send, and nobody was asked.
+	unsent bool
 	// text is the beginning of the answer's body, with nothing that cannot be shown.
 	text string
 	// retryAfter is how long the host asks to wait; 0: it does not.
@@ -65,7 +67,7 @@ func (a *answer) ok() bool { return a.status/100 == 2 }
 // never dialled, says nothing.
 func (a *answer) outcome(stopped bool) outcome {
 	switch {
-	case stopped, errors.Is(a.err, errNotAllowed):
+	case stopped, a.unsent, errors.Is(a.err, errNotAllowed):
 		return unknown
 	case a.status == 0, a.status == http.StatusBadGateway, a.status == http.StatusServiceUnavailable, a.status == http.StatusGatewayTimeout:
 		return down
