@@ -220,6 +220,9 @@ func (s *Store) mark(ctx context.Context) {
 		for _, answer := range asking {
 			answer <- err
 		}
+		if err == nil { // marks push out what is old as changes do; where this fails the next does it
+			_ = s.renew(ctx)
+		}
 		select {
 		case <-time.After(s.cfg.pause):
 		case <-ctx.Done():

@@ -6,8 +6,9 @@
 // which it had read; it counts if nothing of that name came in between. So there is no process that
 // has to be alive, nothing to take over, and of two that change one record the second is told.
 //
-// A log drops its oldest entries as it grows. Before it comes to that, who writes writes again what
-// is old and still counts. docs/adr/0044 says why it is a log.
+// A log drops its oldest entries as it grows. Before it comes to that, who writes, be it only to
+// ask where the log ends, writes again what is old and still counts. docs/adr/0044 says why it is a
+// log.
 package records
 
 import (

@@ -259,6 +259,38 @@ func TestAnOutageEndsWithAllThatOthersWroteMeanwhile(t *testing.T) {
 }
 
 // An operator deletes the queue: its records are gone, for all in the same way.
+// The log drops its oldest entries whoever made it grow.
+func TestWhoOnlyAsksWritesAgainWhatTheLogWouldDrop(t *testing.T) {
+	inMemory(t, func(t *testing.T, w *world, _ *memory.Broker) {
+		s := w.ready(w.store())
+		w.set(s, "kept", 7)
+		mark, err := json.Marshal(entry{Value: json.RawMessage(strconv.Quote(strings.Repeat("x", MostValue)))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := w.Publisher("others")
+		for range oldAt/MostValue + 1 {
+			stored := make(chan error, 1)
+			p.Publish(t.Context(), w.log, queue.Message{Body: mark}, func(err error) { stored <- err })
+			if err := <-stored; err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.is(s, "kept", "7") // a question
+		var places []int64
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_ = w.Follow(ctx, w.log, 0, func(e queue.Entry) {
+			if strings.Contains(string(e.Body), "kept") {
+				places = append(places, e.Offset)
+			}
+		})
+		if len(places) != 2 || places[1] <= oldAt/MostValue {
+			t.Errorf("the record stands at %d, not at its place and at the end", places)
+		}
+	})
+}
+
 func TestALogThatIsDeletedBeginsAnew(t *testing.T) {
 	inMemory(t, func(t *testing.T, w *world, b *memory.Broker) {
 		one, two := w.ready(w.store()), w.ready(w.store())
