@@ -64,6 +64,7 @@ func (p *parser) call(ctx context.Context, raw []byte) accepted {
 	} else if m["request"] == nil {
 		p.wrong("request", `is required, as in {"request":{"method":"POST","url":"https://example.com/hook"}}`)
 	}
+	p.isLive(ctx, "id", c.ID)
 	c.OnFailure, c.OnSuccess = p.request("on_failure", m["on_failure"]), p.request("on_success", m["on_success"])
 	c.Waits = p.waitsOrWorkflow(ctx, m["waits"], m["workflow"])
 	if c.Sign != "" && strings.Contains(c.ID, ".") {
@@ -88,6 +89,14 @@ func (p *parser) id(at string, raw json.RawMessage) string {
 		p.wrong(at, "must not begin or end with a space")
 	}
 	return cmp.Or(id, rand.Text())
+}
+
+// isLive refuses an id that is cancelled: the call would be taken, and never made. Where that is
+// not known at present the call is taken: it waits until it is.
+func (p *parser) isLive(ctx context.Context, at, id string) {
+	if cancelled, err := p.records.Cancelled(ctx, id); err == nil && cancelled {
+		p.wrong(at, "was cancelled, for 60 days: a call of that id would not be made; take another")
+	}
 }
 
 // signer reads the name of a secret. One that is not known now would be a call that can never be

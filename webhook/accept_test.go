@@ -270,3 +270,26 @@ func FuzzCall(f *testing.F) {
 		}
 	})
 }
+
+func TestACallWithACancelledIDIsRefusedAndNotTakenInSilence(t *testing.T) {
+	s := &stored{}
+	h := handler(t, s, func(c *Config) { c.Records = NewShared(nil, table{}, table{}) })
+	if code, answer := ask(t, h, "DELETE", "/calls/order-17", ""); code != 200 {
+		t.Fatalf("cancel: %d %v", code, answer)
+	}
+	for path, body := range map[string]string{
+		"/calls": `{"id":"order-17","request":{"url":"http://localhost:81"},"waits":[]}`,
+		"/retry": `{"message_id":"order-17","retry_request":{"request_type":"POST","url":"http://localhost:81"}}`,
+	} {
+		code, answer := post(t, h, path, body)
+		if code != 400 || !strings.Contains(fmt.Sprint(answer), "id was cancelled") {
+			t.Errorf("%s: %d %v", path, code, answer)
+		}
+		if code, answer := post(t, h, path, strings.Replace(body, "order-17", "order-18", 1)); path == "/calls" && code != 202 {
+			t.Errorf("another id: %d %v", code, answer)
+		}
+	}
+	if calls := s.calls(t); len(calls) != 1 {
+		t.Errorf("%d calls are stored, want the one of another id", len(calls))
+	}
+}

@@ -31,6 +31,7 @@ func (p *parser) retry(ctx context.Context, raw []byte, workflow string) accepte
 	} else if m["retry_request"] == nil {
 		p.wrong("retry_request", `is required, as {"request_type":"POST","url":"https://example.com/hook","request_body":{},"headers":{"h":["v"]}}`)
 	}
+	p.isLive(ctx, "message_id", a.call.ID)
 	a.call.OnFailure = p.restRequest("retry_failure_request", m["retry_failure_request"])
 	if m["group_id"] != nil {
 		a.notes = append(a.notes, groupNote)
