@@ -70,6 +70,26 @@ func onQueues(t *testing.T, test func(t *testing.T, w *world, name string, ch *a
 	}
 }
 
+func TestATimestampInMillisecondsLosesNothingAndHidesNoOther(t *testing.T) {
+	onQueues(t, func(t *testing.T, w *world, name string, ch *amqp.Channel) {
+		var seen calls
+		r := w.start(orders(seeing(&seen, func(*stepwell.Message) error { return errFlaky })), ofQueue(name).with(settings{"RETRY_COUNT": "1"}))
+		ms := time.Unix(1_700_000_000_000, 0) // AMQP has seconds
+		put(t, ch, name, amqp.Publishing{MessageId: "ms", Timestamp: ms, Headers: amqp.Table{"when": ms}}, amqp.Publishing{MessageId: "ok"})
+		eventually(t, "both are dead", func() bool { return len(r.dead(2)) == 2 })
+		for _, s := range seen.all() {
+			if at := time.Since(s.m.Time); at < 0 || at > time.Hour {
+				t.Errorf("%s has the time %s", s.m.ID, s.m.Time)
+			}
+			for key, want := range map[string]string{"timestamp": "55840-11-08T22:13:20Z", "when": "55840-11-08"} {
+				if text, _ := s.m.Header(key); s.m.ID == "ms" && !strings.HasPrefix(string(text), want) {
+					t.Errorf("%s is %q, want %s", key, text, want)
+				}
+			}
+		}
+	})
+}
+
 func TestPropertiesHeadersAndRoutingKeySurviveThreeRetriesAndAReplay(t *testing.T) {
 	onQueues(t, func(t *testing.T, w *world, name string, ch *amqp.Channel) {
 		exchange := "exchange-" + w.app

@@ -160,12 +160,13 @@ func headers(all []stepwell.Header, most int) []Header {
 	return shown
 }
 
-// instant is a time in UTC; nil where there is none, so that JSON leaves it out.
+// instant is a time in UTC; nil where there is none, so that JSON leaves it out, and where JSON has
+// no form for its year: a producer that takes milliseconds for seconds writes the year 55840.
 func instant(t time.Time) *time.Time {
-	if t.IsZero() {
+	t = t.UTC()
+	if t.IsZero() || t.Year() < 0 || t.Year() > 9999 {
 		return nil
 	}
-	t = t.UTC()
 	return &t
 }
 

@@ -111,6 +111,17 @@ func TestAnEntryTellsWhereAMessageCameFromAndWhatBecameOfIt(t *testing.T) {
 	}
 }
 
+func TestAYearThatJSONCannotSayIsLeftOutAndHidesNothingElse(t *testing.T) {
+	for _, at := range []time.Time{time.UnixMilli(1_700_000_000_000_000), time.Unix(-1<<40, 0)} { // microseconds; long ago
+		e := envelope.Envelope{DiedAt: at, Failure: envelope.Failure{At: at}}
+		e.Message = stepwell.Message{ID: "t:3:7", Value: []byte("1"), Time: at, FirstFailed: at, Attempt: 1}
+		got, err := json.Marshal(deadset.View(queue.Delivery{Message: e.Encode()}))
+		if err != nil || !strings.Contains(string(got), `"id":"t:3:7"`) || strings.Contains(string(got), "timestamp") {
+			t.Errorf("of %d: %s, %v", at.Year(), got, err)
+		}
+	}
+}
+
 func TestWithoutATraceOfItsOwnAnEntryNamesThatOfItsRecord(t *testing.T) {
 	const own, records = "4bf92f3577b34da6a3ce929d0e0e4736", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 	for _, test := range []struct{ name, own, header, want string }{

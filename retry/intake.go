@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -103,8 +104,8 @@ func (s stranger) read(d queue.Delivery) *envelope.Envelope {
 		e.Token = envelope.NewToken()
 		m.ID = envelope.InQueue(s.queue, e.Token)
 	}
-	if m.Time.IsZero() {
-		m.Time = time.Now()
+	if year := m.Time.UTC().Year(); m.Time.IsZero() || year < 0 || year > 9999 {
+		m.Time = time.Now() // what its producer wrote stays in the header
 	}
 	if m.Value == nil {
 		m.Value = []byte{}
@@ -133,8 +134,8 @@ func plain(value any) []byte {
 		return v
 	}
 	text, err := json.Marshal(value)
-	if err != nil { // a number that JSON cannot say
-		return []byte("null")
+	if err != nil { // a number that JSON cannot say, or a year
+		return fmt.Append(nil, value)
 	}
 	return text
 }
