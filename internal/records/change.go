@@ -140,6 +140,7 @@ func (s *Store) write(ctx context.Context, e *entry) (counts bool, err error) {
 	id, echo, stored := strconv.FormatUint(rand.Uint64(), 36), make(chan bool, 1), make(chan error, 1)
 	s.mu.Lock()
 	s.echoes[id] = echo
+	before := s.fold.bytes
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -156,7 +157,7 @@ func (s *Store) write(ctx context.Context, e *entry) (counts bool, err error) {
 		return counts, nil
 	case <-ctx.Done():
 		if context.Cause(ctx) == errLate { //nolint:errorlint // the cause is that very value
-			s.reread()
+			s.stalled(before)
 		}
 		return false, fmt.Errorf("write record %s: %w", e.Name, context.Cause(ctx))
 	case <-s.over:

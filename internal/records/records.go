@@ -170,6 +170,20 @@ func (s *Store) follow(ctx context.Context) error {
 func (s *Store) reread() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.rereadLocked()
+}
+
+// stalled has the log read anew where nothing came since so much had been read. Who reads slowly is
+// not sent back to the beginning: it would never come to the end.
+func (s *Store) stalled(read int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fold.bytes == read {
+		s.rereadLocked()
+	}
+}
+
+func (s *Store) rereadLocked() {
 	if s.end != nil {
 		s.lost = true
 		s.end()

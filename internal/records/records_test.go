@@ -259,6 +259,39 @@ func TestAnOutageEndsWithAllThatOthersWroteMeanwhile(t *testing.T) {
 }
 
 // An operator deletes the queue: its records are gone, for all in the same way.
+// slowly hands out an entry a second.
+type slowly struct{ queue.Broker }
+
+func (b slowly) Follow(ctx context.Context, log string, from int64, entry func(queue.Entry)) error {
+	return b.Broker.Follow(ctx, log, from, func(e queue.Entry) {
+		select {
+		case <-time.After(time.Second):
+			entry(e)
+		case <-ctx.Done():
+		}
+	})
+}
+
+func TestWhoReadsSlowlyComesToTheEndOfTheLog(t *testing.T) {
+	inMemory(t, func(t *testing.T, w *world, _ *memory.Broker) {
+		s := w.ready(w.store())
+		for i := range 100 {
+			w.set(s, strconv.Itoa(i), i)
+		}
+		late := (&world{Broker: slowly{w.Broker}, t: t, log: w.log}).store()
+		tries := 0
+		for ; late.Sync(within(t)) != nil; tries++ {
+			if tries == 10 {
+				t.Fatal("it does not come to the end")
+			}
+		}
+		if tries == 0 {
+			t.Error("it came to the end at once, and nothing is shown")
+		}
+		w.is(late, "99", "99")
+	})
+}
+
 // The log drops its oldest entries whoever made it grow.
 func TestWhoOnlyAsksWritesAgainWhatTheLogWouldDrop(t *testing.T) {
 	inMemory(t, func(t *testing.T, w *world, _ *memory.Broker) {
