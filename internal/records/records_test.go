@@ -258,7 +258,6 @@ func TestAnOutageEndsWithAllThatOthersWroteMeanwhile(t *testing.T) {
 	})
 }
 
-// An operator deletes the queue: its records are gone, for all in the same way.
 // slowly hands out an entry a second.
 type slowly struct{ queue.Broker }
 
@@ -324,6 +323,7 @@ func TestWhoOnlyAsksWritesAgainWhatTheLogWouldDrop(t *testing.T) {
 	})
 }
 
+// An operator deletes the queue: its records are gone, for all in the same way.
 func TestALogThatIsDeletedBeginsAnew(t *testing.T) {
 	inMemory(t, func(t *testing.T, w *world, b *memory.Broker) {
 		one, two := w.ready(w.store()), w.ready(w.store())
