@@ -148,6 +148,7 @@ func (i *intake) Status() (s sourceStatus) {
 	of := i.Intake.Status()
 	s.Status, s.Held = server.Status{InFlight: of.InFlight}, true
 	s.Says = "consumes queue " + i.own.Name
+	s.Waits = i.broker.Trouble(i.own.Name) // since it began to be consumed
 	if why := i.waits.Load(); why != nil {
 		s.Waits = *why
 	}

@@ -184,6 +184,37 @@ func TestAStreamQueueAsSourceDoesNotStart(t *testing.T) {
 	})
 }
 
+func TestASourceThatIsMadeAnewAsAStreamIsToldByTheProbe(t *testing.T) {
+	t.Parallel()
+	onBrokers(t, func(t *testing.T, w *world) {
+		name, ch := w.foreign(t, "classic")
+		var seen calls
+		r := w.start(orders(seeing(&seen, works)), ofQueue(name))
+		r.ready()
+		remake := func(kind, value string) {
+			t.Helper()
+			if _, err := ch.QueueDelete(name, false, false, false); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := ch.QueueDeclare(name, true, false, false, false, amqp.Table{"x-queue-type": kind}); err != nil {
+				t.Fatal(err)
+			}
+			put(t, ch, name, amqp.Publishing{Body: []byte(value)})
+		}
+		remake("stream", "backlog")
+		eventually(t, "the probe says why", func() bool {
+			status, answer := r.do("GET", "/readyz?verbose", "")
+			return status == 503 && strings.Contains(fmt.Sprint(answer), name+": it is a stream (x-queue-type)")
+		})
+		remake("quorum", "x")
+		eventually(t, "what is in a queue is handled", func() bool { return seen.of("x", 1) == 1 })
+		r.ready()
+		if all := seen.all(); len(all) != 1 {
+			t.Errorf("%d calls", len(all))
+		}
+	})
+}
+
 func TestAQueueThatIsMissingIsWaitedForAndNamed(t *testing.T) {
 	t.Parallel()
 	onBrokers(t, func(t *testing.T, w *world) {

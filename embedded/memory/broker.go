@@ -169,6 +169,9 @@ func (b *Broker) Make(name string) {
 	})
 }
 
+// Trouble is none: what hinders one queue hinders all, and Status tells it.
+func (b *Broker) Trouble(string) string { return "" }
+
 // ReturnLimit is that of queues in RabbitMQ; here nothing is dropped.
 func (b *Broker) ReturnLimit(string) int64 { return 1_000_000 }
 

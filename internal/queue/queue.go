@@ -174,6 +174,10 @@ type Broker interface {
 	// or an error, which is ErrMissing where there is none. It changes nothing.
 	Examine(ctx context.Context, queue string) error
 
+	// Trouble is why nothing is consumed from a queue that Consume was called for, as far as it is
+	// known; else "".
+	Trouble(queue string) string
+
 	// ReturnLimit is how many returns of a message the queue bears before it drops it, as far as
 	// that is certain: less where nobody could compare the queue's arguments with ours.
 	ReturnLimit(queue string) int64

@@ -68,7 +68,7 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 	// Only stop and the end of Run end this loop: whatever happens to a channel, a queue or a
 	// connection, consuming begins again.
 	wait := b.config.backoff()
-	part := "consumer of " + c.Queue
+	part := consumerOf(c.Queue)
 	defer b.trouble.clear(part)
 	for stop.Err() == nil {
 		s, err := b.session(stop)
@@ -100,6 +100,12 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 	}
 	return nil
 }
+
+// consumerOf is the part that trouble has for a consumer.
+func consumerOf(name string) string { return "consumer of " + name }
+
+// Trouble is why nothing is consumed from the queue; see queue.Broker.
+func (b *Broker) Trouble(name string) string { return b.trouble.of(consumerOf(name)) }
 
 // awaitGone waits a moment for a queue that is perhaps being deleted. The broker tells consumers
 // first; who looks in between finds the queue, and then declares a new one without knowing it.
@@ -173,7 +179,7 @@ func (k *consumer) run(stop context.Context) error {
 		if err != nil {
 			return err
 		}
-		k.b.trouble.clear("consumer of " + k.c.Queue)
+		k.b.trouble.clear(consumerOf(k.c.Queue))
 		if err := k.handOut(stop, deliveries, tag); err != nil {
 			return err
 		}
@@ -195,6 +201,12 @@ func (k *consumer) wantedPrefetch() int {
 // subscribe sets the prefetch and opens a consumer with it. A changed prefetch counts only for
 // consumers that are opened after it, which is why each change needs a new one.
 func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err error) {
+	// Its owner may have made it anew as a stream since the last consumer.
+	if k.c.Foreign {
+		if err := k.session.examine(k.c.Queue); err != nil {
+			return nil, "", err
+		}
+	}
 	n := k.wantedPrefetch()
 	k.rpc.Lock()
 	defer k.rpc.Unlock()

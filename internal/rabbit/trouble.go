@@ -47,6 +47,13 @@ func (t *trouble) clear(part string) {
 	}
 }
 
+// of is what hinders part; "": nothing.
+func (t *trouble) of(part string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.what[part]
+}
+
 // text names each trouble once.
 func (t *trouble) text() string {
 	t.mu.Lock()
