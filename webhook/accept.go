@@ -58,13 +58,12 @@ func (p *parser) call(ctx context.Context, raw []byte) accepted {
 	if m == nil {
 		return accepted{}
 	}
-	c := &call{ID: p.id("id", m["id"]), Sign: p.signer(m["sign"]), StopOn: p.stopOn(m["stop_on"])}
+	c := &call{ID: p.callID(ctx, "id", m["id"]), Sign: p.signer(m["sign"]), StopOn: p.stopOn(m["stop_on"])}
 	if r := p.request("request", m["request"]); r != nil {
 		c.Request = *r
 	} else if m["request"] == nil {
 		p.wrong("request", `is required, as in {"request":{"method":"POST","url":"https://example.com/hook"}}`)
 	}
-	p.isLive(ctx, "id", c.ID)
 	c.OnFailure, c.OnSuccess = p.request("on_failure", m["on_failure"]), p.request("on_success", m["on_success"])
 	c.Waits = p.waitsOrWorkflow(ctx, m["waits"], m["workflow"])
 	if c.Sign != "" && strings.Contains(c.ID, ".") {
@@ -73,7 +72,21 @@ func (p *parser) call(ctx context.Context, raw []byte) accepted {
 	return accepted{call: c, after: p.duration("after", m["after"], stepwell.LongestWait)}
 }
 
-// id reads a call's id. One that has none gets a random one.
+// callID reads the id of a new call; one that has none gets a random one. An id that is cancelled
+// is refused: the call would be taken, and never made. Where that is not known at present the call
+// is taken: it waits until it is.
+func (p *parser) callID(ctx context.Context, at string, raw json.RawMessage) string {
+	id := p.id(at, raw)
+	if id == "" { // nobody can have cancelled what is just drawn
+		return rand.Text()
+	}
+	if cancelled, err := p.records.Cancelled(ctx, id); err == nil && cancelled {
+		p.wrong(at, "was cancelled, for 60 days: a call of that id would not be made; take another")
+	}
+	return id
+}
+
+// id reads an id; empty: there is none, or not a good one.
 func (p *parser) id(at string, raw json.RawMessage) string {
 	id := p.text(at, raw)
 	for i := range len(id) {
@@ -88,15 +101,7 @@ func (p *parser) id(at string, raw json.RawMessage) string {
 	case strings.TrimSpace(id) != id:
 		p.wrong(at, "must not begin or end with a space")
 	}
-	return cmp.Or(id, rand.Text())
-}
-
-// isLive refuses an id that is cancelled: the call would be taken, and never made. Where that is
-// not known at present the call is taken: it waits until it is.
-func (p *parser) isLive(ctx context.Context, at, id string) {
-	if cancelled, err := p.records.Cancelled(ctx, id); err == nil && cancelled {
-		p.wrong(at, "was cancelled, for 60 days: a call of that id would not be made; take another")
-	}
+	return id
 }
 
 // signer reads the name of a secret. One that is not known now would be a call that can never be

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -291,5 +292,46 @@ func TestACallWithACancelledIDIsRefusedAndNotTakenInSilence(t *testing.T) {
 	}
 	if calls := s.calls(t); len(calls) != 1 {
 		t.Errorf("%d calls are stored, want the one of another id", len(calls))
+	}
+}
+
+// asking are records that note which ids they were asked for.
+type asking struct {
+	Static
+	ids []string
+}
+
+func (a *asking) Cancelled(_ context.Context, id string) (bool, error) {
+	a.ids = append(a.ids, id)
+	return false, nil
+}
+
+// Where records are not known at present each question waits up to a second.
+func TestNobodyAsksWhetherAnIDThatWasJustDrawnIsCancelled(t *testing.T) {
+	s, records := &stored{}, &asking{Static: Static{"default": {time.Minute}}}
+	h := handler(t, s, func(c *Config) { c.Records = records })
+	for path, bodies := range map[string][]string{
+		"/calls": {
+			`{"request":{"url":"http://localhost:81"},"waits":[]}`,
+			`{"id":"","request":{"url":"http://localhost:81"},"waits":[]}`,
+			`{"id":"given","request":{"url":"http://localhost:81"},"waits":[]}`,
+		},
+		"/retry": {
+			`{"retry_request":{"request_type":"POST","url":"http://localhost:81"}}`,
+			`{"message_id":"given","retry_request":{"request_type":"POST","url":"http://localhost:81"}}`,
+		},
+	} {
+		for _, body := range bodies {
+			if code, answer := post(t, h, path, body); code < 200 || code > 299 {
+				t.Errorf("%s: %d %v", body, code, answer)
+			}
+		}
+		if len(records.ids) != 1 || records.ids[0] != "given" {
+			t.Errorf("%s asked for %q, want the one that was given", path, records.ids)
+		}
+		records.ids = nil
+	}
+	if calls := s.calls(t); len(calls) != 5 {
+		t.Errorf("%d calls are stored, want all", len(calls))
 	}
 }

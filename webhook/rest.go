@@ -25,13 +25,12 @@ func (p *parser) retry(ctx context.Context, raw []byte, workflow string) accepte
 	if m == nil {
 		return accepted{}
 	}
-	a := accepted{call: &call{ID: p.id("message_id", m["message_id"])}}
+	a := accepted{call: &call{ID: p.callID(ctx, "message_id", m["message_id"])}}
 	if r := p.restRequest("retry_request", m["retry_request"]); r != nil {
 		a.call.Request = *r
 	} else if m["retry_request"] == nil {
 		p.wrong("retry_request", `is required, as {"request_type":"POST","url":"https://example.com/hook","request_body":{},"headers":{"h":["v"]}}`)
 	}
-	p.isLive(ctx, "message_id", a.call.ID)
 	a.call.OnFailure = p.restRequest("retry_failure_request", m["retry_failure_request"])
 	if m["group_id"] != nil {
 		a.notes = append(a.notes, groupNote)
