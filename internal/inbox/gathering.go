@@ -117,8 +117,9 @@ func (g *gathering) Ended(offsets []int64, o task.Outcome) {
 func (g *gathering) Rest([]int64, bool) {}
 
 // Desert gives the deliveries back: they come again as redelivered, and then go where killers are
-// found.
+// found. This process takes none of them, nor any other: it is about to end.
 func (g *gathering) Desert(offsets []int64) error {
+	g.setPaused(true)
 	jobs := g.take(offsets...)
 	for _, j := range jobs {
 		j.end(false)

@@ -7,10 +7,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/inbox"
+	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/task"
 )
 
@@ -119,6 +121,41 @@ func TestAMessageWhoseHandlerEndsItsGoroutineGoesBackWhereDeathsAreNotCounted(t 
 		r.end()
 		if len(done) != 1 || len(w.dead()) != 0 {
 			t.Errorf("%d handled, %d dead", len(done), len(w.dead()))
+		}
+	})
+}
+
+// What goes back while the process still runs would be moved as redelivered, run, and count a death
+// more.
+func TestWhatABatchLeavesBehindThatEndedItsGoroutineIsNotTakenAgainByThisProcess(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		w.cfg.Gather = &inbox.Gather{Messages: 10, Full: func() {}}
+		w.cfg.Divert = func(d queue.Delivery) (string, queue.Message, bool) {
+			return "orders.dead", d.Message, d.Redelivered
+		}
+		w.renew()
+		var mu sync.Mutex
+		var of task.Gatherable
+		var offsets []int64
+		r := w.start(func(_ context.Context, _ *stepwell.Message, t inbox.Ticket) task.Outcome {
+			mu.Lock()
+			defer mu.Unlock()
+			g, offset := t.Place()
+			of, offsets = g, append(offsets, offset)
+			return task.Gathered
+		})
+		w.instant(1, 2, 3)
+		synctest.Wait()
+		if err := of.Desert(offsets); err == nil || !strings.Contains(err.Error(), "runtime.Goexit") {
+			t.Errorf("the error says %v", err)
+		}
+		time.Sleep(time.Minute) // nobody ends the run yet
+		if n := w.inbox.Status().InFlight; n != 0 || len(offsets) != 3 {
+			t.Errorf("%d are in hand, and %d were handed out, want 0 and 3", n, len(offsets))
+		}
+		r.end()
+		if n, dead := w.depth("orders"), w.depth("orders.dead"); n != 3 || dead != 0 {
+			t.Errorf("%d messages are in the queue, and %d were moved, want 3 and 0", n, dead)
 		}
 	})
 }
