@@ -199,6 +199,34 @@ func TestWhoWaitsForAFlushIsToldOfTheEndOfTheSession(t *testing.T) {
 	})
 }
 
+// The broker of this test sends as long as the prefetch has room, and the keeper tells it of acks
+// when they are urgent, not when their delay is over: each such delay would be a stall.
+func TestAcksBehindHeldMessagesAreToldBeforeThePrefetchIsUsedUp(t *testing.T) {
+	for _, prefetch := range []int{2, 3, 4, 8, 10, 101, 399, 400, 1000, 2000} {
+		enough, most := batch(prefetch)
+		for _, holds := range []int{1, enough} { // as many may be held, and the next is sent still
+			a := newAcks()
+			a.gather(enough, most)
+			unacked := 0
+			for tag := range uint64(10 * prefetch) {
+				if unacked == prefetch {
+					t.Errorf("prefetch %d, %d held: the broker sends nothing after %d messages", prefetch, holds, tag)
+					break
+				}
+				a.take(tag + 1)
+				unacked++
+				if tag < uint64(holds) {
+					continue
+				}
+				if a.Ack(tag + 1); a.urgent() {
+					_, left := a.plan(false)
+					unacked = holds + left
+				}
+			}
+		}
+	}
+}
+
 // The keeper leaves the acks of 2 and 3 out at first, since 1 is held, and nothing else wakes it:
 // the broker sends no more while it waits for four.
 func TestAcksThatWereLeftOutBehindAHeldMessageAreToldThoughNoOtherComes(t *testing.T) {

@@ -93,11 +93,13 @@ func (k *consumer) ask() error {
 }
 
 // batch is how many acks do not wait for ackDelay, at most a quarter of the prefetch, and how many
-// may wait longer because a message before them runs, or waits for a confirm: all but such a batch.
-// The broker sends nothing more once the prefetch is used up by messages whose acks wait here.
+// may wait longer because a message before them runs, or waits for a confirm. The broker sends
+// nothing more once the prefetch is used up by messages whose acks wait here. They are looked at
+// when a batch more is settled: all may wait but that one and another, which is the room for what
+// is held.
 func batch(prefetch int) (enough, most int) {
 	enough = max(1, min(ackBatch, prefetch/4))
-	return enough, prefetch - enough
+	return enough, max(0, prefetch-2*enough)
 }
 
 // limit is the prefetch as the broker knows it; 1 before the first consumer.
