@@ -74,6 +74,7 @@ func TestATimestampInMillisecondsLosesNothingAndHidesNoOther(t *testing.T) {
 	onQueues(t, func(t *testing.T, w *world, name string, ch *amqp.Channel) {
 		var seen calls
 		r := w.start(orders(seeing(&seen, func(*stepwell.Message) error { return errFlaky })), ofQueue(name).with(settings{"RETRY_COUNT": "1"}))
+		r.ready()
 		ms := time.Unix(1_700_000_000_000, 0) // AMQP has seconds
 		put(t, ch, name, amqp.Publishing{MessageId: "ms", Timestamp: ms, Headers: amqp.Table{"when": ms}}, amqp.Publishing{MessageId: "ok"})
 		eventually(t, "both are dead", func() bool { return len(r.dead(2)) == 2 })
