@@ -36,10 +36,7 @@ type consumer struct {
 	came atomic.Int64
 	// busy is set while Handle has a delivery: nothing else can come then, which is no loss.
 	busy atomic.Bool
-	// seen is what came was when the keeper last looked; starved counts its looks that found
-	// messages ready though none came. Both are the keeper's alone.
-	seen    int64
-	starved int // how often the keeper saw messages that did not come
+	loss loss
 	// again is readable when the prefetch is to be changed: the keeper asks, Consume's goroutine
 	// does it.
 	again chan struct{}
@@ -68,6 +65,7 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 	// Only stop and the end of Run end this loop: whatever happens to a channel, a queue or a
 	// connection, consuming begins again.
 	wait := b.config.backoff()
+	var anew renewal
 	part := consumerOf(c.Queue)
 	defer b.trouble.clear(part)
 	for stop.Err() == nil {
@@ -79,9 +77,12 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 			break
 		}
 		since := time.Now()
-		err = b.consumeOn(stop, work, s, c)
+		err = b.consumeOn(stop, work, s, c, &anew)
 		if stop.Err() != nil {
 			break
+		}
+		if err == nil { // it was only to be opened anew
+			continue
 		}
 		if errors.Is(err, errConsumerLost) {
 			b.awaitGone(stop, s, c.Queue)
@@ -118,8 +119,9 @@ func (b *Broker) awaitGone(stop context.Context, s *session, name string) {
 	}
 }
 
-// consumeOn consumes on a channel of its own until stop ends or the channel does.
-func (b *Broker) consumeOn(stop, work context.Context, s *session, c queue.Consumption) error {
+// consumeOn consumes on a channel of its own until stop ends or the channel does; nil without a
+// stop asks for the next channel.
+func (b *Broker) consumeOn(stop, work context.Context, s *session, c queue.Consumption, anew *renewal) error {
 	ch, err := s.channel()
 	if err != nil {
 		return err
@@ -130,7 +132,7 @@ func (b *Broker) consumeOn(stop, work context.Context, s *session, c queue.Consu
 		// Read before the consumer exists: a queue that is made anew from here on is noticed by the
 		// keeper.
 		queue: b.topology.creations(c.Queue),
-		again: make(chan struct{}, 1), resumed: make(chan struct{}, 1),
+		loss:  loss{renewal: anew}, again: make(chan struct{}, 1), resumed: make(chan struct{}, 1),
 	}
 	k.ctx, k.end = context.WithCancelCause(s.ctx)
 	// The keeper outlives stop: what is being handled is acked in the drain.
@@ -164,9 +166,9 @@ func (k *consumer) finish(err error) error {
 }
 
 // run opens the consumer, and again after each pause and change of the prefetch, until stop or the
-// channel ends.
+// channel ends, or the channel is to be replaced.
 func (k *consumer) run(stop context.Context) error {
-	for stop.Err() == nil && k.ctx.Err() == nil {
+	for stop.Err() == nil && k.ctx.Err() == nil && !k.loss.replace.Load() {
 		if k.paused() {
 			select {
 			case <-k.resumed:
@@ -201,12 +203,14 @@ func (k *consumer) wantedPrefetch() int {
 // subscribe sets the prefetch and opens a consumer with it. A changed prefetch counts only for
 // consumers that are opened after it, which is why each change needs a new one.
 func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err error) {
+	quorum := true
 	// Its owner may have made it anew as a stream since the last consumer.
 	if k.c.Foreign {
-		if err := k.session.examine(k.c.Queue); err != nil {
+		if quorum, err = k.session.examine(k.c.Queue); err != nil {
 			return nil, "", err
 		}
 	}
+	k.loss.silent.Store(quorum && k.session.release.before(4, 0))
 	n := k.wantedPrefetch()
 	k.rpc.Lock()
 	defer k.rpc.Unlock()

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
 	"github.com/stepwell/stepwell/internal/failpoint"
 )
 
@@ -167,33 +165,6 @@ func (k *consumer) lookAtPause() {
 	defer k.mu.Unlock()
 	if k.hand != nil {
 		k.hand()
-	}
-}
-
-// lookForLoss asks whether the broker still knows the consumer, when nothing came since the last
-// look though the prefetch had room. A queue that is deleted and declared again at once may not
-// tell its consumers: they would wait for ever beside a full queue.
-func (k *consumer) lookForLoss(prefetch int) {
-	came := k.came.Load()
-	idle := came == k.seen && !k.busy.Load() && !k.paused() && k.acks.outstanding() < prefetch
-	k.seen = came
-	if !idle {
-		k.starved = 0
-		return
-	}
-	state, err := k.session.inspect(k.c.Queue)
-	switch {
-	case code(err) == amqp.NotFound:
-		k.end(errConsumerForgot)
-	// Any other error says nothing about the consumer, and a delivery says that it lives.
-	case err != nil || k.came.Load() != came:
-	case state.Consumers == 0:
-		k.end(errConsumerForgot)
-	case k.c.Foreign: // another consumer of the queue may be served first, or alone
-	case state.Messages > 0: // it may be on its way: believe it the second time
-		if k.starved++; k.starved > 1 {
-			k.end(errConsumerForgot)
-		}
 	}
 }
 

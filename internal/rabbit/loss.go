@@ -1,0 +1,97 @@
+package rabbit
+
+import (
+	"sync/atomic"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// loss is what is known of a consumer that the broker may serve no more without saying so. But for
+// what is atomic it is the keeper's alone.
+type loss struct {
+	// seen is what came was when the keeper last looked; starved counts its looks that found
+	// messages ready though none came.
+	seen    int64
+	starved int
+	// renewal outlives the consumer: all of one Consume share it.
+	renewal *renewal
+	// silent says that the broker may leave the consumer deaf: see renewal.
+	silent atomic.Bool
+	// replace has the goroutine of Consume go on with a channel of its own anew.
+	replace atomic.Bool
+}
+
+// lookForLoss asks whether the broker still knows the consumer, when nothing came since the last
+// look though the prefetch had room. A queue that is deleted and declared again at once may not
+// tell its consumers: they would wait for ever beside a full queue.
+func (k *consumer) lookForLoss(prefetch int) {
+	of := &k.loss
+	came, held := k.came.Load(), k.acks.outstanding()
+	idle := came == of.seen && !k.busy.Load() && !k.paused() && held < prefetch
+	if came != of.seen {
+		*of.renewal = renewal{}
+	}
+	of.seen = came
+	if !idle {
+		of.starved = 0
+		return
+	}
+	state, err := k.session.inspect(k.c.Queue)
+	switch {
+	case code(err) == amqp.NotFound:
+		k.end(errConsumerForgot)
+	// Any other error says nothing about the consumer, and a delivery says that it lives.
+	case err != nil || k.came.Load() != came:
+	case state.Consumers == 0:
+		k.end(errConsumerForgot)
+	case of.mayBeDeaf(held, state.Messages > 0):
+		of.replace.Store(true)
+		signal(k.again)
+	case k.c.Foreign: // another consumer of the queue may be served first, or alone
+	case state.Messages > 0: // it may be on its way: believe it the second time
+		if of.starved++; of.starved > 1 {
+			k.end(errConsumerForgot)
+		}
+	}
+}
+
+// mayBeDeaf says that an idle consumer is to be opened anew. Not while it holds a message, which
+// would be handed out again.
+func (l *loss) mayBeDeaf(held int, ready bool) bool {
+	return l.silent.Load() && held == 0 && l.renewal.due(ready)
+}
+
+// renewal says when an idle consumer is opened anew, on another channel, since it may be deaf.
+//
+// Before 4.0 RabbitMQ consumes for a client by itself when its quorum queue was deleted and is
+// there again at once, and then drops all that the new queue hands out (seen on 3.10.8; newer
+// releases cancel the consumer). The consumer is listed, and as much as its prefetch is in nobody's
+// hands, nor in the depth, until the channel is closed. No answer of the broker tells such a
+// consumer from one whose queue is empty, or served to another first. So it is opened anew: soon,
+// and then each time after twice as long, since one that waits for its turn must not go on asking.
+type renewal struct {
+	// looks are those since it was opened, times that of how often it was opened anew.
+	looks, times int
+	// ready says that messages were seen that did not come.
+	ready bool
+}
+
+const (
+	// renewFirst is how many looks (prefetchEvery) find an idle consumer before it is opened anew.
+	renewFirst = 3
+	// renewMost is how often that is doubled at most: to 16 minutes.
+	renewMost = 6
+)
+
+// due is told of each look that finds the consumer idle with nothing in hand, and whether messages
+// are ready in the queue. The first time that some are, it begins anew.
+func (r *renewal) due(ready bool) bool {
+	if ready && !r.ready {
+		*r = renewal{ready: true}
+	}
+	if r.looks++; r.looks < renewFirst<<r.times {
+		return false
+	}
+	r.looks, r.times = 0, min(r.times+1, renewMost)
+	return true
+}

@@ -1,0 +1,142 @@
+package rabbit
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// Before RabbitMQ 4.0 the broker consumes the new queue for a client by itself, and then drops what
+// it hands out: fewer messages than the prefetch are seen nowhere, more of them stay ready.
+func TestAForeignQueueThatIsDeletedAndAtOnceMadeAnewIsConsumedOn(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		for _, as := range []struct {
+			name, kind string
+			messages   int
+		}{
+			{"a quorum queue with less than the prefetch", "quorum", 10},
+			{"a quorum queue with more than the prefetch", "quorum", 150},
+			{"a classic queue", "classic", 150},
+		} {
+			t.Run(as.name, func(t *testing.T) {
+				t.Parallel()
+				name := newNames(t, url).instant
+				b, _ := run(t, Config{URLs: []string{url}})
+				var count atomic.Int64
+				declareForeign(t, url, name, as.kind)
+				consume(t, b, queue.Consumption{Queue: name, Foreign: true, Handle: ackAll(&count)})
+				publish(t, b, name, 0, 5)
+				eventually(t, 20*time.Second, "the first five", func() bool { return count.Load() == 5 })
+				raw(t, url, func(ch *amqp.Channel) error {
+					if _, err := ch.QueueDelete(name, false, false, false); err != nil {
+						return err
+					}
+					_, err := ch.QueueDeclare(name, true, false, false, false, amqp.Table{"x-queue-type": as.kind})
+					return err
+				})
+				publish(t, b, name, 5, 5+as.messages)
+				eventually(t, time.Minute, "all of the new queue", func() bool { return count.Load() == int64(5+as.messages) })
+			})
+		}
+	})
+}
+
+// The one that is active is full, so that messages stay ready: what a deaf consumer looks like,
+// too.
+func TestAForeignConsumerThatWaitsForItsTurnHasItOnceTheOtherIsGone(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		const messages = 20
+		name := newNames(t, url).instant
+		raw(t, url, func(ch *amqp.Channel) error {
+			_, err := ch.QueueDeclare(name, true, false, false, false, amqp.Table{"x-queue-type": "quorum", "x-single-active-consumer": true})
+			return err
+		})
+		conn, err := amqp.Dial(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		active, err := conn.Channel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := active.Qos(1, 0, false); err != nil {
+			t.Fatal(err)
+		}
+		held, err := active.Consume(name, "", false, false, false, false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := run(t, Config{URLs: []string{url}})
+		var count atomic.Int64
+		consume(t, b, queue.Consumption{Queue: name, Foreign: true, Handle: ackAll(&count)})
+		publish(t, b, name, 0, messages)
+		first := <-held
+		// Three looks and one more: longer than a consumer that may be deaf is left alone at first.
+		over := time.After((renewFirst + 1) * prefetchEvery)
+		select {
+		case <-over:
+		case <-held:
+			t.Error("the active consumer was handed more than its prefetch")
+		}
+		if got := count.Load(); got != 0 {
+			t.Errorf("the consumer that waits was handed %d messages", got)
+		}
+		if err := first.Ack(false); err != nil {
+			t.Fatal(err)
+		}
+		<-held // it is the active one still
+		if err := active.Close(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 20*time.Second, "the others", func() bool { return count.Load() == messages-1 })
+	})
+}
+
+func TestAConsumerThatGetsNothingIsOpenedAnewLessAndLess(t *testing.T) {
+	t.Parallel()
+	hour := int(time.Hour / prefetchEvery)
+	for _, of := range []struct {
+		name  string
+		ready func(look int) bool
+		want  int
+	}{
+		{"nothing is ready", func(int) bool { return false }, 8},
+		{"messages are ready all the time", func(int) bool { return true }, 8},
+		{"messages are ready now and then", func(look int) bool { return look%7 == 0 }, 9},
+	} {
+		t.Run(of.name, func(t *testing.T) {
+			var r renewal
+			first, times := 0, 0
+			for look := range hour {
+				if r.due(of.ready(look)) {
+					if times++; times == 1 {
+						first = look + 1
+					}
+				}
+			}
+			if first != renewFirst || times > of.want {
+				t.Errorf("in an hour it was opened anew %d times, first at look %d, want at most %d times, first at look %d", times, first, of.want, renewFirst)
+			}
+		})
+	}
+}
+
+func TestMessagesThatAreReadyForTheFirstTimeHaveAConsumerOpenedAnewSoon(t *testing.T) {
+	t.Parallel()
+	var r renewal
+	for range int(time.Hour / prefetchEvery) {
+		r.due(false)
+	}
+	looks := 1
+	for !r.due(true) {
+		looks++
+	}
+	if looks != renewFirst {
+		t.Errorf("opened anew after %d looks, want %d", looks, renewFirst)
+	}
+}
