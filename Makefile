@@ -32,8 +32,8 @@ soak: ## steady work with failures and restarts for SOAK_TIME (30m): nothing is 
 mutations: ## break the promise on purpose, in a dozen ways, and see that the chaos tests find each
 	CI=true go test -count=1 -v -tags mutations -timeout 3h -run TestEveryMutation ./chaos
 
-mutate: ## change PACKAGE=./deadset in one place after another: its quick tests should notice (FILES=walk.go, RUN=TestA and JOBS=1 narrow it)
-	nice -n 19 go run ./internal/mutate -package "$(PACKAGE)" -files "$(FILES)" -run "$(RUN)" -jobs $${JOBS:-2}
+mutate: ## change PACKAGE=./deadset in one place after another: its quick tests should notice (FILES=walk.go, RUN=TestA and JOBS=1 narrow it; TESTS=./retry,./actor: those of others; ALL=true: slow ones, too)
+	nice -n 19 go run ./internal/mutate -package "$(PACKAGE)" -files "$(FILES)" -run "$(RUN)" -tests "$(TESTS)" -all=$${ALL:-false} -jobs $${JOBS:-2}
 
 lint: ## gofmt, golangci-lint, limits of size, govulncheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w $$unformatted"; exit 1; }

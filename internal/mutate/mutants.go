@@ -14,8 +14,12 @@ type mutant struct {
 	file     string
 	line     int
 	what     string
-	old, new string // the changed text
-	source   []byte // the whole file with the change
+	old, new string // the changed lines
+	from, to int    // what is changed, and by what
+	text     string
+	number   int  // in the program that has them all
+	function int  // the one that it changes; 0: none that could be copied
+	unbuilt  bool // its copy does not build
 }
 
 // swaps are the operators and words that are put in the place of others.
@@ -29,7 +33,7 @@ func swaps() map[string]string {
 // mutants are all changes of a file: conditions negated, operators and truth swapped, calls,
 // assignments, sends and deferred calls left out, errors not returned. Those that do not compile
 // show when they are built.
-func mutants(file string, source []byte) ([]mutant, error) {
+func mutants(file string, source []byte) ([]*mutant, error) {
 	set := token.NewFileSet()
 	tree, err := parser.ParseFile(set, file, source, parser.SkipObjectResolution)
 	if err != nil {
@@ -49,7 +53,7 @@ type changes struct {
 	source []byte
 	set    *token.FileSet
 	swaps  map[string]string
-	found  []mutant
+	found  []*mutant
 }
 
 // take makes the mutants of one node of the tree.
@@ -120,8 +124,7 @@ func (c *changes) replace(what string, n ast.Node, with func(old string) string)
 	c.change(what, from, to, with(string(c.source[from:to])))
 }
 
-// change makes the mutant. Each is the whole file, so that the go tool can take it by an overlay,
-// and the work tree is never touched.
+// change makes the mutant.
 func (c *changes) change(what string, from, to int, text string) {
 	old := string(c.source[from:to])
 	if old == text || strings.HasPrefix(old, "failpoint.Hit(") { // the chaos tests alone see those
@@ -129,7 +132,10 @@ func (c *changes) change(what string, from, to int, text string) {
 	}
 	changed := append(append(bytes.Clone(c.source[:from]), text...), c.source[to:]...)
 	line := 1 + bytes.Count(c.source[:from], []byte("\n"))
-	c.found = append(c.found, mutant{c.file, line, what, lines(c.source, from, to), lines(changed, from, from+len(text)), changed})
+	c.found = append(c.found, &mutant{
+		file: c.file, line: line, what: what, from: from, to: to, text: text,
+		old: lines(c.source, from, to), new: lines(changed, from, from+len(text)),
+	})
 }
 
 // lines are the whole lines that source has between two places.
