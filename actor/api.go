@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/filter"
 	"github.com/stepwell/stepwell/internal/queue"
@@ -22,14 +23,22 @@ func (a *Actor) newServer() (*server.Server, error) {
 		all[s.id] = of
 	}
 	return server.New(server.Config{
-		Address: a.cfg.Server.Address, Token: a.cfg.Server.Token, Insecure: a.cfg.Server.Insecure,
-		Setting: a.cfg.Variable,
-		App:     a.cfg.App.Name, Console: a.cfg.Server.Console,
+		Address: a.cfg.Server.Address, Access: access(a.cfg.Server), Setting: a.cfg.Variable,
+		App: a.cfg.App.Name, Console: a.cfg.Server.Console,
 		BodyLimit:  int64(a.cfg.Server.BodyLimit),
 		Operations: a.operations,
 		Modes:      a.cfg.Modes, NoAPI: modes{a.cfg}.noAPI(),
 		Streams: all, Health: a.health, Metrics: a.telemetry.Handler(), User: a.app.HTTP, GuardUser: a.app.Guard, Logger: a.log,
 	})
+}
+
+// access says who may use the server, and as whom.
+func access(c config.Server) server.Access {
+	a := server.Access{UserHeader: c.UserHeader, Insecure: c.Insecure}
+	for _, t := range c.Access() {
+		a.Tokens = append(a.Tokens, server.Token{Name: t.Name, Role: server.Role(t.Role), Secret: t.Secret})
+	}
+	return a
 }
 
 // closeDeadSets waits until all requests are over, and then until the last peeks have given back

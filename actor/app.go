@@ -50,7 +50,8 @@ type App struct {
 	// HTTP serves every path that is not the actor's own.
 	HTTP http.Handler
 	// Guard puts the rule of /v1 before HTTP: on loopback no web page of elsewhere comes through;
-	// beyond it SERVER_TOKEN must be sent, unless SERVER_INSECURE says otherwise.
+	// beyond it a token must be sent, for what is neither GET nor HEAD that of an operator, unless
+	// SERVER_INSECURE says otherwise.
 	Guard bool
 	// Shared: the app uses [Env.Shared]. What its processes share is in a queue <app>.records,
 	// which RabbitMQ must allow to be a stream (x-queue-type); it is declared at start.

@@ -128,7 +128,7 @@ func text(raw any) (string, error) {
 	return "", errors.New("must be a single value")
 }
 
-// texts is a list, in YAML or with commas.
+// texts is a list, in YAML, or with commas or a line each, as a file of secrets has them.
 func texts(raw any) ([]string, error) {
 	var list []string
 	switch raw := raw.(type) {
@@ -147,7 +147,7 @@ func texts(raw any) ([]string, error) {
 		if err != nil {
 			return nil, errors.New("must be a list")
 		}
-		for part := range strings.SplitSeq(s, ",") {
+		for part := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == ',' || r == '\n' }) {
 			if part = strings.TrimSpace(part); part != "" {
 				list = append(list, part)
 			}

@@ -99,6 +99,7 @@ func (v *checker) validate() {
 	v.groups()
 	v.rabbitMQ(&c.RabbitMQ, retries)
 	v.check(c.Server.Address == "off" || validAddress(c.Server.Address, 0), "server.address", "is neither host:port nor off")
+	c.Server.check(v)
 	v.check(c.Server.BodyLimit > 0, "server.body_limit", "must be above 0")
 	v.check(c.DeadSet.WalkBytes > 0, "dead_set.walk_bytes", "must be above 0")
 	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")

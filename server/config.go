@@ -20,10 +20,6 @@ const MaxCount = 100_000
 type Config struct {
 	// Address is host:port to listen on, or [Off]. Default: localhost:8010.
 	Address string
-	// Token, when set, must be sent to /v1 as Bearer. Off loopback /v1 says 403 without one.
-	Token string
-	// Insecure opens /v1 without a token also off loopback.
-	Insecure bool
 	// Setting is how users call a setting, by its key, say "server.token". Nil: by that.
 	Setting func(key string) string
 	// BodyLimit is the largest body of a request to /v1 in bytes. Default: 64 KiB.
@@ -52,7 +48,19 @@ type Config struct {
 	// Logger receives audit lines and what went wrong inside. Nil: [slog.Default].
 	Logger *slog.Logger
 
+	Access
 	Timeouts
+}
+
+// Access says who may use /v1, and as whom.
+type Access struct {
+	// Tokens are those of which one must be sent to /v1 as Bearer. Off loopback /v1 says 403 where
+	// there is none.
+	Tokens []Token
+	// UserHeader is where a proxy that has a token names who it let in. Empty: nowhere.
+	UserHeader string
+	// Insecure opens /v1 without a token also off loopback.
+	Insecure bool
 }
 
 // Timeouts are those of requests.
@@ -99,6 +107,11 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Address != Off {
 		if _, _, err := net.SplitHostPort(c.Address); err != nil {
 			return c, fmt.Errorf("%s: %w", c.Setting("server.address"), err)
+		}
+	}
+	for _, t := range c.Tokens {
+		if t.Name == "" || t.Secret == "" || !t.Role.has(Viewer) {
+			return c, fmt.Errorf("%s: a token needs a name, a role and a secret", c.Setting("server.tokens"))
 		}
 	}
 	for id, s := range c.Streams {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -10,10 +9,27 @@ import (
 
 // newConsole makes the console, which asks the routes of /v1 in its own process.
 func (s *Server) newConsole() (*console.Console, error) {
-	return console.New(console.Config{
+	c := console.Config{
 		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }),
-		App: s.cfg.App, Token: s.cfg.Token, Stopping: s.gate.closing, Logger: s.cfg.Logger,
-	})
+		App: s.cfg.App, Enter: s.entering, Stopping: s.gate.closing, Logger: s.cfg.Logger,
+	}
+	for _, t := range s.cfg.Tokens {
+		c.Users = append(c.Users, console.User{Name: t.Name, Token: t.Secret, Acts: t.Role.has(Operator)})
+	}
+	return console.New(c)
+}
+
+// entering is a request of the console as one of the user's, whose session it shows.
+func (s *Server) entering(r *http.Request, u console.User) (*http.Request, error) {
+	by := caller{u.Name, Viewer, bySession}
+	if u.Acts {
+		by.role = Operator
+	}
+	by, err := s.guard.named(r, by)
+	if err != nil {
+		return nil, err
+	}
+	return by.with(r), nil
 }
 
 // visit lets a person into the console. Host, origin and the right are the guard's; where that is
@@ -25,19 +41,23 @@ func (s *Server) visit(w http.ResponseWriter, r *http.Request) error {
 	by, err := s.guard.approach(r)
 	if err != nil {
 		told := problemOf(s.cfg.Logger, r, err)
-		s.console.Refuse(w, told.status, told.detail)
+		s.console.Refuse(w, r, told.status, told.detail)
 		return nil
 	}
 	// A form is read within the time for bodies. After that the deadline would cancel what takes
 	// long, as it does for /v1.
 	r.Body = http.MaxBytesReader(w, r.Body, s.cfg.BodyLimit)
 	if err := r.ParseForm(); err != nil {
-		s.console.Refuse(w, http.StatusBadRequest, "the form cannot be read, or is too large")
+		s.console.Refuse(w, r, http.StatusBadRequest, "the form cannot be read, or is too large")
 		return nil
 	}
 	if err := readUntil(w, time.Time{}); err != nil {
 		return err
 	}
-	s.console.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), whoKey{}, by)))
+	// Who has to show a token is nobody until the console has found a session of theirs.
+	if by.right != byToken {
+		r = by.with(r)
+	}
+	s.console.ServeHTTP(w, r)
 	return nil
 }

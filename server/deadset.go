@@ -81,7 +81,7 @@ func (d deadSets) act(w http.ResponseWriter, r *http.Request, action, done strin
 	}
 	// The result counts also beside an error: what was done stays done.
 	res, err := do(p.set, r.Context(), p)
-	d.audit(r, action, p, res, err)
+	d.auditActed(r, action, p, res, err)
 	answer := d.answerOf(p, done, res)
 	if err != nil {
 		answer.Stopped = cmp.Or(answer.Stopped, err.Error())
@@ -121,12 +121,10 @@ func (d deadSets) answerOf(p params, done string, res Result) result {
 	return answer
 }
 
-// audit writes who did what to how many. Nothing in it is free text of the request: stream and
-// channel are known names by now.
-func (d deadSets) audit(r *http.Request, action string, p params, res Result, err error) {
+// auditActed writes what was done to how many of the oldest.
+func (d deadSets) auditActed(r *http.Request, action string, p params, res Result, err error) {
 	attrs := []slog.Attr{
-		slog.String("action", action), slog.String("by", who(r)), slog.String("address", from(r)),
-		slog.String("stream", p.stream),
+		slog.String("action", action), slog.String("stream", p.stream),
 		slog.Int("requested", p.count), slog.Int("done", res.Done),
 	}
 	if p.channel != "" {
@@ -138,10 +136,21 @@ func (d deadSets) audit(r *http.Request, action string, p params, res Result, er
 	if res.Stopped != "" {
 		attrs = append(attrs, slog.String("stopped", res.Stopped))
 	}
+	d.audit(r, "audit: dead set", err, attrs...)
+}
+
+// audit writes who asked for what: their name, what they may, by what right they were let in, and
+// from where. Nothing else in it is free text of the request: streams and channels are known names
+// by then.
+func (q requests) audit(r *http.Request, what string, err error, attrs ...slog.Attr) {
+	by := callerOf(r)
+	attrs = append([]slog.Attr{
+		slog.String("by", by.name), slog.String("role", string(by.role)), slog.String("right", by.right), slog.String("address", from(r)),
+	}, attrs...)
 	if err != nil {
 		attrs = append(attrs, slog.Any("error", err))
 	}
-	d.cfg.Logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelInfo, "audit: dead set", attrs...)
+	q.cfg.Logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelInfo, what, attrs...)
 }
 
 // from is the address that a request came from, without its port, which says nothing.

@@ -191,7 +191,7 @@ func TestAPeekWaitsForAnotherWalkAndAReplayDoesNot(t *testing.T) {
 }
 
 func TestEveryReplayAndDeleteLeavesOneAuditLine(t *testing.T) {
-	w := start(t, func(c *server.Config) { c.Token = "swordfish" })
+	w := start(t, func(c *server.Config) { c.Tokens = single("swordfish") })
 	const bearer = "Bearer swordfish"
 	w.do("POST", "/v1/dead_set/replay", `{"count":2,"stream":"orders"}`, "Authorization", bearer, "X-Forwarded-For", "6.6.6.6")
 	w.do("DELETE", "/v1/dead_set", `{"count":1,"topic-entity":"orders","channel":""}`, "Authorization", bearer)
@@ -205,9 +205,9 @@ func TestEveryReplayAndDeleteLeavesOneAuditLine(t *testing.T) {
 		}
 	}
 	want := []string{
-		`action=replay by=token address=127.0.0.1 stream=orders requested=2 done=2 left=1`,
-		`action=delete by=token address=127.0.0.1 stream=orders requested=1 done=1 left=0`,
-		`action=delete by=token address=127.0.0.1 stream=orders requested=7 done=0 error=`,
+		`by=token role=operator right=token address=127.0.0.1 action=replay stream=orders requested=2 done=2 left=1`,
+		`by=token role=operator right=token address=127.0.0.1 action=delete stream=orders requested=1 done=1 left=0`,
+		`by=token role=operator right=token address=127.0.0.1 action=delete stream=orders requested=7 done=0 error=`,
 	}
 	if len(lines) != len(want) {
 		t.Fatalf("%d audit lines, want %d: %s", len(lines), len(want), w.log)

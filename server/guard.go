@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"net"
@@ -13,81 +12,87 @@ import (
 // guard decides who may use /v1, and the user's routes where they want it. It is off for nobody: on
 // loopback it keeps web pages out, elsewhere it wants a token. Its fields do not change.
 type guard struct {
-	// token is the SHA-256 of the token, so that a comparison takes the same time whatever is sent;
-	// nil: none is set.
-	token    *[sha256.Size]byte
-	insecure bool
-	loopback func() bool
-	origin   *http.CrossOriginProtection
-	setting  func(key string) string
+	holders    []holder // of tokens; none: there are none
+	userHeader string   // in which a proxy names who it let in; empty: in none
+	insecure   bool
+	loopback   func() bool
+	origin     *http.CrossOriginProtection
+	setting    func(key string) string
+}
+
+// holder is who has a token. Of that the SHA-256 is kept, so that a comparison takes the same time
+// whatever is sent.
+type holder struct {
+	caller
+	sum [sha256.Size]byte
 }
 
 func newGuard(c Config, loopback func() bool) *guard {
-	g := &guard{insecure: c.Insecure, loopback: loopback, origin: http.NewCrossOriginProtection(), setting: c.Setting}
-	if c.Token != "" {
-		sum := sha256.Sum256([]byte(c.Token))
-		g.token = &sum
+	g := &guard{userHeader: c.UserHeader, insecure: c.Insecure, loopback: loopback, origin: http.NewCrossOriginProtection(), setting: c.Setting}
+	for _, t := range c.Tokens {
+		g.holders = append(g.holders, holder{caller{t.Name, t.Role, byToken}, sha256.Sum256([]byte(t.Secret))})
 	}
 	return g
 }
 
-// whoKey is the key of a request's context under which guarded leaves who sent it.
-type whoKey struct{}
-
-// who says by what right the request was let in: a "token", a "loopback" address, or the setting
-// "insecure".
-func who(r *http.Request) string {
-	by, _ := r.Context().Value(whoKey{}).(string)
-	return by
-}
-
-// guarded lets only those in who may use the API.
+// guarded lets only those in who may use the API, each to do what their role allows.
 func (s *Server) guarded(next endpoint) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if s.cfg.NoAPI != "" {
 			return &problem{status: http.StatusNotFound, detail: s.cfg.NoAPI}
 		}
-		if who(r) != "" {
-			return next(w, r) // the console let it in, and asks in its place
+		by := callerOf(r)
+		// Who is known by now was let in by the console, which asks in their place.
+		if by == (caller{}) {
+			var err error
+			if by, err = s.guard.admit(r); err != nil {
+				return err
+			}
 		}
-		by, err := s.guard.admit(r)
-		if err != nil {
+		if err := by.may(r); err != nil {
 			return err
 		}
-		return next(w, r.WithContext(context.WithValue(r.Context(), whoKey{}, by)))
+		return next(w, by.with(r))
 	}
 }
 
-// admit says by what right the request may be served.
-func (g *guard) admit(r *http.Request) (by string, err error) {
-	if by, err = g.approach(r); by == byToken {
-		err = g.bearer(r)
+// admit says who sent the request.
+func (g *guard) admit(r *http.Request) (caller, error) {
+	by, err := g.approach(r)
+	if err != nil || by.right != byToken {
+		return by, err
 	}
-	return by, err
+	if by, err = g.bearer(r); err != nil {
+		return by, err
+	}
+	return g.named(r, by)
 }
 
-// byToken is the right of those who show the token; who asks approach looks for it.
-const byToken = "token"
-
-// approach says by what right the request may be served, if it has the token where that is the one.
-func (g *guard) approach(r *http.Request) (by string, err error) {
+// approach says who sent the request where anybody may. Where a token says who it is, the caller
+// has that right and nothing else yet: whoever asks looks for it.
+func (g *guard) approach(r *http.Request) (caller, error) {
 	if err := g.local(r); err != nil {
-		return "", err
+		return caller{}, err
 	}
 	// A web page of another origin can send a POST without asking first; only its answer is kept
 	// from it.
 	if err := g.origin.Check(r); err != nil {
-		return "", refused("requests of web pages of another origin are not served")
+		return caller{}, refused("requests of web pages of another origin are not served")
 	}
 	switch {
-	case g.token != nil:
-		return byToken, nil
+	case len(g.holders) > 0:
+		return caller{right: byToken}, nil
 	case g.loopback():
-		return "loopback", nil
+		return everybody(byLoopback), nil
 	case g.insecure:
-		return "insecure", nil
+		return everybody(byNobody), nil
 	}
-	return "", refused("this server listens beyond loopback and has no token: set " + g.setting("server.token") + " to open it (or " + g.setting("server.insecure") + "=true, for everyone)")
+	return caller{}, refused("this server listens beyond loopback and has no token: set " + g.settings() + " to open it (or " + g.setting("server.insecure") + "=true, for everyone)")
+}
+
+// settings are those that have tokens.
+func (g *guard) settings() string {
+	return g.setting("server.token") + " or " + g.setting("server.tokens")
 }
 
 // local refuses a request that reached the loopback under a foreign name: that is how a web page
@@ -99,19 +104,29 @@ func (g *guard) local(r *http.Request) error {
 	return nil
 }
 
-// bearer compares the token that was sent. The scheme's name is written in any case, as RFC 9110
-// has it.
-func (g *guard) bearer(r *http.Request) error {
+// bearer finds who has the token that was sent. The scheme's name is written in any case, as RFC
+// 9110 has it.
+func (g *guard) bearer(r *http.Request) (caller, error) {
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	sum := sha256.Sum256([]byte(strings.TrimSpace(given)))
-	same := subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
+	by, found := g.holderOf(strings.TrimSpace(given))
 	switch {
-	case same && strings.EqualFold(scheme, "Bearer"):
-		return nil
+	case found && strings.EqualFold(scheme, "Bearer"):
+		return by, nil
 	case scheme == "":
-		return &problem{status: http.StatusUnauthorized, detail: "a token is missing: send Authorization: Bearer with the value of " + g.setting("server.token")}
+		return caller{}, &problem{status: http.StatusUnauthorized, detail: "a token is missing: send Authorization: Bearer with one of " + g.settings()}
 	}
-	return &problem{status: http.StatusUnauthorized, detail: "the token is not the one of " + g.setting("server.token")}
+	return caller{}, &problem{status: http.StatusUnauthorized, detail: "the token is none of " + g.settings()}
+}
+
+// holderOf finds who has a token. It looks at all of them, so that the time it takes tells nothing.
+func (g *guard) holderOf(secret string) (by caller, found bool) {
+	sum := sha256.Sum256([]byte(secret))
+	for _, h := range g.holders {
+		if subtle.ConstantTimeCompare(sum[:], h.sum[:]) == 1 {
+			by, found = h.caller, true
+		}
+	}
+	return by, found
 }
 
 func refused(why string) error {

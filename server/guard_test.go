@@ -62,7 +62,7 @@ func TestTheTokenIsAskedForWhereverItIsSet(t *testing.T) {
 	}
 	for name, address := range tests {
 		t.Run(name, func(t *testing.T) {
-			w := start(t, func(c *server.Config) { address(c); c.Token = "swordfish" })
+			w := start(t, func(c *server.Config) { address(c); c.Tokens = single("swordfish") })
 			w.onAPI(401, "server.token")
 			for _, wrong := range []string{"swordfish", "Bearer", "Bearer ", "Bearer swordfis", "Bearer swordfish2", "Basic swordfish", "Bearer SWORDFISH"} {
 				w.onAPI(401, "server.token", "Authorization", wrong)
@@ -126,7 +126,7 @@ func TestWhatTheServerSaysNamesTheVariablesAsTheAppCallsThem(t *testing.T) {
 	closed.onAPI(403, "SHOP_SERVER_TOKEN")
 	closed.onAPI(403, "SHOP_SERVER_INSECURE")
 	open := start(t, func(c *server.Config) { everywhere(c); prefixed(c); c.Insecure = true })
-	locked := start(t, func(c *server.Config) { prefixed(c); c.Token = "t" })
+	locked := start(t, func(c *server.Config) { prefixed(c); c.Tokens = single("t") })
 	locked.onAPI(401, "SHOP_SERVER_TOKEN")
 	locked.onAPI(401, "SHOP_SERVER_TOKEN", "Authorization", "Bearer x")
 	if !strings.Contains(closed.log.String(), "SHOP_SERVER_TOKEN") || !strings.Contains(open.log.String(), "SHOP_SERVER_INSECURE") {
@@ -144,7 +144,7 @@ func TestRoutesOfTheProgramsOwnAreGuardedWhereItSaysSo(t *testing.T) {
 		c.GuardUser = true
 	}
 	closed := start(t, func(c *server.Config) { everywhere(c); guarded(c) })
-	locked := start(t, func(c *server.Config) { guarded(c); c.Token = "swordfish" })
+	locked := start(t, func(c *server.Config) { guarded(c); c.Tokens = single("swordfish") })
 	local := start(t, guarded)
 	tests := []struct {
 		name    string

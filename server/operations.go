@@ -213,12 +213,3 @@ func (s wishes) change(w http.ResponseWriter, r *http.Request) error {
 	}
 	return writeJSON(w, http.StatusOK, jsonType, shown(o))
 }
-
-// audit writes who wished for what. Nothing in it is free text of the request.
-func (s wishes) audit(r *http.Request, what string, err error, attrs ...slog.Attr) {
-	attrs = append([]slog.Attr{slog.String("by", who(r)), slog.String("address", from(r))}, attrs...)
-	if err != nil {
-		attrs = append(attrs, slog.Any("error", err))
-	}
-	s.cfg.Logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelInfo, what, attrs...)
-}

@@ -104,7 +104,7 @@ func TestAnOperationIsAskedForShownListedAndChanged(t *testing.T) {
 			t.Errorf("%d %s", a.status, a.text)
 		}
 	}
-	for _, line := range []string{`msg="audit: operation asked for" by=loopback address=127.0.0.1 action=replay stream=orders select="filter error,partition,value.paid" operation=` + id, `msg="audit: operation changed"`, "wish=paused"} {
+	for _, line := range []string{`msg="audit: operation asked for" by=loopback role=operator right=loopback address=127.0.0.1 action=replay stream=orders select="filter error,partition,value.paid" expect=3 operation=` + id, `msg="audit: operation changed"`, "wish=paused"} {
 		if !strings.Contains(w.log.String(), line) {
 			t.Errorf("%s is not in %s", line, w.log)
 		}

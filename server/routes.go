@@ -100,7 +100,11 @@ func (s *Server) others(next echo.HandlerFunc) echo.HandlerFunc {
 			return echo.ErrNotFound
 		}
 		if s.cfg.GuardUser {
-			if _, err := s.guard.admit(r); err != nil {
+			by, err := s.guard.admit(r)
+			if err == nil {
+				err = by.may(r)
+			}
+			if err != nil {
 				return err
 			}
 		}

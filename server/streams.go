@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -62,7 +63,7 @@ func (c controls) hold(w http.ResponseWriter, r *http.Request, done string, paus
 			"=api): ask those that do, each of which must have api among its modes, too"}
 	}
 	do(stream.Control)
-	c.cfg.Logger.Info("audit: stream "+done, "by", who(r), "address", from(r), "stream", id)
+	c.audit(r, "audit: stream "+done, nil, slog.String("stream", id))
 	return writeJSON(w, http.StatusOK, jsonType, pauseJSON{
 		Message: id + " is " + done + " on this instance", Stream: id, Paused: paused, Scope: "instance",
 	})

@@ -34,6 +34,9 @@ func (a wish) who() string {
 // attrs name it in a log, by what is no free text.
 func (a wish) attrs() []slog.Attr {
 	attrs := []slog.Attr{slog.String("action", a.request.Action), slog.String("stream", a.request.Stream), slog.String("select", chosenBy(a.request.Select))}
+	if a.request.Expect != nil {
+		attrs = append(attrs, slog.Int("expect", *a.request.Expect))
+	}
 	if a.request.Channel != "" {
 		attrs = append(attrs, slog.String("channel", a.request.Channel))
 	}

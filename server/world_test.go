@@ -309,3 +309,8 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		}
 	}
 }
+
+// single is one token, as SERVER_TOKEN is.
+func single(secret string) []server.Token {
+	return []server.Token{{Name: "token", Role: server.Operator, Secret: secret}}
+}

@@ -54,7 +54,7 @@ const (
 // commands are what the program understands.
 type commands struct {
 	Address   string `help:"The actor: host:port, or a URL." default:"localhost:8010" env:"STEPWELL_ADDRESS"`
-	Token     string `help:"Token of the actor (its SERVER_TOKEN). Other users of this machine can see it here: the variable or a file keeps it." env:"STEPWELL_TOKEN" xor:"token"`
+	Token     string `help:"Token of the actor (its SERVER_TOKEN, or yours of SERVER_TOKENS). Other users of this machine can see it here: the variable or a file keeps it." env:"STEPWELL_TOKEN" xor:"token"`
 	TokenFile string `help:"File with the token." type:"path" env:"STEPWELL_TOKEN_FILE" xor:"token"`
 	JSON      bool   `name:"json" help:"Print JSON, one object a line: each message, each stream, or the answer."`
 

@@ -123,7 +123,7 @@ func serve(t *testing.T, token string, modes ...string) (address string, dead *s
 	oldest := &server.Oldest{Topic: "orders.v1", Partition: 3, Offset: 17, AgeSeconds: 130.4}
 	s, err := server.New(server.Config{
 		Operations: operating(t, &dead.pile),
-		Address:    "127.0.0.1:0", Token: token, Timeouts: server.Timeouts{PeekWait: time.Millisecond}, Modes: modes,
+		Address:    "127.0.0.1:0", Access: access(token), Timeouts: server.Timeouts{PeekWait: time.Millisecond}, Modes: modes,
 		Streams: map[string]server.Stream{"orders": {Control: &control{server.Status{Source: server.FromQueue, Joined: true, Lag: 12, Queues: queues, Oldest: oldest,
 			Channels: []server.ChannelStatus{{ID: "slow", InFlight: 3, Queues: map[string]int{"shop.orders.channel.slow.instant": 7}}}}}, DeadSet: dead,
 			Channels: map[string]server.DeadSet{"slow": &set{left: 1}}}},
@@ -403,4 +403,12 @@ func TestHelpIsNoMistake(t *testing.T) {
 	if out, errs, code := command(t, "localhost:1", "--help"); code != exitOK || !strings.Contains(out, "dead-set") || errs != "" {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
+}
+
+// access is by this token alone; empty: by none.
+func access(token string) server.Access {
+	if token == "" {
+		return server.Access{}
+	}
+	return server.Access{Tokens: []server.Token{{Name: "token", Role: server.Operator, Secret: token}}}
 }

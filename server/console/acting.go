@@ -85,7 +85,7 @@ func (c *Console) confirm(w http.ResponseWriter, r *http.Request) error {
 	if q.Action == "replay" && q.Expect > many {
 		q.Rate = slowRate
 	}
-	return c.show(w, http.StatusOK, "confirm", sheet{Title: q.Action + " of " + at.Who(), Section: "confirm", At: at, Of: q})
+	return c.show(w, r, http.StatusOK, "confirm", sheet{Title: q.Action + " of " + at.Who(), Section: "confirm", At: at, Of: q})
 }
 
 // ask begins what was confirmed: with the selection, the time of the look and the

@@ -36,9 +36,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
-	"reflect"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -52,8 +50,11 @@ type Config struct {
 	API http.Handler
 	// App names the actor, on pages and in the name of the cookie.
 	App string
-	// Token is what a person logs in with. Empty: whoever reaches the console may use it.
-	Token string
+	// Users are those who may log in. None: whoever reaches the console may use it.
+	Users []User
+	// Enter is the request as one of the user's, whose session it shows; its error is for them to
+	// read. It is not called where there are no Users.
+	Enter func(*http.Request, User) (*http.Request, error)
 	// Stopping ends when the actor stops: pages that are kept up to date end then.
 	Stopping context.Context
 	// Logger receives audit lines of logins, and what went wrong inside.
@@ -73,7 +74,7 @@ type Console struct {
 
 // New makes a console.
 func New(cfg Config) (*Console, error) {
-	c := &Console{cfg: cfg, routes: http.NewServeMux(), api: v1{cfg.API}, door: door{app: cfg.App, token: cfg.Token}}
+	c := &Console{cfg: cfg, routes: http.NewServeMux(), api: v1{cfg.API}, door: door{app: cfg.App, users: cfg.Users}}
 	c.live.api = c.api
 	var err error
 	if c.pages, err = template.New("").Funcs(functions()).ParseFS(files, "pages/*.html"); err != nil {
@@ -142,15 +143,41 @@ func open(path string) bool {
 // ServeHTTP is the only way in.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header())
+	user := c.door.entered(r)
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead && fromNowhere(r):
 		// Host and origin were looked at, where there is one; a browser always sends one.
-		c.Refuse(w, http.StatusForbidden, "a form must say where it comes from (Origin or Sec-Fetch-Site): scripts use /v1")
-	case !open(r.URL.Path) && !c.door.entered(r):
+		c.Refuse(w, r, http.StatusForbidden, "a form must say where it comes from (Origin or Sec-Fetch-Site): scripts use /v1")
+	case user != nil:
+		c.serve(w, r, *user)
+	case !open(r.URL.Path):
 		c.toLogin(w, r)
 	default:
 		c.routes.ServeHTTP(w, r)
 	}
+}
+
+// serve serves a user. What they may do is for /v1 to say, which is asked in their name: pages only
+// leave out what would be refused.
+func (c *Console) serve(w http.ResponseWriter, r *http.Request, u User) {
+	if len(c.cfg.Users) > 0 {
+		theirs, err := c.cfg.Enter(r, u)
+		if err != nil {
+			c.Refuse(w, r, http.StatusBadRequest, err.Error())
+			return
+		}
+		r = theirs
+	}
+	c.routes.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, u)))
+}
+
+// userKey is the key of a request's context under which its user is left.
+type userKey struct{}
+
+// userOf is who sent a request; the zero value where it is nobody's.
+func userOf(r *http.Request) User {
+	u, _ := r.Context().Value(userKey{}).(User)
+	return u
 }
 
 // protect sets what every answer has. Nothing of another origin is loaded, nothing is
@@ -177,7 +204,7 @@ func (c *Console) answering(serve page) http.Handler {
 		// Nothing was sent by then, or all was: pages are made whole, and files are
 		// /v1's to answer.
 		if err := serve(w, r); err != nil {
-			c.fail(w, err)
+			c.fail(w, r, err)
 		}
 	})
 }
@@ -187,9 +214,10 @@ type sheet struct {
 	App, Title string
 	// Section is the part of the console that the page belongs to, for its navigation.
 	Section string
-	// MayLeave says that there is a session that could be ended; Live that numbers
-	// are kept up to date while the page is open.
-	MayLeave, Live bool
+	// By is who looks at the page, where there is a session, which they could end; Acts says that
+	// they may change something. Live: numbers are kept up to date while the page is open.
+	By         string
+	Acts, Live bool
 	// At is the dead set that the page is about, and what was chosen of it; zero: none.
 	At choice
 	// Of is what the page shows, of a type of its own.
@@ -197,8 +225,9 @@ type sheet struct {
 }
 
 // show writes a page. It is made before anything is sent, so that half a page is none.
-func (c *Console) show(w http.ResponseWriter, status int, name string, s sheet) error {
-	s.App, s.MayLeave = c.cfg.App, c.cfg.Token != "" && name != "login"
+func (c *Console) show(w http.ResponseWriter, r *http.Request, status int, name string, s sheet) error {
+	u := userOf(r)
+	s.App, s.By, s.Acts = c.cfg.App, u.Name, u.Acts
 	var body bytes.Buffer
 	if err := c.pages.ExecuteTemplate(&body, name+".html", s); err != nil {
 		return fmt.Errorf("make page %s: %w", name, err)
@@ -246,7 +275,7 @@ type failure struct {
 }
 
 // fail shows an error. What is no refusal is our own fault, and only the log has it.
-func (c *Console) fail(w http.ResponseWriter, err error) {
+func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	refused, is := asRefusal(err)
 	if !is {
 		c.cfg.Logger.Error("console: a page went wrong", "error", err)
@@ -255,95 +284,15 @@ func (c *Console) fail(w http.ResponseWriter, err error) {
 	if refused.retryAfter != "" {
 		w.Header().Set("Retry-After", refused.retryAfter)
 	}
-	c.Refuse(w, refused.Status, refused.Detail)
+	c.Refuse(w, r, refused.Status, refused.Detail)
 }
 
 // Refuse answers with a page that says why there is no other.
-func (c *Console) Refuse(w http.ResponseWriter, status int, why string) {
+func (c *Console) Refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
 	protect(w.Header())
 	title := http.StatusText(status)
-	if err := c.show(w, status, "error", sheet{Title: title, Of: failure{title, why, status == http.StatusServiceUnavailable}}); err != nil {
+	if err := c.show(w, r, status, "error", sheet{Title: title, Of: failure{title, why, status == http.StatusServiceUnavailable}}); err != nil {
 		c.cfg.Logger.Error("console: a page went wrong", "error", err)
 		send(w, status, "text/plain; charset=utf-8", []byte(why+"\n"))
 	}
-}
-
-// functions are those that templates call.
-func functions() template.FuncMap {
-	return template.FuncMap{
-		"num": func(n any) string { return number(reflect.ValueOf(n).Int()) }, "when": when, "ago": ago, "stamp": stamp, "bytes": size, "brief": brief, "spark": spark, "recent": recent,
-		"causes": func(at choice, groups []group, act bool) causes { return causes{at, groups, act} },
-		"views":  func() []string { return []string{"json", "raw", "hex"} },
-	}
-}
-
-// number is 94,120.
-func number[N int | int32 | int64](n N) string {
-	digits := strconv.FormatInt(int64(n), 10)
-	var b strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return b.String()
-}
-
-// when is a time for people, in UTC as in logs.
-func when(t time.Time) string {
-	if t.IsZero() {
-		return "not known"
-	}
-	return t.UTC().Format("2006-01-02 15:04:05")
-}
-
-// stamp is a time for programs, to the nanosecond.
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
-
-// ago is how long ago a time was, roughly.
-func ago(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return lasting(time.Since(t)) + " ago"
-}
-
-// lasting is a length of time in its largest unit.
-func lasting(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d >= 2*day:
-		return fmt.Sprintf("%d days", d/day)
-	case d >= 2*time.Hour:
-		return fmt.Sprintf("%d h", d/time.Hour)
-	case d >= 2*time.Minute:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	}
-	return fmt.Sprintf("%d s", max(0, d/time.Second))
-}
-
-// size is a number of bytes.
-func size(n int64) string {
-	const kib = 1 << 10
-	switch {
-	case n >= kib*kib:
-		return fmt.Sprintf("%.1f MiB", float64(n)/kib/kib)
-	case n >= kib:
-		return fmt.Sprintf("%.1f KiB", float64(n)/kib)
-	}
-	return number(n) + " bytes"
-}
-
-// brief is the beginning of a text, for a row of a table.
-func brief(text string) string {
-	return clip(strings.Join(strings.Fields(clip(text, 4*300)), " "), 300)
-}
-
-// clip is a text of at most so many bytes, and no half character.
-func clip(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
 }

@@ -69,7 +69,7 @@ func (c *Console) groups(w http.ResponseWriter, r *http.Request) error {
 	for _, g := range answer.Groups {
 		matched += g.Count
 	}
-	return c.show(w, http.StatusOK, "groups", sheet{Title: at.Who() + ": causes", Section: "groups", At: at, Of: struct {
+	return c.show(w, r, http.StatusOK, "groups", sheet{Title: at.Who() + ": causes", Section: "groups", At: at, Of: struct {
 		looked
 		Groups  []group
 		Matched int
@@ -99,7 +99,7 @@ func (c *Console) messages(w http.ResponseWriter, r *http.Request) error {
 	if err := c.api.get(r, "/v1/dead_set", query, &answer); err != nil {
 		return err
 	}
-	return c.show(w, http.StatusOK, "messages", sheet{Title: at.Who() + ": messages", Section: "messages", At: at, Of: struct {
+	return c.show(w, r, http.StatusOK, "messages", sheet{Title: at.Who() + ": messages", Section: "messages", At: at, Of: struct {
 		looked
 		Messages []message
 		Matched  int

@@ -44,7 +44,7 @@ func (c *Console) message(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return c.show(w, http.StatusOK, "message", sheet{Title: id, Section: "messages", At: at, Of: struct {
+	return c.show(w, r, http.StatusOK, "message", sheet{Title: id, Section: "messages", At: at, Of: struct {
 		message
 		Shown shownValue
 	}{of, value}})

@@ -124,7 +124,7 @@ func (c *Console) operations(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return c.show(w, http.StatusOK, "operations", sheet{Title: "Operations", Section: "operations", Live: true, Of: struct {
+	return c.show(w, r, http.StatusOK, "operations", sheet{Title: "Operations", Section: "operations", Live: true, Of: struct {
 		Operations []operation
 		State      string
 		States     []string
@@ -137,7 +137,7 @@ func (c *Console) operation(w http.ResponseWriter, r *http.Request) error {
 	if err := c.api.get(r, "/v1/dead_set/operations/"+url.PathEscape(r.URL.Query().Get("id")), nil, &o); err != nil {
 		return err
 	}
-	return c.show(w, http.StatusOK, "operation", sheet{Title: o.Action + " of " + o.At().Who(), Section: "operations", Live: true, Of: o})
+	return c.show(w, r, http.StatusOK, "operation", sheet{Title: o.Action + " of " + o.At().Who(), Section: "operations", Live: true, Of: o})
 }
 
 // change pauses, resumes or cancels an operation, or gives it another rate. Whether

@@ -22,13 +22,22 @@ const (
 )
 
 // A session is a cookie that says until when it is good, with a MAC made of the
-// token: every process of the app knows it, nobody has to keep it, and another token
-// ends it. It does not hold the token, and /v1 does not look at it.
+// user's token: every process of the app knows whose it is, nobody has to keep it, and
+// it ends when that token goes. It does not hold the token, and /v1 does not look at it.
+
+// User is somebody who may use the console.
+type User struct {
+	// Name is what pages and the log call them, Token what they log in with.
+	Name, Token string
+	// Acts says that they may change something.
+	Acts bool
+}
 
 // door lets people in.
 type door struct {
-	app, token string // an empty token: everybody is in
-	guesses    guesses
+	app     string
+	users   []User // none: everybody is in
+	guesses guesses
 }
 
 // cookieName has the app in it: a browser sends cookies to every port of a host.
@@ -44,43 +53,61 @@ func (d *door) cookieName() string {
 	return "stepwell_" + b.String()
 }
 
-// ticket is the value of a cookie that is good until then.
-func (d *door) ticket(until time.Time) string {
+// ticket is the value of a cookie that is good until then, for who has the token.
+func (d *door) ticket(token string, until time.Time) string {
 	text := strconv.FormatInt(until.Unix(), 10)
-	mac := hmac.New(sha256.New, []byte(d.token))
+	mac := hmac.New(sha256.New, []byte(token))
 	mac.Write([]byte("stepwell console\x00" + d.app + "\x00" + text))
 	return text + "." + hex.EncodeToString(mac.Sum(nil))
 }
 
-// good says of a cookie's value that it is a ticket whose time is not over.
-func (d *door) good(value string, now time.Time) bool {
+// holder is the user whose ticket a cookie's value is; nil: it is nobody's, or its time is over.
+func (d *door) holder(value string, now time.Time) *User {
 	// The MAC is compared over the whole value, so that no other spelling of the time is good.
 	text, _, _ := strings.Cut(value, ".")
 	seconds, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return false
+	if err != nil || !now.Before(time.Unix(seconds, 0)) {
+		return nil
 	}
-	until := time.Unix(seconds, 0)
-	return now.Before(until) && hmac.Equal([]byte(value), []byte(d.ticket(until)))
+	return d.find(func(u *User) bool { return hmac.Equal([]byte(value), []byte(d.ticket(u.Token, time.Unix(seconds, 0)))) })
 }
 
-// entered says that who sends the request may use the console.
-func (d *door) entered(r *http.Request) bool {
-	if d.token == "" {
-		return true
-	}
-	for _, cookie := range r.CookiesNamed(d.cookieName()) {
-		if d.good(cookie.Value, time.Now()) {
-			return true
+// owner is the user whose token it is; nil: it is nobody's.
+func (d *door) owner(token string) *User {
+	given := sha256.Sum256([]byte(token))
+	return d.find(func(u *User) bool {
+		want := sha256.Sum256([]byte(u.Token))
+		return hmac.Equal(given[:], want[:])
+	})
+}
+
+// find finds a user. It looks at all of them, so that the time it takes tells nothing.
+func (d *door) find(is func(*User) bool) (found *User) {
+	for i := range d.users {
+		if is(&d.users[i]) {
+			found = &d.users[i]
 		}
 	}
-	return false
+	return found
+}
+
+// entered is who sends the request; nil: nobody who may use the console.
+func (d *door) entered(r *http.Request) *User {
+	if len(d.users) == 0 {
+		return &User{Acts: true}
+	}
+	for _, cookie := range r.CookiesNamed(d.cookieName()) {
+		if u := d.holder(cookie.Value, time.Now()); u != nil {
+			return u
+		}
+	}
+	return nil
 }
 
 // toLogin asks for the token; what is no page is only refused.
 func (c *Console) toLogin(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet || r.URL.Path == "/console/events" {
-		c.Refuse(w, http.StatusUnauthorized, "log in first: nothing was done")
+		c.Refuse(w, r, http.StatusUnauthorized, "log in first: nothing was done")
 		return
 	}
 	_ = see(w, r, "/console/login?"+url.Values{"next": {r.URL.RequestURI()}}.Encode()) // it has no error
@@ -93,12 +120,12 @@ type login struct {
 
 // loginForm asks for the token.
 func (c *Console) loginForm(w http.ResponseWriter, r *http.Request) error {
-	return c.askToken(w, http.StatusOK, login{Next: next(r.URL.Query().Get("next"))})
+	return c.askToken(w, r, http.StatusOK, login{Next: next(r.URL.Query().Get("next"))})
 }
 
 // askToken shows the form, also once more after a wrong token.
-func (c *Console) askToken(w http.ResponseWriter, status int, l login) error {
-	return c.show(w, status, "login", sheet{Title: "Log in", Of: l})
+func (c *Console) askToken(w http.ResponseWriter, r *http.Request, status int, l login) error {
+	return c.show(w, r, status, "login", sheet{Title: "Log in", Of: l})
 }
 
 // next is where to go after the login: a page of the console, whatever a link says.
@@ -109,24 +136,23 @@ func next(wish string) string {
 	return "/console/"
 }
 
-// login makes a session of the right token.
+// login makes a session of somebody's token.
 func (c *Console) login(w http.ResponseWriter, r *http.Request) error {
 	to := next(r.PostFormValue("next"))
-	if c.cfg.Token == "" {
+	if len(c.cfg.Users) == 0 {
 		return see(w, r, to)
 	}
-	given, want := sha256.Sum256([]byte(r.PostFormValue("token"))), sha256.Sum256([]byte(c.cfg.Token))
-	now := time.Now()
-	switch right, heard := c.door.guesses.try(now, hmac.Equal(given[:], want[:])); {
+	user, now := c.door.owner(r.PostFormValue("token")), time.Now()
+	switch right, heard := c.door.guesses.try(now, user != nil); {
 	case !heard:
 		w.Header().Set("Retry-After", "60")
-		return c.askToken(w, http.StatusTooManyRequests, login{to, "Too many wrong tokens were tried: wait a minute. Who is logged in goes on, and so does /v1."})
+		return c.askToken(w, r, http.StatusTooManyRequests, login{to, "Too many wrong tokens were tried: wait a minute. Who is logged in goes on, and so does /v1."})
 	case !right:
 		c.cfg.Logger.Warn("audit: console login refused", "address", address(r))
-		return c.askToken(w, http.StatusUnauthorized, login{to, "This is not the token."})
+		return c.askToken(w, r, http.StatusUnauthorized, login{to, "This is no token of this actor."})
 	}
-	c.cfg.Logger.Info("audit: console login", "address", address(r))
-	c.door.setCookie(w, r, c.door.ticket(now.Add(sessionTime)), int(sessionTime/time.Second))
+	c.cfg.Logger.Info("audit: console login", "by", user.Name, "address", address(r))
+	c.door.setCookie(w, r, c.door.ticket(user.Token, now.Add(sessionTime)), int(sessionTime/time.Second))
 	return see(w, r, to)
 }
 

@@ -9,49 +9,64 @@ import (
 	"time"
 )
 
-// Replicas share nothing but the token.
-func TestATicketIsGoodForItsTimeItsAppAndItsTokenAlone(t *testing.T) {
+// people are users, in any order: another process may have them in another.
+func people(of ...string) []User {
+	all := make([]User, 0, len(of))
+	for _, name := range of {
+		all = append(all, User{Name: name, Token: "secret of " + name, Acts: name == "alice"})
+	}
+	return all
+}
+
+// Replicas share nothing but the tokens.
+func TestATicketIsGoodForItsTimeItsAppAndItsUserAlone(t *testing.T) {
 	now := time.Now()
-	d := &door{app: "shipping", token: "secret"}
-	ticket := d.ticket(now.Add(sessionTime))
+	d := &door{app: "shipping", users: people("alice", "bob")}
+	ticket := d.ticket("secret of alice", now.Add(sessionTime))
 	for _, test := range []struct {
 		name string
 		of   *door
 		text string
 		at   time.Time
-		good bool
+		is   string
 	}{
-		{"now", d, ticket, now, true},
-		{"on another replica", &door{app: "shipping", token: "secret"}, ticket, now, true},
-		{"just before its end", d, ticket, now.Add(sessionTime - 2*time.Second), true},
-		{"after twelve hours", d, ticket, now.Add(sessionTime + time.Second), false},
-		{"of another app", &door{app: "billing", token: "secret"}, ticket, now, false},
-		{"when the token went", &door{app: "shipping", token: "another"}, ticket, now, false},
-		{"with a later end", d, "9" + ticket, now, false},
-		{"with a sign", d, "+" + ticket, now, false},
-		{"without a MAC", d, strings.Split(ticket, ".")[0] + ".", now, false},
-		{"cut short", d, ticket[:len(ticket)-1], now, false},
-		{"empty", d, "", now, false},
+		{"now", d, ticket, now, "alice"},
+		{"of somebody else", d, d.ticket("secret of bob", now.Add(sessionTime)), now, "bob"},
+		{"on another replica", &door{app: "shipping", users: people("carol", "bob", "alice")}, ticket, now, "alice"},
+		{"just before its end", d, ticket, now.Add(sessionTime - 2*time.Second), "alice"},
+		{"after twelve hours", d, ticket, now.Add(sessionTime + time.Second), ""},
+		{"of another app", &door{app: "billing", users: people("alice")}, ticket, now, ""},
+		{"when the user went", &door{app: "shipping", users: people("bob")}, ticket, now, ""},
+		{"when the token is another", &door{app: "shipping", users: []User{{Name: "alice", Token: "another"}}}, ticket, now, ""},
+		{"with a later end", d, "9" + ticket, now, ""},
+		{"with a sign", d, "+" + ticket, now, ""},
+		{"without a MAC", d, strings.Split(ticket, ".")[0] + ".", now, ""},
+		{"cut short", d, ticket[:len(ticket)-1], now, ""},
+		{"empty", d, "", now, ""},
 	} {
-		if got := test.of.good(test.text, test.at); got != test.good {
-			t.Errorf("%s: good is %v", test.name, got)
+		got := ""
+		if u := test.of.holder(test.text, test.at); u != nil {
+			got = u.Name
+		}
+		if got != test.is {
+			t.Errorf("%s: it is %q's", test.name, got)
 		}
 	}
 }
 
 // A cookie is whatever somebody sends.
 func FuzzNoOtherCookieIsATicket(f *testing.F) {
-	d := &door{app: "shipping", token: "secret"}
+	d := &door{app: "shipping", users: people("bob", "alice")}
 	now := time.Unix(1_800_000_000, 0)
-	real := d.ticket(now.Add(time.Hour))
+	real := d.ticket("secret of alice", now.Add(time.Hour))
 	f.Add(real)
 	f.Add(real + "0")
 	f.Add("99999999999.")
 	f.Add("-1." + strings.Repeat("0", 64))
 	f.Fuzz(func(t *testing.T, text string) {
 		// With the token one can make others; without it there is this one.
-		if d.good(text, now) && text != real {
-			t.Fatalf("%q is good", text)
+		if u := d.holder(text, now); (u != nil) != (text == real) || u != nil && u.Name != "alice" {
+			t.Fatalf("%q is a ticket of %v", text, u)
 		}
 	})
 }
@@ -104,7 +119,7 @@ func TestALoginLeadsToPagesOfTheConsoleAlone(t *testing.T) {
 }
 
 func TestACookieIsForHTTPSAloneWhereThatIsWhatThePersonUses(t *testing.T) {
-	d := &door{app: "shipping", token: "secret"}
+	d := &door{app: "shipping"}
 	for proto, secure := range map[string]bool{"": false, "http": false, "https": true, "HTTPS": true} {
 		r := httptest.NewRequest(http.MethodPost, "/console/login", nil)
 		r.Header.Set("X-Forwarded-Proto", proto)

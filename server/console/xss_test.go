@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 )
@@ -58,10 +59,12 @@ func answers(text string) http.Handler {
 // element and no attribute that its template has not.
 func TestNoTextOfAMessageBecomesAnythingElse(t *testing.T) {
 	for _, text := range hostile {
-		c, err := New(Config{API: answers(text), App: text, Logger: slog.New(slog.DiscardHandler)})
+		entered := func(r *http.Request, _ User) (*http.Request, error) { return r, nil }
+		c, err := New(Config{API: answers(text), App: text, Users: []User{{Name: text, Token: text, Acts: true}}, Enter: entered, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
+		session := &http.Cookie{Name: c.door.cookieName(), Value: c.door.ticket(text, time.Now().Add(time.Hour))}
 		of := url.Values{"stream": {text}, "channel": {text}}
 		with := func(names ...string) string {
 			q := url.Values{"stream": of["stream"], "channel": of["channel"]}
@@ -78,8 +81,12 @@ func TestNoTextOfAMessageBecomesAnythingElse(t *testing.T) {
 		} {
 			w := httptest.NewRecorder()
 			r := httptest.NewRequest(http.MethodGet, path, nil)
+			r.AddCookie(session)
 			if c.ServeHTTP(w, r); w.Code != http.StatusOK && w.Code != http.StatusBadRequest {
 				t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+			}
+			if strings.Contains(w.Body.String(), "Log in") != strings.Contains(path, "/login") {
+				t.Errorf("%s: %s", path, w.Body)
 			}
 			page, err := html.Parse(w.Body)
 			if err != nil {

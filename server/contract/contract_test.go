@@ -255,7 +255,7 @@ func conforms(t *testing.T, router routers.Router, req *http.Request, resp *http
 func serve(t *testing.T) (address string) {
 	t.Helper()
 	s, err := server.New(server.Config{
-		Address: "127.0.0.1:0", Token: "t", Streams: streams(), Timeouts: server.Timeouts{PeekWait: time.Millisecond}, Operations: operating(t),
+		Address: "127.0.0.1:0", Access: server.Access{Tokens: []server.Token{{Name: "token", Role: server.Operator, Secret: "t"}, {Name: "bob", Role: server.Viewer, Secret: "v"}}}, Streams: streams(), Timeouts: server.Timeouts{PeekWait: time.Millisecond}, Operations: operating(t),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }),
 	})
 	if err != nil {
