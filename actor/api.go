@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/deadset"
@@ -59,7 +60,7 @@ func (l *line) served() server.DeadSet {
 	if l.deadSet == nil {
 		return nil
 	}
-	of := deadSet{l.deadSet, l.telemetry}
+	of := deadSet{l.deadSet, l.telemetry, l.traceURL}
 	if from, ok := l.retries.(*left); ok {
 		return leftSet{of, from}
 	}
@@ -70,6 +71,7 @@ func (l *line) served() server.DeadSet {
 type deadSet struct {
 	set       *deadset.Set
 	telemetry *telemetry.Stream
+	traceURL  string // with {trace_id} in place of a trace's id; empty: nobody said where
 }
 
 // Peek returns the oldest messages.
@@ -116,9 +118,21 @@ func (d deadSet) Message(ctx context.Context, id string) (server.Detail, error) 
 	if err != nil {
 		return server.Detail{}, forServer(err)
 	}
+	one.TraceURL = d.traceOf(one.TraceID)
+	for i := range one.Tries {
+		one.Tries[i].TraceURL = d.traceOf(one.Tries[i].TraceID)
+	}
 	shown := server.Detail{Message: one, Missing: one.ValueError}
 	shown.Key, shown.Value = one.Bytes()
 	return shown, nil
+}
+
+// traceOf leads to a trace; empty: there is none, or nobody said where.
+func (d deadSet) traceOf(id string) string {
+	if id == "" {
+		return ""
+	}
+	return strings.ReplaceAll(d.traceURL, "{trace_id}", id)
 }
 
 // anyOf hands entries to the server, which knows only that they become JSON.

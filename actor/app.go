@@ -24,6 +24,9 @@ type App struct {
 	// Name names the actor's queues and consumer groups; APP_NAME overrides it. It is never
 	// derived.
 	Name string
+	// Version is told of each try that failed, beside the instance that made it. Empty: that of the
+	// program's module, where its build has one.
+	Version string
 	// Streams are the actor's streams by stream-id: lower-case letters, digits, - and _, at
 	// most 60.
 	Streams Streams

@@ -163,7 +163,7 @@ func newFailed(m stepwell.Message, a *call.Answer) *failed {
 	}
 	f := retry.Failure{
 		After: a.After,
-		Err:   a.Failure, ErrorType: a.Failure.Type, Stack: a.Failure.Stack, Group: a.Failure.Group, At: time.Now(),
+		Err:   a.Failure, ErrorType: a.Failure.Type, Stack: a.Failure.Stack, Group: a.Failure.Group, At: time.Now(), Took: a.Took,
 		TraceParent: a.Trace.Parent, TraceState: a.Trace.State,
 	}
 	if a.Kind == stepwell.Dead {

@@ -11,6 +11,7 @@ import (
 	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/call"
+	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/inbox"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/seats"
@@ -39,6 +40,7 @@ type line struct {
 	cfg       config.Stream
 	log       *slog.Logger
 	telemetry *telemetry.Stream
+	traceURL  string
 	dispatch  *dispatch
 	// batches gathers the messages of a batch handler; nil: messages are handled one by one.
 	batches *batches
@@ -118,7 +120,7 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 	cfg := c.cfg
 	failures := newFailureLog(c.logger, a.cfg.Log, cfg, a.kept)
 	l := &line{
-		id: c.id, channel: c.channel, enqueued: c.enqueued, cfg: cfg, log: c.logger, telemetry: c.metrics, seats: seats.New(cfg.Concurrency), broker: a.queues,
+		id: c.id, channel: c.channel, enqueued: c.enqueued, cfg: cfg, log: c.logger, telemetry: c.metrics, traceURL: a.cfg.Server.TraceURL, seats: seats.New(cfg.Concurrency), broker: a.queues,
 	}
 	handler := stepwell.Chain(stepwell.Chain(c.handler.Handler, c.handler.Use...), a.app.Use...)
 	if c.batch != nil {
@@ -189,7 +191,8 @@ func (a *Actor) openRetries(l *line, c lineConfig) error {
 			AloneFor: aloneFor(cfg), Probation: cfg.CrashProbation,
 		},
 		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: a.cfg.RabbitMQ.ConsumerTimeout,
-		Died: l.dispatch.failures.died, Telemetry: c.metrics, Logger: c.logger,
+		Telling:   retry.Telling{By: envelope.By(instance(), versionOf(&a.app)), Died: l.dispatch.failures.died},
+		Telemetry: c.metrics, Logger: c.logger,
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.who(), err)

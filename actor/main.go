@@ -148,6 +148,19 @@ func meant[V any](name string, commands map[string]V) string {
 	return ""
 }
 
+// versionOf is the version of the app: what it says, else that of the program's module; empty: it
+// is not known.
+func versionOf(app *App) string {
+	if app.Version != "" {
+		return app.Version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "(devel)" {
+		return ""
+	}
+	return info.Main.Version
+}
+
 // versions are those of the program, of stepwell in it, and of Go.
 func versions(app string) string {
 	const module = "github.com/stepwell/stepwell"

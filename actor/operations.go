@@ -21,11 +21,16 @@ func newOperations(lines []*line, log *slog.Logger) *operations.Runner {
 			sets[operations.Target{Stream: l.id, Channel: l.channel}] = chosenSet{l}
 		}
 	}
+	return operations.New(operations.Config{Store: &operations.Memory{}, Sets: sets, Name: instance(), Logger: log})
+}
+
+// instance names this process for people.
+func instance() string {
 	name, err := os.Hostname()
 	if err != nil {
-		name = fmt.Sprint("process ", os.Getpid())
+		return fmt.Sprint("process ", os.Getpid())
 	}
-	return operations.New(operations.Config{Store: &operations.Memory{}, Sets: sets, Name: name, Logger: log})
+	return name
 }
 
 // untilStop is a part that ends when the stop begins, beside the drain of streams, and not only

@@ -101,6 +101,7 @@ func (v *checker) validate() {
 	v.check(c.Server.Address == "off" || validAddress(c.Server.Address, 0), "server.address", "is neither host:port nor off")
 	c.Server.check(v)
 	v.check(c.Server.BodyLimit > 0, "server.body_limit", "must be above 0")
+	v.check(c.Server.TraceURL == "" || validTemplate(c.Server.TraceURL), "server.trace_url", "must be an http(s):// URL with {trace_id} in it, behind the host")
 	v.check(c.DeadSet.WalkBytes > 0, "dead_set.walk_bytes", "must be above 0")
 	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	v.oneOf("log.format", c.Log.Format, "text", "json")
@@ -121,6 +122,14 @@ func (v *checker) durations(all []field) {
 
 // validID says whether apps, streams and channels may be called so.
 func validID(s string) bool { return len(s) <= maxID && id.MatchString(s) }
+
+// validTemplate says whether a URL is made of s by a trace's id in its place, on one host whatever
+// the id.
+func validTemplate(s string) bool {
+	u, err := url.Parse(strings.ReplaceAll(s, "{trace_id}", "0"))
+	host, _, _ := strings.Cut(s, "{trace_id}")
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && strings.HasPrefix(host, u.Scheme+"://"+u.Host+"/") && host != s
+}
 
 // validAddress says whether s is host:port, with a port from lowest on.
 func validAddress(s string, lowest uint64) bool {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/filter"
 	"github.com/stepwell/stepwell/internal/queue"
 )
@@ -146,15 +147,38 @@ type Detail struct {
 	Copies int `json:"copies"`
 	// Tries are the last failures, oldest first, at most ten; the last of them is what killed it.
 	Tries []Try `json:"tries"`
+	// TraceURL leads to the trace of TraceID, where SERVER_TRACE_URL says how.
+	TraceURL string `json:"trace_url,omitempty"`
 
 	key, value []byte
 }
 
-// Try is a try that failed.
+// Try is a try that failed. How and where it was made is not known of those of older programs.
 type Try struct {
-	Attempt int        `json:"attempt"`
-	At      *time.Time `json:"at,omitempty"`
-	Error   string     `json:"error"`
+	Attempt   int        `json:"attempt"`
+	At        *time.Time `json:"at,omitempty"`
+	Error     string     `json:"error"`
+	ErrorType string     `json:"error_type,omitempty"`
+	// DurationMS is how long it took, in milliseconds.
+	DurationMS float64 `json:"duration_ms,omitempty"`
+	// Instance is the process that made it, AppVersion the version of the app there.
+	Instance   string `json:"instance,omitempty"`
+	AppVersion string `json:"app_version,omitempty"`
+	// TraceID and SpanID are those of this very try: each has a trace of its own.
+	TraceID string `json:"trace_id,omitempty"`
+	SpanID  string `json:"span_id,omitempty"`
+	// TraceURL leads to its trace, where SERVER_TRACE_URL says how.
+	TraceURL string `json:"trace_url,omitempty"`
+}
+
+// tryOf shows a try.
+func tryOf(t envelope.Try) Try {
+	shown := Try{
+		Attempt: t.Attempt, At: instant(t.At), Error: t.Error, ErrorType: t.ErrorType, DurationMS: float64(t.Took.Microseconds()) / 1000,
+	}
+	shown.Instance, shown.AppVersion = t.Process()
+	shown.TraceID, shown.SpanID = t.Trace()
+	return shown
 }
 
 // Bytes returns the record's key and value, whole. Where ValueError is set they are not known.
@@ -187,7 +211,7 @@ func (v values) detail(ctx context.Context, f found, copies int) Detail {
 	e := f.envelope
 	d := Detail{Entry: f.entry(), Copies: copies, Tries: []Try{}, key: e.Message.Key, value: e.Message.Value}
 	for _, t := range e.History {
-		d.Tries = append(d.Tries, Try{t.Attempt, instant(t.At), t.Error})
+		d.Tries = append(d.Tries, tryOf(t))
 	}
 	if !e.Pointer {
 		return d

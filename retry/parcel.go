@@ -26,20 +26,20 @@ type parcel struct {
 
 func (p *parcel) dead() bool { return !p.envelope.DiedAt.IsZero() }
 
-// fail writes the failure down and decides where the message goes.
-func (p *parcel) fail(f Failure, t Topology) {
+// fail writes the failure down, which is of a try in the process by, and decides where the message
+// goes.
+func (p *parcel) fail(f Failure, by string, t Topology) {
 	e := p.envelope
 	p.traceParent, p.traceState = f.TraceParent, f.TraceState
-	e.Failure = envelope.Failure{Reason: f.Reason, Stack: f.Stack, Group: f.Group, At: f.At}
+	e.Failure = envelope.Failure{Reason: f.Reason, ErrorType: f.errorType(), Stack: f.Stack, Group: f.Group, At: f.At, Run: f.run(by)}
 	if f.Err != nil {
 		e.Failure.Error = fmt.Sprint(f.Err) // survives an Error method that panics
-		if e.Failure.ErrorType = f.ErrorType; f.ErrorType == "" {
-			e.Failure.ErrorType = reflect.TypeOf(f.Err).String()
-		}
 	}
 	e.AttemptsTotal++
 	e.Of = 1 + len(t.budget)
-	e.History = append(slices.Clip(e.History), envelope.Try{Attempt: p.made, At: f.At, Error: e.Failure.Error})
+	e.History = append(slices.Clip(e.History), envelope.Try{
+		Attempt: p.made, At: f.At, Error: e.Failure.Error, ErrorType: e.Failure.ErrorType, Run: e.Failure.Run,
+	})
 	e.Message.FirstFailed = cmp.Or(e.Message.FirstFailed, f.At)
 	if e.TraceParent == "" {
 		e.TraceParent, e.TraceState = f.TraceParent, f.TraceState
@@ -50,6 +50,19 @@ func (p *parcel) fail(f Failure, t Topology) {
 		return
 	}
 	p.bury(cmp.Or(f.Reason, stepwell.ReasonExhausted), t)
+}
+
+// errorType is the type of what the handler said; empty: it said nothing.
+func (f Failure) errorType() string {
+	if f.ErrorType == "" && f.Err != nil {
+		return reflect.TypeOf(f.Err).String()
+	}
+	return f.ErrorType
+}
+
+// run is how the try was made, in the process by.
+func (f Failure) run(by string) envelope.Run {
+	return envelope.Run{Took: f.Took, By: by, Span: envelope.SpanOf(f.TraceParent)}
 }
 
 // snooze leaves the try as it is.

@@ -16,6 +16,7 @@ import (
 // parking puts messages into the queues of their next waits, and into the dead set.
 type parking struct {
 	channel   string // empty: the stream's own handler
+	by        string // this process: see Config.By
 	topology  Topology
 	publisher queue.Publisher
 	ladder    *ladder
@@ -24,7 +25,7 @@ type parking struct {
 }
 
 func newParking(cfg Config, t Topology) *parking {
-	return &parking{cfg.Channel, t, cfg.Broker.Publisher(cfg.App + "." + cfg.line()), newLadder(t, cfg.Broker, cfg.Logger), cfg.Telemetry, cfg.Died}
+	return &parking{cfg.Channel, cfg.By, t, cfg.Broker.Publisher(cfg.App + "." + cfg.line()), newLadder(t, cfg.Broker, cfg.Logger), cfg.Telemetry, cfg.Died}
 }
 
 // park parks a message whose try failed. done is called once; a nil error means that the message is
@@ -41,7 +42,7 @@ func (k *parking) park(ctx context.Context, e *envelope.Envelope, f Failure, don
 func (k *parking) pack(e *envelope.Envelope, f Failure) (p *parcel, end func(error)) {
 	f.At = cmp.Or(f.At, time.Now())
 	p = &parcel{envelope: e, made: max(1, e.Message.Attempt)}
-	p.fail(f, k.topology)
+	p.fail(f, k.by, k.topology)
 	failpoint.Hit("publish")
 	told := k.telemetry.Publish(e.Message.ID, f.TraceParent, f.TraceState)
 	return p, func(err error) {

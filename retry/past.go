@@ -24,7 +24,7 @@ func (p *Past) Failed(attempt int, f Failure) {
 	if p.made++; p.made == 1 {
 		p.traceParent, p.traceState = f.TraceParent, f.TraceState
 	}
-	try := envelope.Try{Attempt: attempt, At: f.At}
+	try := envelope.Try{Attempt: attempt, At: f.At, ErrorType: f.errorType(), Run: f.run("")}
 	if f.Err != nil {
 		text := fmt.Sprint(f.Err)
 		try.Error = strings.Clone(text[:min(len(text), mostText)])
@@ -35,10 +35,13 @@ func (p *Past) Failed(attempt int, f Failure) {
 	p.last = append(p.last, try)
 }
 
-// into notes the tries in an envelope.
-func (p *Past) into(e *envelope.Envelope) {
+// into notes the tries, which were made in the process by, in an envelope.
+func (p *Past) into(e *envelope.Envelope, by string) {
 	if p == nil || p.made == 0 {
 		return
+	}
+	for i := range p.last {
+		p.last[i].By = by
 	}
 	e.AttemptsTotal, e.History = p.made, p.last
 	e.TraceParent, e.TraceState = p.traceParent, p.traceState

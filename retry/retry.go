@@ -62,12 +62,20 @@ type Config struct {
 	FirstLane int
 	// Ended is told how long the calls of a lane took. Nil: nobody is.
 	Ended func(lane int, all, last time.Duration)
-	// Died is told of each message that is in the dead set now. Nil: nobody is. It must not wait.
-	Died func(Death)
+	Telling
 	// Telemetry counts what happens. Nil: nobody does.
 	Telemetry Telemetry
 	// Logger receives what no caller can be told. Nil: slog's default.
 	Logger *slog.Logger
+}
+
+// Telling is what is told of failures, and to whom.
+type Telling struct {
+	// By names the process in what a message says of a try that failed, as [envelope.By] makes it.
+	// Empty: it is not told.
+	By string
+	// Died is told of each message that is in the dead set now. Nil: nobody is. It must not wait.
+	Died func(Death)
 }
 
 // Death is why a message is in the dead set.

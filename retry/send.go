@@ -27,6 +27,8 @@ type Failure struct {
 	Group string
 	// At is when the try ended. Zero: now.
 	At time.Time
+	// Took is how long the try took; 0: not known.
+	Took time.Duration
 	// TraceParent and TraceState are the try's W3C trace context. That of the first try is kept
 	// through all retries.
 	TraceParent, TraceState string
@@ -66,7 +68,7 @@ func (r *Retrier) Hand(ctx context.Context, m *stepwell.Message, past *Past, tra
 func (r *Retrier) envelope(m *stepwell.Message, past *Past) *envelope.Envelope {
 	e := &envelope.Envelope{Message: *m.Clone(), Log: r.logs.of(m.Origin)}
 	e.Message.Stream = r.cfg.Stream
-	past.into(e)
+	past.into(e, r.cfg.By)
 	return e
 }
 

@@ -85,7 +85,7 @@ func TestAnExportIsWrittenAsItComesAndOneThatIsNotWholeIsAnError(t *testing.T) {
 func TestAMessageIsShownWithItsTriesAndNothingThatATerminalObeys(t *testing.T) {
 	address, _ := serve(t, "")
 	out, errs, code := command(t, address, "dead-set", "show", "-s", "orders", "orders/v1:0:7")
-	for _, want := range []string{"record   orders.v1, partition 3, offset 7\n", "cause    7f3a91c2b04d\n", "error    no stock\n", "copies   2\n", "try 2    -   [31mlast\n", "value    12 bytes, json\n", "\n{\n  \"note\": \"", "\nmain.handle()\n\tmain.go:3\n"} {
+	for _, want := range []string{"record   orders.v1, partition 3, offset 7\n", "cause    7f3a91c2b04d\n", "error    no stock\n", "copies   2\n", "try 1    -  0.25 ms  shipping-7d9 v1.8  https://traces/1  *url.Error  first\n", "try 2    -   [31mlast\n", "value    12 bytes, json\n", "\n{\n  \"note\": \"", "\nmain.handle()\n\tmain.go:3\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}

@@ -83,7 +83,7 @@ func (s *set) Message(_ context.Context, id string) (server.Detail, error) {
 	return server.Detail{Value: []byte("\x00whole"), Message: map[string]any{
 		"id": id, "topic": "orders.v1", "partition": 3, "offset": 7, "key": "k7", "key_encoding": "text", "encoding": "json", "value": map[string]any{"note": "\u009bx"}, "size": 12,
 		"group": "7f3a91c2b04d", "attempts_total": 4, "reason": "exhausted", "error": "no\nstock", "copies": 2, "headers": []any{map[string]any{"key": "h", "value": "v"}},
-		"stack": "main.handle()\n\tmain.go:3\n", "tries": []any{map[string]any{"attempt": 1, "error": "first"}, map[string]any{"attempt": 2, "error": "\x1b[31mlast"}},
+		"stack": "main.handle()\n\tmain.go:3\n", "tries": []any{map[string]any{"attempt": 1, "error": "first", "error_type": "*url.Error", "duration_ms": 0.25, "instance": "shipping-7d9", "app_version": "v1.8", "trace_url": "https://traces/1"}, map[string]any{"attempt": 2, "error": "\x1b[31mlast"}},
 	}}, s.err
 }
 

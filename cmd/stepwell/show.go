@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -34,11 +35,36 @@ type one struct {
 	Truncated bool            `json:"truncated"`
 	Size      int64           `json:"size"`
 	Copies    int             `json:"copies"`
-	Tries     []struct {
-		Attempt int       `json:"attempt"`
-		At      time.Time `json:"at"`
-		Error   string    `json:"error"`
-	} `json:"tries"`
+	Tries     []try           `json:"tries"`
+	TraceURL  string          `json:"trace_url"`
+}
+
+// try is a try that failed.
+type try struct {
+	Attempt    int       `json:"attempt"`
+	At         time.Time `json:"at"`
+	Error      string    `json:"error"`
+	ErrorType  string    `json:"error_type"`
+	DurationMS float64   `json:"duration_ms"`
+	Instance   string    `json:"instance"`
+	AppVersion string    `json:"app_version"`
+	TraceID    string    `json:"trace_id"`
+	TraceURL   string    `json:"trace_url"`
+}
+
+// text is all that is known of it, in a line.
+func (t try) text() string {
+	words := []string{when(t.At)}
+	if t.DurationMS > 0 {
+		words = append(words, strconv.FormatFloat(t.DurationMS, 'f', -1, 64)+" ms")
+	}
+	if process := strings.TrimSpace(t.Instance + " " + t.AppVersion); process != "" {
+		words = append(words, process)
+	}
+	if trace := cmp.Or(t.TraceURL, t.TraceID); trace != "" {
+		words = append(words, trace)
+	}
+	return strings.Join(append(words, strings.TrimSpace(t.ErrorType+"  "+t.Error)), "  ")
 }
 
 // Validate is called by kong before Run.
@@ -92,11 +118,11 @@ func (m *one) text() string {
 	lines := [][2]string{
 		{"id", m.ID}, {"record", fmt.Sprintf("%s, partition %d, offset %d", m.Topic, m.Partition, m.Offset)},
 		{"key", row[keyColumn]}, {"headers", string(m.Headers)}, {"cause", m.Group},
-		{"died", when(m.DiedAt)}, {"reason", m.Reason}, {"error", m.Error}, {"type", m.ErrorType}, {"trace", m.TraceID},
+		{"died", when(m.DiedAt)}, {"reason", m.Reason}, {"error", m.Error}, {"type", m.ErrorType}, {"trace", cmp.Or(m.TraceURL, m.TraceID)},
 		{"tries", strconv.Itoa(m.Attempts)}, {"replays", strconv.Itoa(m.Replays)}, {"copies", strconv.Itoa(m.Copies)},
 	}
 	for _, t := range m.Tries {
-		lines = append(lines, [2]string{"try " + strconv.Itoa(t.Attempt), when(t.At) + "  " + t.Error})
+		lines = append(lines, [2]string{"try " + strconv.Itoa(t.Attempt), t.text()})
 	}
 	lines = append(lines, [2]string{"value", m.about()})
 	var b strings.Builder

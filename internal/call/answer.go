@@ -25,6 +25,8 @@ type Answer struct {
 	Err error
 	// Trace is that of the call.
 	Trace telemetry.TraceContext
+	// Took is how long it took, where it failed; of fast calls in a row, on average.
+	Took time.Duration
 }
 
 // Failed says that the call was a try that failed.

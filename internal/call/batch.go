@@ -137,6 +137,7 @@ func (c *Caller) measureBatch(ctx context.Context, lane int, messages []*stepwel
 		case !a.Failed():
 			c.Telemetry.Handled(ctx, lane, n, each, a.Kind)
 		default:
+			a.Took = took // of a call that they had together
 			for range n {
 				c.Telemetry.Failed(ctx, each, a.Kind, a.Failure.Type)
 			}

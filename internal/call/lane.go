@@ -67,10 +67,10 @@ func (l *lane) leave(k stepwell.Kind) {
 
 // fail counts a failure, and the calls before it.
 func (l *lane) fail(ctx context.Context, t *telemetry.Stream, at instant, a *Answer) {
-	took := l.count(t, at, 1)
+	a.Took = l.count(t, at, 1)
 	// By itself, with its ctx, by which a provider of the user's may lead from the number to the
 	// span.
-	t.Failed(ctx, took, a.Kind, a.Failure.Type)
+	t.Failed(ctx, a.Took, a.Kind, a.Failure.Type)
 	l.last = 0
 }
 

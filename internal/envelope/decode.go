@@ -30,6 +30,12 @@ func Decode(q queue.Message) (*Envelope, error) {
 		e.Failure, e.DiedAt = buried, buried.At
 	}
 	e.Extra = extras(q.Headers)
+	if runs, _ := textOf(q.Headers[hRuns]); runs != "" && len(runs) <= maxHead {
+		readRuns(e.History, runs)
+	}
+	if b.run != "" {
+		e.ran(b.run)
+	}
 	// After the head, the error and the history were read, of which it makes what was left out.
 	e.recall()
 	r.record(&e.Message, q.Body, b, e.Pointer)

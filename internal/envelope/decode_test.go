@@ -45,7 +45,7 @@ func TestAPersonCanReadTheHead(t *testing.T) {
 	e.DiedAt, e.Message.Channel = e.Failure.At, "slow lane 50%"
 	const want = "v2 try=2/4 at=orders.v1:7:123456789 log=beef token=4Q7K replays=1 tries=1 stream=orders channel=slow%20lane%2050%25" +
 		" time=2026-03-04T05:06:07.891Z failed=2026-03-04T05:06:07.891Z died=2026-03-04T05:06:07.891Z reason=exhausted" +
-		" type=*errors.errorString trace=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		" type=*errors.errorString trace=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 run=767891/210000us//shipping-7d9c5bd6f4-x2x9k/v1.8.0"
 	q, _ := trip(t, e)
 	if headOf(q) != want {
 		t.Errorf("head\n%s, want\n%s", headOf(q), want)

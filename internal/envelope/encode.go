@@ -96,6 +96,9 @@ func (e *Envelope) addFailure(h map[string]any, problem string) {
 	}
 	if history := e.earlier(); len(history) > 0 {
 		h[hHistory] = lines(history)
+		if runs := runs(history); runs != "" {
+			h[hRuns] = runs
+		}
 	}
 	if e.TraceState != "" && len(e.TraceState) <= maxState {
 		h[hTraceState] = e.TraceState
@@ -126,9 +129,10 @@ func (e *Envelope) earlier() []Try {
 	return history
 }
 
-// shrink cuts what explains the failure until the headers fit: the oldest tries, then the stack,
-// then the error.
+// shrink cuts what explains the failure until the headers fit: how earlier tries were made, the
+// oldest tries, then the stack, then the error.
 func (e *Envelope) shrink(h map[string]any) {
+	delete(h, hRuns)
 	for sizeOf(h) > MaxHeaders {
 		history, _ := h[hHistory].(string)
 		_, later, more := strings.Cut(history, "\n")

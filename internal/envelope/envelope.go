@@ -10,6 +10,7 @@
 //	sw-stack       where it panicked
 //	sw-group       the group that the error itself says it is of
 //	sw-history     the failures before the last, a line each: attempt, time, what the handler said
+//	sw-runs        how and where these were made, and the types of their errors: run.go
 //	sw-tracestate  the W3C trace state of the first try
 //	sw-wait        how long it still waits beyond its queue, and how long in all: wait.go
 //	sw-buried      of what nobody could read: reason, time, and why
@@ -91,6 +92,7 @@ type Failure struct {
 	// Group is what the error itself calls its cause, cut to 256 bytes; empty: it does not.
 	Group string
 	At    time.Time
+	Run
 }
 
 // Try is one line of the history.
@@ -98,6 +100,9 @@ type Try struct {
 	Attempt int
 	At      time.Time
 	Error   string
+	// ErrorType is as that of a Failure.
+	ErrorType string
+	Run
 }
 
 // same reports whether as, which was read from a queue and so is clean and cut, is this try.
@@ -116,7 +121,7 @@ func (e *Envelope) made() int {
 
 // last is the last failure as the history has it.
 func (e *Envelope) last() Try {
-	return Try{Attempt: e.made(), At: e.Failure.At, Error: clean(e.Failure.Error, maxShort)}
+	return Try{Attempt: e.made(), At: e.Failure.At, Error: clean(e.Failure.Error, maxShort), ErrorType: e.Failure.ErrorType, Run: e.Failure.Run}
 }
 
 // Replay gives the message a full new budget. History and AttemptsTotal stay: they are about all
@@ -179,6 +184,7 @@ const (
 	hStack      = "sw-stack"
 	hGroup      = "sw-group"
 	hHistory    = "sw-history"
+	hRuns       = "sw-runs"
 	hTraceState = "sw-tracestate"
 	hBuried     = "sw-buried"
 	hWaits      = "sw-waits-since"
@@ -188,7 +194,7 @@ const (
 // isKnown says whether this version reads the header.
 func isKnown(name string) bool {
 	switch name {
-	case hHead, hKey, hHeaders, hError, hStack, hGroup, hHistory, hTraceState, hBuried, hWaits, hWait:
+	case hHead, hKey, hHeaders, hError, hStack, hGroup, hHistory, hRuns, hTraceState, hBuried, hWaits, hWait:
 		return true
 	}
 	return false

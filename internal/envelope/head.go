@@ -38,6 +38,7 @@ const (
 	wReason   = "reason"   // why it is there
 	wType     = "type"     // of the error
 	wTrace    = "trace"    // the W3C trace parent of the first try
+	wRun      = "run"      // how and where the last try was made: run.go
 	wValue    = "value"    // "nil": the record has none
 	wLayout   = "layout"   // "framed": key and headers were too large for AMQP, and lead the body (framed.go)
 	wEncoding = "encoding" // "gzip": the body is compressed, since the broker refused it for its size
@@ -90,6 +91,9 @@ func (e *Envelope) appendHead(b []byte) []byte {
 	b = appendShort(b, wReason, e.Failure.Reason)
 	b = appendShort(b, wType, e.Failure.ErrorType)
 	b = appendShort(b, wTrace, e.TraceParent)
+	if !e.Failure.At.IsZero() && e.Failure.Run != (Run{}) {
+		b = append(appendRun(appendName(b, wRun), e.Failure.At, e.Failure.Run), e.Failure.By...)
+	}
 	for _, word := range e.words {
 		b = append(append(b, ' '), word...)
 	}
@@ -193,8 +197,13 @@ func readable(text string) error {
 	return nil
 }
 
-// body says how the body travels. A value that is nil is not the same as an empty one.
-type body struct{ framed, compressed, isNil bool }
+// body says how the body travels, and what else is not the envelope's own. A value that is nil is
+// not the same as an empty one.
+type body struct {
+	framed, compressed, isNil bool
+	// run is read once it is known of which try it is.
+	run string
+}
 
 // readWord sets what one word says. A word that it knows and cannot read breaks the envelope.
 func (e *Envelope) readWord(b *body, name, value string) (known bool, err error) {
@@ -222,6 +231,8 @@ func (e *Envelope) readWord(b *body, name, value string) (known bool, err error)
 		var n uint64
 		n, err = strconv.ParseUint(value, 16, 32)
 		e.Log = uint32(n)
+	case wRun:
+		b.run = value
 	case wValue:
 		b.isNil, err = isWord(value, valueNil)
 	case wLayout:

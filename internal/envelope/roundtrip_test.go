@@ -121,11 +121,11 @@ func TestWhatOtherHeadersSayIsLeftOut(t *testing.T) {
 		e.Failure = Failure{Error: last.Error, At: last.At}
 		return e
 	}
-	once := failed(Try{1, first, "no"})
-	twice := failed(Try{1, first, "no"}, Try{2, second, "never"})
-	dead := failed(Try{1, first, "no"}, Try{2, second, "never"})
+	once := failed(Try{Attempt: 1, At: first, Error: "no"})
+	twice := failed(Try{Attempt: 1, At: first, Error: "no"}, Try{Attempt: 2, At: second, Error: "never"})
+	dead := failed(Try{Attempt: 1, At: first, Error: "no"}, Try{Attempt: 2, At: second, Error: "never"})
 	dead.Message.Attempt, dead.DiedAt = 2, second
-	replayed := failed(Try{4, second, "no"})
+	replayed := failed(Try{Attempt: 4, At: second, Error: "no"})
 	replayed.Message.Replays, replayed.AttemptsTotal = 1, 8
 	for name, test := range map[string]struct {
 		envelope *Envelope
@@ -162,9 +162,9 @@ func TestAHistoryThatHasTheLastFailureTooIsReadAsItIs(t *testing.T) {
 	e := hand()
 	e.Failure = Failure{Error: "no", At: at}
 	q := e.Encode()
-	q.Headers[hHistory] = lines([]Try{{1, at, "no"}})
+	q.Headers[hHistory] = lines([]Try{{Attempt: 1, At: at, Error: "no"}})
 	back, err := Decode(q)
-	if err != nil || len(back.History) != 1 || !back.History[0].same(Try{1, at, "no"}) {
+	if err != nil || len(back.History) != 1 || !back.History[0].same(Try{Attempt: 1, At: at, Error: "no"}) {
 		t.Errorf("%+v, %v", back, err)
 	}
 }
@@ -173,7 +173,7 @@ func TestAHistoryThatIsFullHasRoomForTheLastFailure(t *testing.T) {
 	at := time.Unix(100, 0)
 	var tries []Try
 	for i := range MaxHistory {
-		tries = append(tries, Try{i + 1, at.Add(time.Duration(i-MaxHistory) * time.Second), "no"})
+		tries = append(tries, Try{Attempt: i + 1, At: at.Add(time.Duration(i-MaxHistory) * time.Second), Error: "no"})
 	}
 	e := hand()
 	e.Failure = Failure{Error: "the last", At: at}

@@ -267,10 +267,16 @@ type message struct {
 type rest struct {
 	Copies int `json:"copies"`
 	Tries  []struct {
-		Attempt int       `json:"attempt"`
-		At      time.Time `json:"at"`
-		Error   string    `json:"error"`
+		Attempt    int       `json:"attempt"`
+		At         time.Time `json:"at"`
+		Error      string    `json:"error"`
+		ErrorType  string    `json:"error_type"`
+		DurationMS float64   `json:"duration_ms"`
+		Instance   string    `json:"instance"`
+		AppVersion string    `json:"app_version"`
+		TraceURL   string    `json:"trace_url"`
 	} `json:"tries"`
+	TraceURL string `json:"trace_url"`
 }
 
 // headerJSON is a header of the record; a nil value is null, and not empty.

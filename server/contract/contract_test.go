@@ -60,7 +60,9 @@ func (s scripted) Message(_ context.Context, id string) (server.Detail, error) {
 	}
 	entry, _ := entries().Messages[0].(deadset.Entry)
 	at := time.Now()
-	return server.Detail{Value: []byte("v"), Message: deadset.Detail{Entry: entry, Copies: 2, Tries: []deadset.Try{{Attempt: 1, At: &at, Error: "no"}, {Attempt: 2}}}}, s.err
+	return server.Detail{Value: []byte("v"), Message: deadset.Detail{Entry: entry, Copies: 2, TraceURL: "https://traces/0", Tries: []deadset.Try{{
+		Attempt: 1, At: &at, Error: "no", ErrorType: "*E", DurationMS: 0.5, Instance: "i", AppVersion: "v1", TraceID: "0", SpanID: "1", TraceURL: "https://traces/0",
+	}, {Attempt: 2}}}}, s.err
 }
 func (s scripted) Delete(context.Context, int) (server.Result, error) { return s.result, s.err }
 
