@@ -22,7 +22,8 @@ import (
 //	caller.call      calls the handler
 //	caller.settle    tells each partition what became of its messages, all at once
 //
-// Failures go through the queues one by one, and come back as batches of one: dispatch.again.
+// What failed is first tried again in place, as far as that is set: caller.until. Then it goes
+// through the queues one by one, and comes back as batches of one: dispatch.again.
 
 // batches gathers a stream's messages and calls its batch handler.
 type batches struct {
@@ -64,7 +65,7 @@ func newBatches(d *dispatch, cfg batchConfig) *batches {
 		lanes = 1 // that all take from
 	}
 	for range lanes {
-		b.lanes = append(b.lanes, newLane(cfg.size, cfg.wait))
+		b.lanes = append(b.lanes, newLane(cfg.size, cfg.wait, cfg.atOnce/lanes))
 	}
 	for i := range cfg.atOnce {
 		b.callers = append(b.callers, &caller{batches: b, lane: b.lanes[i%lanes], number: i})
@@ -113,6 +114,14 @@ func (b *batches) Fetched(eighths uint32) {
 	for _, l := range b.lanes {
 		l.own(eighths)
 	}
+}
+
+// held is how many messages wait for batches that rest.
+func (b *batches) held() (n int) {
+	for _, l := range b.lanes {
+		n += l.held()
+	}
+	return n
 }
 
 // wake has who rests look again.

@@ -63,13 +63,15 @@ func TestAKillerInABatchIsFoundAndItsNeighboursLive(t *testing.T) {
 		killer    string
 		instances int
 		node      testbroker.Node
+		inPlace   string
 	}{
-		{"kills at once", 1, nodes[0]},
-		{"kills at once", 3, nodes[len(nodes)-1]},
-		{"kills later", 1, nodes[len(nodes)-1]},
-		{"ends its goroutine at once", 2, nodes[len(nodes)-1]},
+		{"kills at once", 1, nodes[0], "0"},
+		{"kills at once", 3, nodes[len(nodes)-1], "0"},
+		{"kills later", 1, nodes[len(nodes)-1], "0"},
+		{"kills later", 2, nodes[0], "all"},
+		{"ends its goroutine at once", 2, nodes[len(nodes)-1], "0"},
 	} {
-		t.Run(fmt.Sprintf("it %s, %d processes, RabbitMQ %s", test.killer, test.instances, test.node.Version), func(t *testing.T) {
+		t.Run(fmt.Sprintf("it %s, %d processes, RETRY_IN_PLACE=%s, RabbitMQ %s", test.killer, test.instances, test.inPlace, test.node.Version), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.rabbit, w.seeds = test.node.URL, testbroker.Kafka(t)
@@ -87,7 +89,7 @@ func TestAKillerInABatchIsFoundAndItsNeighboursLive(t *testing.T) {
 				}
 				w.produce(&kgo.Record{Key: fmt.Appendf(nil, "%d", i), Value: []byte(value)})
 			}
-			s := w.supervise(t, test.instances, batchVariable+"=yes", "BATCH_SIZE=40", "BATCH_WAIT=200ms", "CONCURRENCY=2")
+			s := w.supervise(t, test.instances, batchVariable+"=yes", "BATCH_SIZE=40", "BATCH_WAIT=200ms", "CONCURRENCY=2", "RETRY_IN_PLACE="+test.inPlace)
 			within(t, 8*time.Minute, "the killer is dead and all else is done", func() bool {
 				return w.committed() == n && w.ready(t, "dead_set") == 1 && s.logged(last)
 			})

@@ -8,68 +8,133 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/call"
+	"github.com/stepwell/stepwell/internal/failpoint"
 	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/internal/telemetry"
+	"github.com/stepwell/stepwell/retry"
 	"github.com/stepwell/stepwell/streams"
 )
 
-// until is [hold.until] for what failed of a batch: where there are no queues the same batch is
-// called again with what failed of it, until all of that is done or no longer ours. Its lane waits
-// meanwhile, so that no message passes another of its key.
+// What failed of a batch is tried again in place as [hold] or [inPlace] says, all together: the
+// same batch is called again with it. Its lane waits meanwhile, so that no message passes another
+// of its key.
+
+// try is a message of a call, what came of it, and, where that is tried again in place, when.
+type try struct {
+	item
+	// came is the message as it came; until the next call of the caller, or on its own memory.
+	came   *stepwell.Message
+	answer *call.Answer // nil: it was not called since it was put off
+	due    time.Time
+	place  int                    // in its batch
+	first  telemetry.TraceContext // of its first call, once it failed
+	spent  time.Duration          // for how long it has rested
+	past   *retry.Past            // its tries in place; nil: there are none
+}
+
+// parking is a message on its way to its queue, which what waits for it has to wait for.
+type parking struct {
+	of   task.Gatherable
+	safe <-chan struct{} // closed once it is there
+}
+
+// round is what those have in common that failed together: they are called together again.
+type round struct {
+	now   time.Time
+	pause time.Duration // of hold
+	drawn float64       // of jitter
+}
+
+// until calls the handler again and again with what failed of a batch and is to be tried in place,
+// until all of it is done, on its way to a queue, or no longer ours.
 func (c *caller) until(ctx context.Context, failed []try) {
 	p := c.dispatch.hold
-	// This may take long: what was fetched with them is not to be kept for as long.
-	for i := range failed {
-		failed[i].came = failed[i].came.Clone()
-		failed[i].message = failed[i].came
-	}
-	c.batch = itemsOf(failed)
-	c.letGo()
 	for pause := p.pause; len(failed) > 0; pause = min(2*pause, p.longest) {
-		failed = c.drop(failed)
-		// One wait for all: what failed together is called together again.
-		now, wait := time.Now(), pause/2+rand.N(pause/2+1)
-		for i := range failed {
-			failed[i].putOff(now, wait)
+		var parked []parking
+		failed, parked = c.putOff(ctx, failed, round{time.Now(), pause/2 + rand.N(pause/2+1), rand.Float64()})
+		if len(failed) > 0 {
+			failpoint.Hit("rests")
+			c.letGo() // this may take long, and they have memory of their own
 		}
+		c.batch = itemsOf(failed)
 		c.inOrder(failed)
-		failed = c.rest(ctx, failed)
+		failed = c.rest(ctx, failed, parked)
 		c.batch = itemsOf(failed)
 		failed = c.again(ctx, failed)
 		c.batch = itemsOf(failed)
 	}
 }
 
-// drop settles what failed where ON_FAILURE says so, and returns the rest.
-func (c *caller) drop(failed []try) []try {
-	if !c.dispatch.hold.drop {
-		return failed
-	}
-	var gone []try
+// putOff returns what is to be tried again in place. It sees to the rest, of which parked has to
+// arrive before the lane goes on.
+func (c *caller) putOff(ctx context.Context, failed []try, r round) (kept []try, parked []parking) {
 	for _, t := range failed {
-		if t.answer != nil && t.answer.Failed() {
-			c.dispatch.drop(t.came, t.answer)
-			gone = append(gone, t)
+		if t.answer == nil {
+			kept = append(kept, t)
+			continue
+		}
+		again, safe := c.follow(ctx, &t, r)
+		if again {
+			kept = append(kept, t)
+		} else if safe != nil {
+			parked = append(parked, parking{t.of, safe})
 		}
 	}
-	c.tell(itemsOf(gone), task.Settled)
-	return slices.DeleteFunc(failed, func(t try) bool { return t.answer != nil && t.answer.Failed() })
+	return kept, parked
 }
 
-// putOff says when the message is to be tried again, unless that was said since it failed.
-func (t *try) putOff(now time.Time, wait time.Duration) {
-	switch a := t.answer; {
-	case a == nil:
-		return
-	case a.Failed():
-		t.came.FirstFailed = cmp.Or(t.came.FirstFailed, now)
-		t.came.Attempt++
-	default:
-		t.came.Snoozes++
+// follow puts a message off that is to be tried again in place; else it sees to it, and safe is as
+// for [inPlace.park].
+func (c *caller) follow(ctx context.Context, t *try, r round) (again bool, safe <-chan struct{}) {
+	d, ticket := c.dispatch, task.NewTicket(t.of, t.offset, c)
+	if d.retrier == nil && t.answer.Kind != stepwell.HandedOver {
+		return c.hold(t, r), nil
 	}
+	o, f := d.follow(ctx, *t.came, t.answer, ticket)
+	if f == nil {
+		c.told(t.item, o)
+		return false, nil
+	}
+	what, wait := d.inPlace.after(f, t.spent, r.drawn)
+	if what != rests {
+		safe = d.inPlace.park(d, f, t.past, what, ticket)
+		c.told(t.item, task.Pending)
+		return false, safe
+	}
+	if t.past == nil {
+		t.past = &retry.Past{}
+	}
+	if f.snooze == 0 {
+		d.telemetry.RetriedInPlace()
+	}
+	t.spent += wait
+	t.putOff(f.again(t.past), r.now.Add(wait))
+	return true, nil
+}
+
+// hold puts off what failed where there are no queues, unless ON_FAILURE says that it is dropped.
+func (c *caller) hold(t *try, r round) (again bool) {
+	a, kept := t.answer, t.came.Clone()
+	switch {
+	case a.Failed() && c.dispatch.hold.drop:
+		c.dispatch.drop(t.came, a)
+		c.told(t.item, task.Settled)
+		return false
+	case a.Failed():
+		kept.FirstFailed = cmp.Or(kept.FirstFailed, r.now)
+		kept.Attempt++
+	default:
+		kept.Snoozes++
+	}
+	t.putOff(kept, r.now.Add(cmp.Or(a.After, r.pause)))
+	return true
+}
+
+// putOff has the message be tried again, as it is kept until then.
+func (t *try) putOff(kept *stepwell.Message, due time.Time) {
 	t.first = cmp.Or(t.first, t.answer.Trace)
-	t.due = now.Add(cmp.Or(t.answer.After, wait))
-	t.answer = nil
+	t.came, t.message, t.due, t.answer = kept, kept, due, nil
 }
 
 // inOrder puts the messages in the order in which they came, and off as long as any before them for
@@ -97,49 +162,50 @@ func (c *caller) inOrder(failed []try) {
 	}
 }
 
-// rest waits until the first of the messages is due, without a seat. It returns those that are
-// still to be handled here: none when ctx ends.
-func (c *caller) rest(ctx context.Context, failed []try) []try {
+// rest waits, without a seat, until the first of the messages is due and all that was parked is
+// safe. It returns those that are still to be handled here: none when ctx ends.
+func (c *caller) rest(ctx context.Context, failed []try, parked []parking) []try {
 	c.stand()
 	c.rests(failed, true)
 	defer c.rests(failed, false)
-	for {
-		kicked := c.kicked() // before the look, so that none is missed
-		if failed = c.leaveHalted(failed); len(failed) == 0 {
-			return nil
-		}
-		first := slices.MinFunc(failed, func(a, b try) int { return a.due.Compare(b.due) })
-		wait := time.Until(first.due)
-		if wait <= 0 && !c.lane.isPaused() {
-			break
-		}
-		sleep(ctx, max(wait, 0), kicked, c.lane.isPaused())
-		if ctx.Err() != nil {
-			c.tell(itemsOf(failed), task.Abandoned)
-			return nil
-		}
+	left := c.awaitDue(ctx, failed, parked)
+	if len(left) == 0 {
+		return nil
 	}
 	// Retries of the same handler may have had the seat meanwhile.
 	if c.seated = c.seats.Take(ctx.Done()); !c.seated {
-		c.tell(itemsOf(failed), task.Abandoned)
+		c.tell(itemsOf(left), task.Abandoned)
 		return nil
 	}
-	return failed
+	return c.leaveHalted(left)
 }
 
-// sleep returns after so long, unless something kicks or ctx ends before; in a pause it does not
-// return without that.
-func sleep(ctx context.Context, d time.Duration, kicked <-chan struct{}, paused bool) {
-	var over <-chan time.Time
-	if !paused {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		over = timer.C
-	}
-	select {
-	case <-ctx.Done():
-	case <-kicked:
-	case <-over:
+// awaitDue waits, and returns the messages that are still ours.
+func (c *caller) awaitDue(ctx context.Context, failed []try, parked []parking) []try {
+	for {
+		kicked := c.kicked() // before the look, so that none is missed
+		failed, parked = c.leaveHalted(failed), underWay(parked)
+		if len(failed) == 0 && len(parked) == 0 {
+			return nil
+		}
+		var safe <-chan struct{}
+		var due <-chan time.Time
+		switch {
+		case len(parked) > 0:
+			safe = parked[0].safe
+		case !c.lane.isPaused():
+			first := slices.MinFunc(failed, func(a, b try) int { return a.due.Compare(b.due) })
+			due = time.After(time.Until(first.due))
+		}
+		select {
+		case <-kicked:
+		case <-safe:
+		case <-due:
+			return failed
+		case <-ctx.Done():
+			c.tell(itemsOf(failed), task.Abandoned)
+			return nil
+		}
 	}
 }
 
@@ -157,12 +223,31 @@ func (c *caller) leaveHalted(failed []try) (kept []try) {
 	return kept
 }
 
-// rests tells the origins of the messages that they rest, or have rested: what rests is no work
-// that hangs.
-func (c *caller) rests(failed []try, begin bool) {
-	for _, t := range c.sorted(itemsOf(failed)) {
-		t.of.Rest(t.offsets, begin)
+// underWay leaves out what is safe, and what nothing waits for any more: it has the end of its
+// partition here before it.
+func underWay(parked []parking) (left []parking) {
+	for _, p := range parked {
+		select {
+		case <-p.safe:
+		default:
+			if !p.of.Halted() && p.of.Calls().Err() == nil {
+				left = append(left, p)
+			}
+		}
 	}
+	return left
+}
+
+// rests tells the origins of the messages that they rest, or have rested: what rests is no work
+// that hangs, nor is what waits for it in the lane.
+func (c *caller) rests(failed []try, begin bool) {
+	for _, t := range failed {
+		if !begin {
+			t.due = time.Time{}
+		}
+		t.of.Rest(t.offset, t.due)
+	}
+	c.lane.rests(begin)
 }
 
 // again calls the handler with what is due, and returns what is left to be tried.
@@ -170,6 +255,7 @@ func (c *caller) again(ctx context.Context, failed []try) (left []try) {
 	if len(failed) == 0 {
 		return nil
 	}
+	failpoint.Hit("rested")
 	now := time.Now()
 	var called []try
 	var messages []*stepwell.Message

@@ -163,3 +163,15 @@ func TestWhatIsBehindAMessageThatIsLeftIsNotCalled(t *testing.T) {
 		})
 	}
 }
+
+// What waits in the lane of a batch that rests is no work that hangs, either.
+func TestABatchThatRestsMakesNoStreamStuck(t *testing.T) {
+	failing := func(context.Context, *stepwell.Batch) error { return errUnavailable }
+	streamInBubble(t, Stream{Batch: failing}, func(b *bubble) {
+		b.handle("bad", "waits", "waits", "waits")
+		b.after(14*time.Minute, false)
+		if s := b.stream.now(); s.Resting != 1 || s.Oldest == nil || time.Until(s.Oldest.NextTry).Round(time.Minute) != time.Minute {
+			b.t.Errorf("the status is %+v, the oldest %+v", s, s.Oldest)
+		}
+	}, "RETRY_IN_PLACE=all", "RETRY_DELAY=15m", "BATCH_SIZE=1")
+}

@@ -10,7 +10,6 @@ import (
 	"github.com/stepwell/stepwell/internal/call"
 	"github.com/stepwell/stepwell/internal/failpoint"
 	"github.com/stepwell/stepwell/internal/task"
-	"github.com/stepwell/stepwell/internal/telemetry"
 )
 
 // caller is a goroutine that calls batches of one lane. It is the [task.Call] of its calls.
@@ -128,17 +127,7 @@ func (c *caller) prepare() []*stepwell.Message {
 	return messages
 }
 
-// try is a message of a call, what came of it, and, where that is tried again in place, when.
-type try struct {
-	item
-	came   *stepwell.Message // as it came; until the next call of the caller
-	answer *call.Answer
-	due    time.Time
-	place  int                    // in its batch
-	first  telemetry.TraceContext // of its first call, once it failed
-}
-
-// settle sees to it that what is done is settled, and what failed is parked.
+// settle sees to it that what is done is settled, and what failed is tried again or parked.
 func (c *caller) settle(ctx context.Context, answers []*call.Answer) {
 	tries := make([]try, len(c.batch))
 	for i := range tries {
@@ -146,22 +135,14 @@ func (c *caller) settle(ctx context.Context, answers []*call.Answer) {
 	}
 	failed := c.judge(tries, answers)
 	failpoint.Hit("marked")
-	if c.dispatch.retrier == nil {
-		c.until(ctx, failed)
-		return
-	}
-	for _, f := range failed {
-		t := task.NewTicket(f.of, f.offset, c)
-		o, sent := c.dispatch.fail(ctx, *f.came, f.answer, t)
-		c.send(f, sent, o)
-	}
+	c.until(ctx, failed)
 }
 
-// judge tells what a call said of messages, but for those that failed, which it returns. c.batch is
-// these from here on: what was told is not to be told again, should the goroutine end.
+// judge tells what a call said of messages that are done, or were cancelled, and returns the
+// others. c.batch is these from here on: what was told is not to be told again, should the
+// goroutine end.
 func (c *caller) judge(tries []try, answers []*call.Answer) (failed []try) {
 	var done, cancelled []item
-	var handed []try
 	for i, t := range tries {
 		if answers != nil {
 			t.answer = answers[i]
@@ -171,28 +152,20 @@ func (c *caller) judge(tries []try, answers []*call.Answer) (failed []try) {
 			cancelled = append(cancelled, t.item)
 		case a == nil || a.Kind == stepwell.Skipped:
 			done = append(done, t.item)
-		case a.Kind == stepwell.HandedOver:
-			handed = append(handed, t)
 		default:
 			failed = append(failed, t)
 		}
 	}
 	c.batch = itemsOf(failed)
 	c.tell(done, task.Settled)
-	for _, t := range handed {
-		c.send(t, c.dispatch.handOver(*t.came, t.answer), task.Pending)
-	}
 	c.tell(cancelled, task.Abandoned)
 	return failed
 }
 
-// send parks a message, if anything is to be, and tells how its call ended.
-func (c *caller) send(t try, f *failed, o task.Outcome) {
-	if f != nil {
-		c.dispatch.send(f, task.NewTicket(t.of, t.offset, c))
-	}
-	c.batch = slices.DeleteFunc(c.batch, func(i item) bool { return i == t.item })
-	c.tell([]item{t.item}, o)
+// told tells how the call of one message of the batch ended.
+func (c *caller) told(i item, o task.Outcome) {
+	c.batch = slices.DeleteFunc(c.batch, func(other item) bool { return other == i })
+	c.tell([]item{i}, o)
 }
 
 func itemsOf(tries []try) (items []item) {

@@ -41,9 +41,6 @@ func (d *dispatch) first(ctx context.Context, m *stepwell.Message, t task.Ticket
 	return d.inPlace.fail(ctx, d, f, t)
 }
 
-// send parks a message after its only try.
-func (d *dispatch) send(f *failed, t task.Ticket) { d.hand(t.Context(), f, nil, settles(t)) }
-
 // hand parks a message that was in no queue yet; past are its tries before the last one.
 func (d *dispatch) hand(ctx context.Context, f *failed, past *retry.Past, done func(error)) {
 	switch {
@@ -114,6 +111,12 @@ func (d *dispatch) run(ctx context.Context, m *stepwell.Message, t task.Ticket) 
 	case a == nil:
 		return task.Settled, nil
 	}
+	return d.follow(ctx, came, a, t)
+}
+
+// follow says what the source is to do with a message on which there is an answer, and, where the
+// message is to be parked, with what failure.
+func (d *dispatch) follow(ctx context.Context, came stepwell.Message, a *call.Answer, t task.Ticket) (task.Outcome, *failed) {
 	switch a.Kind { // without a default: lint finds the kind that nobody thought of here
 	case stepwell.Done, stepwell.Skipped:
 		return task.Settled, nil

@@ -51,8 +51,9 @@ const (
 )
 
 // after says what becomes of a message that failed or was put off, and how long it rests. spent is
-// how long it has rested so far.
-func (p inPlace) after(f *failed, spent time.Duration) (next, time.Duration) {
+// how long it has rested so far, and drawn, from 0 to 1, which of the waits it has that jitter
+// allows.
+func (p inPlace) after(f *failed, spent time.Duration, drawn float64) (next, time.Duration) {
 	attempt, wait := max(1, f.message.Attempt), f.snooze
 	if f.to != nil {
 		return isHanded, 0
@@ -62,7 +63,7 @@ func (p inPlace) after(f *failed, spent time.Duration) (next, time.Duration) {
 		if !left || f.failure.Reason != "" {
 			return dies, 0
 		}
-		shorter := time.Duration(p.jitter * rand.Float64() * float64(policy))
+		shorter := time.Duration(p.jitter * drawn * float64(policy))
 		wait = cmp.Or(f.failure.After, policy-shorter)
 	}
 	switch {
@@ -78,20 +79,26 @@ func (p inPlace) after(f *failed, spent time.Duration) (next, time.Duration) {
 // sum is for how long the policy lets a message rest in all.
 func (p inPlace) sum() time.Duration { return p.budget[:min(p.waits, len(p.budget))].Total() }
 
-// says is how the start of a stream tells it; span is its WINDOW_SPAN.
-func (p inPlace) says(span int, setting string) string {
-	sum, which := p.sum(), fmt.Sprintf("the first %d waits", p.waits)
+// says is how the start of a stream tells it; span is its WINDOW_SPAN, and batches how many it
+// calls at once, of which one that rests is called no more meanwhile. 0: it has a handler.
+func (p inPlace) says(span int, setting string, batches int) string {
+	sum, which, others := p.sum(), fmt.Sprintf("the first %d waits", p.waits), "others go on"
 	switch p.waits {
 	case 0:
 		return "none"
 	case math.MaxInt:
 		which = "all waits"
 	}
-	if sum == 0 {
+	switch {
+	case sum == 0:
 		return which
+	case batches == 1:
+		return fmt.Sprintf("%s, %s: nothing else is called meanwhile", which, sum)
+	case batches > 1:
+		others = fmt.Sprintf("one of %d batches at once waits, others go on", batches)
 	}
-	return fmt.Sprintf("%s, %s: others go on at up to %.0f messages a second (%s %d ÷ %s)",
-		which, sum, math.Floor(float64(span)/sum.Seconds()), setting, span, sum)
+	return fmt.Sprintf("%s, %s: %s at up to %.0f messages a second (%s %d ÷ %s)",
+		which, sum, others, math.Floor(float64(span)/sum.Seconds()), setting, span, sum)
 }
 
 // fail is for a message of the source that failed or was put off. It tries it again in place as
@@ -99,9 +106,13 @@ func (p inPlace) says(span int, setting string) string {
 func (p inPlace) fail(ctx context.Context, d *dispatch, f *failed, t task.Ticket) task.Outcome {
 	past, spent := &retry.Past{}, time.Duration(0)
 	for {
-		what, wait := p.after(f, spent)
+		what, wait := p.after(f, spent, rand.Float64())
 		if what != rests {
-			return p.park(ctx, d, f, past, what, t)
+			if safe := p.park(d, f, past, what, t); safe != nil {
+				// Where this ends early, so does the partition: nothing more of it is called.
+				t.RestUntil(ctx, safe, &stepwell.Message{Origin: f.message.Origin})
+			}
+			return task.Pending
 		}
 		spent += wait
 		kept := f.again(past)
@@ -122,36 +133,26 @@ func (p inPlace) fail(ctx context.Context, d *dispatch, f *failed, t task.Ticket
 }
 
 // park publishes the message to a delay queue, the dead set or a channel's queue. Where it keeps
-// its order it holds its key until it is there.
-func (p inPlace) park(ctx context.Context, d *dispatch, f *failed, past *retry.Past, what next, t task.Ticket) task.Outcome {
+// its order it is to hold its key until it is there, which is when safe is closed: if what waits
+// for it were called before, and the process died then, the message would be called once more,
+// after it. Nil: it holds nothing.
+func (p inPlace) park(d *dispatch, f *failed, past *retry.Past, what next, t task.Ticket) (safe <-chan struct{}) {
 	if what == tooLong {
 		d.telemetry.OrderGivenUp()
 		d.failures.orderGivenUp(f)
 	}
-	done, wait := settles(t), func() {}
-	if p.order && (what == dies || what == isHanded) {
-		done, wait = p.holds(ctx, f.message.Origin, t)
+	if !p.order || what != dies && what != isHanded {
+		d.hand(t.Context(), f, past, settles(t))
+		return nil
 	}
-	d.hand(t.Context(), f, past, done)
-	wait()
-	return task.Pending
-}
-
-// holds settles the message once it is safe in a queue, and has wait return then, so that what
-// waits for it is not called before: if it were, and the process died then, the message would be
-// called once more, after it.
-func (p inPlace) holds(ctx context.Context, origin stepwell.Origin, t task.Ticket) (done func(error), wait func()) {
-	safe := make(chan struct{})
-	done = func(err error) {
+	there := make(chan struct{})
+	d.hand(t.Context(), f, past, func(err error) {
 		if err == nil {
 			t.Settle()
-			close(safe)
+			close(there)
 		}
-	}
-	return done, func() {
-		// Where this ends early, so does the partition: nothing more of it is called.
-		t.RestUntil(ctx, safe, &stepwell.Message{Origin: origin})
-	}
+	})
+	return there
 }
 
 // again is the message as it is called next, on its own memory.

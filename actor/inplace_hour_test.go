@@ -173,6 +173,18 @@ func TestTheStartSaysUpToWhichRateOthersGoOn(t *testing.T) {
 	}
 }
 
+func TestTheStartSaysWhatABatchThatRestsHoldsBack(t *testing.T) {
+	p := inPlace{budget: retry.Linear(5*time.Second, 0, 3), waits: math.MaxInt}
+	for batches, want := range map[int]string{
+		1: "all waits, 15s: nothing else is called meanwhile",
+		4: "all waits, 15s: one of 4 batches at once waits, others go on at up to 2000 messages a second (WINDOW_SPAN 30000 ÷ 15s)",
+	} {
+		if got := p.says(30_000, "WINDOW_SPAN", batches); got != want {
+			t.Errorf("%d at once: %q, want %q", batches, got, want)
+		}
+	}
+}
+
 func TestWhereAMessageWaitsIsUpToTheTryTheVerdictAndTheTimeItHasRested(t *testing.T) {
 	three := retry.Linear(10*time.Minute, 0, 3)
 	some, all := inPlace{budget: three, waits: 2}, inPlace{budget: three, waits: math.MaxInt}
@@ -212,17 +224,17 @@ func TestWhereAMessageWaitsIsUpToTheTryTheVerdictAndTheTimeItHasRested(t *testin
 		{"a snooze after the waits in place", some, snoozes(3), 0, leaves, 0},
 		{"a snooze beyond the hour", all, snoozes(1), config.MostRest, tooLong, time.Minute},
 	} {
-		if what, wait := test.how.after(test.f, test.spent); what != test.what || wait != test.wait {
+		if what, wait := test.how.after(test.f, test.spent, 1); what != test.what || wait != test.wait {
 			t.Errorf("%s: %v for %v, want %v for %v", test.name, what, wait, test.what, test.wait)
 		}
 	}
 	jittered := inPlace{budget: three, jitter: 0.5, waits: 1}
-	for range 1000 {
-		if _, wait := jittered.after(fails(1), 0); wait < 5*time.Minute || wait > 10*time.Minute {
-			t.Fatalf("with jitter it rests for %v", wait)
+	for _, drawn := range []float64{0, 0.4, 1} {
+		if _, wait := jittered.after(fails(1), 0, drawn); wait != 10*time.Minute-time.Duration(drawn*float64(5*time.Minute)) {
+			t.Errorf("with jitter, of which %v was drawn, it rests for %v", drawn, wait)
 		}
-		if _, wait := jittered.after(asks(1, time.Minute), 0); wait != time.Minute {
-			t.Fatalf("the handler asked for 1m, and it rests for %v", wait)
+		if _, wait := jittered.after(asks(1, time.Minute), 0, drawn); wait != time.Minute {
+			t.Errorf("the handler asked for 1m, and it rests for %v", wait)
 		}
 	}
 }

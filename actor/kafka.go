@@ -132,6 +132,9 @@ func (k *kafka) Status() (s sourceStatus) {
 		return s
 	}
 	of := r.Status()
+	if k.batches != nil {
+		of.Waiting += int64(k.batches.held())
+	}
 	s.Status = server.Status{
 		Joined: of.Joined, Partitions: of.Partitions, Lag: of.Lag,
 		InFlight: int(of.InFlight), InFlightBytes: int(of.InFlightBytes),

@@ -41,8 +41,9 @@ type lane struct {
 	items []item
 	// head is the index of the first of items that waits; those before it were taken.
 	head int
-	// idle counts the goroutines that wait for a batch to be due.
-	idle int
+	// idle counts the goroutines that wait for a batch to be due; resting, those whose batch rests,
+	// of all that take from the lane.
+	idle, resting, callers int
 	// flush: what waits is due, full or not.
 	flush bool
 	// fetched is how much was fetched, in eighths of WINDOW_BYTES; it starts anew after the last
@@ -56,8 +57,8 @@ type lane struct {
 	left map[task.Gatherable]bool
 }
 
-func newLane(size int, wait time.Duration) *lane {
-	return &lane{began: time.Now(), size: size, wait: wait, changed: make(chan struct{}, 1), left: map[task.Gatherable]bool{}}
+func newLane(size int, wait time.Duration, callers int) *lane {
+	return &lane{began: time.Now(), size: size, wait: wait, callers: callers, changed: make(chan struct{}, 1), left: map[task.Gatherable]bool{}}
 }
 
 // waiting is what waits.
@@ -253,6 +254,27 @@ func (l *lane) compact() {
 		clear(l.items[n:])
 		l.items, l.head = l.items[:n], 0
 	}
+}
+
+// rests notes that the batch of a goroutine begins to rest, or has rested.
+func (l *lane) rests(begin bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if begin {
+		l.resting++
+	} else {
+		l.resting--
+	}
+}
+
+// held is how many messages wait for batches that rest.
+func (l *lane) held() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.resting < l.callers {
+		return 0
+	}
+	return len(l.waiting())
 }
 
 func (l *lane) isPaused() bool {

@@ -60,7 +60,7 @@ func (o *origin) halt() {
 	o.halted = true
 }
 
-func (o *origin) Rest([]int64, bool) {
+func (o *origin) Rest(int64, time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.rests++
@@ -270,7 +270,7 @@ func TestWhatIsHaltedAndWasGatheredDoesNotWait(t *testing.T) {
 // comes after what was left to the next owner.
 func TestWhatComesAfterMessagesThatWereLeftIsLeftToo(t *testing.T) {
 	t.Parallel()
-	l, of, other := newLane(2, time.Second), newOrigin(), newOrigin()
+	l, of, other := newLane(2, time.Second, 1), newOrigin(), newOrigin()
 	gather := func(of *origin, offsets ...int64) {
 		for _, offset := range offsets {
 			l.put(item{message: &stepwell.Message{}, of: of, offset: offset})

@@ -200,7 +200,12 @@ func (a *Actor) openRetries(l *line, c lineConfig) error {
 	if l.dispatch.fallback != nil {
 		l.dispatch.fallback.last = r.Last
 	}
-	l.dispatch.retrier, l.retries, l.condemn = r, queued{r, l.dispatch.again, l.dispatch.inPlace.says(cfg.WindowSpan, a.cfg.Variable("window_span")), c.logger}, l.dispatch.parkCondemned
+	batches := 0
+	if c.batch != nil {
+		batches = cfg.Concurrency
+	}
+	inPlace := l.dispatch.inPlace.says(cfg.WindowSpan, a.cfg.Variable("window_span"), batches)
+	l.dispatch.retrier, l.retries, l.condemn = r, queued{r, l.dispatch.again, inPlace, c.logger}, l.dispatch.parkCondemned
 	return nil
 }
 

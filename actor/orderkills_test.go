@@ -30,7 +30,7 @@ func playInOrder(path string) {
 	if err != nil {
 		panic(err)
 	}
-	actor.Main(actor.App{Streams: actor.Streams{"orders": {Handler: func(_ context.Context, m *stepwell.Message) error {
+	handle := func(_ context.Context, m *stepwell.Message) error {
 		write := func(what string) {
 			line := fmt.Appendf(nil, "%s %d %d %s %d %d\n", what, m.Origin.Partition, m.Origin.Offset, m.Key, m.Attempt, os.Getpid())
 			if _, err := file.Write(line); err != nil {
@@ -49,7 +49,12 @@ func playInOrder(path string) {
 			write("done")
 		}
 		return verdict
-	}}}})
+	}
+	orders := actor.Stream{Handler: handle}
+	if os.Getenv(batchVariable) != "" {
+		orders.Handler, orders.Batch = nil, inOrder(handle)
+	}
+	actor.Main(actor.App{Streams: actor.Streams{"orders": orders}})
 }
 
 // step is one line.
@@ -127,22 +132,30 @@ func TestTheOrderOfAKeySurvivesKillsAndRebalances(t *testing.T) {
 		t.Skip("NOT RUN: processes that are killed and replaced for a minute, because of -short")
 	}
 	t.Parallel()
-	for _, node := range testbroker.RabbitMQs(t) {
-		t.Run("rabbitmq-"+node.Version, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.rabbit, w.seeds = node.URL, testbroker.Kafka(t)
-			w.connect(kgo.SeedBrokers(w.seeds))
-			w.createTopic(w.topic, 4)
-			t.Cleanup(w.deleteQueues)
-			w.survive(t, 4000, 40*time.Second)
-		})
+	for handled, load := range map[string]struct {
+		records int
+		env     settings
+	}{
+		"one by one": {4000, nil},
+		"in batches": {1200, settings{batchVariable: "yes", "BATCH_SIZE": "50", "BATCH_WAIT": "20ms", "CONCURRENCY": "8"}},
+	} {
+		for _, node := range testbroker.RabbitMQs(t) {
+			t.Run(handled+", RabbitMQ "+node.Version, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				w.rabbit, w.seeds = node.URL, testbroker.Kafka(t)
+				w.connect(kgo.SeedBrokers(w.seeds))
+				w.createTopic(w.topic, 4)
+				t.Cleanup(w.deleteQueues)
+				w.survive(t, load.records, 40*time.Second, load.env)
+			})
+		}
 	}
 }
 
 // survive runs two actors under a load of n records over so long. One of them is killed, or asked
-// to stop, again and again, and another one started.
-func (w *world) survive(t *testing.T, n int, over time.Duration) {
+// to stop, again and again, and another one started. env has further settings.
+func (w *world) survive(t *testing.T, n int, over time.Duration, env settings) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -151,7 +164,8 @@ func (w *world) survive(t *testing.T, n int, over time.Duration) {
 		t.Fatal(err)
 	}
 	spawn := func() *worker {
-		return w.work(t, "", settings{orderVariable: path, "RETRY_IN_PLACE": "all", "RETRY_COUNT": "3", "RETRY_DELAY": "100ms", "RETRY_STEP": "100ms"})
+		inPlace := settings{orderVariable: path, "RETRY_IN_PLACE": "all", "RETRY_COUNT": "3", "RETRY_DELAY": "100ms", "RETRY_STEP": "100ms"}
+		return w.work(t, "", inPlace.with(env))
 	}
 	living := []*worker{spawn(), spawn()}
 	dead := 0

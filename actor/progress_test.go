@@ -49,20 +49,25 @@ func (l *lines) String() string {
 // exclamation mark behind it whatever its context says.
 func inBubble(t *testing.T, test func(b *bubble), env ...string) {
 	t.Helper()
+	streamInBubble(t, Stream{Handler: func(ctx context.Context, m *stepwell.Message) error {
+		text, deaf := strings.CutSuffix(string(m.Value), "!")
+		if deaf {
+			ctx = context.Background()
+		}
+		d, err := time.ParseDuration(text)
+		if err == nil {
+			task.Sleep(ctx, d)
+		}
+		return err
+	}}, test, env...)
+}
+
+// streamInBubble runs the test with a stream of its own.
+func streamInBubble(t *testing.T, orders Stream, test func(b *bubble), env ...string) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubble{t: t, log: &lines{}, brokers: embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1}, VirtualNetwork: true})}
-		sleeps := func(ctx context.Context, m *stepwell.Message) error {
-			text, deaf := strings.CutSuffix(string(m.Value), "!")
-			if deaf {
-				ctx = context.Background()
-			}
-			d, err := time.ParseDuration(text)
-			if err == nil {
-				task.Sleep(ctx, d)
-			}
-			return err
-		}
-		app := App{Name: "bubble", Brokers: b.brokers, Logger: slog.New(slog.NewTextHandler(b.log, nil)), Streams: Streams{"orders": {Handler: sleeps}}}
+		app := App{Name: "bubble", Brokers: b.brokers, Logger: slog.New(slog.NewTextHandler(b.log, nil)), Streams: Streams{"orders": orders}}
 		cfg, err := Load(app, append(env, "STREAMS_ORDERS_TOPICS=orders.v1", "SERVER_ADDRESS=off", "TELEMETRY_DEPTH_INTERVAL=1h", "CONCURRENCY=1"))
 		if err != nil {
 			t.Fatal(err)

@@ -45,14 +45,18 @@ func TestWhatDoesNotFitInPlaceIsToldBesideAllOtherMistakes(t *testing.T) {
 	}
 }
 
-func TestAStreamWithABatchHasNoWaitsInPlace(t *testing.T) {
+func TestAStreamWithABatchHasWaitsInPlaceUnlessItsMessagesComeFromAQueue(t *testing.T) {
 	s := source("RETRY_IN_PLACE=all")
 	s.Batches = map[string]bool{"orders": true}
+	if got := load(t, s).Stream("orders").Retry.InPlace; got != config.All {
+		t.Errorf("what reads Kafka has %s", got)
+	}
+	s.Streams = map[string]config.Stream{"orders": {Queue: "payments"}}
 	if got := load(t, s).Stream("orders").Retry.InPlace; got != "0" {
-		t.Errorf("a value for all streams makes it %s", got)
+		t.Errorf("what consumes a queue has %s", got)
 	}
 	s.Environ = append(s.Environ, "STREAMS_ORDERS_RETRY_IN_PLACE=all")
-	if _, err := config.Load(s); err == nil || !strings.Contains(err.Error(), `STREAMS_ORDERS_RETRY_IN_PLACE: "all" is for streams with a Handler`) {
+	if _, err := config.Load(s); err == nil || !strings.Contains(err.Error(), `STREAMS_ORDERS_RETRY_IN_PLACE: is for streams that read Kafka`) {
 		t.Errorf("its own: %v", err)
 	}
 }

@@ -90,10 +90,6 @@ func (v *checker) batch(name, at string, s *Stream) {
 		}
 		return
 	}
-	inPlace := v.cfg.setting(at + "retry.in_place")
-	v.check(s.Retry.InPlace == "0" || !inPlace.isOwn(), at+"retry.in_place",
-		"is for streams with a Handler: what fails of a batch goes through the queues")
-	s.Retry.InPlace, inPlace.value = "0", "0"
 	if concurrency := v.cfg.setting(at + "concurrency"); concurrency.origin == "default" {
 		s.Concurrency, concurrency.value = 1, "1"
 	}

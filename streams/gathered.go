@@ -1,7 +1,8 @@
 package streams
 
 import (
-	"github.com/stepwell/stepwell/internal/crew"
+	"time"
+
 	"github.com/stepwell/stepwell/internal/task"
 )
 
@@ -39,10 +40,16 @@ func (p *partition) Ended(offsets []int64, o task.Outcome) {
 	}
 }
 
-// Rest notes that the call of messages that were gathered begins to rest, or has rested.
-func (p *partition) Rest(offsets []int64, begins bool) {
-	for _, offset := range offsets {
-		p.suspects.Rests(crew.Rest{Offset: offset, Begins: begins})
+// Rest notes until when a message that was gathered rests; the zero time: it has rested. What is
+// held against a suspect stays: it may end the process in its next try. It keeps its turn, as long
+// as a suspect may have one: others in its lane wait for it, and could not use theirs.
+func (p *partition) Rest(offset int64, until time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if until.IsZero() {
+		p.ledger.Rests.End(offset)
+	} else {
+		p.ledger.Rests.Begin(offset, until)
 	}
 }
 

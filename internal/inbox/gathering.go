@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stepwell/stepwell/internal/task"
 )
@@ -114,7 +115,7 @@ func (g *gathering) Ended(offsets []int64, o task.Outcome) {
 }
 
 // Rest does nothing: what fails in a batch goes through the queues.
-func (g *gathering) Rest([]int64, bool) {}
+func (g *gathering) Rest(int64, time.Time) {}
 
 // Desert gives the deliveries back: they come again as redelivered, and then go where killers are
 // found. This process takes none of them, nor any other: it is about to end.

@@ -57,9 +57,9 @@ type Gatherable interface {
 	// Ended says how the call of messages ended that were Gathered, by their offsets, in ascending
 	// order. They may be settled already.
 	Ended(offsets []int64, o Outcome)
-	// Rest says that the call of messages begins to rest before it tries again, or has rested. A
-	// suspect that gets as far as this did not end the process.
-	Rest(offsets []int64, begins bool)
+	// Rest says that a message rests, and until when: then it is called again. With the zero time
+	// it has rested. One that runs alone does so still: nothing else has its turn meanwhile.
+	Rest(offset int64, until time.Time)
 	// Desert says that their call ended its goroutine, and that they will never be done. The error
 	// names the first.
 	Desert(offsets []int64) error
