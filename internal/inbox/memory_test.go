@@ -34,9 +34,15 @@ func TestARepeatWaitsForTheRunningTryAndLearnsHowItEnded(t *testing.T) {
 			if len(told) != 0 {
 				t.Fatal("told before the end")
 			}
+			if !m.knows(number(1)) || m.knows(number(2)) {
+				t.Error("of two tries it knows another one than that which runs")
+			}
 			m.end(number(1), settled)
 			if len(told) != 2 || told[0] != settled || told[1] != settled {
 				t.Errorf("told %v", told)
+			}
+			if m.knows(number(1)) != settled {
+				t.Errorf("after the end it is known: %v", !settled)
 			}
 			again := m.begin(number(1), func(bool) {})
 			if again == settled {

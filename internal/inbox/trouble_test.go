@@ -14,6 +14,26 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
+func TestWhatIsHeldRestsUntilItsContextEndsAndIsNotGivenBackBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var trouble inbox.Trouble
+		ctx, cancel := context.WithCancel(t.Context())
+		said, over := 0, make(chan struct{}, 2)
+		for range 2 {
+			trouble.Hold(ctx, errors.New("too large"), func() { said++ }, func() { over <- struct{}{} })
+		}
+		time.Sleep(24 * time.Hour)
+		if text := trouble.Text(); said != 1 || len(over) != 0 || !strings.HasPrefix(text, "2 messages") {
+			t.Errorf("said %d times, %d given back: %s", said, len(over), text)
+		}
+		cancel()
+		synctest.Wait()
+		if text := trouble.Text(); len(over) != 2 || text != "" {
+			t.Errorf("%d given back at the end: %s", len(over), text)
+		}
+	})
+}
+
 func TestWhatRestsIsCountedWithTheLastReasonAndSaidOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var trouble inbox.Trouble

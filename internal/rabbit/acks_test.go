@@ -164,6 +164,35 @@ func TestWhoSendsAcksIsWokenByTheFirstAndByEnough(t *testing.T) {
 	}
 }
 
+// Else the first of the next acks would wait for a delay that nobody has begun.
+func TestWhatAPlanLeftOutCountsNeitherAsNewNorAsEnough(t *testing.T) {
+	a := newAcks()
+	a.gather(3, 10)
+	woken := func() bool {
+		select {
+		case <-a.wake:
+			return true
+		default:
+			return false
+		}
+	}
+	for tag := range uint64(4) {
+		a.take(tag + 1)
+	}
+	a.Ack(2)
+	a.Ack(3)
+	if _, left := a.plan(false); left != 2 {
+		t.Fatalf("%d are left behind the one that is held", left)
+	}
+	woken()
+	if a.Ack(4); !woken() || a.urgent() {
+		t.Errorf("not woken by the first of the next, or it is urgent: %t", a.urgent())
+	}
+	if a.gather(2, 10); woken() {
+		t.Error("woken though one is not enough")
+	}
+}
+
 func TestDeadAcksDropEverything(t *testing.T) {
 	a := newAcks()
 	a.take(1)
@@ -196,7 +225,51 @@ func TestWhoWaitsForAFlushIsToldOfTheEndOfTheSession(t *testing.T) {
 		if err := a.Flush(t.Context()); err == nil {
 			t.Error("a flush after the end is no error")
 		}
+		a.Ack(1) // of a handler that ended later: it waits for nobody
 	})
+}
+
+func TestAFlushWakesWhoSendsAcksAndIsAnsweredOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAcks()
+		flushed := make(chan error, 1)
+		go func() { flushed <- a.Flush(t.Context()) }()
+		<-a.wake
+		asked := a.takeAsked()
+		if len(asked) != 1 || len(a.takeAsked()) != 0 || a.urgent() {
+			t.Fatalf("%d are to be answered, and urgent: %v", len(asked), a.urgent())
+		}
+		asked[0] <- nil
+		if err := <-flushed; err != nil {
+			t.Error(err)
+		}
+		a.die() // answers nobody again
+	})
+}
+
+// A stop waits for that.
+func TestWhoWaitsForAllToBeSettledIsToldByTheLastAndByTheEnd(t *testing.T) {
+	a := newAcks()
+	a.take(1)
+	a.take(2)
+	quiet := func() bool {
+		select {
+		case <-a.quiet:
+			return true
+		default:
+			return false
+		}
+	}
+	if a.Ack(1); quiet() {
+		t.Error("told though one is held")
+	}
+	if a.Release(2); !quiet() {
+		t.Error("not told by the last")
+	}
+	a.take(3)
+	if a.die(); !quiet() {
+		t.Error("not told by the end of the session")
+	}
 }
 
 // The broker of this test sends as long as the prefetch has room, and the keeper tells it of acks
