@@ -49,17 +49,6 @@ func TestABodyThatWasCutShortIsUndecodableAndNoSmallerRecord(t *testing.T) {
 	}
 }
 
-func TestABodyThatUnpacksToMoreThanAnyMessageIsUndecodable(t *testing.T) {
-	e := hand()
-	e.Compressed = true
-	e.Message.Value = make([]byte, 1<<10)
-	q := e.Encode()
-	q.Body = deflate(make([]byte, maxInflated+1))
-	if _, err := Decode(q); !errors.Is(err, ErrUndecodable) {
-		t.Errorf("%v", err)
-	}
-}
-
 func TestABodyOfZerosIsCompressed(t *testing.T) {
 	e := hand()
 	e.Message.Value, e.Compressed = make([]byte, 1<<20), true

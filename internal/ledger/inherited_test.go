@@ -56,6 +56,35 @@ func TestWhatACommitSaysIsSettledIsOnlyOfItsOwnTopicAndLog(t *testing.T) {
 	}
 }
 
+func TestWhatIsLeftOfACommitsSpansIsSaidAgainByTheNext(t *testing.T) {
+	begin := func() Ledger {
+		l := New(Rules{})
+		l.Restore(10, WriteMetadata(10, Metadata{Epoch: 1}, slices.Values([]Span{{12, 16}, {20, 22}}), MetadataLimit))
+		l.Begin(At(10, 0), false)
+		l.Reserve(10)
+		for offset := int64(10); offset < 13; offset++ { // of the first span, one record
+			if l.Add(offset, 1, 1) {
+				l.Settle(offset, offset)
+			}
+		}
+		return l
+	}
+	for name, test := range map[string]struct {
+		settled int64
+		want    []Span
+	}{
+		"the span is behind the first open record": {10, []Span{{12, 16}, {20, 22}}},
+		"the commit is in the middle of the span":  {11, []Span{{14, 16}, {20, 22}}},
+	} {
+		l := begin()
+		l.Settle(10, test.settled)
+		c, dirty := l.Checkpoint(MetadataLimit, 0)
+		if got := ReadMetadata(c.At.Offset, c.Metadata).Spans; !dirty || !slices.Equal(got, test.want) {
+			t.Errorf("%s: at %d it says %v, want %v", name, c.At.Offset, got, test.want)
+		}
+	}
+}
+
 func TestATopicIsComparedWithTheCommitOnceAndNotWithItsOwnNextCommits(t *testing.T) {
 	l := after(1)
 	l.Identify([16]byte{2}) // made anew while it is read, of which GoOn is told
@@ -145,7 +174,8 @@ func TestACallThatRestsToBeMadeAgainIsNotOver(t *testing.T) {
 	rests := Rests{}
 	rests.Begin(1, time.Unix(1, 0))
 	rests.Begin(2, time.Time{})
-	if rests.Waiting() != 1 || !rests.Until(1).Equal(time.Unix(1, 0)) {
+	rests.Begin(3, time.Unix(1, 0))
+	if rests.Waiting() != 2 || !rests.Until(1).Equal(time.Unix(1, 0)) {
 		t.Errorf("%d are made again, the first at %v", rests.Waiting(), rests.Until(1))
 	}
 }
