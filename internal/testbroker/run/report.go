@@ -23,10 +23,18 @@ type event struct {
 
 type testID struct{ pkg, name string }
 
-// timed is a test, or a package, which has no name.
+// timed is a test, or a package, which has no name. How much CPU time it used is known of
+// packages, and only where measuredLine said it.
 type timed struct {
 	testID
-	seconds float64
+	seconds, cpu float64
+}
+
+func (t timed) String() string {
+	if t.cpu == 0 {
+		return fmt.Sprintf("%6.1fs  ", t.seconds)
+	}
+	return fmt.Sprintf("%6.1fs  %6.1fs CPU  ", t.seconds, t.cpu)
 }
 
 // report turns the events of a run into lines for people, and counts.
@@ -43,10 +51,11 @@ type report struct {
 	outputs map[testID]string // of what still runs; a package's own has no name
 	running map[testID]bool   // tests that began and did not end
 	counts  map[string]int    // by package: tests that ended
+	cpu     map[string]float64
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, notRun: map[string]int{}, outputs: map[testID]string{}, running: map[testID]bool{}, counts: map[string]int{}}
+	return &report{out: out, notRun: map[string]int{}, outputs: map[testID]string{}, running: map[testID]bool{}, counts: map[string]int{}, cpu: map[string]float64{}}
 }
 
 // read takes all events of a run. Lines that are none are passed on.
@@ -86,6 +95,10 @@ func (r *report) take(e event) {
 	case "run":
 		r.running[id] = true
 	case "output":
+		if seconds, ok := measured(e.Output); ok {
+			r.cpu[e.Package] = seconds
+			return
+		}
 		r.outputs[id] += e.Output
 	case "pass", "fail", "skip":
 		if e.Test == "" {
@@ -122,19 +135,20 @@ func (r *report) endTest(e event) {
 		r.failed++
 		r.printf("\n%s %s\n%s\n", e.Package, e.Test, r.outputs[id])
 	}
-	r.slow = append(r.slow, timed{id, e.Elapsed})
+	r.slow = append(r.slow, timed{testID: id, seconds: e.Elapsed})
 }
 
 func (r *report) endPackage(e event) {
-	r.packs = append(r.packs, timed{testID{pkg: e.Package}, e.Elapsed})
+	took := timed{testID: testID{pkg: e.Package}, seconds: e.Elapsed, cpu: r.cpu[e.Package]}
+	r.packs = append(r.packs, took)
 	if e.Action == "fail" {
 		r.endOfBroken(e.Package)
 	}
 	switch {
 	case e.Action == "fail":
-		r.printf("FAIL  %6.1fs  %s\n", e.Elapsed, e.Package)
+		r.printf("FAIL  %s%s\n", took, e.Package)
 	case r.counts[e.Package] > 0:
-		r.printf("ok    %6.1fs  %s  %d tests\n", e.Elapsed, e.Package, r.counts[e.Package])
+		r.printf("ok    %s%s  %d tests\n", took, e.Package, r.counts[e.Package])
 	}
 }
 
@@ -197,7 +211,7 @@ func (r *report) slowest(count int) {
 	top := slices.DeleteFunc(slices.Clone(r.slow), func(t timed) bool { return parents[t.testID] || t.seconds < 1 })
 	slices.SortFunc(top, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
 	for _, t := range top[:min(count, len(top))] {
-		r.printf("slow  %6.1fs  %s %s\n", t.seconds, t.pkg, t.name)
+		r.printf("slow  %s%s %s\n", t, t.pkg, t.name)
 	}
 }
 
@@ -211,7 +225,7 @@ func (r *report) overBudget(took, budget time.Duration) {
 	r.printf("WARNING: the tests took %s, more than %s; the slowest packages:\n", took.Round(time.Second), budget)
 	slices.SortFunc(r.packs, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
 	for _, p := range r.packs[:min(most, len(r.packs))] {
-		r.printf("slow  %6.1fs  %s\n", p.seconds, p.pkg)
+		r.printf("slow  %s%s\n", p, p.pkg)
 	}
 }
 

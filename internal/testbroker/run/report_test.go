@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -45,6 +46,11 @@ func TestReportCountsEveryWayInWhichATestCanEnd(t *testing.T) {
 		{
 			name: "a run that was ended", events: start,
 			failed: 1, says: "p A did not end",
+		},
+		{
+			name:   "a package that says how much it worked",
+			events: start + `{"Action":"pass","Package":"p","Test":"A"}` + "\n" + `{"Action":"output","Package":"p","Output":"CPU seconds of this package: 1.50\n"}` + "\n" + `{"Action":"pass","Package":"p","Elapsed":9}`,
+			passed: 1, says: "ok       9.0s     1.5s CPU  p  1 tests",
 		},
 		{name: "a line that is no event", events: "go: downloading x", says: "go: downloading x"},
 	} {
@@ -129,5 +135,23 @@ func TestModulesThatNeedWhatTheTestsDoNotInstallAreLeftOut(t *testing.T) {
 		if name := filepath.Base(dir); name == "browser" || name == "tools" {
 			t.Errorf("%s is tested, too", dir)
 		}
+	}
+}
+
+func TestATestBinaryEndsAsItWouldAloneAndItsProcessorTimeIsSaid(t *testing.T) {
+	for script, code := range map[string]int{"exit 0": 0, "exit 3": 3, "kill -9 $$": 1} {
+		var out bytes.Buffer
+		if got := measure([]string{"/bin/sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; " + script}, &out); got != code {
+			t.Errorf("%q ends with %d, want %d", script, got, code)
+		}
+		if seconds, ok := measured(out.String()); !ok || seconds <= 0 {
+			t.Errorf("%q: it says %q", script, &out)
+		}
+	}
+	if got := measure([]string{"/nowhere"}, io.Discard); got == 0 {
+		t.Error("what cannot be run has succeeded")
+	}
+	if _, ok := measured("CPU seconds of this package: many\n"); ok {
+		t.Error("that is no number")
 	}
 }
