@@ -47,31 +47,51 @@ func (s *site) most(c scenario) holds {
 const upkeepLimit = 45 * time.Second
 
 // upkeep complains about what the living actors still hold when there is nothing left to do.
+// RabbitMQ is asked once they hold no more than they may: its tool takes a second of CPU time to
+// answer.
 func (r *run) upkeep() {
 	r.t.Helper()
-	for began := time.Now(); ; {
-		most, wrong := r.untidy()
-		if after := time.Since(began); len(wrong) == 0 || after > upkeepLimit {
-			r.t.Logf("%d actors without work, of which none has more: %+v, found after %s", len(r.actors), most, after.Round(time.Millisecond))
-			r.complaints = append(r.complaints, wrong...)
-			return
+	began := time.Now()
+	own, wrong := r.tidied(began.Add(upkeepLimit), r.untidy)
+	there, more := r.tidied(began.Add(upkeepLimit), r.untidyAtRabbit)
+	own.connections, own.channels = there.connections, there.channels
+	r.t.Logf("%d actors without work, of which none has more: %+v, found after %s", len(r.actors), own, time.Since(began).Round(time.Millisecond))
+	r.complaints = append(append(r.complaints, wrong...), more...)
+}
+
+// tidied looks until nothing is untidy, or the time is over, and returns what was seen last.
+func (r *run) tidied(limit time.Time, look func() (holds, []string)) (most holds, wrong []string) {
+	for {
+		most, wrong = look()
+		if len(wrong) == 0 || time.Now().After(limit) {
+			return most, wrong
 		}
+		r.pause(200 * time.Millisecond)
 	}
 }
 
-// untidy says what is not as it should be at this moment, and the most that one actor has.
+// untidy says what the actors have too much of at this moment, and the most that one has.
 func (r *run) untidy() (most holds, wrong []string) {
 	r.t.Helper()
-	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	http.DefaultClient.CloseIdleConnections() // else the actors have what is ours
-	named := map[string]int{}
 	for _, p := range r.actors {
-		named[p.name()]++
 		h, err := p.holds()
 		most.goroutines, most.files, most.mib = max(most.goroutines, h.goroutines), max(most.files, h.files), max(most.mib, h.mib)
 		if err != nil || h.goroutines > r.most.goroutines || h.files > r.most.files || h.mib > r.most.mib {
-			note("process %d has %d goroutines, %d files and had up to %d MiB (%v)", p.cmd.Process.Pid, h.goroutines, h.files, h.mib, err)
+			wrong = append(wrong, fmt.Sprintf("process %d has %d goroutines, %d files and had up to %d MiB (%v)", p.cmd.Process.Pid, h.goroutines, h.files, h.mib, err))
 		}
+	}
+	return most, wrong
+}
+
+// untidyAtRabbit says what the actors have at RabbitMQ at this moment that they should not, and the
+// most that one has.
+func (r *run) untidyAtRabbit() (most holds, wrong []string) {
+	r.t.Helper()
+	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	named := map[string]int{}
+	for _, p := range r.actors {
+		named[p.name()]++
 	}
 	atRabbit := r.atRabbit()
 	for name, h := range atRabbit {
