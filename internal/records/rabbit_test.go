@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -200,15 +201,21 @@ func TestWhatAProcessStoredOutlivesItsKill(t *testing.T) {
 
 // The log is larger than it may be, and has dropped its beginning: what was written there once, and
 // never again by anybody who wanted to change it, is still known to who reads what is left.
+// Of what makes the log grow most is not from a store: others write what none can read, which takes
+// a reader no time, and each of the hundred records is changed a few times in between.
 func TestARecordOutlivesThatTheLogDropsItsBeginning(t *testing.T) {
 	onRabbit(t, func(t *testing.T, w *world, url string) {
 		s := w.ready(w.store())
 		w.set(s, "kept", 7)
 		large := strconv.Quote(strings.Repeat("x", MostValue-10))
+		const changes, each = 500, 64 << 10
 		var g errgroup.Group
 		g.SetLimit(50)
-		for i := range 5 * queue.LogSize / 4 / MostValue {
+		for i := range changes {
 			g.Go(func() error {
+				if err := w.others(5*queue.LogSize/4/changes/each, each); err != nil {
+					return err
+				}
 				return s.Change(within(t), "k", fmt.Sprint(i%100), func(r Record) (Record, error) {
 					r.Value = json.RawMessage(large)
 					return r, nil
@@ -240,4 +247,18 @@ func TestARecordOutlivesThatTheLogDropsItsBeginning(t *testing.T) {
 			t.Errorf("%d records, %v", len(all), err)
 		}
 	})
+}
+
+// others has others write so many entries to the log that no store can read, of so many bytes each.
+func (w *world) others(count, size int) error {
+	p := w.Publisher("others")
+	stored := make(chan error, count)
+	for range count {
+		p.Publish(w.t.Context(), w.log, queue.Message{Body: make([]byte, size)}, func(err error) { stored <- err })
+	}
+	var all error
+	for range count {
+		all = errors.Join(all, <-stored)
+	}
+	return all
 }

@@ -296,17 +296,8 @@ func TestWhoOnlyAsksWritesAgainWhatTheLogWouldDrop(t *testing.T) {
 	inMemory(t, func(t *testing.T, w *world, _ *memory.Broker) {
 		s := w.ready(w.store())
 		w.set(s, "kept", 7)
-		mark, err := json.Marshal(entry{Value: json.RawMessage(strconv.Quote(strings.Repeat("x", MostValue)))})
-		if err != nil {
+		if err := w.others(oldAt/MostValue+1, MostValue); err != nil {
 			t.Fatal(err)
-		}
-		p := w.Publisher("others")
-		for range oldAt/MostValue + 1 {
-			stored := make(chan error, 1)
-			p.Publish(t.Context(), w.log, queue.Message{Body: mark}, func(err error) { stored <- err })
-			if err := <-stored; err != nil {
-				t.Fatal(err)
-			}
 		}
 		w.is(s, "kept", "7") // a question
 		var places []int64
