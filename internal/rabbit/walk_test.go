@@ -209,7 +209,7 @@ func TestWindowHoldsNoMoreThanItsBytes(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		w := windowOfBytes(t, l, 2000, 10*each+each/2)
 		isFrom(t, w, 0, 10)
-		eventually(t, 20*time.Second, "the rest to have come and gone", func() bool {
+		eventually(t, time.Minute, "the rest to have come and gone", func() bool {
 			depth, err := b.Depth(t.Context(), n.dead)
 			return err == nil && depth == 0
 		})
