@@ -50,6 +50,7 @@ func (d *diary) of(b *bubble, h stepwell.Handler) {
 }
 
 func TestWaitsOfAHandlersOwnCountIntoTheHourInPlaceAndWhatIsBeyondItGoesThroughQueues(t *testing.T) {
+	t.Parallel()
 	errBusy := errors.New("busy")
 	tests := []struct {
 		name    string
@@ -87,6 +88,7 @@ func TestWaitsOfAHandlersOwnCountIntoTheHourInPlaceAndWhatIsBeyondItGoesThroughQ
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			inBubble(t, func(b *bubble) {
 				var d diary
 				d.of(b, func(_ context.Context, m *stepwell.Message) error {
@@ -109,7 +111,7 @@ func TestWaitsOfAHandlersOwnCountIntoTheHourInPlaceAndWhatIsBeyondItGoesThroughQ
 				if n := strings.Count(log, "a message rests no longer in place"); n != 1 {
 					b.t.Errorf("said %d times, want once:\n%s", n, log)
 				}
-			}, "RETRY_IN_PLACE=all", "RETRY_COUNT=4", "RETRY_DELAY=10m", "HANDLER_TIMEOUT=1m")
+			}, "RETRY_IN_PLACE=all", "RETRY_COUNT=4", "RETRY_DELAY=10m", "HANDLER_TIMEOUT=1m", "KAFKA_SESSION_TIMEOUT=45s")
 		})
 	}
 }
