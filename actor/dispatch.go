@@ -81,13 +81,15 @@ func (d *dispatch) dropCondemned(_ context.Context, m *stepwell.Message, _ task.
 }
 
 // settles settles the message once it is safe in a queue. Where it is not there is a stop, or the
-// partition is another's now. The message is not known to be stored and stays unsettled: Kafka
-// hands it out again, here or elsewhere. What the broker refuses is tried, and told, by the
-// retrier.
+// partition is another's now, or nobody takes a message of a queue. It is not known to be stored
+// and stays unsettled: Kafka hands it out again, here or elsewhere, and a queue has it back. What
+// the broker refuses is tried, and told, by the retrier.
 func settles(t task.Ticket) func(error) {
 	return func(err error) {
 		if err == nil {
 			t.Settle()
+		} else {
+			t.Refused(err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -144,5 +145,17 @@ func TestEachMistakeOfAStreamWithAnExchangeIsNamed(t *testing.T) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// It is not unbound: another process may consume it still, and who takes the setting back misses
+// nothing.
+func TestARetiredStreamWhoseQueueIsBoundSaysThatItFills(t *testing.T) {
+	t.Parallel()
+	w := embeddedWorld(t)
+	r := w.start(orders(func(context.Context, *stepwell.Message) error { return nil }), ofExchange("events", "#").with(settings{"STREAMS_ORDERS_RETIRED": "true"}))
+	r.ready()
+	if _, _, text := r.health(); !strings.Contains(text, w.queue("orders", "source")+" is consumed no more, and fills for as long as it is bound to exchange events") {
+		t.Errorf("readyz says %s", text)
 	}
 }

@@ -201,6 +201,9 @@ func (a *Actor) snapshot() telemetry.Snapshot {
 		status := a.queues.Status()
 		shot.RabbitMQ, shot.RabbitMQUp = true, status.Up && !status.Blocked
 	}
+	if a.shared.wanted() {
+		shot.Shared, shot.SharedUp = true, a.shared.read()
+	}
 	depths := a.depths.get()
 	for _, s := range a.streams {
 		status, of := s.look()

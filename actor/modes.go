@@ -41,6 +41,8 @@ func (m modes) source(id string, s Stream, k *kafka, l *line) source {
 		return unread{"retired: nothing is enqueued into it any more"}
 	case s.Enqueued:
 		return unread{"its messages are enqueued"}
+	case m.Stream(id).Exchange != "" && m.Stream(id).Retired:
+		return unread{"retired: queue " + m.SourceQueue(id) + " is consumed no more, and fills for as long as it is bound to exchange " + m.Stream(id).Exchange}
 	case m.SourceQueue(id) != "" && m.Stream(id).Retired:
 		return unread{"retired: queue " + m.SourceQueue(id) + " is consumed no more"}
 	case m.SourceQueue(id) != "":

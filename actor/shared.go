@@ -99,16 +99,30 @@ func newSharing(app *App, queues queue.Broker, cfg *config.Config, log *slog.Log
 	return &sharing{store: store, used: make(chan struct{})}, nil
 }
 
+// wanted says that the app has one, and has asked for it.
+func (s *sharing) wanted() bool {
+	if s == nil {
+		return false
+	}
+	select {
+	case <-s.used:
+		return true
+	default:
+		return false
+	}
+}
+
+// read says whether this process knows what is shared, and hears of changes.
+func (s *sharing) read() bool {
+	known, trouble := s.store.Status()
+	return known && trouble == nil
+}
+
 // check says whether this process knows what is shared; nothing, where the app has not asked for
 // it. It makes no actor unready: most of one goes on without, and no other instance would do
 // better.
 func (s *sharing) check() []server.Check {
-	if s == nil {
-		return nil
-	}
-	select {
-	case <-s.used:
-	default:
+	if !s.wanted() {
 		return nil
 	}
 	c := server.Check{Name: "shared records", Ready: true, Detail: "known"}

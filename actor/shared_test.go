@@ -70,7 +70,7 @@ func sharing() (app actor.App, values <-chan *actor.Shared) {
 func TestWhatOneProcessSharesAnotherFinds(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		app, values := sharing()
-		w.start(app, unaware(nil))
+		r := w.start(app, unaware(nil))
 		one := <-values
 		other := one
 		if w.rabbit != "" {
@@ -87,6 +87,9 @@ func TestWhatOneProcessSharesAnotherFinds(t *testing.T) {
 			if got, ok, err := other.Latest(ctx, "a"); err != nil || !ok || string(got) != string(value) {
 				t.Errorf("%s, %v, %v, not %s", got, ok, err, value)
 			}
+		}
+		if up := r.metric("stepwell_shared_records_up"); up != 1 {
+			t.Errorf("stepwell_shared_records_up is %v", up)
 		}
 		if err := other.Set(ctx, "a", nil, time.Time{}); err != nil {
 			t.Fatal(err)
@@ -124,6 +127,9 @@ func TestWithoutTheRightToMakeTheQueueOfWhatIsSharedThatAloneIsUnknown(t *testin
 		})
 		if _, answer := r.do("GET", "/readyz?verbose", ""); !strings.Contains(fmt.Sprint(answer), "[!] shared records: not known: ") {
 			t.Errorf("/readyz?verbose: %s", answer)
+		}
+		if up := r.metric("stepwell_shared_records_up"); up != 0 {
+			t.Errorf("stepwell_shared_records_up is %v", up)
 		}
 	})
 }

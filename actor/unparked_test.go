@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
 	"github.com/stepwell/stepwell/embedded/memory"
 )
 
@@ -74,6 +75,55 @@ func TestARetryThatCannotBeParkedHoldsNoStop(t *testing.T) {
 		n, err := queues.Depth(t.Context(), w.queue("orders", "instant"))
 		return n == 1 && err == nil
 	})
+}
+
+// No other try would help, and its queue may bear few returns.
+func TestAMessageOfAQueueThatIsTooLargeToBeParkedIsHeldUntilAStopByABatchAsByAHandler(t *testing.T) {
+	t.Parallel()
+	fails := func(m *stepwell.Message) error {
+		if len(m.Value) > 1 {
+			return errFlaky
+		}
+		return nil
+	}
+	for name, app := range map[string]actor.App{
+		"a handler": orders(func(_ context.Context, m *stepwell.Message) error { return fails(m) }),
+		"a batch": batched(func(_ context.Context, b *stepwell.Batch) error {
+			for _, m := range b.Messages() {
+				if err := fails(m); err != nil {
+					b.Fail(m, err)
+				}
+			}
+			return nil
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := embeddedWorld(t)
+			queues := w.brokers.Queues().(*memory.Broker)
+			if err := w.brokers.Publish(t.Context(), "payments", stepwell.Message{Value: incompressible(200 << 10)}, stepwell.Message{Value: []byte("x")}); err != nil {
+				t.Fatal(err)
+			}
+			queues.MaxMessageSize = 80 << 10
+			app, b := logged(app)
+			r := w.start(app, ofQueue("payments").with(settings{"BATCH_WAIT": "10ms"}))
+			eventually(t, "the log says so", func() bool {
+				return b.said("ERROR", "a message cannot be parked and stays where it is", "larger than the broker takes", "payments")
+			})
+			eventually(t, "the other is done", func() bool { return r.status("orders")["in_flight"] == 1.0 })
+			if _, _, text := r.health(); !strings.Contains(text, "1 messages cannot be parked") {
+				t.Errorf("readyz says %s", text)
+			}
+			began := time.Now()
+			r.end()
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("the stop took %v", took)
+			}
+			if n, err := queues.Depth(t.Context(), "payments"); n != 1 || err != nil {
+				t.Errorf("%d messages are in the queue, %v; want the one that is too large", n, err)
+			}
+		})
+	}
 }
 
 func TestTheSmallestAllowedMessageSizeHasRoomForWhatStaysOfAnyMessage(t *testing.T) {

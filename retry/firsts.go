@@ -2,10 +2,12 @@ package retry
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 
 	"github.com/stepwell/stepwell/internal/inbox"
+	"github.com/stepwell/stepwell/internal/queue"
 )
 
 // firsts parks messages after their first try, however long that takes: Kafka would not hand them
@@ -21,7 +23,7 @@ type firsts struct {
 }
 
 // park parks a message. It calls end and done once, with an error if ctx ended or the broker was
-// closed before the message was safe.
+// closed before the message was safe, or it is given up; see insist.
 func (f *firsts) park(ctx context.Context, p *parcel, end, done func(error)) {
 	f.count(1, 0)
 	f.insist(ctx, p, func(err error) {
@@ -31,10 +33,12 @@ func (f *firsts) park(ctx context.Context, p *parcel, end, done func(error)) {
 	})
 }
 
-// insist posts the parcel again and again while the broker does not take it.
+// insist posts the parcel again and again while the broker does not take it. One that is too large
+// is given up where it can be no pointer: its source keeps it, which no other try would change.
 func (f *firsts) insist(ctx context.Context, p *parcel, done func(error)) {
 	f.parking.post(ctx, p, func(err error) {
-		if err == nil || inbox.AsStop(ctx, err) {
+		forGood := errors.Is(err, queue.ErrTooLarge) && !p.envelope.HasPosition()
+		if err == nil || forGood || inbox.AsStop(ctx, err) {
 			done(err)
 			return
 		}

@@ -37,8 +37,9 @@ type Failure struct {
 // Fail parks a message that failed and comes to a queue for the first time: in the delay queue of
 // its next try, or in the dead set. past are the tries before that one, if there were any. It does
 // not wait, and calls done once, from another goroutine: done(nil) means that m is safe there. An
-// error means that it is not, and will not be tried again: ctx ended, or the broker was closed.
-// What the broker does not take is tried again every minute, and Status says so.
+// error means that it is not, and will not be tried again: ctx ended, the broker was closed, or it
+// is [queue.ErrTooLarge], for a message that is in no log. What the broker does not take otherwise
+// is tried again every minute, and Status says so.
 //
 // A message too large for the broker is compressed; if that is not enough, the dead set gets a
 // pointer to it, with reason too_large.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/embedded/memory"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/retry"
@@ -72,6 +73,23 @@ func TestAFirstFailureThatCannotBeParkedIsGivenUpWhenItsContextEnds(t *testing.T
 			w.t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		if st := w.retrier.Status(); st.Trouble != "" || !st.Hopeful {
+			w.t.Errorf("afterwards: %+v", st)
+		}
+	})
+}
+
+func TestAFirstFailureThatIsInNoLogAndTooLargeIsGivenUpAtOnce(t *testing.T) {
+	inWorld(t, retry.Linear(s, 0, 2), func(w *world) {
+		w.grudging()
+		parked := make(chan error, 1)
+		m := record("x")
+		m.Origin = stepwell.Origin{Queue: &stepwell.QueueOrigin{Name: "payments"}}
+		began := time.Now()
+		w.retrier.Fail(w.t.Context(), m, nil, retry.Failure{Err: errAway}, func(err error) { parked <- err })
+		if err := <-parked; !errors.Is(err, queue.ErrTooLarge) || time.Since(began) > 0 {
+			w.t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if st := w.retrier.Status(); !st.Hopeful {
 			w.t.Errorf("afterwards: %+v", st)
 		}
 	})

@@ -114,6 +114,16 @@ func (g *gathering) Ended(offsets []int64, o task.Outcome) {
 	}
 }
 
+// Refused has the delivery rest, as one that was handled alone.
+func (g *gathering) Refused(offset int64, err error) {
+	g.mu.Lock()
+	j := g.jobs[offset]
+	g.mu.Unlock()
+	if j != nil {
+		j.delivery.rest(err, func() { g.Ended([]int64{offset}, task.Abandoned) })
+	}
+}
+
 // Rest does nothing: what fails in a batch goes through the queues.
 func (g *gathering) Rest(int64, time.Time) {}
 

@@ -65,6 +65,14 @@ type Gatherable interface {
 	Desert(offsets []int64) error
 }
 
+// Keeper is a [Gatherable] that has back what cannot be parked; of others such a message stays
+// unsettled.
+type Keeper interface {
+	// Refused says that a message which is Pending will not be parked: nobody takes it, or there is
+	// a stop. It stays where it is.
+	Refused(offset int64, err error)
+}
+
 // Call is the call of a handle that is under way. Its methods are for the goroutine that runs it.
 type Call interface {
 	// Running is the number of the goroutine, its lane, which no other call has at the same time,
@@ -102,6 +110,13 @@ func (t *Ticket) Place() (Gatherable, int64) {
 // [Handle] returned Pending, and more than once. It has no effect once the message is no longer
 // ours.
 func (t Ticket) Settle() { t.origin.Settle(t.offset) }
+
+// Refused says that the message, which is Pending, will not be parked; see [Keeper].
+func (t Ticket) Refused(err error) {
+	if keeper, ok := t.origin.(Keeper); ok {
+		keeper.Refused(t.offset, err)
+	}
+}
 
 // Context ends, with a cause, when the message can no longer be settled: what was not sent by then
 // need not be, since it is handed out again. It outlives the context of the handler.

@@ -15,6 +15,8 @@ import (
 type Snapshot struct {
 	// RabbitMQ says whether there is one to speak of.
 	RabbitMQ, RabbitMQUp bool
+	// Shared says whether the process uses what all processes share, SharedUp that it reads that.
+	Shared, SharedUp bool
 	// Modes says of each part of an actor whether this process runs it.
 	Modes   map[string]bool
 	Streams map[string]StreamSnapshot
@@ -45,7 +47,7 @@ type PartitionLag struct {
 
 // gauges are observed together, from one Snapshot, so that their numbers are of one moment.
 type gauges struct {
-	up, mode, lag, partitionLag, inflight, messages, bytes, suspects, stuck, queues, deadSet metric.Int64ObservableGauge
+	up, shared, mode, lag, partitionLag, inflight, messages, bytes, suspects, stuck, queues, deadSet metric.Int64ObservableGauge
 }
 
 // Observe asks look at each collection. What is 0 or 1 has no unit: Prometheus would call it a
@@ -75,6 +77,7 @@ func newGauges(m metric.Meter) (g gauges, all []metric.Observable, err error) {
 		name, unit, what string
 	}{
 		{&g.up, "stepwell.rabbitmq.up", "", "1 when RabbitMQ can be used."},
+		{&g.shared, "stepwell.shared_records.up", "", "1 when this process reads what all processes share."},
 		{&g.mode, "stepwell.mode", "", "1 for a part of the actor that runs in this process."},
 		{&g.lag, "stepwell.consumer.lag", "{message}", "Records of this member's partitions that are not settled; of a queue as source: messages ready in it."},
 		{&g.partitionLag, "stepwell.partition.lag", "{message}", "Records of a partition of this member that are not settled."},
@@ -96,6 +99,9 @@ func newGauges(m metric.Meter) (g gauges, all []metric.Observable, err error) {
 func (g *gauges) observe(o metric.Observer, shot Snapshot) {
 	if shot.RabbitMQ {
 		o.ObserveInt64(g.up, number(shot.RabbitMQUp))
+	}
+	if shot.Shared {
+		o.ObserveInt64(g.shared, number(shot.SharedUp))
 	}
 	for mode, runs := range shot.Modes {
 		o.ObserveInt64(g.mode, number(runs), metric.WithAttributes(attribute.String("stepwell.mode", mode)))

@@ -219,8 +219,8 @@ func TestGaugesShowWhatIsKnownNow(t *testing.T) {
 	}) {
 		t.Errorf("a lag that nobody knows is shown: %v", got)
 	}
-	shot.RabbitMQUp = false
-	if got := gauges(in); !slices.Contains(got, "stepwell_rabbitmq_up 0") {
+	shot.RabbitMQUp, shot.Shared = false, true
+	if got := gauges(in); !slices.Contains(got, "stepwell_rabbitmq_up 0") || !slices.Contains(got, "stepwell_shared_records_up 0") {
 		t.Errorf("RabbitMQ is gone, and not: %v", got)
 	}
 }
