@@ -24,7 +24,7 @@ func (a *Actor) newServer() (*server.Server, error) {
 		all[s.id] = of
 	}
 	return server.New(server.Config{
-		Address: a.cfg.Server.Address, Access: access(a.cfg.Server), Setting: a.cfg.Variable,
+		Address: a.cfg.Server.Address, Access: access(a.cfg), Setting: a.cfg.Variable,
 		App: a.cfg.App.Name, Console: a.cfg.Server.Console,
 		BodyLimit:  int64(a.cfg.Server.BodyLimit),
 		Operations: a.operations,
@@ -34,9 +34,9 @@ func (a *Actor) newServer() (*server.Server, error) {
 }
 
 // access says who may use the server, and as whom.
-func access(c config.Server) server.Access {
-	a := server.Access{UserHeader: c.UserHeader, Insecure: c.Insecure}
-	for _, t := range c.Access() {
+func access(c *config.Config) server.Access {
+	a := server.Access{UserHeader: c.Server.UserHeader, Insecure: c.Server.Insecure, Values: server.Role(c.DeadSet.Values)}
+	for _, t := range c.Server.Access() {
 		a.Tokens = append(a.Tokens, server.Token{Name: t.Name, Role: server.Role(t.Role), Secret: t.Secret})
 	}
 	return a
@@ -135,10 +135,10 @@ func (d deadSet) traceOf(id string) string {
 	return strings.ReplaceAll(d.traceURL, "{trace_id}", id)
 }
 
-// anyOf hands entries to the server, which knows only that they become JSON.
-func anyOf(entries []deadset.Entry) []any {
-	all := make([]any, 0, len(entries))
-	for _, e := range entries {
+// anyOf hands what was found to the server, which knows only that each becomes JSON.
+func anyOf[T any](found []T) []any {
+	all := make([]any, 0, len(found))
+	for _, e := range found {
 		all = append(all, e)
 	}
 	return all

@@ -76,7 +76,7 @@ func (c chosenSet) Sample(ctx context.Context, r *operations.Request) (operation
 		return operations.Sample{}, forOperations(err)
 	}
 	return operations.Sample{
-		Matched: found.Matched, Bytes: found.Bytes, LeftOut: operations.LeftOut(found.LeftOut), Groups: found.Groups, Samples: found.Samples,
+		Matched: found.Matched, Bytes: found.Bytes, LeftOut: operations.LeftOut(found.LeftOut), Groups: anyOf(found.Groups), Samples: anyOf(found.Samples),
 		Depth: found.Depth, Unsorted: found.Unsorted, Complete: found.Complete, AsOf: found.AsOf,
 	}, nil
 }

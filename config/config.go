@@ -115,7 +115,8 @@ type Server struct {
 
 // DeadSet bounds the work on dead sets.
 type DeadSet struct {
-	WalkBytes int `key:"walk_bytes" default:"64MiB" unit:"bytes" doc:"Memory that one walk may keep."`
+	WalkBytes int    `key:"walk_bytes" default:"64MiB" unit:"bytes" doc:"Memory that one walk may keep."`
+	Values    string `key:"values" default:"viewer" doc:"Who is shown values, keys and headers of dead messages, and may filter by them and export: viewer (whoever may look), operator, or none. Errors are shown in any case."`
 }
 
 // Log is what the actor's own logger does, where the code gives none.

@@ -39,10 +39,31 @@ type Group struct {
 	keys map[string]struct{}
 }
 
+// Hidden is the group without how many keys it has: with a filter that chooses two messages that
+// would tell whether theirs are the same.
+func (g *Group) Hidden() any {
+	return struct {
+		*Group
+		Keys *int `json:"keys"` // that of the group is behind it
+	}{Group: g}
+}
+
 // Causes are the groups of a dead set, the largest first.
 type Causes struct {
 	Span
 	Groups []*Group `json:"groups"`
+}
+
+// Hidden are the causes for those who may not see what is in records.
+func (c Causes) Hidden() any {
+	of := struct {
+		Span
+		Groups []any `json:"groups"`
+	}{c.Span, make([]any, 0, len(c.Groups))}
+	for _, g := range c.Groups {
+		of.Groups = append(of.Groups, g.Hidden())
+	}
+	return of
 }
 
 // Groups counts the messages for which the filter is true by what killed them. It looks at no more

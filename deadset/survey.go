@@ -181,6 +181,12 @@ func tryOf(t envelope.Try) Try {
 	return shown
 }
 
+// Hidden is the detail for those who may not see what is in the record.
+func (d Detail) Hidden() any {
+	d.Entry, d.key, d.value = d.hidden(), nil, nil
+	return d
+}
+
 // Bytes returns the record's key and value, whole. Where ValueError is set they are not known.
 func (d Detail) Bytes() (key, value []byte) { return d.key, d.value }
 

@@ -69,6 +69,19 @@ type Entry struct {
 	Group string `json:"group"`
 	// Operation is the id of the operation that replayed it last; empty where none did.
 	Operation string `json:"operation,omitempty"`
+	// IsHidden says that key, headers and value are left out; they may be anything.
+	IsHidden bool `json:"hidden,omitempty"`
+}
+
+// Hidden is the entry for those who may not see what is in the record.
+func (e Entry) Hidden() any { return e.hidden() }
+
+func (e Entry) hidden() Entry {
+	e.Key, e.KeyEncoding, e.KeyTruncated, e.KeySize = nil, "", false, 0
+	e.Headers = []Header{}
+	e.Value, e.Encoding, e.Truncated = nil, "", false
+	e.IsHidden = true
+	return e
 }
 
 // Header is a header of the record.

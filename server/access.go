@@ -15,6 +15,7 @@ type Role string
 const (
 	Viewer   Role = "viewer"   // looks: GET and HEAD
 	Operator Role = "operator" // changes: all else
+	Nobody   Role = "none"     // which nobody has
 )
 
 // rank is the role's place among all; 0: it is none.
@@ -24,6 +25,7 @@ func (r Role) rank() int {
 		return 1
 	case Operator:
 		return 2
+	case Nobody:
 	}
 	return 0
 }

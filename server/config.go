@@ -61,6 +61,9 @@ type Access struct {
 	UserHeader string
 	// Insecure opens /v1 without a token also off loopback.
 	Insecure bool
+	// Values is the role that sees what is in records: values, keys and headers. [Nobody]: none
+	// does. Default: Viewer.
+	Values Role
 }
 
 // Timeouts are those of requests.
@@ -89,6 +92,7 @@ const (
 
 // withDefaults returns a copy in which nothing is missing.
 func (c Config) withDefaults() (Config, error) {
+	c.Values = cmp.Or(c.Values, Viewer)
 	c.Address = cmp.Or(c.Address, defaultAddress)
 	c.BodyLimit = cmp.Or(c.BodyLimit, defaultBodyLimit)
 	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, 5*time.Second)

@@ -11,12 +11,17 @@ import (
 func (s *Server) newConsole() (*console.Console, error) {
 	c := console.Config{
 		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }),
-		App: s.cfg.App, Enter: s.entering, Stopping: s.gate.closing, Logger: s.cfg.Logger,
+		App: s.cfg.App, Everybody: s.userOf(everybody(""), ""), Enter: s.entering, Stopping: s.gate.closing, Logger: s.cfg.Logger,
 	}
 	for _, t := range s.cfg.Tokens {
-		c.Users = append(c.Users, console.User{Name: t.Name, Token: t.Secret, Acts: t.Role.has(Operator)})
+		c.Users = append(c.Users, s.userOf(caller{name: t.Name, role: t.Role}, t.Secret))
 	}
 	return console.New(c)
+}
+
+// userOf is somebody as the console knows them.
+func (s *Server) userOf(c caller, token string) console.User {
+	return console.User{Name: c.name, Token: token, Acts: c.role.has(Operator), Reads: c.role.has(s.cfg.Values)}
 }
 
 // entering is a request of the console as one of the user's, whose session it shows.

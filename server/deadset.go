@@ -40,10 +40,7 @@ func (d deadSets) peek(w http.ResponseWriter, r *http.Request, p params) error {
 	if err != nil {
 		return err
 	}
-	answer := peeked{Messages: page.Messages, Depth: page.Depth, Cut: len(page.Messages) < min(p.count, page.Depth)}
-	if answer.Messages == nil {
-		answer.Messages = []any{}
-	}
+	answer := peeked{Messages: d.veilAll(r, page.Messages), Depth: page.Depth, Cut: len(page.Messages) < min(p.count, page.Depth)}
 	return d.answer(w, answer)
 }
 

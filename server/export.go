@@ -10,6 +10,9 @@ import (
 
 // export writes dead messages whole, a line of JSON each, for a file.
 func (d deadSets) export(w http.ResponseWriter, r *http.Request) error {
+	if err := d.revealed(r, "an export"); err != nil {
+		return err
+	}
 	sought, err := d.chosen(w, r)
 	if err != nil {
 		return err

@@ -78,7 +78,7 @@ func (s wishes) ask(w http.ResponseWriter, r *http.Request) error {
 		message += "; " + goneForGood
 	}
 	w.Header().Set("Location", "/v1/dead_set/operations/"+o.ID)
-	return writeJSON(w, status, jsonType, asked{shown(o), message})
+	return writeJSON(w, status, jsonType, asked{s.shown(r, o), message})
 }
 
 // sample answers a dry run.
@@ -87,6 +87,7 @@ func (s wishes) sample(w http.ResponseWriter, r *http.Request, runner Operations
 	if err != nil {
 		return err
 	}
+	found.Groups, found.Samples = s.veilAll(r, found.Groups), s.veilAll(r, found.Samples)
 	answer := sampled{
 		DryRun: true, Action: asks.request.Action, Target: asks.request.Target, Select: asks.request.Select, Before: asks.request.Before, Sample: found,
 		Message: fmt.Sprintf("%s would act on %d messages of %s; nothing was changed", asks.request.Action, found.Matched, asks.who()),
@@ -102,12 +103,6 @@ func (s wishes) sample(w http.ResponseWriter, r *http.Request, runner Operations
 	return writeJSON(w, http.StatusOK, jsonType, answer)
 }
 
-// shown is an operation without what is nobody's concern.
-func shown(o operations.Operation) operations.Operation {
-	o.Wish = ""
-	return o
-}
-
 // show shows one operation.
 func (s wishes) show(w http.ResponseWriter, r *http.Request) error {
 	runner, err := s.runner()
@@ -118,7 +113,7 @@ func (s wishes) show(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, jsonType, shown(o))
+	return writeJSON(w, http.StatusOK, jsonType, s.shown(r, o))
 }
 
 // phases are the states that there are.
@@ -152,7 +147,7 @@ func (s wishes) list(w http.ResponseWriter, r *http.Request) error {
 	is := func(name, text string) bool { return given[name] == "" || given[name] == text }
 	for _, o := range all {
 		if len(answer.Operations) < limit && is(streamName, o.Stream) && is(stateName, string(o.Phase)) && is(byName, o.By) {
-			answer.Operations = append(answer.Operations, shown(o))
+			answer.Operations = append(answer.Operations, s.shown(r, o))
 		}
 	}
 	return writeJSON(w, http.StatusOK, jsonType, answer)
@@ -211,5 +206,5 @@ func (s wishes) change(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, jsonType, shown(o))
+	return writeJSON(w, http.StatusOK, jsonType, s.shown(r, o))
 }

@@ -55,7 +55,7 @@ func (d deadSets) look(w http.ResponseWriter, r *http.Request) error {
 		}
 		return d.peek(w, r, p)
 	}
-	sought, err := d.search(given)
+	sought, err := d.search(r, given)
 	if err != nil {
 		return err
 	}
@@ -64,11 +64,8 @@ func (d deadSets) look(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	answer := listed{
-		peeked:  peeked{Messages: list.Messages, Depth: list.Depth, Cut: list.Next != ""},
+		peeked:  peeked{Messages: d.veilAll(r, list.Messages), Depth: list.Depth, Cut: list.Next != ""},
 		Matched: list.Matched, Next: list.Next, Complete: list.Unsorted == 0, Unsorted: list.Unsorted, AsOf: list.AsOf,
-	}
-	if answer.Messages == nil {
-		answer.Messages = []any{}
 	}
 	return d.answer(w, answer)
 }
@@ -84,7 +81,10 @@ func asksForList(given map[string]string) bool {
 }
 
 // search reads what a list is to show. It collects all mistakes.
-func (q requests) search(given map[string]string) (search, error) {
+func (q requests) search(r *http.Request, given map[string]string) (search, error) {
+	if err := q.mayFilter(r, given); err != nil {
+		return search{}, err
+	}
 	sought := search{query: Query{Limit: defaultLimit, After: given[cursorName]}}
 	var wrong []string
 	if _, twice := given[countName]; twice {
@@ -133,6 +133,9 @@ func (d deadSets) chosen(w http.ResponseWriter, r *http.Request) (search, error)
 	if err != nil {
 		return search{}, err
 	}
+	if err := d.mayFilter(r, given); err != nil {
+		return search{}, err
+	}
 	of, err := filterOf(given)
 	var wrong []string
 	if err != nil {
@@ -151,7 +154,7 @@ func (d deadSets) groups(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return d.answer(w, causes)
+	return d.answer(w, d.veil(r, causes))
 }
 
 // message shows one dead message, or a part of it as it is.
@@ -161,6 +164,11 @@ func (d deadSets) message(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	part := given[partName]
+	if part != "" {
+		if err := d.revealed(r, "the "+clip(part)); err != nil {
+			return err
+		}
+	}
 	var wrong []string
 	if part != "" && part != "key" && part != "value" {
 		wrong = append(wrong, fmt.Sprintf("part must be key or value, not %q", clip(part)))
@@ -180,7 +188,7 @@ func (d deadSets) message(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if part == "" {
-		return d.answer(w, one.Message)
+		return d.answer(w, d.veil(r, one.Message))
 	}
 	return d.attach(w, part, one)
 }

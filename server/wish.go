@@ -97,6 +97,9 @@ func (s wishes) readWish(w http.ResponseWriter, r *http.Request) (wish, error) {
 	if a.key, err = idempotencyKey(r); err != nil {
 		m.mistake("%s", err)
 	}
+	if err := s.mayFilter(r, a.request.Select.Filter); err != nil {
+		return wish{}, err
+	}
 	set, mistakes := s.target(map[string]string{streamName: a.request.Stream, channelName: a.request.Channel})
 	*m.wrong = append(*m.wrong, mistakes...)
 	m.rest()

@@ -30,7 +30,7 @@ func (p *pile) Sample(_ context.Context, r *operations.Request) (operations.Samp
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sampled = append(p.sampled, *r)
-	groups := []*deadset.Group{{Group: "7f3a91c2b04d", Count: p.match, Reason: "exhausted", Error: "status \x1b<n>", Minutes: make([]int, 60)}}
+	groups := []any{&deadset.Group{Group: "7f3a91c2b04d", Count: p.match, Reason: "exhausted", Error: "status \x1b<n>", Minutes: make([]int, 60)}}
 	s := operations.Sample{
 		Matched: p.match, Groups: groups, Samples: []any{}, Depth: 9 + p.unseen, Unsorted: p.unseen, Complete: p.unseen == 0,
 		AsOf: time.Date(2026, 7, 1, 3, 4, 5, 678, time.UTC), LeftOut: operations.LeftOut{CrashLoop: 2},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,5 +99,19 @@ func TestAMessageIsShownWithItsTriesAndNothingThatATerminalObeys(t *testing.T) {
 	}
 	if _, errs, code := command(t, address, "dead-set", "show", "-s", "orders", "other"); code != exitFailed || !strings.Contains(errs, "404") {
 		t.Errorf("%d %s", code, errs)
+	}
+}
+
+func TestWhatIsHiddenIsCalledSoAndNotNull(t *testing.T) {
+	t.Parallel()
+	m := dead{ID: "a", Value: []byte("null"), Hidden: true}
+	if row := m.row(); !slices.Contains(row, "(hidden)") || slices.Contains(row, "null") {
+		t.Errorf("%q", row)
+	}
+	if text := (&one{dead: m}).text(); !strings.Contains(text, "DEAD_SET_VALUES") || strings.Contains(text, "null") {
+		t.Error(text)
+	}
+	if keys(nil) != "(hidden)" {
+		t.Error(keys(nil))
 	}
 }

@@ -20,7 +20,7 @@ type group struct {
 	ErrorType  string    `json:"error_type"`
 	FirstDied  time.Time `json:"first_died_at"`
 	LastDied   time.Time `json:"last_died_at"`
-	Keys       int       `json:"keys"`
+	Keys       *int      `json:"keys"`
 	Replayed   int       `json:"replayed"`
 	ExampleID  string    `json:"example_id"`
 	PerMinutes []int     `json:"minutes"`
@@ -57,7 +57,7 @@ func (g group) row() []string {
 	}
 	return []string{
 		name, strconv.Itoa(g.Count), g.Reason, g.ErrorType, g.Error, when(g.FirstDied), when(g.LastDied), curve(g.PerMinutes),
-		strconv.Itoa(g.Keys), strconv.Itoa(g.Replayed), g.ExampleID,
+		keys(g.Keys), strconv.Itoa(g.Replayed), g.ExampleID,
 	}
 }
 
@@ -98,4 +98,12 @@ func rowsOf[T any](a *actor, objects []json.RawMessage, row func(T) []string) ([
 		rows = append(rows, row(v))
 	}
 	return rows, nil
+}
+
+// keys is how many keys there are; nil: they are hidden.
+func keys(n *int) string {
+	if n == nil {
+		return "(hidden)"
+	}
+	return strconv.Itoa(*n)
 }

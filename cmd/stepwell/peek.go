@@ -19,6 +19,7 @@ type dead struct {
 	KeyEncoding string          `json:"key_encoding"`
 	Value       json.RawMessage `json:"value"`
 	Encoding    string          `json:"encoding"`
+	Hidden      bool            `json:"hidden"`
 	Attempts    int             `json:"attempts_total"`
 	Replays     int             `json:"replays"`
 	DiedAt      time.Time       `json:"died_at"`
@@ -68,6 +69,9 @@ func (m dead) row() []string {
 		if err := json.Unmarshal(m.Value, &text); err == nil && text != nil {
 			value = *text
 		}
+	}
+	if m.Hidden {
+		key, value = "(hidden)", "(hidden)"
 	}
 	return []string{
 		m.ID, when(m.DiedAt), strconv.Itoa(m.Attempts), strconv.Itoa(m.Replays), m.Reason, m.Topic,

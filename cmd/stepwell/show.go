@@ -142,6 +142,8 @@ func (m *one) text() string {
 // about says what the value below is.
 func (m *one) about() string {
 	switch {
+	case m.Hidden:
+		return "hidden from you, as key and headers are (DEAD_SET_VALUES)"
 	case m.Missing != "":
 		return m.Missing
 	case m.Encoding == "":

@@ -122,6 +122,16 @@ func Known(name string) bool {
 	return ok || isOf(headerPrefix, name) || isOf(valuePrefix, name)
 }
 
+// Reveals says of a parameter that its filter looks at the record: whoever may not see values, keys
+// and headers would find them out by asking for one after another.
+func Reveals(name string) bool {
+	switch name {
+	case "key", "key_prefix", "value":
+		return true
+	}
+	return isOf(headerPrefix, name) || isOf(valuePrefix, name)
+}
+
 func isOf(prefix, name string) bool {
 	return strings.HasPrefix(name, prefix) && len(name) > len(prefix)
 }

@@ -168,8 +168,8 @@ type Sample struct {
 	Bytes   int64   `json:"bytes"`
 	LeftOut LeftOut `json:"left_out"`
 	// Groups are what killed them, Samples some of them, in the form in which they become JSON.
-	Groups  any `json:"groups"`
-	Samples any `json:"samples"`
+	Groups  []any `json:"groups"`
+	Samples []any `json:"samples"`
 	// Unsorted of Depth were not looked at; AsOf is when the look began.
 	Depth    int       `json:"depth"`
 	Unsorted int       `json:"unsorted"`

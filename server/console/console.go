@@ -50,8 +50,9 @@ type Config struct {
 	API http.Handler
 	// App names the actor, on pages and in the name of the cookie.
 	App string
-	// Users are those who may log in. None: whoever reaches the console may use it.
-	Users []User
+	// Users are those who may log in. None: whoever reaches the console may use it, as Everybody.
+	Users     []User
+	Everybody User
 	// Enter is the request as one of the user's, whose session it shows; its error is for them to
 	// read. It is not called where there are no Users.
 	Enter func(*http.Request, User) (*http.Request, error)
@@ -74,7 +75,7 @@ type Console struct {
 
 // New makes a console.
 func New(cfg Config) (*Console, error) {
-	c := &Console{cfg: cfg, routes: http.NewServeMux(), api: v1{cfg.API}, door: door{app: cfg.App, users: cfg.Users}}
+	c := &Console{cfg: cfg, routes: http.NewServeMux(), api: v1{cfg.API}, door: door{app: cfg.App, users: cfg.Users, everybody: cfg.Everybody}}
 	c.live.api = c.api
 	var err error
 	if c.pages, err = template.New("").Funcs(functions()).ParseFS(files, "pages/*.html"); err != nil {
@@ -214,10 +215,10 @@ type sheet struct {
 	App, Title string
 	// Section is the part of the console that the page belongs to, for its navigation.
 	Section string
-	// By is who looks at the page, where there is a session, which they could end; Acts says that
-	// they may change something. Live: numbers are kept up to date while the page is open.
-	By         string
-	Acts, Live bool
+	// By is who looks at the page, where there is a session, which they could end; what they may is
+	// as for a [User]. Live: numbers are kept up to date while the page is open.
+	By                string
+	Acts, Reads, Live bool
 	// At is the dead set that the page is about, and what was chosen of it; zero: none.
 	At choice
 	// Of is what the page shows, of a type of its own.
@@ -227,7 +228,7 @@ type sheet struct {
 // show writes a page. It is made before anything is sent, so that half a page is none.
 func (c *Console) show(w http.ResponseWriter, r *http.Request, status int, name string, s sheet) error {
 	u := userOf(r)
-	s.App, s.By, s.Acts = c.cfg.App, u.Name, u.Acts
+	s.App, s.By, s.Acts, s.Reads = c.cfg.App, u.Name, u.Acts, u.Reads
 	var body bytes.Buffer
 	if err := c.pages.ExecuteTemplate(&body, name+".html", s); err != nil {
 		return fmt.Errorf("make page %s: %w", name, err)

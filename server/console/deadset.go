@@ -32,8 +32,8 @@ type group struct {
 	FirstDiedAt time.Time `json:"first_died_at"`
 	LastDiedAt  time.Time `json:"last_died_at"`
 	// Keys is how many different ones there are, Replayed how many died after a replay.
-	Keys     int `json:"keys"`
-	Replayed int `json:"replayed"`
+	Keys     *int `json:"keys"` // nil: keys are hidden
+	Replayed int  `json:"replayed"`
 	// Minutes is how many died in each of the last sixty, oldest first.
 	Minutes []int `json:"minutes"`
 }
@@ -73,7 +73,7 @@ func (c *Console) groups(w http.ResponseWriter, r *http.Request) error {
 		looked
 		Groups  []group
 		Matched int
-	}{lookedAt(at, answer.span), answer.Groups, matched}})
+	}{lookedAt(r, at, answer.span), answer.Groups, matched}})
 }
 
 // messages lists the oldest that match.
@@ -105,7 +105,7 @@ func (c *Console) messages(w http.ResponseWriter, r *http.Request) error {
 		Matched  int
 		Next     string
 		Later    bool // this is not the first page
-	}{lookedAt(at, answer.span), answer.Messages, answer.Matched, answer.Next, cursor != ""}})
+	}{lookedAt(r, at, answer.span), answer.Messages, answer.Matched, answer.Next, cursor != ""}})
 }
 
 // export saves what matches.
@@ -118,9 +118,13 @@ func (c *Console) export(w http.ResponseWriter, r *http.Request) error {
 }
 
 // lookedAt is what stands around a table of what was chosen.
-func lookedAt(at choice, of span) looked {
-	fields, more := fields(at.Filter)
-	return looked{of, fields, more, at.To("export")}
+func lookedAt(r *http.Request, at choice, of span) looked {
+	often, more := fields(at.Filter)
+	if !userOf(r).Reads {
+		inside := func(f field) bool { return f.Inside }
+		often, more = slices.DeleteFunc(often, inside), slices.DeleteFunc(more, inside)
+	}
+	return looked{of, often, more, at.To("export")}
 }
 
 // field is a part of the form that makes a filter.
@@ -130,6 +134,8 @@ type field struct {
 	Name, Label, Hint, Value string
 	// Options are all values that there are; nil: any text.
 	Options []string
+	// Inside: it looks at values, keys or headers.
+	Inside bool
 }
 
 // fields are those of the form, filled in: what is asked for often, and the rest.
@@ -138,7 +144,7 @@ func fields(filter map[string]string) (often, rest []field) {
 		{Name: "error", Label: "Error has", Hint: "status 503"},
 		{Name: "reason", Label: "Reason", Options: reasons()},
 		{Name: "topic", Label: "Topic"},
-		{Name: "key", Label: "Key"},
+		{Name: "key", Label: "Key", Inside: true},
 		{Name: "died_from", Label: "Died since", Hint: "2h, or 2026-01-31T23:59:59Z"},
 		{Name: "died_to", Label: "Died until", Hint: "15m, or a time"},
 	}
@@ -147,18 +153,18 @@ func fields(filter map[string]string) (often, rest []field) {
 		{Name: "id", Label: "Id", Hint: "orders.v1:3:8812"},
 		{Name: "error_type", Label: "Error type", Hint: "*url.Error"},
 		{Name: "error_re", Label: "Error matches", Hint: "RE2: status 5\\d\\d"},
-		{Name: "key_prefix", Label: "Key begins with"},
-		{Name: "value", Label: "Value has"},
+		{Name: "key_prefix", Label: "Key begins with", Inside: true},
+		{Name: "value", Label: "Value has", Inside: true},
 		{Name: "partition", Label: "Partition"},
 		{Name: "offset_from", Label: "Offset from"},
 		{Name: "offset_to", Label: "Offset to"},
 		{Name: "attempts_min", Label: "Tries, at least"},
 		{Name: "replays_max", Label: "Replays, at most"},
 		{Name: "trace_id", Label: "Trace id"},
-		{Name: "header", Label: "Header", Hint: "tenant"},
-		{Name: "is-header", Label: "… is"},
-		{Name: "path", Label: "JSON value at", Hint: "order.lines.0.sku"},
-		{Name: "is-path", Label: "… is"},
+		{Name: "header", Label: "Header", Hint: "tenant", Inside: true},
+		{Name: "is-header", Label: "… is", Inside: true},
+		{Name: "path", Label: "JSON value at", Hint: "order.lines.0.sku", Inside: true},
+		{Name: "is-path", Label: "… is", Inside: true},
 	}
 	left := maps.Clone(filter)
 	for _, all := range [][]field{often, rest} {
@@ -260,6 +266,7 @@ type message struct {
 	TraceID       string       `json:"trace_id"`
 	Group         string       `json:"group"`
 	Operation     string       `json:"operation"`
+	Hidden        bool         `json:"hidden"`
 	rest
 }
 

@@ -12,7 +12,7 @@ import (
 // functions are those that templates call.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"num": func(n any) string { return number(reflect.ValueOf(n).Int()) }, "when": when, "ago": ago, "stamp": stamp, "bytes": size, "brief": brief, "spark": spark, "recent": recent,
+		"num": func(n any) string { return number(reflect.Indirect(reflect.ValueOf(n)).Int()) }, "when": when, "ago": ago, "stamp": stamp, "bytes": size, "brief": brief, "spark": spark, "recent": recent,
 		"causes": func(at choice, groups []group, act bool) causes { return causes{at, groups, act} },
 		"views":  func() []string { return []string{"json", "raw", "hex"} },
 	}

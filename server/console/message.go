@@ -53,6 +53,8 @@ func (c *Console) message(w http.ResponseWriter, r *http.Request) error {
 // value reads the value to show; which is how: empty is what fits it best.
 func (v v1) value(r *http.Request, at choice, of message, view string) (shownValue, error) {
 	switch {
+	case of.Hidden:
+		return shownValue{Why: "it is hidden from you (DEAD_SET_VALUES)"}, nil
 	case of.ValueError != "":
 		return shownValue{Why: of.ValueError}, nil
 	case of.Encoding == "":

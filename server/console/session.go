@@ -29,15 +29,16 @@ const (
 type User struct {
 	// Name is what pages and the log call them, Token what they log in with.
 	Name, Token string
-	// Acts says that they may change something.
-	Acts bool
+	// Acts says that they may change something, Reads that they are shown values, keys and headers.
+	Acts, Reads bool
 }
 
 // door lets people in.
 type door struct {
-	app     string
-	users   []User // none: everybody is in
-	guesses guesses
+	app       string
+	users     []User // none: everybody is in
+	everybody User
+	guesses   guesses
 }
 
 // cookieName has the app in it: a browser sends cookies to every port of a host.
@@ -94,7 +95,7 @@ func (d *door) find(is func(*User) bool) (found *User) {
 // entered is who sends the request; nil: nobody who may use the console.
 func (d *door) entered(r *http.Request) *User {
 	if len(d.users) == 0 {
-		return &User{Acts: true}
+		return &d.everybody
 	}
 	for _, cookie := range r.CookiesNamed(d.cookieName()) {
 		if u := d.holder(cookie.Value, time.Now()); u != nil {

@@ -41,7 +41,7 @@ func (w *world) order(_ context.Context, m *stepwell.Message) error {
 	case w.mended.Load():
 		w.handled.Add(1)
 		return nil
-	case string(m.Key) == "slow":
+	case strings.HasPrefix(string(m.Key), "slow"):
 		return stepwell.To("slow")
 	}
 	return stepwell.DeadLetter(errors.New(string(m.Value)))
@@ -131,16 +131,20 @@ type answer struct {
 }
 
 func (w *world) try(method, path string, form url.Values, headers ...string) answer {
-	var body io.Reader = http.NoBody
-	if form != nil {
-		body = strings.NewReader(form.Encode())
+	if form == nil {
+		return w.send(method, path, "", "", headers...)
 	}
-	req, err := http.NewRequestWithContext(w.t.Context(), method, w.base+path, body)
+	return w.send(method, path, "application/x-www-form-urlencoded", form.Encode(), headers...)
+}
+
+// send makes a request with a body of a kind; no kind: without one.
+func (w *world) send(method, path, kind, body string, headers ...string) answer {
+	req, err := http.NewRequestWithContext(w.t.Context(), method, w.base+path, strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if form != nil {
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
