@@ -81,7 +81,7 @@ func withCopies(file string, source []byte, base int, all []*mutant) (copied, er
 	var owners []*mutant // of each line of the tail
 	for _, d := range tree.Decls {
 		f, ok := d.(*ast.FuncDecl)
-		if !ok || f.Body == nil || f.Name.Name == "init" || recovers(f.Body) {
+		if !ok || !canBeCopied(f) {
 			continue
 		}
 		head, call := named(f, source, at)
@@ -120,6 +120,11 @@ func withCopies(file string, source []byte, base int, all []*mutant) (copied, er
 		owner[first+i] = m
 	}
 	return copied{tree.Name.Name, slices.Concat(text, []byte("\n"), []byte(tail.String())), owner}, nil
+}
+
+// canBeCopied says whether another function may do what this one does: nobody can call init.
+func canBeCopied(f *ast.FuncDecl) bool {
+	return f.Body != nil && f.Name.Name != "init" && !recovers(f.Body)
 }
 
 // recovers says whether the function may be there to recover, which one that it calls cannot do
