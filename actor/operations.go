@@ -21,7 +21,7 @@ func newOperations(lines []*line, log *slog.Logger) *operations.Runner {
 			sets[operations.Target{Stream: l.id, Channel: l.channel}] = chosenSet{l}
 		}
 	}
-	return operations.New(operations.Config{Store: &operations.Memory{}, Sets: sets, Name: instance(), Logger: log})
+	return operations.New(operations.Config{Store: operations.NewMemory(), Sets: sets, Name: instance(), Logger: log})
 }
 
 // instance names this process for people.

@@ -46,7 +46,7 @@ func operating(t *testing.T, changes ...func(*server.Config)) (*world, *pile) {
 	t.Helper()
 	p := &pile{asked: make(chan operations.Request, 100), hold: make(chan struct{})}
 	runner := operations.New(operations.Config{
-		Store: &operations.Memory{}, Name: "here", Sets: map[operations.Target]operations.DeadSet{{Stream: "orders"}: p, {Stream: "orders", Channel: "slow"}: p},
+		Store: operations.NewMemory(), Name: "here", Sets: map[operations.Target]operations.DeadSet{{Stream: "orders"}: p, {Stream: "orders", Channel: "slow"}: p},
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
