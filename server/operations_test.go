@@ -100,7 +100,7 @@ func TestAnOperationIsAskedForShownListedAndChanged(t *testing.T) {
 	}
 	for _, method := range []string{"GET", "PATCH"} {
 		body := map[string]string{"PATCH": `{"state":"paused"}`}[method]
-		if a := w.do(method, "/v1/dead_set/operations/op_none", body); a.status != 404 || !strings.Contains(a.text, "the process that was asked") {
+		if a := w.do(method, "/v1/dead_set/operations/op_none", body); a.status != 404 || !strings.Contains(a.text, "there is no such operation") {
 			t.Errorf("%d %s", a.status, a.text)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/failpoint"
 )
 
 const (
@@ -201,6 +203,7 @@ func (w *worker) promise(ctx context.Context, most int) error {
 	s := w.l.at
 	w.r.mu.Unlock()
 	_, err := w.save(ctx, s)
+	failpoint.Hit("operation promised")
 	return err
 }
 

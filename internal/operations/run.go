@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/failpoint"
 )
 
-// live is an operation that runs here. The runner's lock guards its fields, but for those that never
-// change: request, term, poked.
+// live is an operation that runs here. The runner's lock guards its fields, but for those that
+// never change: request, term, takenOver, poked.
 type live struct {
 	request Request
 	term    int64
@@ -69,6 +71,7 @@ func (r *Runner) begin(ctx context.Context, o Operation, term int64) *live {
 		}
 		return nil
 	}
+	failpoint.Hit("operation begun")
 	l := &live{
 		request: o.Request, term: term, at: s, takenOver: takenOver, poked: make(chan struct{}, 1), since: now, saved: now, before: s.Done,
 	}

@@ -38,12 +38,14 @@ type Config struct {
 	Name string
 	// Logger is told of each end. Nil: slog's default.
 	Logger *slog.Logger
-	// Lead is called while there is something to run. It calls serve when this process is the one
-	// that runs operations, with the number of its term, which is larger than those of all before;
-	// it ends serve's context when that is over, and returns when serve has. Where another process
-	// leads it returns when that may have changed, and sooner when there is something in hurry: a
-	// person asked here. Nil: nobody else knows the Store.
-	Lead func(ctx context.Context, hurry <-chan struct{}, serve func(ctx context.Context, term int64))
+	// Election says which of the processes that share the Store runs operations. Nil: there is one.
+	Election Elected
+}
+
+// Elected has one process lead at a time; see [Election].
+type Elected interface {
+	Await(ctx context.Context, hurry <-chan struct{})
+	Lead(ctx context.Context, serve func(ctx context.Context, term int64))
 }
 
 // Runner runs operations. Its methods may be called from any goroutine.
@@ -53,8 +55,8 @@ type Runner struct {
 	// is closed when Run is.
 	hurry, ended, closed chan struct{}
 
-	// mu guards the fields below, and the fields of each live operation. Nobody who has it waits for
-	// anything.
+	// mu guards the fields below, and the fields of each live operation. Nobody who has it waits
+	// for anything.
 	mu sync.Mutex
 	// live are those that run here, by their ids.
 	live map[string]*live
@@ -63,9 +65,6 @@ type Runner struct {
 // New makes a Runner. It does nothing before Run.
 func New(cfg Config) *Runner {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	if cfg.Lead == nil {
-		cfg.Lead = func(ctx context.Context, _ <-chan struct{}, serve func(context.Context, int64)) { serve(ctx, 0) }
-	}
 	return &Runner{cfg: cfg, hurry: make(chan struct{}, 1), ended: make(chan struct{}, 1), closed: make(chan struct{}), live: map[string]*live{}}
 }
 
@@ -76,7 +75,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		changed := r.cfg.Store.Changed()
 		if r.isNeeded() {
-			r.cfg.Lead(ctx, r.hurry, r.serve)
+			r.lead(ctx)
 			continue
 		}
 		select {
@@ -85,6 +84,18 @@ func (r *Runner) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// lead runs operations if it is this process that does, and they are not run by then.
+func (r *Runner) lead(ctx context.Context) {
+	if r.cfg.Election == nil {
+		r.serve(ctx, 0)
+		return
+	}
+	r.cfg.Election.Await(ctx, r.hurry)
+	if ctx.Err() == nil && r.isNeeded() {
+		r.cfg.Election.Lead(ctx, r.serve)
+	}
 }
 
 // token puts one into a channel that has room for one.
@@ -111,8 +122,14 @@ func (r *Runner) isNeeded() bool {
 
 // couldRun says whether an operation runs, or waits for that, and this process knows how.
 func (r *Runner) couldRun(o Operation) bool {
-	_, known := r.cfg.Sets[o.Target]
-	return known && (o.Phase == Queued || o.Phase == Running)
+	return r.knows(o.Request) && (o.Phase == Queued || o.Phase == Running)
+}
+
+// knows says whether this process can do all that the request says: one of another release, or of
+// other streams, may not.
+func (r *Runner) knows(request Request) bool {
+	_, there := r.cfg.Sets[request.Target]
+	return there && !request.Foreign && isAction(request.Action)
 }
 
 // serve runs operations until ctx ends, or there are none to run. Then it waits for the turns that
@@ -251,6 +268,9 @@ func (r *Runner) current(o Operation) Operation {
 		at := l.at
 		at.Rate, at.Wanted = o.Rate, o.Wanted
 		o.State = at
+	}
+	if o.Phase == Queued && !r.knows(o.Request) {
+		o.Why = "this process does not know such an operation: it waits for one that does"
 	}
 	return o
 }

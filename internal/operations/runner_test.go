@@ -13,7 +13,7 @@ import (
 
 // pile is a dead set of which only counts are known.
 type pile struct {
-	queue
+	inbox
 	// match messages are in view, behind lie more, that a look does not see before others went.
 	match, behind int
 	unseen        int // never seen

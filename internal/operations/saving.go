@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/failpoint"
 )
 
 // tell changes the state, and stores it now and then. The error is errLost: a state that is not
@@ -29,9 +31,9 @@ func (w *worker) saved(at time.Time) {
 	w.l.saved = at
 }
 
-// save stores a state of the run, beside what people want meanwhile, and returns what is stored. The
-// error is errLost where the store says that another process runs the operation; after any other it
-// is not known whether the state is stored.
+// save stores a state of the run, beside what people want meanwhile, and returns what is stored.
+// The error is errLost where the store says that another process runs the operation; after any
+// other it is not known whether the state is stored.
 func (w *worker) save(ctx context.Context, s State) (State, error) {
 	ctx, cancel := context.WithTimeout(ctx, saveLimit)
 	defer cancel()
@@ -63,6 +65,7 @@ func (w *worker) save(ctx context.Context, s State) (State, error) {
 // before the store has that; the brokers may be away.
 func (w *worker) end(ctx context.Context, p Phase, why string) {
 	for wait := freeTime; ; wait = min(longestWait, 2*wait) {
+		failpoint.Hit("operation ends")
 		s, err := w.save(ctx, w.now().ending(p, why, time.Now().UTC()))
 		if err == nil {
 			w.ended(s)

@@ -12,7 +12,7 @@ import (
 // Errors of a [Store], for those who answer a person.
 var (
 	// ErrUnknown: there is no such operation.
-	ErrUnknown = errors.New("there is no such operation here: it is known in the process that was asked for it, until that ends")
+	ErrUnknown = errors.New("there is no such operation here")
 	// ErrExists: there is one with that id.
 	ErrExists = errors.New("there is an operation with this id")
 	// ErrFull: too many wait.

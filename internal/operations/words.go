@@ -10,8 +10,8 @@
 // Whoever wishes for something writes it into the store, and whoever runs the operation reads it
 // there:
 //
-//	queued ── begins ──> running ── a wish, or something to look at ──> paused ── resumed ──> queued
-//	                        └────── nothing more to do, a wish, an error ──> done, cancelled, …
+//	queued -- begins --> running -- a wish, or a doubt --> paused -- resumed --> queued
+//	                        `------ nothing more to do, a wish, an error --> done, cancelled, …
 //
 // A wish that concerns an operation that does not run is a change of its state, by whoever is
 // asked; what runs is told what is wanted ([State].Wanted), and alone leaves the state running.
@@ -32,6 +32,9 @@ const (
 	// Delete removes them for good.
 	Delete = "delete"
 )
+
+// isAction says whether this release knows the action.
+func isAction(action string) bool { return action == Replay || action == Delete }
 
 // MaxIDs is how many ids a selection names at most.
 const MaxIDs = 1000
@@ -101,6 +104,8 @@ type Request struct {
 	CreatedAt time.Time `json:"created_at"`
 	// Wish tells requests with the same idempotency key apart; empty: there was no such key.
 	Wish string `json:"wish,omitempty"`
+	// Foreign says that it has members that this release does not know.
+	Foreign bool `json:"-"`
 }
 
 // Phase is how far an operation is.
@@ -168,7 +173,7 @@ type State struct {
 
 	// Wanted is what is to become of it while it runs: Paused, Cancelled, or empty.
 	Wanted Phase `json:"wanted,omitempty"`
-	// Term is that in which it runs; see [Config].Lead.
+	// Term is that in which it runs; see [Election].
 	Term int64 `json:"term,omitempty"`
 	// Begun is how many of an expected number are done at most: before each turn it is written how
 	// many that may do, so that who goes on after a kill does not exceed the number.
