@@ -162,17 +162,12 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 	at, lost := w.tell(ctx, func(s *State) {
 		if err == nil {
 			s.Why = ""
+			if expected != nil {
+				s.Begun += t.Done - most
+			}
 		}
-		s.Matched = max(s.Matched, s.Done+t.Matched)
-		s.Done += t.Done
-		s.LeftOut.TooLarge = max(s.LeftOut.TooLarge, t.LeftOut.TooLarge)
+		s.took(t)
 		s.ETASeconds = s.eta(s.Done-w.l.before, time.Since(w.l.since))
-		if !t.More {
-			s.LeftOut, s.Unsorted, s.Complete = t.LeftOut, t.Unseen, t.Unseen == 0
-		}
-		if expected != nil && err == nil {
-			s.Begun += t.Done - most
-		}
 	})
 	switch {
 	case err != nil:
@@ -189,6 +184,16 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 		w.counted = false // all that may be done is done: a fresh look says whether that was all
 	}
 	return every, true, nil
+}
+
+// took takes what came of a turn into the state.
+func (s *State) took(t Turn) {
+	s.Matched = max(s.Matched, s.Done+t.Matched)
+	s.Done += t.Done
+	s.LeftOut.TooLarge = max(s.LeftOut.TooLarge, t.LeftOut.TooLarge)
+	if !t.More {
+		s.LeftOut, s.Unsorted, s.Complete = t.LeftOut, t.Unseen, t.Unseen == 0
+	}
 }
 
 // promise writes down how many are done at most when the turn that follows is over: if the process

@@ -33,7 +33,7 @@ const (
 	storeLimit = 10 * time.Second
 )
 
-// ErrLarge: the request has more bytes than are kept.
+// ErrLarge says that the request has more bytes than are kept.
 var ErrLarge = fmt.Errorf("the request is larger than the %d bytes that are kept: name fewer ids", MaxRequest)
 
 // Large are the records of operations that may be larger than others; see [records.Config].
