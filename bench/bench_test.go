@@ -33,8 +33,11 @@ func tiny(t *testing.T, groups, cases string) plan {
 	return plan{records: 50_000, rounds: 2, groups: chosen, page: filepath.Join(t.TempDir(), "BENCHMARKS.md")}
 }
 
+// Without kafka-go: its reader gives its group up, and reads again what it had not committed, when
+// an answer takes longer than five seconds, which nothing can be set to change; beside other tests,
+// under the race detector, some do.
 func TestCasesOnKfakeReadTheirRecordsAndAreWrittenDown(t *testing.T) {
-	p := tiny(t, "success,growth,batch", "kfake-100-bare,kfake-100-stepwell,kfake-100-partition,kfake-100-kafka-go,kfake-100-watermill,streams-10,batch,batch-5ms")
+	p := tiny(t, "success,growth,batch", "kfake-100-bare,kfake-100-stepwell,kfake-100-partition,kfake-100-watermill,streams-10,batch,batch-5ms")
 	p.profiles = t.TempDir()
 	var progress bytes.Buffer
 	if err := p.run(t.Context(), &progress, &progress); err != nil {
