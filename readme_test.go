@@ -18,7 +18,7 @@ func TestTheCodeInPagesIsThatOfTheExamples(t *testing.T) {
 	for _, f := range files {
 		examples.WriteString(read(t, f))
 	}
-	for page, least := range map[string]int{"README.md": 2, "docs/MIGRATING.md": 6} {
+	for page, least := range map[string]int{"README.md": 2, "docs/STREAMS.md": 5, "docs/MIGRATING.md": 6} {
 		blocks := fenced(read(t, page), "go")
 		if len(blocks) < least {
 			t.Fatalf("%d pieces of Go in %s", len(blocks), page)

@@ -53,7 +53,7 @@ func TestPagesNameSettingsThatThereAre(t *testing.T) {
 		streams = append(streams, row[1])
 	}
 	named := 0
-	for _, page := range []string{"README.md", "docs/MIGRATING.md", "docs/FEATURES.md", "docs/OPERATIONS.md", "docs/GUARANTEES.md"} {
+	for _, page := range []string{"README.md", "docs/STREAMS.md", "docs/MIGRATING.md", "docs/FEATURES.md", "docs/OPERATIONS.md", "docs/GUARANTEES.md"} {
 		for _, match := range regexp.MustCompile("[`… ](…_)?([A-Z][A-Z0-9]*_[A-Z0-9_]+)\\b").FindAllStringSubmatch(read(t, page), -1) {
 			name, is := match[2], func(name string) bool { return slices.Contains(variables, name) }
 			if of := own.FindString(name); of != "" {
@@ -80,7 +80,7 @@ func TestDefaultsThatPagesNameAreThose(t *testing.T) {
 	}
 	plain := strings.NewReplacer(" ", "", "min", "m", "off", "0s", "`", "")
 	named := 0
-	for _, page := range []string{"README.md", "docs/MIGRATING.md", "docs/OPERATIONS.md"} {
+	for _, page := range []string{"README.md", "docs/STREAMS.md", "docs/MIGRATING.md", "docs/OPERATIONS.md"} {
 		for _, match := range regexp.MustCompile("`([A-Z0-9_]+)` \\((`?[0-9a-z:]+`?|[0-9]+ [a-z]+)\\)").FindAllStringSubmatch(read(t, page), -1) {
 			if is, known := defaults[match[1]]; known {
 				if named++; plain.Replace(match[2]) != is {
