@@ -72,9 +72,41 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 		l.Release()
 		return nil, err
 	}
-	// A walk has to know how many returns the queue bears; see ReturnLimit.
-	b.topology.compareDeadSet(s, name)
 	return l, nil
+}
+
+// On is the lease for another queue; see queue.Lease. Its windows are channels of the same
+// connection.
+func (l *lease) On(name string) queue.Lease {
+	return &lease{b: l.b, queue: name, session: l.session, ended: l.ended}
+}
+
+// Depth is that of a queue of which nobody holds messages; see queue.Lease.
+func (l *lease) Depth(ctx context.Context) (int, error) { return l.settled(ctx) }
+
+// Drop deletes the queue if it is empty; see queue.Lease. RabbitMQ's own if-empty closes the
+// connection where a quorum queue is meant, so the queue is looked at before: in between nobody
+// publishes to it who has not this lease.
+func (l *lease) Drop(ctx context.Context) error {
+	depth, err := l.settled(ctx)
+	if err != nil {
+		return err
+	}
+	if depth > 0 || l.locked != nil {
+		return fmt.Errorf("delete %s: it is in use", l.queue)
+	}
+	ch, err := l.session.channel()
+	if err == nil {
+		err = l.session.call("delete queue "+l.queue, func() error {
+			_, err := ch.QueueDelete(l.queue, false, false, false)
+			return err
+		})
+	}
+	l.b.topology.forget(l.queue)
+	if err != nil {
+		return l.failed(err)
+	}
+	return l.session.closeChannel(ch)
 }
 
 // takesMessages waits until no alarm is on. Under one a replay could publish nothing, while the
@@ -171,6 +203,10 @@ func (l *lease) settled(ctx context.Context) (int, error) {
 
 // failed wraps what went wrong on the lease's connection.
 func (l *lease) failed(err error) error {
+	if code(err) == amqp.NotFound {
+		l.b.topology.forget(l.queue)
+		err = fmt.Errorf("%w: %w", queue.ErrMissing, err)
+	}
 	if l.session.lostOver(err) || code(err) == amqp.NotFound { // a queue that is not there yet, or will be declared again
 		return fmt.Errorf("%w: walk of %s: %w", queue.ErrUnavailable, l.queue, err)
 	}

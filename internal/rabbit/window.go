@@ -78,6 +78,8 @@ func (l *lease) Narrow(ctx context.Context, most, few, maxBytes int) (queue.Wind
 	if err != nil {
 		return nil, err
 	}
+	// Who walks has to know how many returns the queue bears; see ReturnLimit.
+	l.b.topology.compareDeadSet(l.session, l.queue)
 	w := newWindow(l, depth, maxBytes, maphash.MakeSeed())
 	w.prefetch = few
 	if err := w.start(min(most, depth)); err != nil {
