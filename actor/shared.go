@@ -42,7 +42,7 @@ func (e *Env) Shared(kind string) *Shared {
 	if e.shared == nil || kind == "" || strings.HasPrefix(kind, "stepwell") {
 		return nil
 	}
-	e.shared.once.Do(func() { close(e.shared.used) })
+	e.shared.use()
 	return &Shared{store: e.shared.store, kind: kind}
 }
 
@@ -117,6 +117,9 @@ func (s *sharing) read() bool {
 	known, trouble := s.store.Status()
 	return known && trouble == nil
 }
+
+// use has the values be read, from the first call on.
+func (s *sharing) use() { s.once.Do(func() { close(s.used) }) }
 
 // check says whether this process knows what is shared; nothing, where the app has not asked for
 // it. It makes no actor unready: most of one goes on without, and no other instance would do

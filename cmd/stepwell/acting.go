@@ -90,6 +90,7 @@ type wish struct {
 	CrashLoops bool    `json:"include_crash_loop,omitempty"`
 	Ahead      *int    `json:"ahead,omitempty"`
 	Note       *string `json:"note,omitempty"`
+	guards
 }
 
 // wish is what to ask the actor for. A group alone is a choice of its own; with other parameters it

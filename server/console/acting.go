@@ -13,6 +13,8 @@ const (
 	// mended cause depends on may just have come back.
 	many     = 100
 	slowRate = "200/s"
+	// fewFirst of them are replayed first, and the rest only if these are handled.
+	fewFirst = "10"
 )
 
 // sample is what an operation would act on, as a dry run of /v1 says: as far as one
@@ -36,8 +38,8 @@ type question struct {
 	// Expect is how many may be touched.
 	Beyond bool
 	Expect int
-	// Rate is what stands in its field at first.
-	Rate string
+	// Rate and Canary are what stands in their fields at first.
+	Rate, Canary string
 	// Once makes two presses of one button one wish.
 	Once string
 }
@@ -83,7 +85,7 @@ func (c *Console) confirm(w http.ResponseWriter, r *http.Request) error {
 	}
 	// A delete burdens nobody but RabbitMQ: it is as fast as it can be.
 	if q.Action == "replay" && q.Expect > many {
-		q.Rate = slowRate
+		q.Rate, q.Canary = slowRate, fewFirst
 	}
 	return c.show(w, r, http.StatusOK, "confirm", sheet{Title: q.Action + " of " + at.Who(), Section: "confirm", At: at, Of: q})
 }
@@ -114,6 +116,15 @@ func (c *Console) ask(w http.ResponseWriter, r *http.Request) error {
 	for name, text := range map[string]string{"channel": at.Channel, "rate": form.Get("rate"), "note": form.Get("note")} {
 		if text != "" {
 			wish[name] = text
+		}
+	}
+	if text := form.Get("stop_at"); text != "" {
+		wish["stop_at"] = text
+	}
+	if text := form.Get("canary"); text != "" {
+		wish["canary"] = text
+		if n, err := strconv.Atoi(text); err == nil { // what is no number /v1 refuses, in its words
+			wish["canary"] = n
 		}
 	}
 	if form.Get("include_crash_loop") == "true" {

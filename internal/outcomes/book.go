@@ -1,0 +1,186 @@
+package outcomes
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/records"
+)
+
+const (
+	// recordKind is that of the records; their names are the operation's and the process's.
+	recordKind = "stepwell.outcome"
+	// keepFor is how long a record is kept after its last change.
+	keepFor = 7 * 24 * time.Hour
+	// tellEvery is how often what was counted is written.
+	tellEvery = time.Second
+	// lastTime is how long the last writing may take.
+	lastTime = time.Second
+	// maxPages is of how many operations a process counts at a time; beyond it the one that was
+	// told of longest ago is forgotten. What it has written stays.
+	maxPages = 200
+)
+
+// Log is where processes find what others wrote: a [records.Store].
+type Log interface {
+	Change(ctx context.Context, kind, name string, change func(records.Record) (records.Record, error)) error
+	All(kind string) ([]records.Record, error)
+}
+
+// Book counts for one process. Its methods may be called from any goroutine.
+type Book struct {
+	log     Log // nil: nothing is shared
+	process string
+	logger  *slog.Logger
+
+	mu    sync.Mutex
+	pages []*page // in the order in which they were told of last
+}
+
+// page is what this process tells of an operation.
+type page struct {
+	operation string
+	tally     Tally
+	changed   bool // since it was written
+}
+
+// New makes a book. process names this one among all that ever were, so that none overwrites what
+// another told. A nil log: what is counted is known here alone.
+func New(log Log, process string, logger *slog.Logger) *Book {
+	return &Book{log: log, process: process, logger: cmp.Or(logger, slog.Default())}
+}
+
+// Tell counts an event. It does not wait.
+func (b *Book) Tell(e Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.IndexFunc(b.pages, func(p *page) bool { return p.operation == e.Operation })
+	var p *page
+	switch last := len(b.pages) - 1; {
+	case i < 0:
+		if len(b.pages) == maxPages {
+			b.pages = slices.Delete(b.pages, 0, 1)
+		}
+		p = &page{operation: e.Operation}
+		b.pages = append(b.pages, p)
+	case i < last:
+		p = b.pages[i]
+		b.pages = append(slices.Delete(b.pages, i, i+1), p)
+	default:
+		p = b.pages[i]
+	}
+	p.tally.count(e)
+	p.changed = true
+}
+
+// Run writes what was counted now and then, and once more when ctx ends.
+func (b *Book) Run(ctx context.Context) error {
+	if b.log == nil {
+		<-ctx.Done()
+		return nil
+	}
+	every := time.NewTicker(tellEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+			b.write(ctx)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
+			defer cancel()
+			b.write(last)
+			return nil
+		}
+	}
+}
+
+// write writes the pages that changed. One that cannot be written is so with the next: a page says
+// all that was counted, and not what is new.
+func (b *Book) write(ctx context.Context) {
+	all := b.taken()
+	for i, p := range all {
+		value, err := json.Marshal(p.tally)
+		if err == nil {
+			err = b.log.Change(ctx, recordKind, p.operation+"/"+b.process, func(r records.Record) (records.Record, error) {
+				r.Value, r.Until = value, time.Now().Add(keepFor)
+				return r, nil
+			})
+		}
+		if err != nil {
+			b.logger.Debug("what became of replayed messages is not told to other processes yet", "operation", p.operation, "error", err)
+			b.again(all[i:])
+			return
+		}
+	}
+}
+
+// taken are copies of the pages that are to be written.
+func (b *Book) taken() (all []page) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.pages {
+		if p.changed {
+			p.changed = false
+			one := *p
+			one.tally.Canary = slices.Clone(p.tally.Canary)
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// again has pages be written once more.
+func (b *Book) again(all []page) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.pages {
+		p.changed = p.changed || slices.ContainsFunc(all, func(other page) bool { return other.operation == p.operation })
+	}
+}
+
+// Of is what is known of an operation's messages: what this process has counted, and what others
+// wrote, about a second later. Where that cannot be read it is this process's alone.
+func (b *Book) Of(operation string) Tally {
+	sum := b.own(operation)
+	if b.log == nil {
+		return sum
+	}
+	all, err := b.log.All(recordKind)
+	if err != nil {
+		return sum
+	}
+	for _, r := range all {
+		of, process, _ := strings.Cut(r.Name, "/")
+		if of == operation && process != b.process {
+			sum.add(read(r.Value))
+		}
+	}
+	return sum
+}
+
+// own is what this process has counted.
+func (b *Book) own(operation string) (t Tally) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.pages {
+		if p.operation == operation {
+			t = p.tally
+			t.Canary = slices.Clone(t.Canary)
+		}
+	}
+	return t
+}
+
+// read reads a record, which another version may have written.
+func read(value json.RawMessage) (t Tally) {
+	if json.Unmarshal(value, &t) != nil {
+		return Tally{}
+	}
+	return t
+}
