@@ -50,7 +50,7 @@ var mayImport = map[string][]string{
 	"internal/login":            {},
 	"internal/measure":          {},
 	"internal/mutate":           {},
-	"internal/operations":       {"internal/failpoint", "internal/filter", "internal/queue", "internal/records"},
+	"internal/operations":       {"internal/filter"},
 	"internal/queue":            {},
 	"internal/queue/queuetest":  {"internal/queue"},
 	"internal/rabbit":           {"internal/failpoint", "internal/queue"},

@@ -72,7 +72,7 @@ func New(cfg *config.Config, app App) (*Actor, error) {
 	if err := a.openBrokers(); err != nil {
 		return nil, err
 	}
-	if a.shared, err = newSharing(&app, a.queues, cfg, keepsOperations(a), a.log); err != nil {
+	if a.shared, err = newSharing(&app, a.queues, cfg, a.log); err != nil {
 		return nil, err
 	}
 	a.producer = a.newProducer()
@@ -88,7 +88,7 @@ func New(cfg *config.Config, app App) (*Actor, error) {
 	if err := a.telemetry.Observe(a.snapshot); err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
-	a.operations = newOperations(a)
+	a.operations = newOperations(linesOf(a.streams), a.log)
 	a.server, err = a.newServer()
 	return a, err
 }
@@ -159,10 +159,10 @@ func (a *Actor) start(ctx context.Context, parts *stack) error {
 	// HTTP is first so that probes answer from the beginning to the end.
 	parts.push(ctx, "http", a.server.Run)
 	parts.push(ctx, "brokers", a.brokers.Run)
-	parts.push(ctx, "shared records", a.shared.run)
 	parts.push(ctx, "dead sets", a.closeDeadSets)
 	parts.push(ctx, "operations", untilStop(ctx, a.operations.Run))
 	parts.push(ctx, "producer", a.producer.run)
+	parts.push(ctx, "shared records", a.shared.run)
 	parts.push(ctx, "stop function", a.stopFunction) // the user's stop runs when all above it is gone
 	if err := a.startFunction(ctx, parts); err != nil {
 		return err

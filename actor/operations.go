@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 
 	"github.com/stepwell/stepwell/deadset"
@@ -11,34 +12,16 @@ import (
 	"github.com/stepwell/stepwell/server"
 )
 
-// newOperations makes the runner of operations on all dead sets that there are. Where there are no
-// records what it keeps ends with the process.
-func newOperations(a *Actor) *operations.Runner {
+// newOperations makes the runner of operations on all dead sets that there are. What it keeps ends
+// with the process.
+func newOperations(lines []*line, log *slog.Logger) *operations.Runner {
 	sets := map[operations.Target]operations.DeadSet{}
-	for _, l := range linesOf(a.streams) {
+	for _, l := range lines {
 		if l.deadSet != nil {
 			sets[operations.Target{Stream: l.id, Channel: l.channel}] = chosenSet{l}
 		}
 	}
-	c := operations.Config{Store: operations.NewMemory(), Sets: sets, Name: instance(), Logger: a.log}
-	if keepsOperations(a) {
-		c.Store = operations.NewShared(a.shared.store)
-		c.Election = &operations.Election{
-			Records: a.shared.store, Broker: a.queues, Lease: a.cfg.App.Name + ".operations", Name: instance(), Logger: a.log,
-		}
-	}
-	return operations.New(c)
-}
-
-// keepsOperations says whether operations outlive the process: in records that all processes share.
-func keepsOperations(a *Actor) bool { return a.retries && a.cfg.RabbitMQ.Records }
-
-// operationsNote is what who asks for an operation is told of where it lives.
-func operationsNote(a *Actor) string {
-	if keepsOperations(a) {
-		return ""
-	}
-	return fmt.Sprintf("it lives in this process alone, and ends with it (%s=false, or no stream retries)", a.cfg.Variable("rabbitmq.records"))
+	return operations.New(operations.Config{Store: &operations.Memory{}, Sets: sets, Name: instance(), Logger: log})
 }
 
 // instance names this process for people.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/config"
-	"github.com/stepwell/stepwell/internal/operations"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/records"
 	"github.com/stepwell/stepwell/server"
@@ -40,10 +39,10 @@ type sharing struct {
 // Shared returns the values of a kind, which may be any text but must not begin with "stepwell". It
 // is for apps with [App].Shared; else it returns nil.
 func (e *Env) Shared(kind string) *Shared {
-	if !e.shares || kind == "" || strings.HasPrefix(kind, "stepwell") {
+	if e.shared == nil || kind == "" || strings.HasPrefix(kind, "stepwell") {
 		return nil
 	}
-	e.shared.use()
+	e.shared.once.Do(func() { close(e.shared.used) })
 	return &Shared{store: e.shared.store, kind: kind}
 }
 
@@ -88,22 +87,16 @@ func shared(err error) error {
 // sharedLog is the queue that has what an app's processes share.
 func sharedLog(app string) queue.Spec { return queue.Spec{Name: app + ".records", Kind: queue.Log} }
 
-// newSharing makes the store of an app that has one, and nil for others. operating says that
-// operations on dead sets need it, from the start.
-func newSharing(app *App, queues queue.Broker, cfg *config.Config, operating bool, log *slog.Logger) (*sharing, error) {
+// newSharing makes the store of an app that has one, and nil for others.
+func newSharing(app *App, queues queue.Broker, cfg *config.Config, log *slog.Logger) (*sharing, error) {
 	switch {
-	case app.Shared && queues == nil:
-		return nil, fmt.Errorf("the app shares values between its processes, which needs RabbitMQ: set %s", cfg.Variable("rabbitmq.url"))
-	case !app.Shared && !operating:
+	case !app.Shared:
 		return nil, nil
+	case queues == nil:
+		return nil, fmt.Errorf("the app shares values between its processes, which needs RabbitMQ: set %s", cfg.Variable("rabbitmq.url"))
 	}
-	s := &sharing{used: make(chan struct{}), store: records.New(records.Config{
-		Broker: queues, Log: sharedLog(cfg.App.Name).Name, Logger: log, Large: operations.Large(),
-	})}
-	if operating {
-		s.use()
-	}
-	return s, nil
+	store := records.New(records.Config{Broker: queues, Log: sharedLog(cfg.App.Name).Name, Logger: log})
+	return &sharing{store: store, used: make(chan struct{})}, nil
 }
 
 // wanted says that the app has one, and has asked for it.
@@ -124,9 +117,6 @@ func (s *sharing) read() bool {
 	known, trouble := s.store.Status()
 	return known && trouble == nil
 }
-
-// use has the store read.
-func (s *sharing) use() { s.once.Do(func() { close(s.used) }) }
 
 // check says whether this process knows what is shared; nothing, where the app has not asked for
 // it. It makes no actor unready: most of one goes on without, and no other instance would do

@@ -31,8 +31,6 @@ type Config struct {
 	Streams map[string]Stream
 	// Operations acts on chosen messages. Nil: nobody does, and its routes are 404.
 	Operations Operations
-	// OperationsNote is told to who asks for one; empty: nothing.
-	OperationsNote string
 	// Modes are the parts of the actor that run in this process; they are shown.
 	Modes []string
 	// NoAPI says why /v1 is not served here. Empty: it is.

@@ -77,9 +77,6 @@ func (s wishes) ask(w http.ResponseWriter, r *http.Request) error {
 	if o.Forever {
 		message += "; " + goneForGood
 	}
-	if s.cfg.OperationsNote != "" {
-		message += "; " + s.cfg.OperationsNote
-	}
 	w.Header().Set("Location", "/v1/dead_set/operations/"+o.ID)
 	return writeJSON(w, status, jsonType, asked{s.shown(r, o), message})
 }

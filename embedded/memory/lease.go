@@ -11,13 +11,11 @@ import (
 // leaseLimit is how long a lease waits for a broker that is cut off or blocked.
 const leaseLimit = 10 * time.Second
 
-// lease is the right to walk a queue, or just the right to a name. The broker's lock guards it.
+// lease is the right to walk a queue. The broker's lock guards it.
 type lease struct {
-	b     *Broker
-	name  string
-	open  *session // of the window, nil while there is none
-	ended chan struct{}
-	over  bool
+	list *list
+	open *session // of the window, nil while there is none
+	over bool
 }
 
 // Lease takes the right to walk the queue; see queue.Broker.
@@ -29,11 +27,15 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 		if b.down || b.blocked {
 			return false, nil
 		}
-		if b.leases[name] != nil {
+		l := b.queues[name]
+		if l == nil {
+			return true, missing(name)
+		}
+		if l.lease != nil {
 			return true, queue.ErrLeased
 		}
-		taken = &lease{b: b, name: name, ended: make(chan struct{})}
-		b.leases[name] = taken
+		taken = &lease{list: l}
+		l.lease = taken
 		return true, nil
 	})
 	if err != nil {
@@ -42,13 +44,10 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 	return taken, nil
 }
 
-// Ended is closed when the lease has ended; see queue.Lease.
-func (l *lease) Ended() <-chan struct{} { return l.ended }
-
 // Release gives the lease back, and with it what an open window holds.
 func (l *lease) Release() {
-	l.b.mu.Lock()
-	defer l.b.mu.Unlock()
+	l.list.b.mu.Lock()
+	defer l.list.b.mu.Unlock()
 	l.end()
 }
 
@@ -58,11 +57,10 @@ func (l *lease) end() {
 		return
 	}
 	l.over = true
-	close(l.ended)
 	if l.open != nil {
 		l.open.end()
 	}
-	delete(l.b.leases, l.name)
+	l.list.lease = nil
 }
 
 // window is a session that hands out as much as it may hold, and more with each ack. The broker's
@@ -89,28 +87,24 @@ func (l *lease) Window(ctx context.Context, most, maxBytes int) (queue.Window, e
 
 // Narrow is a window that holds few; see queue.Lease.
 func (l *lease) Narrow(ctx context.Context, most, few, maxBytes int) (queue.Window, error) {
-	name := l.name
+	name := l.list.spec.Name
 	if most < 1 {
 		return nil, fmt.Errorf("window of %s: %d messages: it takes 1 or more", name, most)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("window of %s: %w", name, err)
 	}
-	l.b.mu.Lock()
-	defer l.b.mu.Unlock()
-	list := l.b.queues[name]
+	l.list.b.mu.Lock()
+	defer l.list.b.mu.Unlock()
 	if l.over {
 		return nil, fmt.Errorf("window of %s: the lease is over: %w", name, queue.ErrUnavailable)
 	}
 	if l.open != nil {
 		return nil, fmt.Errorf("window of %s: the window before is open", name)
 	}
-	if list == nil {
-		return nil, fmt.Errorf("window of %s: %w", name, missing(name))
-	}
-	depth := len(list.ready)
+	depth := len(l.list.ready)
 	w := &window{
-		lease: l, s: list.open(), depth: depth, left: min(most, depth), few: few, maxBytes: maxBytes,
+		lease: l, s: l.list.open(), depth: depth, left: min(most, depth), few: few, maxBytes: maxBytes,
 		deliveries: make(chan queue.Delivery, queue.WindowSize),
 	}
 	// Before fill: an ack may come as soon as the first message is out.
@@ -122,7 +116,7 @@ func (l *lease) Narrow(ctx context.Context, most, few, maxBytes int) (queue.Wind
 
 // fill hands out what there is room for. The lock must be held, as for acks and end.
 func (w *window) fill() {
-	l := w.s.list
+	l := w.lease.list
 	for w.left > 0 && len(l.ready) > 0 && len(w.s.out) < w.few {
 		n := l.ready[0].m.Size()
 		if len(w.s.out) > 0 && w.bytes+n > w.maxBytes {
@@ -161,7 +155,7 @@ func (w *window) Depth() int { return w.depth }
 
 // Close gives back what was not acked.
 func (w *window) Close(context.Context) (int, error) {
-	l := w.s.list
+	l := w.lease.list
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
 	if w.lease.open == w.s {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// inbox is where messages wait to be handled; lost is why it is not known how many. mu guards
+// queue is where messages wait to be handled; lost is why it is not known how many. mu guards
 // all of the pile.
-type inbox struct {
+type queue struct {
 	mu      sync.Mutex
 	waiting int
 	lost    error
