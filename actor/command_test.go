@@ -105,9 +105,10 @@ func eachOf(handle stepwell.Handler) stepwell.BatchHandler {
 	}
 }
 
-// actorCommand is an actor in a process of its own, not started yet.
+// actorCommand is an actor in a process of its own, not started yet. It lives for longer than any
+// test waits: the end of one that is slow would look as what is never committed.
 func (w *world) actorCommand(t testing.TB, args []string, env settings) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Args = append(cmd.Args[:1], args...)
