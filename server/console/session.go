@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -129,9 +130,12 @@ func (c *Console) askToken(w http.ResponseWriter, r *http.Request, status int, l
 	return c.show(w, r, status, "login", sheet{Title: "Log in", Of: l})
 }
 
-// next is where to go after the login: a page of the console, whatever a link says.
+// next is where to go after the login: a page of the console, whatever a link says. It has no path
+// that [http.Redirect] would clean: of /console/../\evil.test it makes /\evil.test, which is another
+// host to browsers.
 func next(wish string) string {
-	if wish == "/console" || strings.HasPrefix(wish, "/console/") || strings.HasPrefix(wish, "/console?") {
+	at, _, _ := strings.Cut(wish, "?")
+	if at == "/console" || strings.HasPrefix(at, "/console/") && path.Clean(at) == strings.TrimSuffix(at, "/") {
 		return wish
 	}
 	return "/console/"

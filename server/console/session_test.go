@@ -111,8 +111,11 @@ func TestALoginLeadsToPagesOfTheConsoleAlone(t *testing.T) {
 	for wish, want := range map[string]string{
 		"": "/console/", "/console": "/console", "/console/groups?stream=a&error=b": "/console/groups?stream=a&error=b", "/console?x": "/console?x",
 		"//evil.test/console/": "/console/", "https://evil.test/": "/console/", "/v1/streams": "/console/", "/consolex": "/console/", `/\evil.test`: "/console/",
+		`/console/../\evil.test`: "/console/", `/console/a/../../\evil.test?b`: "/console/", "/console/../v1/streams": "/console/", "/console/..": "/console/", "/console/": "/console/",
 	} {
-		if got := next(wish); got != want {
+		w := httptest.NewRecorder()
+		_ = see(w, httptest.NewRequest(http.MethodPost, "/console/login", nil), next(wish)) // it cleans the path
+		if got := w.Header().Get("Location"); got != want {
 			t.Errorf("%q leads to %q", wish, got)
 		}
 	}
