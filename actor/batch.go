@@ -80,6 +80,9 @@ func (b *batches) gather(_ context.Context, m *stepwell.Message, t task.Ticket) 
 	_, came := t.Running()
 	l.put(item{message: m, of: of, offset: offset, came: came.Sub(l.began), alone: t.Alone()})
 	failpoint.Hit("gathered")
+	if of.Halted() {
+		b.wake() // as [lane.put] does for who does not rest
+	}
 	return task.Gathered
 }
 

@@ -55,6 +55,8 @@ func (c *caller) until(ctx context.Context, failed []try) {
 		failed, parked = c.putOff(ctx, failed, round{time.Now(), pause/2 + rand.N(pause/2+1), rand.Float64()})
 		if len(failed) > 0 {
 			failpoint.Hit("rests")
+		}
+		if len(failed)+len(parked) > 0 {
 			c.letGo() // this may take long, and they have memory of their own
 		}
 		c.batch = itemsOf(failed)
@@ -184,10 +186,12 @@ func (c *caller) rest(ctx context.Context, failed []try, parked []parking) []try
 func (c *caller) awaitDue(ctx context.Context, failed []try, parked []parking) []try {
 	for {
 		kicked := c.kicked() // before the look, so that none is missed
-		failed, parked = c.leaveHalted(failed), underWay(parked)
+		failed, parked = c.leaveHalted(failed), c.underWay(parked)
 		if len(failed) == 0 && len(parked) == 0 {
 			return nil
 		}
+		// Nobody else calls in time what waits in this lane, and a revoke waits for it.
+		c.tell(c.lane.giveUp(), task.Abandoned)
 		var safe <-chan struct{}
 		var due <-chan time.Time
 		switch {
@@ -204,6 +208,7 @@ func (c *caller) awaitDue(ctx context.Context, failed []try, parked []parking) [
 			return failed
 		case <-ctx.Done():
 			c.tell(itemsOf(failed), task.Abandoned)
+			c.lane.leave(origins(parked))
 			return nil
 		}
 	}
@@ -223,19 +228,32 @@ func (c *caller) leaveHalted(failed []try) (kept []try) {
 	return kept
 }
 
-// underWay leaves out what is safe, and what nothing waits for any more: it has the end of its
-// partition here before it.
-func underWay(parked []parking) (left []parking) {
+// underWay leaves out what is safe, and what nothing waits for any more, since its partition ends
+// here: what comes after it there is the next owner's, too, who has it before that.
+func (c *caller) underWay(parked []parking) (left []parking) {
+	var ends []parking
 	for _, p := range parked {
 		select {
 		case <-p.safe:
+			continue
 		default:
-			if !p.of.Halted() && p.of.Calls().Err() == nil {
-				left = append(left, p)
-			}
+		}
+		if p.of.Halted() || p.of.Calls().Err() != nil {
+			ends = append(ends, p)
+		} else {
+			left = append(left, p)
 		}
 	}
+	c.lane.leave(origins(ends))
 	return left
+}
+
+// origins are where what is parked came from, as [lane.leave] has it.
+func origins(parked []parking) (items []item) {
+	for _, p := range parked {
+		items = append(items, item{of: p.of})
+	}
+	return items
 }
 
 // rests tells the origins of the messages that they rest, or have rested: what rests is no work

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/seats"
 	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/streams"
 )
@@ -174,4 +175,52 @@ func TestABatchThatRestsMakesNoStreamStuck(t *testing.T) {
 			b.t.Errorf("the status is %+v, the oldest %+v", s, s.Oldest)
 		}
 	}, "RETRY_IN_PLACE=all", "RETRY_DELAY=15m", "BATCH_SIZE=1")
+}
+
+// A revoke of some partitions does not wait for a batch of others that rests in their lane.
+func TestWhatIsRevokedBehindABatchOfOthersThatRestsIsGivenUpAtOnce(t *testing.T) {
+	handle := func(_ context.Context, b *stepwell.Batch) error {
+		if b.Messages()[0].Attempt < 4 {
+			return errUnavailable
+		}
+		return nil
+	}
+	gather(t, 1, streams.OrderKey, handle, func(g *gathering) {
+		revoked, ours := newOrigin(), newOrigin()
+		for offset := range int64(3) {
+			g.put(ours, offset, "a")
+		}
+		synctest.Wait()
+		g.put(revoked, 3, "b")
+		g.put(ours, 4, "b")
+		revoked.halt()
+		g.Flush()
+		synctest.Wait()
+		g.put(revoked, 5, "b") // by who was in the middle of handing out
+		synctest.Wait()
+		if got := revoked.with(task.Abandoned); !slices.Equal(got, []int64{3, 5}) {
+			t.Errorf("left while the others rest: %v", got)
+		}
+		time.Sleep(time.Minute)
+		if got := ours.with(task.Settled); !slices.Equal(got, []int64{0, 1, 2, 4}) {
+			t.Errorf("settled: %v, %v", got, g.calls)
+		}
+	})
+}
+
+// What died and is in no queue yet when its partition ends is tried again by the next owner: what
+// comes after it is not called before that.
+func TestWhatIsBehindAMessageThatIsInNoQueueYetWhenItsPartitionEndsIsNotCalled(t *testing.T) {
+	b := newBatches(&dispatch{}, batchConfig{size: 3, wait: time.Second, atOnce: 1, order: streams.OrderKey, seats: seats.New(1).First()})
+	revoked, ours := newOrigin(), newOrigin()
+	l := b.lanes[0]
+	l.put(item{message: &stepwell.Message{}, of: revoked, offset: 2})
+	l.put(item{message: &stepwell.Message{}, of: ours, offset: 3})
+	revoked.halt()
+	b.Flush()
+	b.callers[0].awaitDue(t.Context(), nil, []parking{{revoked, make(chan struct{})}})
+	batch, left := l.take(nil)
+	if len(batch) != 1 || batch[0].offset != 3 || len(left) != 1 {
+		t.Errorf("called: %v; left: %v", batch, left)
+	}
 }

@@ -143,6 +143,34 @@ func TestALaneOfBatchesGoesOnWhenRabbitMQHasConfirmedWhatDied(t *testing.T) {
 	})
 }
 
+// What RabbitMQ has not confirmed when a stop comes is tried again by the next process, and what
+// comes after it of its key is not called before.
+func TestAStopWhileRabbitMQIsAwayCallsNothingBehindWhatDied(t *testing.T) {
+	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+		env := settings{"RETRY_IN_PLACE": "all", "RETRY_COUNT": "1", "BATCH_SIZE": "1", "BATCH_WAIT": "50ms"}
+		var first, second calls
+		r := w.start(sickly(&first), env)
+		r.ready()
+		w.produce(keyed("bad", "warm")...)
+		eventually(t, "it works", func() bool { return w.committed() == 1 })
+		node.Kill()
+		w.produce(keyed("bad", "a:fails", "b")...)
+		eventually(t, "the first has had its tries", func() bool { return slices.Contains(first.lines("bad"), "a:fails 2") })
+		always(t, "its lane waits", time.Second, func() bool { return len(first.lines("bad")) == 3 })
+		r.end()
+		if got, want := first.lines("bad"), []string{"warm 1", "a:fails 1", "a:fails 2"}; !slices.Equal(got, want) {
+			t.Errorf("calls until the stop %q, want %q", got, want)
+		}
+		node.Start()
+		r = w.start(sickly(&second), env)
+		eventually(t, "the next one is through", func() bool { return w.committed() == 3 })
+		if got, want := second.lines("bad"), []string{"a:fails 1", "a:fails 2", "b 1"}; !slices.Equal(got, want) {
+			t.Errorf("calls of the next one %q, want %q", got, want)
+		}
+		r.deadCount(1)
+	})
+}
+
 func TestARestOfABatchInPlaceDelaysNeitherAStopNorARevoke(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		env := settings{

@@ -245,6 +245,29 @@ func (l *lane) leave(items []item) {
 	}
 }
 
+// giveUp takes out what was halted, where all who take from the lane rest.
+func (l *lane) giveUp() (left []item) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.look || l.resting < l.callers {
+		return nil
+	}
+	waiting, n := l.waiting(), 0
+	for _, i := range waiting {
+		if i.of.Halted() || !i.isOurs() {
+			left = append(left, i)
+			continue
+		}
+		waiting[n] = i
+		n++
+	}
+	clear(waiting[n:])
+	l.items = l.items[:l.head+n]
+	l.compact()
+	l.look = false
+	return left
+}
+
 // compact uses the memory of what was taken again.
 func (l *lane) compact() {
 	if l.head == len(l.items) {
