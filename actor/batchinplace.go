@@ -186,7 +186,10 @@ func (c *caller) rest(ctx context.Context, failed []try, parked []parking) []try
 func (c *caller) awaitDue(ctx context.Context, failed []try, parked []parking) []try {
 	for {
 		kicked := c.kicked() // before the look, so that none is missed
-		failed, parked = c.leaveHalted(failed), c.underWay(parked)
+		failed = c.leaveHalted(failed)
+		var ends []item
+		parked, ends = underWay(parked)
+		c.lane.leave(ends)
 		if len(failed) == 0 && len(parked) == 0 {
 			return nil
 		}
@@ -228,10 +231,9 @@ func (c *caller) leaveHalted(failed []try) (kept []try) {
 	return kept
 }
 
-// underWay leaves out what is safe, and what nothing waits for any more, since its partition ends
-// here: what comes after it there is the next owner's, too, who has it before that.
-func (c *caller) underWay(parked []parking) (left []parking) {
-	var ends []parking
+// underWay leaves out what is safe, and ends, what nothing waits for any more, since its partition
+// ends here: what comes after it there is the next owner's, too, who has it before that.
+func underWay(parked []parking) (left []parking, ends []item) {
 	for _, p := range parked {
 		select {
 		case <-p.safe:
@@ -239,13 +241,12 @@ func (c *caller) underWay(parked []parking) (left []parking) {
 		default:
 		}
 		if p.of.Halted() || p.of.Calls().Err() != nil {
-			ends = append(ends, p)
+			ends = append(ends, item{of: p.of})
 		} else {
 			left = append(left, p)
 		}
 	}
-	c.lane.leave(origins(ends))
-	return left
+	return left, ends
 }
 
 // origins are where what is parked came from, as [lane.leave] has it.

@@ -131,8 +131,8 @@ func (c *Console) askToken(w http.ResponseWriter, r *http.Request, status int, l
 }
 
 // next is where to go after the login: a page of the console, whatever a link says. It has no path
-// that [http.Redirect] would clean: of /console/../\evil.test it makes /\evil.test, which is another
-// host to browsers.
+// that [http.Redirect] would clean: of /console/../\evil.test it makes /\evil.test, which is a host
+// of its own to browsers.
 func next(wish string) string {
 	at, _, _ := strings.Cut(wish, "?")
 	if at == "/console" || strings.HasPrefix(at, "/console/") && path.Clean(at) == strings.TrimSuffix(at, "/") {

@@ -114,7 +114,8 @@ func TestALoginLeadsToPagesOfTheConsoleAlone(t *testing.T) {
 		`/console/../\evil.test`: "/console/", `/console/a/../../\evil.test?b`: "/console/", "/console/../v1/streams": "/console/", "/console/..": "/console/", "/console/": "/console/",
 	} {
 		w := httptest.NewRecorder()
-		_ = see(w, httptest.NewRequest(http.MethodPost, "/console/login", nil), next(wish)) // it cleans the path
+		// A redirect cleans the path.
+		_ = see(w, httptest.NewRequest(http.MethodPost, "/console/login", nil), next(wish))
 		if got := w.Header().Get("Location"); got != want {
 			t.Errorf("%q leads to %q", wish, got)
 		}
