@@ -253,25 +253,25 @@ func TestAnOperationIsListedShownHeldBackAndEnded(t *testing.T) {
 		code int
 		says []string
 	}{
-		{ops, exitOK, []string{"ID", id, `{"error":"away"}`, "0/5", "3/m", "loopback", "the   fix"}},
+		{ops, exitOK, []string{"ID", id, `\{"error":"away"\}`, "0/5", "3/m", "loopback", "the   fix"}},
 		{ops + "ls -s orders --state done", exitOK, []string{"none"}},
-		{ops + "rate " + id + " 50/s", exitOK, []string{"replay of orders: running"}},
-		{ops + "pause " + id, exitOK, []string{"replay of orders: paused, 0 of 5"}},
+		{ops + "rate " + id + " 30/m", exitOK, []string{"replay of orders: (queued|running)"}},
+		{ops + "pause " + id, exitOK, []string{"replay of orders: paused, [0-5] of 5"}},
 		{ops + "watch " + id, exitLook, []string{"paused"}},
-		{ops + "resume " + id, exitOK, []string{"replay of orders: queued"}},
+		{ops + "resume " + id, exitOK, []string{"replay of orders: (queued|running)"}},
 		{ops + "show " + id, exitOK, []string{"replay of orders"}},
 		{ops + "cancel " + id, exitOK, []string{"cancelled"}},
 		{ops + "watch " + id, exitFailed, []string{"cancelled"}},
 		{ops + "pause " + id, exitFailed, []string{}},
 		{ops + "show op_none", exitAgain, []string{}},
-		{ops + "show " + id + " --json", exitOK, []string{`"rate":"50/s"`}},
-		{ops + "--json", exitOK, []string{`{"id":"` + id}},
+		{ops + "show " + id + " --json", exitOK, []string{`"rate":"30/m"`}},
+		{ops + "--json", exitOK, []string{`\{"id":"` + id}},
 		{ops + "ls --state x", exitFailed, []string{}},
 		{ops + "ls -n 0", exitFailed, []string{}},
 	} {
 		out, errs, code := command(t, address, strings.Fields(step.args)...)
 		for _, text := range step.says {
-			if !strings.Contains(out, text) {
+			if !regexp.MustCompile(text).MatchString(out) {
 				t.Errorf("%s: %q is not in %q", step.args, text, out)
 			}
 		}
