@@ -126,15 +126,7 @@ func (b *Broker) consumeOn(stop, work context.Context, s *session, c queue.Consu
 	if err != nil {
 		return err
 	}
-	k := &consumer{
-		b: b, c: c, session: s, ch: ch, acks: newAcks(),
-		closed: ch.NotifyClose(make(chan *amqp.Error, 1)), lost: ch.NotifyCancel(make(chan string, 4)),
-		// Read before the consumer exists: a queue that is made anew from here on is noticed by the
-		// keeper.
-		queue: b.topology.creations(c.Queue),
-		loss:  loss{renewal: anew}, again: make(chan struct{}, 1), resumed: make(chan struct{}, 1),
-	}
-	k.ctx, k.end = context.WithCancelCause(s.ctx)
+	k := b.newConsumer(s, ch, c, anew)
 	// The keeper outlives stop: what is being handled is acked in the drain.
 	keep, release := context.WithCancel(context.Background())
 	var keeper sync.WaitGroup
@@ -148,6 +140,20 @@ func (b *Broker) consumeOn(stop, work context.Context, s *session, c queue.Consu
 	release()
 	keeper.Wait()
 	return k.finish(err)
+}
+
+// newConsumer makes a consumer on a channel; nothing is asked of the broker yet.
+func (b *Broker) newConsumer(s *session, ch *amqp.Channel, c queue.Consumption, anew *renewal) *consumer {
+	k := &consumer{
+		b: b, c: c, session: s, ch: ch, acks: newAcks(),
+		closed: ch.NotifyClose(make(chan *amqp.Error, 1)), lost: ch.NotifyCancel(make(chan string, 4)),
+		// Read before the consumer exists: a queue that is made anew from here on is noticed by the
+		// keeper.
+		queue: b.topology.creations(c.Queue),
+		loss:  loss{renewal: anew}, again: make(chan struct{}, 1), resumed: make(chan struct{}, 1),
+	}
+	k.ctx, k.end = context.WithCancelCause(s.ctx)
+	return k
 }
 
 // finish sends the last acks and closes the channel, which gives back the rest. What is acked later
@@ -168,7 +174,12 @@ func (k *consumer) finish(err error) error {
 // run opens the consumer, and again after each pause and change of the prefetch, until stop or the
 // channel ends, or the channel is to be replaced.
 func (k *consumer) run(stop context.Context) error {
-	for stop.Err() == nil && k.ctx.Err() == nil && !k.loss.replace.Load() {
+	for stop.Err() == nil && k.ctx.Err() == nil {
+		// A consumer that was handed something meanwhile is not deaf, and a channel with a message
+		// in hand is kept: the next one would wait for its handler.
+		if k.loss.replace.Swap(false) && k.acks.outstanding() == 0 {
+			return nil
+		}
 		if k.paused() {
 			select {
 			case <-k.resumed:

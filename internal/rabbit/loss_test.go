@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -94,6 +95,52 @@ func TestAForeignConsumerThatWaitsForItsTurnHasItOnceTheOtherIsGone(t *testing.T
 			t.Fatal(err)
 		}
 		eventually(t, 20*time.Second, "the others", func() bool { return count.Load() == messages-1 })
+	})
+}
+
+// The look that finds it idle and the end of its subscription are two moments, and the broker may
+// hand something out between them.
+func TestAConsumerThatIsHandedAMessageAsItIsToBeOpenedAnewGoesOnBesideItsHandler(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		b, _ := run(t, Config{URLs: []string{url}})
+		n := newNames(t, url)
+		declare(t, b, n.specs())
+		publish(t, b, n.instant, 0, 1)
+		s, err := b.session(within(t, 30*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ch, err := s.channel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var k *consumer
+		came := make(chan struct{}, 2)
+		k = b.newConsumer(s, ch, queue.Consumption{Queue: n.instant, Prefetch: func() int { return 10 }, Handle: func(context.Context, queue.Delivery) bool {
+			came <- struct{}{}
+			k.loss.replace.Store(true)
+			signal(k.again)
+			return true // and its handler runs on
+		}}, &renewal{})
+		stop, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- k.run(stop) }()
+		<-came
+		publish(t, b, n.instant, 1, 2)
+		select {
+		case <-came:
+		case err := <-ended:
+			t.Fatalf("it left the channel with a message in hand: %v", err)
+		case <-time.After(30 * time.Second):
+			t.Fatal("it is handed nothing more")
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := k.finish(nil); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
