@@ -197,7 +197,8 @@ func (c *caller) sorted(items []item) []toll {
 		c.tolls[i].of, c.tolls[i].offsets = nil, c.tolls[i].offsets[:0]
 	}
 	used, at := 0, 0
-	for _, i := range items {
+	for n := range items {
+		i := &items[n]
 		if used == 0 || c.tolls[at].of != i.of {
 			for at = 0; at < used && c.tolls[at].of != i.of; at++ {
 			}

@@ -77,6 +77,9 @@ func (l *lane) signal() {
 func (l *lane) put(i item) {
 	l.mu.Lock()
 	i.fetched = l.fetched
+	if len(l.items) == cap(l.items) {
+		l.compact() // the memory of what was taken, before it asks for more
+	}
 	l.items = append(l.items, i)
 	if i.alone {
 		at := len(l.items) - 1
@@ -207,25 +210,34 @@ func (l *lane) take(into []item) (batch, left []item) {
 	}
 	waiting, full, at := l.waiting(), l.paused, 0
 	var kept []item
+	var of task.Gatherable // of the message before, most often of this one, too
+	wanted := false
 	for ; at < len(waiting) && (l.look || !full); at++ {
-		switch i := waiting[at]; {
-		case !i.isOurs(), l.left[i.of]:
-			left = append(left, i)
+		i := &waiting[at]
+		if i.of != of {
+			of, wanted = i.of, i.isOurs() && !l.left[i.of]
+		}
+		switch {
+		case !wanted:
+			left = append(left, *i)
 		case !full && (len(batch) == 0 || !i.alone):
-			batch = append(batch, i)
+			batch = append(batch, *i)
 			full = i.alone || len(batch) == l.size
 		case l.look && i.of.Halted():
-			left, l.left[i.of] = append(left, i), true
+			left, l.left[i.of] = append(left, *i), true
+			wanted = false
 		default:
 			full = true // what comes after it stays behind it
-			kept = append(kept, i)
+			kept = append(kept, *i)
 		}
 	}
 	taken := waiting[:at-len(kept)]
 	copy(waiting[len(taken):], kept)
 	clear(taken)
 	l.head += len(taken)
-	l.compact()
+	if l.head == len(l.items) {
+		l.compact()
+	}
 	l.flush, l.look = false, false
 	if len(l.waiting()) > 0 {
 		l.signal()
