@@ -41,6 +41,8 @@ var (
 	person = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@+-]{0,59}$`)
 	// bearer is what an Authorization header takes as a token (RFC 6750).
 	bearer = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
+	// listed is what an entry of server.tokens looks like.
+	listed = regexp.MustCompile(`^[^:]*:(viewer|operator):`)
 	// headerName is a name of a header as people choose it.
 	headerName = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 )
@@ -107,6 +109,8 @@ func (t Token) mistakes() (wrong []string) {
 // check complains of mistakes in who may use /v1, and as whom.
 func (s Server) check(v *checker) {
 	const path = "server.tokens"
+	// It would be the secret of somebody who may all, and alice no viewer.
+	v.check(!listed.MatchString(s.Token), "server.token", "has the form name:role:token: who is to have a role is an entry of %s", v.names.variable(path))
 	_, wrong := s.access()
 	// A file that lost its lines must not open what it was to close.
 	if v.cfg.setting(path).origin != "default" && len(s.Tokens) == 0 {

@@ -97,6 +97,7 @@ func TestTokensThatWouldOpenMoreThanTheyCloseDoNotStart(t *testing.T) {
 		"a file that lost its lines": {[]string{"SERVER_TOKENS_FILE=" + empty}, "SERVER_TOKENS: has no entry"},
 		"too many":                   {[]string{"SERVER_TOKENS=" + strings.Join(many, ",")}, "101 entries, and 100 are the limit"},
 		"the token once more":        {[]string{"SERVER_TOKEN=" + drawn, "SERVER_TOKENS=alice:viewer:" + drawn}, "entry 1 has the secret of the token that stands alone"},
+		"a role beside the token":    {[]string{"SERVER_TOKEN=alice:viewer:" + drawn}, "SERVER_TOKEN: has the form name:role:token: who is to have a role is an entry of SERVER_TOKENS"},
 		"a user without a token":     {[]string{"SERVER_USER_HEADER=X-Forwarded-User"}, "SERVER_USER_HEADER: \"X-Forwarded-User\" is believed only beside a token: set SERVER_TOKENS or SERVER_TOKEN"},
 		"a user in a header of ours": {[]string{"SERVER_TOKEN=t", "SERVER_USER_HEADER=cookie"}, "none of Authorization, Proxy-Authorization, Cookie"},
 		"a user in no header":        {[]string{"SERVER_TOKEN=t", "SERVER_USER_HEADER=a b"}, "must be the name of a header"},
@@ -107,5 +108,14 @@ func TestTokensThatWouldOpenMoreThanTheyCloseDoNotStart(t *testing.T) {
 	}
 	if _, err := config.Load(source("SERVER_TOKENS=alice:viewer:"+drawn, "SERVER_USER_HEADER=X-Forwarded-User")); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestATraceMayBeNamedByThePathTheQueryOrTheFragmentOfItsPage(t *testing.T) {
+	for _, url := range []string{"https://traces.example.com/t/{trace_id}", "https://traces.example.com?id={trace_id}", "http://localhost:16686#{trace_id}"} {
+		cfg, err := config.Load(source("SERVER_TRACE_URL=" + url))
+		if err != nil || cfg.Server.TraceURL != url {
+			t.Errorf("%s: %v", url, err)
+		}
 	}
 }

@@ -163,6 +163,7 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		{"a policy misspelt beside its settings", "RETRY_POLICY=xponential RETRY_COUNT=5 RETRY_DELAY=1s RETRY_FACTOR=3 RETRY_MAX_DELAY=1m", `RETRY_POLICY: "xponential" is not known`},
 		{"a trace's place that is not in the URL", "SERVER_TRACE_URL=https://traces.example.com/", `SERVER_TRACE_URL: "https://traces.example.com/" must be an http(s):// URL with {trace_id} in it`},
 		{"a trace that chooses the host", "SERVER_TRACE_URL=https://{trace_id}.example.com/", "SERVER_TRACE_URL"},
+		{"a trace that ends the host", "SERVER_TRACE_URL=https://traces.example.com{trace_id}", "SERVER_TRACE_URL"},
 		{"a trace that is a script", "SERVER_TRACE_URL=javascript:alert({trace_id})", "SERVER_TRACE_URL"},
 		{"a factor without its policy", "RETRY_FACTOR=3", `RETRY_FACTOR: "3" is not for RETRY_POLICY=linear`},
 		{"a step with another policy", "STREAMS_ORDERS_RETRY_POLICY=exponential STREAMS_ORDERS_RETRY_STEP=3s", `STREAMS_ORDERS_RETRY_STEP: "3s" is not for STREAMS_ORDERS_RETRY_POLICY=exponential`},

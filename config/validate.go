@@ -128,8 +128,12 @@ func validID(s string) bool { return len(s) <= maxID && id.MatchString(s) }
 // the id.
 func validTemplate(s string) bool {
 	u, err := url.Parse(strings.ReplaceAll(s, "{trace_id}", "0"))
-	host, _, _ := strings.Cut(s, "{trace_id}")
-	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && strings.HasPrefix(host, u.Scheme+"://"+u.Host+"/") && host != s
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
+		return false
+	}
+	before, _, found := strings.Cut(s, "{trace_id}")
+	behind, ours := strings.CutPrefix(before, u.Scheme+"://"+u.Host)
+	return found && ours && behind != "" && strings.Contains("/?#", behind[:1])
 }
 
 // validAddress says whether s is host:port, with a port from lowest on.
