@@ -1,12 +1,16 @@
 package server
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
+	"time"
 )
 
 // guard decides who may use /v1, and the user's routes where they want it. It is off for nobody: on
@@ -18,6 +22,7 @@ type guard struct {
 	loopback   func() bool
 	origin     *http.CrossOriginProtection
 	setting    func(key string) string
+	knocks     *knocks
 }
 
 // holder is who has a token. Of that the SHA-256 is kept, so that a comparison takes the same time
@@ -28,7 +33,7 @@ type holder struct {
 }
 
 func newGuard(c Config, loopback func() bool) *guard {
-	g := &guard{userHeader: c.UserHeader, insecure: c.Insecure, loopback: loopback, origin: http.NewCrossOriginProtection(), setting: c.Setting}
+	g := &guard{userHeader: c.UserHeader, insecure: c.Insecure, loopback: loopback, origin: http.NewCrossOriginProtection(), setting: c.Setting, knocks: &knocks{logger: c.Logger}}
 	for _, t := range c.Tokens {
 		g.holders = append(g.holders, holder{caller{t.Name, t.Role, byToken}, sha256.Sum256([]byte(t.Secret))})
 	}
@@ -63,6 +68,7 @@ func (g *guard) admit(r *http.Request) (caller, error) {
 		return by, err
 	}
 	if by, err = g.bearer(r); err != nil {
+		g.knocks.refused(r, time.Now())
 		return by, err
 	}
 	return g.named(r, by)
@@ -127,6 +133,31 @@ func (g *guard) holderOf(secret string) (by caller, found bool) {
 		}
 	}
 	return by, found
+}
+
+// knocks tells in the log of who was refused for want of a token that is right: somebody guesses,
+// or a script has an old one. Whoever asks often must not fill the log.
+type knocks struct {
+	logger *slog.Logger
+
+	mu   sync.Mutex
+	told time.Time
+	more int // that were not told of since
+}
+
+// knocksEvery is how often one of those who are refused is told of.
+const knocksEvery = 10 * time.Second
+
+// refused tells of a request, unless another was told of only just now.
+func (k *knocks) refused(r *http.Request, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.more++; now.Sub(k.told) < knocksEvery {
+		return
+	}
+	k.logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelWarn, "audit: refused without a token that is right",
+		slog.String("address", from(r)), slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int("since_last", k.more))
+	k.told, k.more = now, 0
 }
 
 func refused(why string) error {

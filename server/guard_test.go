@@ -79,6 +79,22 @@ func TestTheTokenIsAskedForWhereverItIsSet(t *testing.T) {
 	}
 }
 
+// Whoever reads the log alone sees that somebody guesses, and from where.
+func TestWhoIsRefusedForTheirTokenIsToldOfInTheLogAndCannotFillIt(t *testing.T) {
+	w := start(t, func(c *server.Config) { c.Tokens = single("swordfish") })
+	for range 50 {
+		w.do("DELETE", "/v1/dead_set?stream=orders", "", "Authorization", "Bearer sw0rdfish")
+	}
+	w.do("GET", "/v1/streams", "", "Authorization", "Bearer swordfish")
+	log := w.log.String()
+	if told := strings.Count(log, "audit: refused without a token that is right"); told != 1 {
+		t.Errorf("told %d times", told)
+	}
+	if want := "address=127.0.0.1 method=DELETE path=/v1/dead_set since_last=1"; !strings.Contains(log, want) || strings.Contains(log, "sw0rdfish") {
+		t.Errorf("%q is not in the log, or the token is:\n%s", want, log)
+	}
+}
+
 func TestOnLoopbackTheHostMustNameTheLoopback(t *testing.T) {
 	w := start(t, nil)
 	_, port, err := net.SplitHostPort(w.server.Addr())
