@@ -79,9 +79,16 @@ func (p inPlace) after(f *failed, spent time.Duration, drawn float64) (next, tim
 // sum is for how long the policy lets a message rest in all.
 func (p inPlace) sum() time.Duration { return p.budget[:min(p.waits, len(p.budget))].Total() }
 
-// says is how the start of a stream tells it; span is its WINDOW_SPAN, and batches how many it
-// calls at once, of which one that rests is called no more meanwhile. 0: it has a handler.
-func (p inPlace) says(span int, setting string, batches int) string {
+// bound is how many messages a setting lets in.
+type bound struct {
+	setting  string
+	messages int
+}
+
+// says is how the start of a stream tells it. span is its WINDOW_SPAN, window its WINDOW_MESSAGES,
+// and batches how many it calls at once, of which one that rests is called no more meanwhile. 0: it
+// has a handler.
+func (p inPlace) says(span, window bound, batches int) string {
 	sum, which, others := p.sum(), fmt.Sprintf("the first %d waits", p.waits), "others go on"
 	switch p.waits {
 	case 0:
@@ -89,6 +96,7 @@ func (p inPlace) says(span int, setting string, batches int) string {
 	case math.MaxInt:
 		which = "all waits"
 	}
+	of, room := fmt.Sprintf("%s %d", span.setting, span.messages), span.messages
 	switch {
 	case sum == 0:
 		return which
@@ -96,9 +104,13 @@ func (p inPlace) says(span int, setting string, batches int) string {
 		return fmt.Sprintf("%s, %s: nothing else is called meanwhile", which, sum)
 	case batches > 1:
 		others = fmt.Sprintf("one of %d batches at once waits, others go on", batches)
+		// Of what comes a share waits behind the batch that rests, until the window has no room.
+		if held := window.messages * batches; held < room {
+			of, room = fmt.Sprintf("%s %d × %d", window.setting, window.messages, batches), held
+		}
 	}
-	return fmt.Sprintf("%s, %s: %s at up to %.0f messages a second (%s %d ÷ %s)",
-		which, sum, others, math.Floor(float64(span)/sum.Seconds()), setting, span, sum)
+	return fmt.Sprintf("%s, %s: %s at up to %.0f messages a second (%s ÷ %s)",
+		which, sum, others, math.Floor(float64(room)/sum.Seconds()), of, sum)
 }
 
 // fail is for a message of the source that failed or was put off. It tries it again in place as

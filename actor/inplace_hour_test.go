@@ -179,9 +179,10 @@ func TestTheStartSaysWhatABatchThatRestsHoldsBack(t *testing.T) {
 	p := inPlace{budget: retry.Linear(5*time.Second, 0, 3), waits: math.MaxInt}
 	for batches, want := range map[int]string{
 		1: "all waits, 15s: nothing else is called meanwhile",
+		2: "all waits, 15s: one of 2 batches at once waits, others go on at up to 1333 messages a second (WINDOW_MESSAGES 10000 × 2 ÷ 15s)",
 		4: "all waits, 15s: one of 4 batches at once waits, others go on at up to 2000 messages a second (WINDOW_SPAN 30000 ÷ 15s)",
 	} {
-		if got := p.says(30_000, "WINDOW_SPAN", batches); got != want {
+		if got := p.says(bound{"WINDOW_SPAN", 30_000}, bound{"WINDOW_MESSAGES", 10_000}, batches); got != want {
 			t.Errorf("%d at once: %q, want %q", batches, got, want)
 		}
 	}

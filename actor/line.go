@@ -204,7 +204,8 @@ func (a *Actor) openRetries(l *line, c lineConfig) error {
 	if c.batch != nil {
 		batches = cfg.Concurrency
 	}
-	inPlace := l.dispatch.inPlace.says(cfg.WindowSpan, a.cfg.Variable("window_span"), batches)
+	inPlace := l.dispatch.inPlace.says(
+		bound{a.cfg.Variable("window_span"), cfg.WindowSpan}, bound{a.cfg.Variable("window_messages"), cfg.WindowMessages}, batches)
 	l.dispatch.retrier, l.retries, l.condemn = r, queued{r, l.dispatch.again, inPlace, c.logger}, l.dispatch.parkCondemned
 	return nil
 }
