@@ -46,7 +46,9 @@ func (k *kafka) asked() int {
 
 // pointed puts a replayed pointer to the record into the instant queue.
 func (w *world) pointed(m *stepwell.Message) {
-	e := &envelope.Envelope{Message: *m, AttemptsTotal: 1}
+	e := &envelope.Envelope{Message: *m, AttemptsTotal: 1, Failure: envelope.Failure{
+		At: time.UnixMilli(1), Error: "of the try before", ErrorType: "*url.Error", Stack: "at a", Group: "g", Run: envelope.Run{Took: time.Second, By: "a/b"},
+	}}
 	e.Message.Replays = 1
 	e.Point()
 	w.put(w.retrier.Topology().Instant, e.Encode())
@@ -89,6 +91,8 @@ func TestAPointerWhoseRecordIsGoneComesBackUncalledWithThatReason(t *testing.T) 
 				r.end()
 				if e := w.oneDead(); !e.Pointer || e.Size != 5 || e.Failure.Reason != stepwell.ReasonGone || e.Message.Replays != 1 || len(c.tries) != 0 {
 					t.Errorf("after %d calls: %+v", len(c.tries), e)
+				} else if f := e.Failure; f.ErrorType != "" || f.Stack != "" || f.Group != "" || f.Run != (envelope.Run{}) {
+					t.Errorf("it says of the try before: %+v", f)
 				}
 			})
 		})
