@@ -122,6 +122,16 @@ func (b *Broker) Declare(ctx context.Context, specs []queue.Spec) error {
 	return nil
 }
 
+// Prove makes the queues that are missing; see queue.Broker.
+func (b *Broker) Prove(ctx context.Context, specs []queue.Spec) (int, error) {
+	for i := range specs {
+		if err := b.Declare(ctx, specs[i:i+1]); err != nil {
+			return i, err
+		}
+	}
+	return len(specs), nil
+}
+
 // declare has the lock. A queue that is there with other arguments is an error, as with RabbitMQ's
 // 406.
 func (b *Broker) declare(specs []queue.Spec) error {
@@ -177,7 +187,19 @@ func (b *Broker) ReturnLimit(string) int64 { return 1_000_000 }
 
 // Depth returns how many messages are ready in the queue.
 func (b *Broker) Depth(ctx context.Context, name string) (depth int, err error) {
-	err = b.await(ctx, func() (bool, error) {
+	err = look(ctx, b, name, func(l *list) { depth = len(l.ready) })
+	return depth, err
+}
+
+// Consumers returns how many sessions the queue has.
+func (b *Broker) Consumers(ctx context.Context, name string) (consumers int, err error) {
+	err = look(ctx, b, name, func(l *list) { consumers = len(l.sessions) })
+	return consumers, err
+}
+
+// look calls see with the queue, under the lock, once there is no outage.
+func look(ctx context.Context, b *Broker, name string, see func(*list)) error {
+	err := b.await(ctx, func() (bool, error) {
 		l := b.queues[name]
 		switch {
 		case b.down:
@@ -185,13 +207,13 @@ func (b *Broker) Depth(ctx context.Context, name string) (depth int, err error) 
 		case l == nil:
 			return true, missing(name)
 		}
-		depth = len(l.ready)
+		see(l)
 		return true, nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("depth of %s: %w", name, err)
+		return fmt.Errorf("look at %s: %w", name, err)
 	}
-	return depth, nil
+	return nil
 }
 
 func missing(name string) error {

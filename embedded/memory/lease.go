@@ -13,9 +13,14 @@ const leaseLimit = 10 * time.Second
 
 // lease is the right to walk a queue. The broker's lock guards it.
 type lease struct {
-	list *list
+	b    *Broker
+	name string
+	// main is the lease that this one is a part of; nil: it is the lease itself.
+	main *lease
 	open *session // of the window, nil while there is none
-	over bool
+	// The lease itself has these: its parts, and whether it is over.
+	parts []*lease
+	over  bool
 }
 
 // Lease takes the right to walk the queue; see queue.Broker.
@@ -34,7 +39,7 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 		if l.lease != nil {
 			return true, queue.ErrLeased
 		}
-		taken = &lease{list: l}
+		taken = &lease{b: b, name: name}
 		l.lease = taken
 		return true, nil
 	})
@@ -44,10 +49,28 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 	return taken, nil
 }
 
-// Release gives the lease back, and with it what an open window holds.
+// On is the lease for another queue; see queue.Lease.
+func (l *lease) On(name string) queue.Lease {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	main := l.whole()
+	part := &lease{b: l.b, name: name, main: main}
+	main.parts = append(main.parts, part)
+	return part
+}
+
+// whole is the lease that this one is a part of, or itself.
+func (l *lease) whole() *lease {
+	if l.main != nil {
+		return l.main
+	}
+	return l
+}
+
+// Release gives the lease back, and with it what open windows hold.
 func (l *lease) Release() {
-	l.list.b.mu.Lock()
-	defer l.list.b.mu.Unlock()
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
 	l.end()
 }
 
@@ -57,10 +80,55 @@ func (l *lease) end() {
 		return
 	}
 	l.over = true
-	if l.open != nil {
-		l.open.end()
+	for _, part := range append(l.parts, l) {
+		if part.open != nil {
+			part.open.end()
+		}
 	}
-	l.list.lease = nil
+	if of := l.b.queues[l.name]; of != nil && of.lease == l {
+		of.lease = nil
+	}
+}
+
+// queue is the leased queue, or why it cannot be used. The lock must be held.
+func (l *lease) queue(ctx context.Context) (*list, error) {
+	of := l.b.queues[l.name]
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case l.whole().over:
+		return nil, fmt.Errorf("the lease is over: %w", queue.ErrUnavailable)
+	case of == nil:
+		return nil, missing(l.name)
+	}
+	return of, nil
+}
+
+// Depth returns how many messages there are; see queue.Lease.
+func (l *lease) Depth(ctx context.Context) (int, error) {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	of, err := l.queue(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("depth of %s: %w", l.name, err)
+	}
+	return len(of.ready), nil
+}
+
+// Drop deletes the queue if it is empty; see queue.Lease.
+func (l *lease) Drop(ctx context.Context) error {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	of, err := l.queue(ctx)
+	if err != nil {
+		return fmt.Errorf("delete %s: %w", l.name, err)
+	}
+	if len(of.ready) > 0 || len(of.sessions) > 0 || l.main == nil {
+		return fmt.Errorf("delete %s: it is in use", l.name)
+	}
+	delete(l.b.queues, l.name)
+	of.stop()
+	return nil
 }
 
 // window is a session that hands out as much as it may hold, and more with each ack. The broker's
@@ -87,24 +155,22 @@ func (l *lease) Window(ctx context.Context, most, maxBytes int) (queue.Window, e
 
 // Narrow is a window that holds few; see queue.Lease.
 func (l *lease) Narrow(ctx context.Context, most, few, maxBytes int) (queue.Window, error) {
-	name := l.list.spec.Name
+	name := l.name
 	if most < 1 {
 		return nil, fmt.Errorf("window of %s: %d messages: it takes 1 or more", name, most)
 	}
-	if err := ctx.Err(); err != nil {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	of, err := l.queue(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("window of %s: %w", name, err)
-	}
-	l.list.b.mu.Lock()
-	defer l.list.b.mu.Unlock()
-	if l.over {
-		return nil, fmt.Errorf("window of %s: the lease is over: %w", name, queue.ErrUnavailable)
 	}
 	if l.open != nil {
 		return nil, fmt.Errorf("window of %s: the window before is open", name)
 	}
-	depth := len(l.list.ready)
+	depth := len(of.ready)
 	w := &window{
-		lease: l, s: l.list.open(), depth: depth, left: min(most, depth), few: few, maxBytes: maxBytes,
+		lease: l, s: of.open(), depth: depth, left: min(most, depth), few: few, maxBytes: maxBytes,
 		deliveries: make(chan queue.Delivery, queue.WindowSize),
 	}
 	// Before fill: an ack may come as soon as the first message is out.
@@ -116,7 +182,7 @@ func (l *lease) Narrow(ctx context.Context, most, few, maxBytes int) (queue.Wind
 
 // fill hands out what there is room for. The lock must be held, as for acks and end.
 func (w *window) fill() {
-	l := w.lease.list
+	l := w.s.list
 	for w.left > 0 && len(l.ready) > 0 && len(w.s.out) < w.few {
 		n := l.ready[0].m.Size()
 		if len(w.s.out) > 0 && w.bytes+n > w.maxBytes {
@@ -155,7 +221,7 @@ func (w *window) Depth() int { return w.depth }
 
 // Close gives back what was not acked.
 func (w *window) Close(context.Context) (int, error) {
-	l := w.lease.list
+	l := w.s.list
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
 	if w.lease.open == w.s {

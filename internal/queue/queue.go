@@ -128,7 +128,7 @@ var (
 	// ErrUnavailable: the broker cannot be reached, or takes nothing (alarm), or a queue is not
 	// there now.
 	ErrUnavailable = errors.New("queues are not available")
-	// ErrMissing: there is no such queue. Depth and Examine return it.
+	// ErrMissing: there is no such queue. Depth, of a broker and of a lease, and Examine return it.
 	ErrMissing = errors.New("there is no such queue")
 	// ErrClosed: the broker's Run has ended.
 	ErrClosed = errors.New("queues are closed")
@@ -146,6 +146,11 @@ type Broker interface {
 	// when all are there and safe to use, or with an error that names the queue whose arguments
 	// differ.
 	Declare(ctx context.Context, specs []Spec) error
+
+	// Prove makes the queues that are missing, one after the other, and returns how many of the
+	// first are there with our arguments, as the broker itself has compared, and safe to use. The
+	// error says why not all are. Unlike Declare it remembers none: one that vanishes stays away.
+	Prove(ctx context.Context, specs []Spec) (proven int, err error)
 
 	// Publisher returns a pipelined publisher; callers that must not wait for one another take one
 	// each. name is for the log.
@@ -167,8 +172,12 @@ type Broker interface {
 	// of that name.
 	Follow(ctx context.Context, log string, from int64, handle func(Entry)) error
 
-	// Depth returns how many messages are ready in the queue.
+	// Depth returns how many messages are ready in the queue; ErrUnavailable where the queue itself
+	// does not tell.
 	Depth(ctx context.Context, queue string) (int, error)
+
+	// Consumers returns how many consumers the queue has, of all processes.
+	Consumers(ctx context.Context, queue string) (int, error)
 
 	// Examine says whether a queue that is somebody else's can be consumed message by message: nil,
 	// or an error, which is ErrMissing where there is none. It changes nothing.
@@ -220,10 +229,20 @@ type Consumption struct {
 // WindowSize is how many messages a window holds at most.
 const WindowSize = 2000
 
-// Lease is the right to walk a queue. It ends with Release, or with its connection.
+// Lease is the right to walk a queue, and others that belong to it. It ends with Release, or with
+// its connection: no window of it acts on anything after that.
 type Lease interface {
+	// On is this lease for another queue, which need not be there: its windows end with the lease.
+	// Only the lease itself is to be released.
+	On(queue string) Lease
+	// Depth waits until nobody holds messages of the queue, be it a process that has just died, and
+	// returns how many there are. The error is ErrMissing where there is no such queue.
+	Depth(ctx context.Context) (int, error)
+	// Drop deletes the queue, which must not be the one that was leased, if it is empty. Whoever
+	// may publish to it has to have the same lease.
+	Drop(ctx context.Context) error
 	// Window opens a window of at most max messages (1 or more) of the queue and about maxBytes of
-	// bodies and headers held at a time (but one message always). One window at a time.
+	// bodies and headers held at a time (but one message always). One window of a queue at a time.
 	Window(ctx context.Context, max, maxBytes int) (Window, error)
 	// Narrow opens a window that holds no more than few at a time (1 or more). The others do not
 	// come back to the queue when it is closed; what it gives back itself may come behind them.

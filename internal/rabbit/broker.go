@@ -159,32 +159,45 @@ func (b *Broker) unavailable(err error) error {
 
 // Depth returns how many messages are ready in the queue.
 func (b *Broker) Depth(ctx context.Context, name string) (int, error) {
+	state, err := b.look(ctx, name)
+	return state.Messages, err
+}
+
+// Consumers returns how many consumers the queue has, of all processes.
+func (b *Broker) Consumers(ctx context.Context, name string) (int, error) {
+	state, err := b.look(ctx, name)
+	return state.Consumers, err
+}
+
+// look asks for the state of a queue.
+func (b *Broker) look(ctx context.Context, name string) (amqp.Queue, error) {
 	s, err := b.session(ctx)
 	if err != nil {
-		return 0, err
+		return amqp.Queue{}, err
 	}
 	type answer struct {
-		depth int
+		state amqp.Queue
 		err   error
 	}
 	// The question is asked on a goroutine that Run waits for, and goes on when ctx ends; the room
 	// for its answer lets it end where the caller is gone.
 	answers := make(chan answer, 1)
 	asked := b.spawn(func(context.Context) {
-		state, err := s.inspect(name)
-		answers <- answer{state.Messages, err}
+		state, err := s.count(name)
+		answers <- answer{state, err}
 	})
 	if !asked {
-		return 0, queue.ErrClosed
+		return amqp.Queue{}, queue.ErrClosed
 	}
 	select {
 	case a := <-answers:
 		if code(a.err) == amqp.NotFound {
-			return 0, fmt.Errorf("%w: %w", queue.ErrMissing, a.err)
+			b.topology.forget(name)
+			return amqp.Queue{}, fmt.Errorf("%w: %w", queue.ErrMissing, a.err)
 		}
-		return a.depth, a.err
+		return a.state, a.err
 	case <-ctx.Done(): // the connection is shared: it must not be cut for one caller's haste
-		return 0, b.unavailable(ctx.Err())
+		return amqp.Queue{}, b.unavailable(ctx.Err())
 	}
 }
 

@@ -1,9 +1,11 @@
 package rabbit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"sync"
 	"time"
 
@@ -72,9 +74,79 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 		l.Release()
 		return nil, err
 	}
-	// A walk has to know how many returns the queue bears; see ReturnLimit.
-	b.topology.compareDeadSet(s, name)
 	return l, nil
+}
+
+// On is the lease for another queue; see queue.Lease. Its windows are channels of the same
+// connection.
+func (l *lease) On(name string) queue.Lease {
+	return &lease{b: l.b, queue: name, session: l.session, ended: l.ended}
+}
+
+// Depth is that of a queue of which nobody holds messages; see queue.Lease.
+func (l *lease) Depth(ctx context.Context) (int, error) { return l.settled(ctx) }
+
+// Drop deletes the queue if it is empty; see queue.Lease. RabbitMQ's own if-empty closes the
+// connection where a quorum queue is meant, and what it says of a queue's depth may be wrong (see
+// session.count): so the queue is emptied by a consumer, which gets nothing. In between nobody
+// publishes to it who has not this lease.
+func (l *lease) Drop(ctx context.Context) error {
+	if l.locked != nil {
+		return fmt.Errorf("delete %s: %w", l.queue, errInUse)
+	}
+	if depth, err := l.settled(ctx); err != nil || depth > 0 {
+		return cmp.Or(err, fmt.Errorf("delete %s: %w", l.queue, errInUse))
+	}
+	w := newWindow(l, 0, 0, maphash.MakeSeed())
+	deliveries, err := w.consume()
+	if err == nil {
+		err = l.nothing(ctx, deliveries)
+	}
+	if err == nil {
+		err = l.session.call("delete queue "+l.queue, func() error {
+			_, err := w.ch.QueueDelete(l.queue, false, false, false)
+			return err
+		})
+	}
+	l.b.topology.forget(l.queue)
+	// Also after an error: what came goes back with the channel.
+	if w.ch != nil && !w.ch.IsClosed() {
+		err = cmp.Or(err, l.session.closeChannel(w.ch))
+	}
+	if err != nil {
+		return l.failed(fmt.Errorf("delete it: %w", err))
+	}
+	return nil
+}
+
+// errInUse: a queue is not deleted, since it has messages, or since it is the one that is leased.
+var errInUse = errors.New("it is in use")
+
+// nothing waits until it is certain that a consumer gets nothing: an answer that knows of the
+// consumer comes from the queue itself.
+func (l *lease) nothing(ctx context.Context, deliveries <-chan amqp.Delivery) error {
+	limit := time.Now().Add(l.b.config.LeaseWait)
+	for quiet := 0; quiet < windowLooks; {
+		select {
+		case <-deliveries: // or the consumer is gone
+			return errInUse
+		case <-time.After(windowIdle / windowLooks):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		state, err := l.session.count(l.queue)
+		switch {
+		case err != nil && !errors.Is(err, errMute):
+			return err
+		case state.Messages > 0:
+			return errInUse
+		case state.Consumers > 0:
+			quiet++
+		case time.Now().After(limit):
+			return errMute
+		}
+	}
+	return nil
 }
 
 // takesMessages waits until no alarm is on. Under one a replay could publish nothing, while the
@@ -153,14 +225,15 @@ func (l *lease) Release() {
 func (l *lease) settled(ctx context.Context) (int, error) {
 	limit := time.Now().Add(l.b.config.LeaseWait)
 	for {
-		state, err := l.session.inspect(l.queue)
+		state, err := l.session.count(l.queue)
+		late := time.Now().After(limit)
 		switch {
-		case err != nil:
+		case err != nil && (late || !errors.Is(err, errMute)):
 			return 0, l.failed(err)
 		// Messages counts only those that no consumer holds.
-		case state.Consumers == 0:
+		case err == nil && state.Consumers == 0:
 			return state.Messages, nil
-		case time.Now().After(limit):
+		case late:
 			return 0, fmt.Errorf("%w: %d consumers of %s", queue.ErrLeased, state.Consumers, l.queue)
 		}
 		if !sleep(ctx, 20*time.Millisecond) {
@@ -171,6 +244,10 @@ func (l *lease) settled(ctx context.Context) (int, error) {
 
 // failed wraps what went wrong on the lease's connection.
 func (l *lease) failed(err error) error {
+	if code(err) == amqp.NotFound {
+		l.b.topology.forget(l.queue)
+		err = fmt.Errorf("%w: %w", queue.ErrMissing, err)
+	}
 	if l.session.lostOver(err) || code(err) == amqp.NotFound { // a queue that is not there yet, or will be declared again
 		return fmt.Errorf("%w: walk of %s: %w", queue.ErrUnavailable, l.queue, err)
 	}

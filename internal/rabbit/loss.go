@@ -36,7 +36,7 @@ func (k *consumer) lookForLoss(prefetch int) {
 		of.starved = 0
 		return
 	}
-	state, err := k.session.inspect(k.c.Queue)
+	state, err := k.session.count(k.c.Queue)
 	switch {
 	case code(err) == amqp.NotFound:
 		k.end(errConsumerForgot)

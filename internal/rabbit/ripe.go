@@ -27,11 +27,11 @@ func (t *topology) leave(name string, missing bool) (then func()) {
 	return func() {}
 }
 
-// knows says whether the queue was declared by this process before.
+// knows says whether the queue was declared, or proven, by this process before.
 func (t *topology) knows(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.ContainsFunc(t.specs, func(known queue.Spec) bool { return known.Name == name })
+	return t.proven[name] || slices.ContainsFunc(t.specs, func(known queue.Spec) bool { return known.Name == name })
 }
 
 // hold keeps publishers away from a queue that is being created.

@@ -41,12 +41,14 @@ type topology struct {
 	until map[string]time.Time
 	// compared are the queues that are known to have our arguments.
 	compared map[string]bool
+	// proven are those of [Broker.Prove] that were not seen to be gone since.
+	proven map[string]bool
 }
 
 func newTopology(b *Broker) *topology {
 	return &topology{
 		b: b, turn: make(chan struct{}, 1), repair: make(chan struct{}, 1), until: map[string]time.Time{},
-		made: map[string]int{}, lacks: map[string]bool{}, compared: map[string]bool{},
+		made: map[string]int{}, lacks: map[string]bool{}, compared: map[string]bool{}, proven: map[string]bool{},
 	}
 }
 
@@ -212,6 +214,24 @@ func (t *topology) compareDeadSet(s *session, name string) {
 	if err == nil || code(err) > 0 {
 		t.compare(name, err == nil)
 	}
+}
+
+// forget is for a queue that is gone: another one of its name may have other arguments, and is
+// young. A queue that is kept is declared again, and compared then.
+func (t *topology) forget(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.proven[name] {
+		delete(t.compared, name)
+	}
+	delete(t.proven, name)
+}
+
+// prove notes that the queue was declared, and need not be kept.
+func (t *topology) prove(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.proven[name] = true
 }
 
 func (t *topology) isCompared(name string) bool {

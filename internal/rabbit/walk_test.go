@@ -313,7 +313,13 @@ func TestAWalkOfADeadSetThatWasNotDeclaredHereLooksHowManyReturnsItBears(t *test
 		for _, check := range []bool{false, true} {
 			b, stop := run(t, Config{URLs: []string{url}, DeclareOnlyCheck: check}) // as without retries: nothing is declared
 			for name, want := range map[string]int64{n.dead: returnLimit, plain.dead: defaultReturnLimit, plain.instant: defaultReturnLimit} {
-				leaseOf(t, b, name).Release()
+				l := leaseOf(t, b, name)
+				if w, err := l.Window(within(t, 10*time.Second), 1, 1); err == nil {
+					closeWindow(t, w, w.Depth())
+				} else if !errors.Is(err, queue.ErrMissing) {
+					t.Errorf("a window of %s: %v", name, err)
+				}
+				l.Release()
 				if got := b.ReturnLimit(name); got != want {
 					t.Errorf("%s is taken to bear %d returns, not %d", name, got, want)
 				}

@@ -33,6 +33,8 @@ type window struct {
 	l *lease
 	// ch is nil where the queue was empty: there is nothing to close.
 	ch *amqp.Channel
+	// closed has why the channel was closed, where the broker did that.
+	closed <-chan *amqp.Error
 	// depth is that of the queue as the window was opened, when nobody held messages.
 	depth    int
 	prefetch int
@@ -78,6 +80,8 @@ func (l *lease) Narrow(ctx context.Context, most, few, maxBytes int) (queue.Wind
 	if err != nil {
 		return nil, err
 	}
+	// Who walks has to know how many returns the queue bears; see ReturnLimit.
+	l.b.topology.compareDeadSet(l.session, l.queue)
 	w := newWindow(l, depth, maxBytes, maphash.MakeSeed())
 	w.prefetch = few
 	if err := w.start(min(most, depth)); err != nil {
@@ -116,6 +120,7 @@ func (w *window) consume() (deliveries <-chan amqp.Delivery, err error) {
 	if w.ch, err = s.channel(); err != nil {
 		return nil, err
 	}
+	w.closed = w.ch.NotifyClose(make(chan *amqp.Error, 1))
 	err = s.call("set prefetch", func() error { return w.ch.Qos(w.prefetch, 0, false) })
 	if err != nil {
 		return nil, err
@@ -178,7 +183,10 @@ func (w *window) read(ctx context.Context, deliveries <-chan amqp.Delivery, left
 // emptied says that the queue, which was promised to have more, has nothing to hand out: somebody
 // purged it, or a limit of its owner's dropped messages.
 func (w *window) emptied() (bool, error) {
-	state, err := w.l.session.inspect(w.l.queue)
+	state, err := w.l.session.count(w.l.queue)
+	if errors.Is(err, errMute) {
+		return false, nil
+	}
 	return err == nil && state.Messages == 0, err
 }
 
@@ -279,5 +287,16 @@ func (w *window) end() error {
 		err = w.l.session.closeChannel(w.ch)
 	}
 	w.reader.Wait()
+	if err == nil {
+		return nil
+	}
+	// Whoever uses a channel that the broker has closed is told only that it is not open.
+	select {
+	case why := <-w.closed:
+		if why != nil {
+			return fmt.Errorf("%w, since the channel was closed: %w", err, why)
+		}
+	default:
+	}
 	return err
 }

@@ -22,7 +22,7 @@ type Place struct {
 // parallel, and calls test there.
 func Run(t *testing.T, in func(t *testing.T, test func(t *testing.T, p Place))) {
 	// Maps, so that tests run in another order each time: none may rest on one before it.
-	groups := []map[string]func(*testing.T, *world){declaring(), publishing(), consuming(), walking(), following(), ending()}
+	groups := []map[string]func(*testing.T, *world){declaring(), publishing(), consuming(), walking(), parting(), following(), ending()}
 	for _, group := range groups {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {

@@ -1,0 +1,152 @@
+package queuetest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// parting are the promises about queues that belong to another one, and are walked with its lease.
+func parting() map[string]func(*testing.T, *world) {
+	return map[string]func(*testing.T, *world){
+		"ALeaseWalksOtherQueuesToo":                    leaseOnOthers,
+		"WhatIsProvenIsThereWithItsArguments":          proving,
+		"AnEmptyQueueIsDroppedAndOneThatIsNotIsKept":   dropping,
+		"WindowsOnOtherQueuesEndWithTheLease":          partsEndWithTheLease,
+		"AQueueThatIsNotThereHasNoDepthForALease":      depthOfMissing,
+		"WhatIsAckedInOneQueueLeavesTheOthersAlone":    acksOfParts,
+		"AQueueThatWasDroppedIsMadeAgainWhenItIsAsked": provenAgain,
+	}
+}
+
+// page is a queue beside the world's dead set, made by Prove.
+func (w *world) page(t *testing.T, name string) queue.Spec {
+	t.Helper()
+	spec := queue.Spec{Name: w.dead + ".page." + name, Kind: queue.DeadSet}
+	if w.place.Delete != nil {
+		t.Cleanup(func() { w.place.Delete(spec.Name) })
+	}
+	if n, err := w.Prove(within(t, patience), []queue.Spec{spec}); n != 1 || err != nil {
+		t.Fatalf("Prove: %d, %v", n, err)
+	}
+	return spec
+}
+
+// One lease covers a queue and all that belong to it, so that no two walks meet anywhere.
+func leaseOnOthers(t *testing.T, w *world) {
+	w.declare(t)
+	page := w.page(t, "0")
+	w.fill(t, page.Name, 0, 5)
+	w.fill(t, w.dead, 5, 8)
+	l := w.lease(t, w.dead)
+	on := l.On(page.Name)
+	for of, want := range map[queue.Lease]int{on: 5, l: 3} {
+		if n, err := of.Depth(within(t, patience)); n != want || err != nil {
+			t.Fatalf("depth %d, not %d: %v", n, want, err)
+		}
+	}
+	first := window(t, on, 2)
+	second := window(t, l, 10) // beside the one on another queue
+	are(t, first.all, 0, 1)
+	are(t, second.all, 5, 6, 7)
+	if _, err := on.Window(t.Context(), 1, 1); err == nil {
+		t.Error("two windows of one queue")
+	}
+	shut(t, first, 5)
+	shut(t, second, 3)
+}
+
+func acksOfParts(t *testing.T, w *world) {
+	w.declare(t)
+	page := w.page(t, "0")
+	w.fill(t, page.Name, 0, 5)
+	w.fill(t, w.dead, 0, 5)
+	l := w.lease(t, w.dead)
+	win := window(t, l.On(page.Name), 10)
+	win.all[0].Ack()
+	win.all[1].Ack()
+	shut(t, win, 3)
+	shut(t, window(t, l, 10), 5)
+	rest := window(t, l.On(page.Name), 10)
+	are(t, rest.all, 2, 3, 4)
+	shut(t, rest, 3)
+}
+
+// What another made under the same name and otherwise must never get a message.
+func proving(t *testing.T, w *world) {
+	w.declare(t)
+	good := queue.Spec{Name: w.dead, Kind: queue.DeadSet}
+	bad := queue.Spec{Name: w.instant, Kind: queue.DeadSet} // it is there with other arguments
+	last := queue.Spec{Name: w.dead + ".page.7", Kind: queue.DeadSet}
+	if n, err := w.Prove(within(t, patience), []queue.Spec{good, bad, last}); n != 1 || err == nil {
+		t.Fatalf("Prove: %d, %v", n, err)
+	}
+	if _, err := w.Depth(within(t, patience), last.Name); !errors.Is(err, queue.ErrMissing) {
+		t.Errorf("what comes behind one that is not proven: %v", err)
+	}
+	w.page(t, "0")
+	w.page(t, "0") // again: it is there
+}
+
+func dropping(t *testing.T, w *world) {
+	w.declare(t)
+	page := w.page(t, "0")
+	w.fill(t, page.Name, 0, 1)
+	l := w.lease(t, w.dead)
+	on := l.On(page.Name)
+	if err := on.Drop(within(t, patience)); err == nil {
+		t.Fatal("a queue with a message was deleted")
+	}
+	if err := l.Drop(within(t, patience)); err == nil {
+		t.Fatal("the leased queue itself was deleted")
+	}
+	win := window(t, on, 1)
+	win.all[0].Ack()
+	shut(t, win, 0)
+	if err := on.Drop(within(t, patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Depth(within(t, patience), page.Name); !errors.Is(err, queue.ErrMissing) {
+		t.Errorf("after it was deleted: %v", err)
+	}
+	if n, err := l.Depth(within(t, patience)); n != 0 || err != nil {
+		t.Errorf("the lease is spoilt: %d, %v", n, err)
+	}
+}
+
+func provenAgain(t *testing.T, w *world) {
+	w.declare(t)
+	page := w.page(t, "0")
+	l := w.lease(t, w.dead)
+	if err := l.On(page.Name).Drop(within(t, patience)); err != nil {
+		t.Fatal(err)
+	}
+	w.page(t, "0")
+	w.fill(t, page.Name, 0, 3)
+	shut(t, window(t, l.On(page.Name), 10), 3)
+}
+
+func partsEndWithTheLease(t *testing.T, w *world) {
+	w.declare(t)
+	page := w.page(t, "0")
+	w.fill(t, page.Name, 0, 5)
+	l := w.lease(t, w.dead)
+	on := l.On(page.Name)
+	held := window(t, on, 5).all
+	l.Release()
+	held[0].Ack() // too late
+	w.depthIs(t, page.Name, 5)
+	if _, err := l.On(page.Name).Window(t.Context(), 1, 1); !errors.Is(err, queue.ErrUnavailable) {
+		t.Errorf("a window after the lease: %v", err)
+	}
+}
+
+func depthOfMissing(t *testing.T, w *world) {
+	w.declare(t)
+	l := w.lease(t, w.dead)
+	if _, err := l.On(w.dead + ".page.0").Depth(within(t, patience)); !errors.Is(err, queue.ErrMissing) {
+		t.Errorf("a queue that is not there: %v", err)
+	}
+	shut(t, window(t, l, 10), 0) // the lease goes on
+}
