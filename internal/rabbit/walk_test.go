@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -178,6 +179,26 @@ func TestWalkerThatDiesLeavesLeaseAndMessages(t *testing.T) {
 		w = windowOf(t, leaseOf(t, b, n.dead), 10)
 		isFrom(t, w, 0, 10)
 		closeWindow(t, w, 100)
+	})
+}
+
+func TestAWindowThatIsHandedFewerThanThereAreSaysSo(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		var came atomic.Int32
+		const basic, deliver = 60, 60
+		proxy := newThief(t, url, func(class, method uint16) bool {
+			return class == basic && method == deliver && came.Add(1) > 4
+		})
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{proxy.url}})
+		declare(t, b, n.specs())
+		publish(t, b, n.dead, 0, 10)
+		depthIs(t, b, n.dead, 10)
+		w := windowOf(t, leaseOf(t, b, n.dead), 10)
+		isFrom(t, w, 0, 4)
+		if depth, err := w.Close(within(t, time.Minute)); depth != 10 || !errors.Is(err, queue.ErrUnavailable) {
+			t.Errorf("Close: %d, %v", depth, err)
+		}
 	})
 }
 

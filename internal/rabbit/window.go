@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,9 @@ const (
 	// promised more believes it: a look goes over another channel, and may overtake what the broker
 	// has just sent.
 	windowLooks = 8
+	// windowSilence is for how long nothing may come of what was promised, also where nobody can
+	// tell whether it is there.
+	windowSilence = 10 * time.Second
 )
 
 // window holds the oldest messages on a channel of its own, until that is closed.
@@ -139,7 +143,11 @@ func (w *window) finish(lost error) {
 	close(w.deliveries)
 }
 
-var errWindowLost = errors.New("the broker ended the walk's consumer")
+var (
+	errWindowLost = errors.New("the broker ended the walk's consumer")
+	// errWindowShort: who acts on what a window shows must not take it for all that there is.
+	errWindowShort = fmt.Errorf("%w: the broker did not hand out all that was there", queue.ErrUnavailable)
+)
 
 // read hands out the oldest messages, so many (left) and held bytes as fit. The rest it lets go as
 // it comes: that stays unacked and goes back with the channel.
@@ -161,16 +169,18 @@ func (w *window) read(ctx context.Context, deliveries <-chan amqp.Delivery, left
 			}
 			left--
 		case <-idle.C:
-			// A prefetch that is used up is the caller's silence, not the queue's.
-			if quiet++; quiet < 2 || w.acks.outstanding() >= w.prefetch {
+			if quiet++; w.acks.outstanding() >= w.prefetch { // the caller's silence, not the queue's
+				quiet = 0
+			}
+			if quiet < 2 {
 				continue
 			}
 			empty, err := emptied()
 			if looks++; !empty {
 				looks = 0
 			}
-			if err != nil || looks == windowLooks {
-				w.finish(err)
+			if err != nil || looks == windowLooks || quiet == int(windowSilence/windowIdle) {
+				w.finish(cmp.Or(err, errWindowShort))
 				w.discard(deliveries)
 				return
 			}

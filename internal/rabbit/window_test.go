@@ -41,7 +41,7 @@ func TestAQueueThatLooksEmptyIsBelievedOnlyAfterWhatIsUnderWayHasCome(t *testing
 	})
 }
 
-func TestAWindowEndsOnceItsQueueHasLookedEmptyForLong(t *testing.T) {
+func TestAWindowWhoseQueueHasLookedEmptyForLongEndsAndSaysThatItIsShort(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
@@ -54,8 +54,19 @@ func TestAWindowEndsOnceItsQueueHasLookedEmptyForLong(t *testing.T) {
 		if d, ok := <-w.Deliveries(); ok {
 			t.Fatalf("a message from nowhere: %q", d.ID)
 		}
-		if looks != 3+windowLooks || w.lost != nil {
+		if looks != 3+windowLooks || !errors.Is(w.lost, errWindowShort) {
 			t.Errorf("ended after %d looks, with %v", looks, w.lost)
+		}
+	})
+}
+
+func TestAWindowToWhichNothingComesEndsThoughNobodyKnowsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := reading(t, 1, func() (bool, error) { return false, nil })
+		began := time.Now()
+		if _, ok := <-w.Deliveries(); ok || !errors.Is(w.lost, errWindowShort) || time.Since(began) != windowSilence {
+			t.Errorf("it ends with %v, after %s", w.lost, time.Since(began))
 		}
 	})
 }
