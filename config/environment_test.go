@@ -78,6 +78,10 @@ func TestThePrefixStandsBeforeEveryVariable(t *testing.T) {
 	if err := cfg.Print(&out); err != nil || !strings.Contains(out.String(), "\nX_STREAMS_A_B_TOPICS ") {
 		t.Errorf("%v, printed:\n%s", err, &out)
 	}
+	last := strings.Fields(out.String()[strings.LastIndex(strings.TrimSuffix(out.String(), "\n"), "\n"):])
+	if !slices.Equal(last, []string{"X_APP_LEVEL", "******", "environment"}) {
+		t.Errorf("of the program's own is printed %q", last)
+	}
 }
 
 func TestWarningsStandBesideMistakesSinceTheyMayExplainThem(t *testing.T) {
@@ -102,7 +106,7 @@ func TestWarningsStandBesideMistakesSinceTheyMayExplainThem(t *testing.T) {
 func TestPrintSaysWhereEachValueCameFrom(t *testing.T) {
 	s := source("RETRY_COUNT=5", "WINDOW_BYTES=1048576")
 	s.File = filepath.Join(t.TempDir(), "c.yaml")
-	write(t, s.File, "retry:\n  delay: 90m\nserver:\n")
+	write(t, s.File, "retry:\n  delay: 90m\nserver:\napp:\n  db:\n    pool: 3\n")
 	var out bytes.Buffer
 	if err := load(t, s).Print(&out); err != nil {
 		t.Fatal(err)
@@ -112,6 +116,7 @@ func TestPrintSaysWhereEachValueCameFrom(t *testing.T) {
 		got = append(got, strings.Join(strings.Fields(line), " "))
 	}
 	for _, want := range []string{
+		"APP_DB_POOL ****** file",
 		"APP_NAME shop code",
 		"KAFKA_CLIENT_ID shop default",
 		"RABBITMQ_URL amqp://u:******@h/ environment RABBITMQ_URL",

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"reflect"
 	"slices"
@@ -134,10 +135,23 @@ func quote(s string) string {
 }
 
 // Print writes every setting as its variable, its value (secrets hidden) and where it came from.
+// Last come the program's own that are set, without their values: which of them are secrets only
+// the program knows.
 func (c *Config) Print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, s := range c.settings {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", c.prefix+variable(s.path), s.value, s.origin)
+	}
+	own := map[string]string{}
+	for _, key := range c.user.Keys() {
+		own[variable(below(key))] = "file"
+	}
+	for name := range c.own {
+		own[name] = "environment"
+	}
+	delete(own, variable("app.name"))
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", c.prefix+name, hidden, own[name])
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("print configuration: %w", err)
