@@ -39,6 +39,28 @@ func sources() (all []scenario) {
 	return all
 }
 
+// gathered are faults of actors that handle what comes from such a queue in batches: those that hit
+// one in its middle, and an actor's death at each of its steps.
+func gathered() (all []scenario) {
+	for _, kind := range []string{"classic", "quorum"} {
+		env := settings{
+			"CHAOS_SOURCE": kind, "CHAOS_FAIL_EVERY": "4", "CHAOS_BATCH": "yes",
+			"BATCH_SIZE": "50", "BATCH_WAIT": "200ms", "STREAMS_SOURCED_CONCURRENCY": "8",
+		}
+		add := func(name string, short bool, fault func(r *run)) {
+			all = append(all, scenario{name: kind + " queue in batches: " + name, short: short, env: env, fault: fault})
+		}
+		add("an actor is killed, three times", kind == "quorum", killAnActor)
+		add("an actor is stopped, three times", false, stopAnActor)
+		add("RabbitMQ and an actor are killed at once", false, killRabbitMQAndAnActor)
+		add("connections are cut to RabbitMQ", false, func(r *run) { r.often(r.toRabbit.Cut) })
+		for _, mark := range []string{"gathered", "batch", "batched", "marked", "published", "confirmed", "ack", "acked"} {
+			add("an actor dies at: "+mark, false, func(r *run) { r.diesAt(mark) })
+		}
+	}
+	return all
+}
+
 // diesAt has an actor die at the mark, three times.
 func (r *run) diesAt(mark string) {
 	for range 3 {

@@ -44,15 +44,19 @@ func asSource(app *actor.App, w *ledger.Writer, work stepwell.Handler, kind stri
 		publisher.Publish(ctx, name, strangers(m), func(err error) { told <- err })
 		return <-told
 	}
+	sourced := actor.Stream{Config: config.Stream{Queue: name}, Handler: func(ctx context.Context, m *stepwell.Message) error {
+		r, err := recordOf(m)
+		if err != nil {
+			return err
+		}
+		return work(ctx, r)
+	}}
+	if os.Getenv(batchVariable) != "" {
+		sourced.Handler, sourced.Batch = nil, inTurn(sourced.Handler)
+	}
 	app.Streams = actor.Streams{
-		"orders": {Handler: relay, Channels: app.Streams["orders"].Channels}, // which has nothing to do
-		"sourced": {Config: config.Stream{Queue: name}, Handler: func(ctx context.Context, m *stepwell.Message) error {
-			r, err := recordOf(m)
-			if err != nil {
-				return err
-			}
-			return work(ctx, r)
-		}},
+		"orders":  {Handler: relay, Channels: app.Streams["orders"].Channels}, // which has nothing to do
+		"sourced": sourced,
 	}
 }
 
