@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/actor"
 )
 
 const sourceText = `A quorum queue of RabbitMQ that somebody else has filled is worked off by a handler that does nothing, and as the failures of the group before: a part fails at its first try, waits 100 ms, and succeeds
@@ -33,7 +34,27 @@ func sourceGroup() group {
 			benchCase{name: hand, what: "hand-written, " + c.what + ", 100 B", feed: f, share: 0.05, rabbitmq: true, run: sourceByHand(c.every)},
 			benchCase{name: "stepwell" + c.suffix, what: "actor, " + c.what + ", 100 B", base: hand, feed: f, share: 0.05, rabbitmq: true, run: stepwellSource(c.every), bars: []bar{atLeast(0.9, ofBase())}})
 	}
+	g.cases = append(g.cases, benchCase{
+		name: "stepwell-batch", what: "actor, a Batch of 500, none fails, 100 B", base: "hand", feed: f, share: 0.05, rabbitmq: true, run: batchedSource,
+		bars: []bar{atLeast(0.9, ofBase())},
+	})
 	return g
+}
+
+// batchedSource is an actor whose stream consumes the queue in batches.
+func batchedSource(ctx context.Context, j job, m *meter) error {
+	return filled(ctx, j, func(queues) error {
+		return runStream(ctx, j, actor.Stream{Batch: func(_ context.Context, b *stepwell.Batch) error {
+			for _, msg := range b.Messages() {
+				at, err := placeOf(msg.ID)
+				if err != nil {
+					return stepwell.DeadLetter(err)
+				}
+				m.once(at.partition, at.offset)
+			}
+			return nil
+		}}, sourceQueue+foreign(j), fmt.Sprintf("BATCH_SIZE=%d", batchSize))
+	})
 }
 
 // foreign is the queue that is worked off.
