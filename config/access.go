@@ -125,10 +125,10 @@ func (s Server) check(v *checker) {
 	if s.UserHeader == "" {
 		return
 	}
-	// A secret that somebody names here would stand in logs and on pages.
-	secrets := []string{"Authorization", "Proxy-Authorization", "Cookie"}
-	v.check(headerName.MatchString(s.UserHeader) && !slices.Contains(secrets, textproto.CanonicalMIMEHeaderKey(s.UserHeader)),
-		"server.user_header", "must be the name of a header such as X-Forwarded-User, and none of %s", strings.Join(secrets, ", "))
+	// A secret that somebody names here would stand in logs and on pages, and a host names nobody.
+	others := []string{"Authorization", "Proxy-Authorization", "Cookie", "Host"}
+	v.check(headerName.MatchString(s.UserHeader) && !slices.Contains(others, textproto.CanonicalMIMEHeaderKey(s.UserHeader)),
+		"server.user_header", "must be the name of a header such as X-Forwarded-User, and none of %s", strings.Join(others, ", "))
 	v.check(s.Token != "" || len(s.Tokens) > 0, "server.user_header",
 		"is believed only beside a token: set %s or %s, and have the proxy send one", v.names.variable("server.tokens"), v.names.variable("server.token"))
 }

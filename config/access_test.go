@@ -100,6 +100,7 @@ func TestTokensThatWouldOpenMoreThanTheyCloseDoNotStart(t *testing.T) {
 		"a role beside the token":    {[]string{"SERVER_TOKEN=alice:viewer:" + drawn}, "SERVER_TOKEN: has the form name:role:token: who is to have a role is an entry of SERVER_TOKENS"},
 		"a user without a token":     {[]string{"SERVER_USER_HEADER=X-Forwarded-User"}, "SERVER_USER_HEADER: \"X-Forwarded-User\" is believed only beside a token: set SERVER_TOKENS or SERVER_TOKEN"},
 		"a user in a header of ours": {[]string{"SERVER_TOKEN=t", "SERVER_USER_HEADER=cookie"}, "none of Authorization, Proxy-Authorization, Cookie"},
+		"a user who is the host":     {[]string{"SERVER_TOKEN=t", "SERVER_USER_HEADER=host"}, "none of Authorization, Proxy-Authorization, Cookie, Host"},
 		"a user in no header":        {[]string{"SERVER_TOKEN=t", "SERVER_USER_HEADER=a b"}, "must be the name of a header"},
 	} {
 		if got := said(source(test.variables...)); !strings.Contains(got, test.says) {
