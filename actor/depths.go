@@ -54,6 +54,7 @@ func (a *Actor) watchDepths(ctx context.Context) error {
 				next = min(next, depthPause)
 			}
 			maps.Copy(all, found)
+			s.tidy(ctx)
 			if depth, err := s.sourceDepth(ctx); err == nil && s.consumes != "" {
 				all[s.consumes] = depth
 			}
@@ -76,7 +77,7 @@ func (l *line) depthsNow(ctx context.Context) (map[string]int, error) {
 	found := map[string]int{}
 	var errs []error
 	for _, name := range names {
-		depth, err := l.broker.Depth(ctx, name)
+		depth, err := l.depthOf(ctx, name)
 		// A delay queue of former settings need not be there any more.
 		if errors.Is(err, queue.ErrMissing) && l.retries.Gone(name) {
 			continue
@@ -88,6 +89,29 @@ func (l *line) depthsNow(ctx context.Context) (map[string]int, error) {
 		found[name] = depth
 	}
 	return found, eachOnce(errs)
+}
+
+// depthOf asks for the depth of one of them. That of the dead set counts what is in its pages: that
+// it was sorted must end no alarm.
+func (l *line) depthOf(ctx context.Context, name string) (depth int, err error) {
+	if name != l.retries.Topology().DeadSet || l.deadSet == nil {
+		return l.broker.Depth(ctx, name)
+	}
+	depth, _, err = l.deadSet.Pages().Depth(ctx)
+	return depth, err
+}
+
+// tidy deletes pages of dead sets that nobody has used for a while. What cannot be deleted now is
+// tried again at the next look.
+func (s *stream) tidy(ctx context.Context) {
+	for _, l := range s.lines() {
+		if l.deadSet == nil {
+			continue
+		}
+		if err := l.deadSet.Pages().Tidy(ctx); err != nil {
+			l.log.Debug("empty pages of the dead set are still there", "error", err)
+		}
+	}
 }
 
 // sourceDepth asks how many messages are ready in the queue that the stream consumes here; 0 where

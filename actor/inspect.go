@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/streams"
 
 	"github.com/stepwell/stepwell/internal/queue"
@@ -48,12 +49,28 @@ func printTopology(_ context.Context, a *Actor, out io.Writer) error {
 		if err := printQueues(out, specs); err != nil {
 			return err
 		}
+		if err := printPages(out, l.retries.Topology().DeadSet, a.cfg.DeadSet.Pages); err != nil {
+			return err
+		}
 	}
 	if a.shared == nil {
 		return nil
 	}
 	fmt.Fprintln(out, "shared by all processes:")
 	return printQueues(out, []queue.Spec{sharedLog(a.cfg.App.Name)})
+}
+
+// printPages prints the pages that a sort of the dead set makes, as it needs them.
+func printPages(out io.Writer, deadSet string, most int) error {
+	if most == 0 {
+		return nil
+	}
+	first := deadset.PageOf(deadSet, 0)
+	if most == 1 {
+		return printQueues(out, []queue.Spec{{Name: first, Kind: queue.DeadSet}})
+	}
+	name := fmt.Sprintf("%s to %d, which a sort makes as it needs them,", first, most-1)
+	return printQueues(out, []queue.Spec{{Name: name, Kind: queue.DeadSet}})
 }
 
 // printQueues prints the queues with their arguments.

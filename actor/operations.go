@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/operations"
+	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/server"
 )
 
@@ -52,21 +54,50 @@ func untilStop(stop context.Context, run func(context.Context) error) func(conte
 // chosenSet is the dead set of a line as operations see it.
 type chosenSet struct{ line *line }
 
-// May refuses a replay where nobody would take what is replayed.
-func (c chosenSet) May(action string) error {
+// May refuses a replay where nobody would take what is replayed, and a sort where others may not
+// find what is in pages. The other actions are possible wherever there is a dead set.
+func (c chosenSet) May(ctx context.Context, r *operations.Request) error {
 	of, is := c.line.served().(leftSet)
 	switch {
+	case r.Action == operations.Sort && !r.Force:
+		return c.aloneWithPages(ctx)
 	case !is:
 		return nil
-	case action == operations.Replay:
+	case r.Action == operations.Replay:
 		_, err := of.refuse()
 		return err
 	}
 	return of.there()
 }
 
+// aloneWithPages is an error where other processes work the line off. Of these nobody can tell
+// whether they know pages: one that does not shows, replays and deletes only what has arrived
+// since. Consumers of the instant queue are all that can be seen of others; a process that only
+// serves /v1 has none, and neither has one whose stream is paused.
+func (c chosenSet) aloneWithPages(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, depthLimit)
+	defer cancel()
+	consumers, err := c.line.broker.Consumers(ctx, c.line.retries.Topology().Instant)
+	switch {
+	case errors.Is(err, queue.ErrMissing):
+		return nil // nobody consumes what is not there
+	case err != nil:
+		return forServer(fmt.Errorf("count who else handles these messages: %w", err))
+	}
+	if c.line.works && c.line.retries.on() {
+		consumers--
+	}
+	if consumers > 0 {
+		return fmt.Errorf("%w: %d more handle messages of %s", server.ErrOthers, consumers, c.line.who())
+	}
+	return nil
+}
+
 // Sample counts what the request is about.
 func (c chosenSet) Sample(ctx context.Context, r *operations.Request) (operations.Sample, error) {
+	if operations.Sorts(r.Action) {
+		return c.arrived(ctx, r.Action)
+	}
 	chosen, err := c.choose(r)
 	if err != nil {
 		return operations.Sample{}, err
@@ -81,8 +112,36 @@ func (c chosenSet) Sample(ctx context.Context, r *operations.Request) (operation
 	}, nil
 }
 
+// arrived counts what a sort would move, or its way back.
+func (c chosenSet) arrived(ctx context.Context, action string) (operations.Sample, error) {
+	depth, paged, err := c.line.deadSet.Pages().Count(ctx)
+	if err != nil {
+		return operations.Sample{}, forOperations(err)
+	}
+	found := operations.Sample{Depth: depth, Matched: depth - paged, Complete: true, AsOf: time.Now().UTC(), Groups: []any{}, Samples: []any{}}
+	if action == operations.Unsort {
+		found.Matched = paged
+	}
+	return found, nil
+}
+
+// sortTurn moves some messages into pages, or back.
+func (c chosenSet) sortTurn(ctx context.Context, enough <-chan struct{}, r *operations.Request, most int) (operations.Turn, error) {
+	var t deadset.Turn
+	var err error
+	if r.Action == operations.Sort {
+		t, err = c.line.deadSet.Pages().Sort(ctx, enough, r.ID, most)
+	} else {
+		t, err = c.line.deadSet.Pages().Back(ctx, enough, most)
+	}
+	return operations.Turn{Matched: t.Done, Done: t.Done, LeftOut: operations.LeftOut(t.LeftOut), More: t.More}, forOperations(err)
+}
+
 // Turn acts on some of the messages that the request is about.
 func (c chosenSet) Turn(ctx context.Context, enough <-chan struct{}, r *operations.Request, most int) (operations.Turn, error) {
+	if operations.Sorts(r.Action) {
+		return c.sortTurn(ctx, enough, r, most)
+	}
 	chosen, err := c.choose(r)
 	if err != nil {
 		return operations.Turn{}, err

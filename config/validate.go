@@ -24,6 +24,7 @@ const (
 	maxID       = 60
 	maxDuration = 10 * 365 * 24 * time.Hour
 	maxVHost    = 255  // bytes, AMQP's short string
+	mostPages   = 512  // deadset.MaxPages
 	maxPrefetch = 2000 // what RabbitMQ allows a quorum queue's consumer at most
 	// minMessageSize has room for headers of 64 KiB, which is what may stay of a message that is
 	// too large, and for what is added on its way.
@@ -104,6 +105,7 @@ func (v *checker) validate() {
 	v.check(c.Server.TraceURL == "" || validTemplate(c.Server.TraceURL), "server.trace_url", "must be an http(s):// URL with {trace_id} in it, behind the host")
 	v.check(c.DeadSet.WalkBytes > 0, "dead_set.walk_bytes", "must be above 0")
 	v.oneOf("dead_set.values", c.DeadSet.Values, Viewer, Operator, "none")
+	v.check(c.DeadSet.Pages >= 0 && c.DeadSet.Pages <= mostPages, "dead_set.pages", "must be 0 … %d", mostPages)
 	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	v.oneOf("log.format", c.Log.Format, "text", "json")
 	v.oneOf("log.errors", c.Log.Errors, "text", "type")

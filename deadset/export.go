@@ -2,11 +2,14 @@ package deadset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell/internal/filter"
+	"github.com/stepwell/stepwell/internal/queue"
 )
 
 // Export is what a look found, to be kept elsewhere: keys, values and headers are whole.
@@ -15,30 +18,39 @@ type Export struct {
 	// Matched is how many messages there are in it.
 	Matched int
 
+	set *Set
+	of  filter.Filter
+	// messages are all of them; nil: they are more than a walk may hold, and read once more.
 	messages []found
-	values   values
 }
 
 // exportTime is for how long an export reads values from Kafka.
 const exportTime = time.Minute
 
-// Export finds the messages for which the filter is true, oldest first. It looks at no more of the
-// dead set than a walk holds, which the Span says, and gives them back at once, as a peek does:
-// what is slow to write holds nobody up. It keeps their bytes. The error is as that of Peek.
+// Export finds the messages for which the filter is true, oldest first. It looks at as much as a
+// look sees, which the Span says, and gives them back at once, as a peek does: what is slow to
+// write holds nobody up. It keeps their bytes, as many as a walk may hold; where they are more it
+// reads them once more, part by part, when they are written. The error is as that of Peek.
 func (s *Set) Export(ctx context.Context, of filter.Filter) (Export, error) {
-	v, err := s.survey(ctx)
-	if err != nil {
-		return Export{}, err
-	}
-	x := Export{Span: v.Span, values: s.values}
-	for _, f := range v.all {
-		if f.isTrue(of) {
-			x.messages = append(x.messages, f)
+	x := Export{set: s, of: of}
+	bytes := 0
+	span, err := s.survey(ctx, func(f found, _ time.Time) {
+		if !f.isTrue(of) {
+			return
 		}
-	}
-	x.Matched = len(x.messages)
-	return x, nil
+		x.Matched++
+		if bytes += int(f.size); bytes <= s.cfg.WalkBytes {
+			x.messages = append(x.messages, f)
+		} else {
+			x.messages = nil
+		}
+	})
+	x.Span = span
+	return x, err
 }
+
+// errChanged: an export could not be written as it was counted.
+var errChanged = errors.New("the dead set was changed while it was written")
 
 // Each calls do with one message after the other, until all are done, or do or ctx has an error. A
 // value that is only in Kafka is read when its turn comes; where it cannot be read within a minute
@@ -46,24 +58,85 @@ func (s *Set) Export(ctx context.Context, of filter.Filter) (Export, error) {
 func (x Export) Each(ctx context.Context, do func(Entry) error) error {
 	reading, cancel := context.WithTimeout(ctx, exportTime)
 	defer cancel()
-	for _, f := range x.messages {
-		if ctx.Err() != nil {
-			return fmt.Errorf("export: %w", context.Cause(ctx))
-		}
-		entry := f.show(math.MaxInt)
-		switch {
-		case !f.envelope.Pointer:
-		case reading.Err() != nil:
-			entry.ValueError = "the value is only in Kafka and was not read, since there was no time left"
-		default:
-			m, why := x.values.fetch(reading, f.envelope)
-			if entry.ValueError = why; m != nil {
-				entry.record(m, math.MaxInt)
+	write := func(all []found) error {
+		for _, f := range all {
+			if ctx.Err() != nil {
+				return fmt.Errorf("export: %w", context.Cause(ctx))
+			}
+			if err := do(x.whole(reading, f)); err != nil {
+				return err
 			}
 		}
-		if err := do(entry); err != nil {
+		return nil
+	}
+	if x.messages != nil || x.Matched == 0 {
+		return write(x.messages)
+	}
+	return x.again(ctx, write)
+}
+
+// whole shows a message with all that it has.
+func (x Export) whole(reading context.Context, f found) Entry {
+	entry := f.show(math.MaxInt)
+	switch {
+	case !f.envelope.Pointer:
+	case reading.Err() != nil:
+		entry.ValueError = "the value is only in Kafka and was not read, since there was no time left"
+	default:
+		m, why := x.set.values.fetch(reading, f.envelope)
+		if entry.ValueError = why; m != nil {
+			entry.record(m, math.MaxInt)
+		}
+	}
+	return entry
+}
+
+// exportPatience is for how long a part of an export waits for the lease.
+const exportPatience = 5 * time.Second
+
+// again reads the messages once more, a part at a time, and lets it go before it is written. As
+// many as were counted have to be found; what died since is no part of it.
+func (x Export) again(ctx context.Context, write func([]found) error) error {
+	var moved prints
+	for left, last := x.Matched, -1; left > 0; {
+		found, number, err := x.part(ctx, last, &moved)
+		if err != nil {
+			return fmt.Errorf("export: %w", err)
+		}
+		found = found[:min(left, len(found))]
+		if err := write(found); err != nil {
 			return err
+		}
+		if left, last = left-len(found), number; left > 0 && last == arrivals {
+			return errChanged
 		}
 	}
 	return nil
+}
+
+// part reads the messages of the part behind the last one.
+func (x Export) part(ctx context.Context, last int, moved *prints) (all []found, number int, err error) {
+	lease, err := x.set.lease(ctx, exportPatience)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer lease.Release()
+	parts, err := x.set.pages.parts(ctx, lease)
+	if err != nil {
+		return nil, 0, err
+	}
+	of := parts[slices.IndexFunc(parts, func(p part) bool { return p.number > last && (p.depth > 0 || !p.isPage()) })]
+	w, err := of.Window(ctx, queue.WindowSize, x.set.cfg.WalkBytes)
+	if err != nil {
+		return nil, 0, err
+	}
+	found, here, _, err := gather(ctx, w, of, *moved)
+	*moved = here
+	_, closeErr := w.Close(ctx)
+	for _, h := range found {
+		if h.isTrue(x.of) {
+			all = append(all, h.found)
+		}
+	}
+	return all, of.number, errors.Join(err, closeErr)
 }

@@ -3,6 +3,7 @@ package deadset
 import (
 	"cmp"
 	"context"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -35,8 +36,8 @@ type Group struct {
 	// Minutes is how many died in each of the last sixty minutes before the look, oldest first.
 	Minutes []int `json:"minutes"`
 
-	// keys are the different keys while messages are counted; nil after that.
-	keys map[string]struct{}
+	// keys are hashes of the different keys while messages are counted; nil after that.
+	keys map[uint64]struct{}
 }
 
 // Hidden is the group without how many keys it has: with a filter that chooses two messages that
@@ -66,39 +67,36 @@ func (c Causes) Hidden() any {
 	return of
 }
 
-// Groups counts the messages for which the filter is true by what killed them. It looks at no more
-// of the dead set than a walk holds, which the Span says. The error is as that of Peek.
+// Groups counts the messages for which the filter is true by what killed them. It looks at as much
+// as a look sees, which the Span says. The error is as that of Peek.
 func (s *Set) Groups(ctx context.Context, of filter.Filter) (Causes, error) {
-	v, err := s.survey(ctx)
+	in := newGroups()
+	span, err := s.survey(ctx, func(f found, asOf time.Time) {
+		if f.isTrue(of) {
+			in.of(f).add(f, asOf)
+		}
+	})
 	if err != nil {
 		return Causes{}, err
 	}
-	var all []found
-	for _, f := range v.all {
-		if f.isTrue(of) {
-			all = append(all, f)
-		}
-	}
-	return Causes{v.Span, grouped(all, v.AsOf)}, nil
-}
-
-// grouped counts messages by what killed them, the largest group first.
-func grouped(all []found, asOf time.Time) []*Group {
-	in := groups{all: []*Group{}, by: map[string]*Group{}}
-	for _, f := range all {
-		in.of(f).add(f, asOf)
-	}
-	for _, g := range in.all {
-		g.Keys, g.keys = len(g.keys), nil
-	}
-	slices.SortStableFunc(in.all, func(a, b *Group) int { return cmp.Compare(b.Count, a.Count) })
-	return in.all
+	return Causes{span, in.sorted()}, nil
 }
 
 // groups are those of an answer while messages are counted.
 type groups struct {
 	all []*Group
 	by  map[string]*Group
+}
+
+func newGroups() *groups { return &groups{all: []*Group{}, by: map[string]*Group{}} }
+
+// sorted are all of them, the largest first.
+func (in *groups) sorted() []*Group {
+	for _, g := range in.all {
+		g.Keys, g.keys = len(g.keys), nil
+	}
+	slices.SortStableFunc(in.all, func(a, b *Group) int { return cmp.Compare(b.Count, a.Count) })
+	return in.all
 }
 
 // of is the group of the message; the last one that there may be is that of all others.
@@ -109,7 +107,7 @@ func (in *groups) of(f found) *Group {
 	if len(in.all) == maxGroups {
 		return in.all[maxGroups-1]
 	}
-	g := &Group{Minutes: make([]int, minutesShown), keys: map[string]struct{}{}}
+	g := &Group{Minutes: make([]int, minutesShown), keys: map[uint64]struct{}{}}
 	if len(in.all) < maxGroups-1 {
 		g.Group, g.Reason, g.Error, g.ErrorType = f.group, f.envelope.Failure.Reason, f.pattern, f.envelope.Failure.ErrorType
 	} else {
@@ -120,11 +118,18 @@ func (in *groups) of(f found) *Group {
 	return g
 }
 
+// hashOf stands for a key: keys may be large.
+func hashOf(key []byte) uint64 {
+	sum := fnv.New64a()
+	_, _ = sum.Write(key)
+	return sum.Sum64()
+}
+
 func (g *Group) add(f found, asOf time.Time) {
 	e := f.envelope
 	g.Count++
 	if e.Message.Key != nil {
-		g.keys[string(e.Message.Key)] = struct{}{}
+		g.keys[hashOf(e.Message.Key)] = struct{}{}
 	}
 	if e.Message.Replays > 0 {
 		g.Replayed++

@@ -26,7 +26,7 @@ func (s *Set) lease(ctx context.Context, patience time.Duration) (queue.Lease, e
 	refused := s.refused
 	s.mu.Unlock()
 	if refused {
-		return nil, s.refusal()
+		return nil, refusal(s.cfg)
 	}
 	if err := s.awaitBack(ctx); err != nil {
 		return nil, err

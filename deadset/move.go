@@ -24,10 +24,10 @@ const fewRenewed = 16
 // window large messages would fill the bytes before all were renewed, and the others would come
 // back to the queue once more, at each renewal. Where the broker does not take some of them anew,
 // the Set refuses all walks from then on.
-func (s *Set) renewAll(ctx context.Context, lease queue.Lease) error {
+func (s *Set) renewAll(ctx context.Context, p part) error {
 	few := fewRenewed
 	for left := queue.WindowSize; left > 0; few = 1 { // one always fits
-		st, err := s.step(ctx, lease, s.renewal(left, few), left)
+		st, err := s.step(ctx, p, renewal(s.publisher, p, left, few), left)
 		switch {
 		case err != nil:
 			return err
@@ -35,7 +35,7 @@ func (s *Set) renewAll(ctx context.Context, lease queue.Lease) error {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.refused = true
-			return s.refusal()
+			return refusal(s.cfg)
 		case st.done == 0 || few == 1:
 			return nil
 		}
@@ -46,12 +46,12 @@ func (s *Set) renewAll(ctx context.Context, lease queue.Lease) error {
 	return nil
 }
 
-func (s *Set) renewal(most, few int) errand {
+func renewal(to queue.Publisher, p part, most, few int) errand {
 	return errand{most: most, few: few, act: func(ctx context.Context, d queue.Delivery, done func(error)) {
 		m := d.Message
 		m.Headers = maps.Clone(m.Headers)
 		m.Headers[renewed] = time.Now().UTC().Format(time.RFC3339Nano)
-		s.publisher.Publish(ctx, s.cfg.Queue, m, done)
+		to.Publish(ctx, p.queue, m, done)
 	}}
 }
 
@@ -67,7 +67,7 @@ const operationHeader = "x-stepwell-operation"
 // replayed is the message with a full new budget, and the mark of the operation that gives it;
 // empty: none does, and a mark that is there stays.
 func replayed(d queue.Delivery, operation string) queue.Message {
-	m := d.Message
+	m := unmoved(d.Message)
 	if e, err := envelope.Decode(m); err == nil {
 		e.Replay()
 		m = e.Encode()

@@ -24,11 +24,16 @@ import (
 // wait.
 func runRabbit(t *testing.T, url string) (*rabbit.Broker, context.CancelFunc) {
 	b := rabbit.New(rabbit.Config{URLs: []string{url}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	return b, run(t, b)
+}
+
+// run runs a broker until the test ends, or the returned function is called, which does not wait.
+func run(t *testing.T, b queue.Broker) context.CancelFunc {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = b.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
-	return b, cancel
+	return cancel
 }
 
 // onRabbitMQ runs the test on each RabbitMQ with n messages in a dead set of its own.

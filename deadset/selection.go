@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -58,6 +59,11 @@ func (l *LeftOut) isOf(sel Selection, f found) bool {
 	return false
 }
 
+// plus adds what was left out elsewhere.
+func (l LeftOut) plus(more LeftOut) LeftOut {
+	return LeftOut{l.CrashLoop + more.CrashLoop, l.TooLarge + more.TooLarge, l.Undated + more.Undated, l.Later + more.Later}
+}
+
 // Sample is what a selection has, as far as a look sees.
 type Sample struct {
 	Span
@@ -90,30 +96,34 @@ func (s *Set) Choose(sel Selection) (Choice, error) {
 }
 
 // Sample counts what a replay or a delete would act on, and changes nothing. It looks at no more of
-// the dead set than a walk holds, which the Span says. The error is as that of Peek.
+// the dead set than looks do, which the Span says. The error is as that of Peek.
 func (c Choice) Sample(ctx context.Context) (Sample, error) {
-	v, err := c.set.survey(ctx)
+	var sample Sample
+	var oldest []found
+	in := newGroups()
+	span, err := c.set.survey(ctx, func(f found, asOf time.Time) {
+		if !sample.LeftOut.isOf(c.sel, f) {
+			return
+		}
+		sample.Matched++
+		sample.Bytes += f.size
+		in.of(f).add(f, asOf)
+		if len(oldest) < maxSamples {
+			oldest = append(oldest, f)
+		}
+	})
 	if err != nil {
 		return Sample{}, err
 	}
-	sample := Sample{Span: v.Span}
-	var all []found
-	for _, f := range v.all {
-		if sample.LeftOut.isOf(c.sel, f) {
-			all = append(all, f)
-			sample.Bytes += f.size
-		}
-	}
-	sample.Matched = len(all)
-	sample.Groups = grouped(all, v.AsOf)
-	sample.Samples = c.set.values.entries(ctx, all[:min(maxSamples, len(all))])
+	sample.Span, sample.Groups = span, in.sorted()
+	sample.Samples = c.set.values.entries(ctx, oldest)
 	return sample, nil
 }
 
 // Turn is what one turn of an operation saw and did.
 type Turn struct {
-	// Depth is how many messages there were at its start, Unseen how many of them it did not come
-	// to.
+	// Depth is how many messages there were at its start, Unseen how many of them nobody came to;
+	// it is known where there is no more to do.
 	Depth, Unseen int
 	// Matched is how many of those that it came to the selection has, Done how many it was done to:
 	// only those count that are seen to be gone.
@@ -147,8 +157,41 @@ func (c Choice) Delete(ctx context.Context, enough <-chan struct{}, most int) (T
 	return t, nil
 }
 
-// turn acts on messages of the choice, in one window. The window goes back in its order when it is
-// closed, which more windows of one lease would not.
+// pass is how far an operation has come: it goes through the parts in their order, a turn each some
+// of them, and begins anew when it has come to the end.
+type pass struct {
+	operation string
+	next      int // the part to go on with
+	done      int // since it began
+	unseen    int
+	leftOut   LeftOut
+}
+
+// passes keeps the pass of the operation that acts now; there is never more than one.
+type passes struct {
+	mu   sync.Mutex
+	last pass
+}
+
+// of is how far the operation has come.
+func (k *passes) of(operation string) pass {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.last.operation != operation || operation == "" {
+		return pass{operation: operation}
+	}
+	return k.last
+}
+
+func (k *passes) keep(at pass) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.last = at
+}
+
+// turn acts on messages of the choice, in one window of a part after the other. Each goes back in
+// its order when it is closed, which more windows of one queue would not. It goes on with the part
+// where the turn before ended: what matches may lie behind more parts than a turn has time for.
 func (c Choice) turn(ctx context.Context, e errand) (t Turn, err error) {
 	s := c.set
 	// As around a walk.
@@ -159,22 +202,86 @@ func (c Choice) turn(ctx context.Context, e errand) (t Turn, err error) {
 		return t, err
 	}
 	defer lease.Release()
+	parts, err := s.pages.parts(ctx, lease)
+	if err != nil {
+		return t, err
+	}
+	t.Depth = depthOf(parts)
+	at := s.passes.of(c.sel.Operation)
+	most := e.most
+	finished := false
+	for i := range parts {
+		p := &parts[i]
+		if p.number < at.next || p.depth == 0 && p.isPage() {
+			continue
+		}
+		if isClosed(e.enough) {
+			t.More = true
+			break
+		}
+		if p.number >= lastOf(parts) && !finished {
+			if _, err := s.finishMoves(ctx, parts); err != nil {
+				t.More = true
+				return t, err
+			}
+			finished = true
+		}
+		e.most = most - t.Done
+		at.next = p.number
+		cut, err := c.on(ctx, *p, e, &t, &at)
+		if err != nil || cut {
+			t.More = true
+			s.passes.keep(at)
+			return t, err
+		}
+		at.next++
+	}
+	if t.More {
+		s.passes.keep(at)
+		return t, nil
+	}
+	// One more pass, where this one did something before this turn: it is over when a fresh look
+	// finds nothing.
+	t.LeftOut, t.Unseen, t.More = at.leftOut, at.unseen, at.done > t.Done
+	s.passes.keep(pass{})
+	return t, nil
+}
+
+// on acts on messages of one part, and says whether there may be more to do there.
+func (c Choice) on(ctx context.Context, p part, e errand, t *Turn, at *pass) (cut bool, err error) {
+	var leftOut LeftOut
 	// Asked of each message in hand, whatever a look has shown before: other processes replay and
 	// delete as well, and messages come back.
 	e.which = func(d queue.Delivery) bool {
-		is := t.LeftOut.isOf(c.sel, find(d))
+		is := leftOut.isOf(c.sel, find(d))
 		if is {
 			t.Matched++
 		}
 		return is
 	}
-	st, err := s.step(ctx, lease, e, wholeQueue)
-	t.LeftOut.TooLarge = st.tooLarge
-	t.Depth, t.Unseen, t.Done, t.More = st.depth, max(0, st.depth-st.seen), st.done, st.cut
-	if err == nil && s.isWorn(st.returns) && st.depth > st.done {
-		err = s.renewAll(ctx, lease)
+	st, err := c.set.step(ctx, p, e, wholeQueue)
+	leftOut.TooLarge = st.tooLarge
+	t.Done += st.done
+	at.done += st.done
+	t.LeftOut = leftOut
+	if !st.cut {
+		at.unseen += max(0, st.depth-st.seen)
+		at.leftOut = at.leftOut.plus(leftOut)
 	}
-	return t, err
+	if err == nil && isWorn(c.set.cfg.Broker, p, st.returns) && st.depth > st.done {
+		err = c.set.renewAll(ctx, p)
+	}
+	return st.cut, err
+}
+
+// isClosed says whether the channel is closed; nil never is.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // wholeQueue are as many of the oldest messages as there are.

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stepwell/stepwell/internal/queue"
 )
@@ -26,6 +27,9 @@ type Config struct {
 	// Queue is the dead set, Instant the queue that takes what is replayed.
 	Queue, Instant string
 	Broker         queue.Broker
+	// Pages is how many pages a sort may make; see [Set.Pages]. Those that are there are walked in
+	// any case.
+	Pages int
 	// WalkBytes bounds the memory that a walk keeps; 0: 64 MiB.
 	WalkBytes int
 	// Source has the values that were too large for the dead set, so that a peek shows them. Nil:
@@ -72,9 +76,12 @@ type Set struct {
 	closed atomic.Bool
 
 	// values reads from Kafka what was too large for the dead set; recent keeps for a second what a
-	// look saw. Each has its own lock or none.
+	// look saw; pages knows which there are, passes how far an operation has come. Each has its own
+	// lock or none.
 	values values
 	recent recent
+	pages  pages
+	passes passes
 
 	// mu guards the fields below.
 	mu sync.Mutex
@@ -93,6 +100,7 @@ func New(cfg Config) *Set {
 	}
 	s := &Set{
 		cfg: cfg, publisher: cfg.Broker.Publisher(cfg.App + "." + cfg.Stream + " replay"),
+		pages:   pages{broker: cfg.Broker, queue: cfg.Queue, empty: map[int]time.Time{}},
 		values:  values{cfg.Source, cfg.WalkBytes},
 		peeking: make(chan struct{}, 1), back: make(chan struct{}),
 	}
@@ -103,8 +111,8 @@ func New(cfg Config) *Set {
 }
 
 // refusal is ErrRefused, with what can be done.
-func (s *Set) refusal() error {
-	return fmt.Errorf("%w: raise %s, unless RabbitMQ's frames allow no more, and start again", ErrRefused, s.cfg.Setting("rabbitmq.max_message_size"))
+func refusal(cfg Config) error {
+	return fmt.Errorf("%w: raise %s, unless RabbitMQ's frames allow no more, and start again", ErrRefused, cfg.Setting("rabbitmq.max_message_size"))
 }
 
 // Replay gives the count oldest messages but those that killed the process a full new budget: each

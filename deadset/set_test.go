@@ -42,9 +42,20 @@ func bury(t *testing.T, b queue.Broker, n int) {
 
 func buryIn(t *testing.T, b queue.Broker, name string, n int) {
 	t.Helper()
+	buryFrom(t, b, name, 0, n)
+}
+
+// buryMore puts n more into the dead set, from value first on.
+func buryMore(t *testing.T, b queue.Broker, first, n int) {
+	t.Helper()
+	buryFrom(t, b, dead, first, n)
+}
+
+func buryFrom(t *testing.T, b queue.Broker, name string, first, n int) {
+	t.Helper()
 	told := make(chan error, n)
 	p := b.Publisher("test")
-	for i := range n {
+	for i := first; i < first+n; i++ {
 		e := envelope.Envelope{
 			AttemptsTotal: 4, DiedAt: time.Now(),
 			Failure: envelope.Failure{Reason: stepwell.ReasonExhausted, Error: "away", At: time.Now()},

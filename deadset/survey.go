@@ -24,9 +24,9 @@ var (
 
 // Span says how much of a dead set an answer is about.
 type Span struct {
-	// Depth is how many messages the dead set had, Unsorted how many of them were not looked at:
-	// a look takes the oldest 2000, or as many as fit the bytes of a walk. Complete says that there
-	// are no such.
+	// Depth is how many messages the dead set had, Unsorted how many of them were not looked at: a
+	// look sees what is in pages, and of the rest the oldest 2000, or as many as fit the bytes of a
+	// walk. Complete says that there are no such.
 	Depth    int  `json:"depth"`
 	Unsorted int  `json:"unsorted"`
 	Complete bool `json:"complete"`
@@ -55,49 +55,56 @@ type List struct {
 	Next string
 }
 
-// survey is what one look at the oldest messages found, as many as a walk holds.
+// survey is what one look at the dead set found.
 type survey struct {
 	Span
 	// all are the messages seen, oldest first. They are shared by who asks within a second.
 	all []found
 }
 
-// survey looks at as much as a walk holds. Those who ask within a second share a look, unless a
-// replay or delete of this process came between. It holds WalkBytes for that second.
-func (s *Set) survey(ctx context.Context) (*survey, error) {
+// survey tells of all messages that a look sees, oldest first, and of when the look began; where it
+// returns an error, what was told counts for nothing. Those who ask within a second share a look,
+// unless a replay or delete of this process came between, as long as WalkBytes hold what it saw.
+func (s *Set) survey(ctx context.Context, tell func(f found, asOf time.Time)) (Span, error) {
 	select {
 	case <-s.peeking:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("look: wait for another: %w", ctx.Err())
+		return Span{}, fmt.Errorf("look: wait for another: %w", ctx.Err())
 	}
 	defer func() { s.peeking <- struct{}{} }()
 	if s.closed.Load() {
-		return nil, fmt.Errorf("look: %w", queue.ErrClosed)
+		return Span{}, fmt.Errorf("look: %w", queue.ErrClosed)
 	}
 	last, changes := s.recent.last()
 	if last != nil {
-		return last, nil
+		for _, f := range last.all {
+			tell(f, last.AsOf)
+		}
+		return last.Span, nil
 	}
-	asOf := time.Now().UTC()
-	seen, err := s.look(ctx, queue.WindowSize)
-	if err != nil {
-		return nil, fmt.Errorf("look: %w", err)
-	}
-	unsorted := max(0, seen.depth-len(seen.all))
-	v := &survey{Span{Depth: seen.depth, Unsorted: unsorted, Complete: unsorted == 0, AsOf: asOf}, seen.all}
-	v.number()
-	s.recent.keepSurvey(v, changes)
-	return v, nil
-}
-
-// number counts the copies of messages, so that each has a mark of its own.
-func (v *survey) number() {
-	before := make(map[string]int, len(v.all))
-	for i := range v.all {
-		mark := v.all[i].mark()
-		v.all[i].copy = before[mark]
+	v := &survey{Span: Span{AsOf: time.Now().UTC()}}
+	bytes, before := int64(0), map[string]int{}
+	seen, err := s.look(ctx, all, func(f found) {
+		// Each copy has a mark of its own.
+		mark := f.mark()
+		f.copy = before[mark]
 		before[mark]++
+		if bytes += f.size; bytes <= int64(s.cfg.WalkBytes) {
+			v.all = append(v.all, f)
+		} else {
+			v.all = nil
+		}
+		tell(f, v.AsOf)
+	})
+	if err != nil {
+		return Span{}, fmt.Errorf("look: %w", err)
 	}
+	unsorted := max(0, seen.depth-seen.seen)
+	v.Depth, v.Unsorted, v.Complete = seen.depth, unsorted, unsorted == 0
+	if bytes <= int64(s.cfg.WalkBytes) {
+		s.recent.keepSurvey(v, changes)
+	}
+	return v.Span, nil
 }
 
 // mark names a message in a list: by its id, when it died, and which of its copies it is. It is a
@@ -107,17 +114,14 @@ func (f found) mark() string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// Find lists the oldest messages for which the filter is true. It looks at no more of the dead set
-// than a walk holds, which the Span of the list says. The error is as that of Peek, or [ErrMoved].
+// Find lists the oldest messages for which the filter is true. It looks at as much as a look sees,
+// which the Span of the list says. The error is as that of Peek, or [ErrMoved].
 func (s *Set) Find(ctx context.Context, q Query) (List, error) {
-	v, err := s.survey(ctx)
-	if err != nil {
-		return List{}, err
-	}
-	list := List{Span: v.Span}
+	var list List
 	var shown []found
+	bytes := int64(0)
 	begun := q.After == ""
-	for _, f := range v.all {
+	span, err := s.survey(ctx, func(f found, _ time.Time) {
 		isTrue := f.isTrue(q.Filter)
 		if isTrue {
 			list.Matched++
@@ -126,17 +130,22 @@ func (s *Set) Find(ctx context.Context, q Query) (List, error) {
 		case !begun:
 			// The message at the mark was the last one shown: the next begins.
 			begun = f.mark() == q.After
-		case !isTrue:
-		case len(shown) < q.Limit:
+		case !isTrue || list.Next != "":
+		// One is always shown, however large.
+		case len(shown) < q.Limit && (shown == nil || bytes+f.size <= int64(s.cfg.WalkBytes)):
 			shown = append(shown, f)
-		case list.Next == "":
+			bytes += f.size
+		default:
 			list.Next = shown[len(shown)-1].mark()
 		}
+	})
+	if err != nil {
+		return List{}, err
 	}
 	if !begun {
 		return List{}, ErrMoved
 	}
-	list.Messages = s.values.entries(ctx, shown)
+	list.Span, list.Messages = span, s.values.entries(ctx, shown)
 	return list, nil
 }
 
@@ -193,21 +202,23 @@ func (d Detail) Bytes() (key, value []byte) { return d.key, d.value }
 // Message shows the oldest message of an id. The error is as that of Peek, or [ErrNotFound], also
 // where it may be among those that were not looked at, as it says then.
 func (s *Set) Message(ctx context.Context, id string) (Detail, error) {
-	v, err := s.survey(ctx)
-	if err != nil {
-		return Detail{}, err
-	}
-	var of []found
-	for _, f := range v.all {
-		if f.id() == id {
-			of = append(of, f)
+	var first found
+	copies := 0
+	v, err := s.survey(ctx, func(f found, _ time.Time) {
+		if f.id() != id {
+			return
 		}
-	}
+		if copies++; copies == 1 {
+			first = f
+		}
+	})
 	switch {
-	case len(of) > 0:
-		return s.values.detail(ctx, of[0], len(of)), nil
+	case err != nil:
+		return Detail{}, err
+	case copies > 0:
+		return s.values.detail(ctx, first, copies), nil
 	case !v.Complete:
-		return Detail{}, fmt.Errorf("%w among the oldest %d of %d: the others were not looked at", ErrNotFound, len(v.all), v.Depth)
+		return Detail{}, fmt.Errorf("%w among the oldest %d of %d: the others were not looked at", ErrNotFound, v.Depth-v.Unsorted, v.Depth)
 	}
 	return Detail{}, ErrNotFound
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/stepwell/stepwell/internal/failpoint"
@@ -28,6 +27,8 @@ type errand struct {
 	few  int // how many it may hold at a time; 0: as many as a window holds
 	// which it is about; it leaves the others where they are. Nil: all.
 	which func(queue.Delivery) bool
+	// full says that no more is to be begun, from this message on. Nil: never.
+	full func(queue.Delivery) bool
 	// enough is closed when no more is to be begun, as long as there is more; nil: never.
 	enough <-chan struct{}
 	// act begins with a message and calls done once, from any goroutine, with nil when the message
@@ -36,8 +37,8 @@ type errand struct {
 }
 
 // walk runs the errand on the oldest messages, and on none that was not there at the start. Those
-// it leaves out stay at the head of the queue: where they fill a window it sees nothing beyond
-// them.
+// it leaves out stay at the head of their queue: where they fill a window it sees nothing beyond
+// them there.
 func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
 	// Before and after: a peek that runs meanwhile must not leave a page of what was there before.
 	s.recent.forget()
@@ -48,9 +49,10 @@ func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
 		return r, err
 	}
 	defer lease.Release()
-	worn, err := s.windows(ctx, lease, e, &r)
-	if err == nil && worn && r.Left > 0 {
-		err = s.renewAll(ctx, lease)
+	parts, err := s.pages.parts(ctx, lease)
+	if err == nil {
+		r.Left = depthOf(parts)
+		err = s.through(ctx, parts, e, &r)
 	}
 	if err != nil {
 		r.Stopped = err.Error()
@@ -58,45 +60,72 @@ func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
 	return r, err
 }
 
-// windows runs the errand in one window after the other, and says whether what it has seen came
-// back too often.
-func (s *Set) windows(ctx context.Context, lease queue.Lease, e errand, r *Result) (worn bool, err error) {
+// through runs the errand in one part after the other, until it is done.
+func (s *Set) through(ctx context.Context, parts []part, e errand, r *Result) error {
+	for i := range parts {
+		p := &parts[i]
+		if r.Done >= r.Requested || r.Stopped != "" {
+			return nil
+		}
+		if p.number == lastOf(parts) {
+			before := depthOf(parts)
+			_, err := s.finishMoves(ctx, parts)
+			r.Left -= before - depthOf(parts)
+			if err != nil {
+				return err
+			}
+		}
+		if p.depth == 0 {
+			continue
+		}
+		e.most = r.Requested - r.Done
+		worn, err := s.windows(ctx, *p, e, r)
+		if err == nil && worn && r.Left > 0 {
+			err = s.renewAll(ctx, *p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// windows runs the errand in one window of the part after the other, and says whether what it has
+// seen came back too often.
+func (s *Set) windows(ctx context.Context, p part, e errand, r *Result) (worn bool, err error) {
 	// there is how many messages are left of those at the start. They are the oldest: what a replay
-	// brings back queues up behind them. Before the first window it is not known.
-	there := math.MaxInt
-	for first, more := true, true; more && err == nil; first = false {
+	// brings back queues up behind them.
+	there, leftOut, tooLarge := p.depth, 0, 0
+	for more := true; more && err == nil; {
 		var st step
-		most := e.most + r.TooLarge
+		most := e.most + tooLarge
 		if e.which != nil {
 			most = e.most + queue.WindowSize // room for those that it passes over: a window of them ends the walk
 		}
-		st, err = s.step(ctx, lease, e, min(most, there))
-		if first && err != nil && st.depth == 0 { // there was no window
-			break
-		}
-		if first {
-			there = st.depth
-		}
-		there -= st.done
-		r.Left = there
+		st, err = s.step(ctx, p, e, min(most, there))
+		gone := st.done + st.doubles
+		there -= gone
+		r.Left -= gone
 		e.most -= st.done
 		r.Done += st.done
 		// A window in which nothing was done is worth another one only if it saw more that has to
 		// stay: else the next would be the same.
-		more = e.most > 0 && there > 0 && (st.done > 0 || st.leftOut+st.tooLarge > r.LeftOut+r.TooLarge)
-		r.LeftOut, r.TooLarge = max(r.LeftOut, st.leftOut), max(r.TooLarge, st.tooLarge)
+		more = e.most > 0 && there > 0 && (gone > 0 || st.leftOut+st.tooLarge > leftOut+tooLarge)
+		r.LeftOut += max(0, st.leftOut-leftOut)
+		r.TooLarge += max(0, st.tooLarge-tooLarge)
+		leftOut, tooLarge = max(leftOut, st.leftOut), max(tooLarge, st.tooLarge)
 		// The walk stops here, and walk publishes the worn ones anew: each further window would
 		// return them once more.
-		if worn = s.isWorn(st.returns); worn && more {
+		if worn = isWorn(s.cfg.Broker, p, st.returns); worn && more {
 			more, r.Stopped = false, wornOut
 		}
 	}
 	return worn, err
 }
 
-// isWorn says that a message came back so often that the queue might drop it one day. The other
-// half of the limit is for those that cannot be published anew: see ErrRefused.
-func (s *Set) isWorn(returns int64) bool { return returns > s.cfg.Broker.ReturnLimit(s.cfg.Queue)/2 }
+// isWorn says that a message of the part came back so often that the queue might drop it one day.
+// The other half of the limit is for those that cannot be published anew: see ErrRefused.
+func isWorn(b queue.Broker, p part, returns int64) bool { return returns > b.ReturnLimit(p.queue)/2 }
 
 const wornOut = "the oldest messages came back to the queue so often that it might drop them: they were published anew, ask again"
 
@@ -108,18 +137,34 @@ type step struct {
 	leftOut  int   // seen, and not what the errand is about
 	tooLarge int   // seen, and refused by the broker for their size
 	done     int   // known to be gone
+	doubles  int   // removed, since the page had them twice
 	returns  int64 // the most returns of a message that was seen; those behind it have no more
 }
 
-// step runs the errand in one window, on some of the oldest so many.
-func (s *Set) step(ctx context.Context, lease queue.Lease, e errand, oldest int) (st step, err error) {
-	w, err := e.open(ctx, lease, oldest, s.cfg.WalkBytes)
+// step runs the errand in one window of the part, on some of the oldest so many. A page is read as
+// a whole before the errand begins, since its order has to be looked at: that is no more than a
+// walk may hold. Where the dead arrive messages are acted on as they come.
+func (s *Set) step(ctx context.Context, p part, e errand, oldest int) (st step, err error) {
+	whole := p.isPage() && e.few == 0
+	if whole {
+		oldest = queue.WindowSize
+	}
+	w, err := e.open(ctx, p, oldest, s.cfg.WalkBytes)
 	if err != nil {
 		return st, err
 	}
 	failpoint.Hit("walk held")
 	c := course{errand: e, outcomes: make(chan outcome, queue.WindowSize)} // takes all that is held: who comes too late finds room
-	err = c.run(ctx, w.Deliveries())
+	deliveries, removed := w.Deliveries(), 0
+	if whole {
+		var all []held
+		if all, _, removed, err = gather(ctx, w, p, nil); err == nil {
+			deliveries = handed(all)
+		}
+	}
+	if err == nil {
+		err = c.run(ctx, deliveries)
+	}
 	failpoint.Hit("walk acked")
 	// Also after an error, and beyond a context that is over: what is confirmed elsewhere must be
 	// removed.
@@ -127,19 +172,34 @@ func (s *Set) step(ctx context.Context, lease queue.Lease, e errand, oldest int)
 	defer cancel()
 	after, closeErr := w.Close(closing)
 	failpoint.Hit("walk closed")
-	st = step{depth: w.Depth(), seen: c.seen, cut: c.cut || c.acked >= e.most || err != nil, leftOut: c.leftOut, tooLarge: c.tooLarge, done: c.acked, returns: c.returns}
+	st = step{
+		depth: w.Depth(), seen: c.seen + removed, cut: c.cut || c.acked >= e.most || err != nil,
+		leftOut: c.leftOut, tooLarge: c.tooLarge, done: c.acked, doubles: removed, returns: c.returns,
+	}
 	if closeErr != nil { // acks have no confirm: only what the queue shows counts
-		st.done = min(st.done, max(0, st.depth-after))
+		gone := max(0, st.depth-after)
+		st.done = min(st.done, gone)
+		st.doubles = min(st.doubles, gone-st.done)
 	}
 	return st, errors.Join(err, closeErr)
 }
 
-// open opens a window that fits the errand.
-func (e errand) open(ctx context.Context, lease queue.Lease, oldest, maxBytes int) (queue.Window, error) {
-	if e.few > 0 {
-		return lease.Narrow(ctx, oldest, e.few, maxBytes)
+// handed hands out messages that are held already.
+func handed(all []held) <-chan queue.Delivery {
+	out := make(chan queue.Delivery, len(all))
+	defer close(out)
+	for _, h := range all {
+		out <- h.Delivery
 	}
-	return lease.Window(ctx, oldest, maxBytes)
+	return out
+}
+
+// open opens a window that fits the errand.
+func (e errand) open(ctx context.Context, p part, oldest, maxBytes int) (queue.Window, error) {
+	if e.few > 0 {
+		return p.Narrow(ctx, oldest, e.few, maxBytes)
+	}
+	return p.Window(ctx, oldest, maxBytes)
 }
 
 // outcome is what became of a message.
@@ -224,8 +284,12 @@ func (c *course) wants() bool {
 }
 
 func (c *course) begin(ctx context.Context, d queue.Delivery) {
-	c.seen++
 	c.returns = max(c.returns, d.Returns)
+	if c.full != nil && c.full(d) {
+		c.cut = true
+		return
+	}
+	c.seen++
 	if c.which != nil && !c.which(d) {
 		c.leftOut++
 		return

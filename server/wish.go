@@ -76,7 +76,9 @@ func (s wishes) readWish(w http.ResponseWriter, r *http.Request) (wish, error) {
 	}}
 	s.readAction(&m, &a)
 	a.dryRun = is(m.flag("dry_run"))
-	if chosen, there := m.object("select"); there {
+	if operations.Sorts(a.request.Action) {
+		readSort(&m, &a)
+	} else if chosen, there := m.object("select"); there {
 		a.request.Select = readSelection(&chosen, now)
 	} else if _, given := m.of["select"]; !given {
 		m.mistake("select is missing: it says which messages are meant, by ids, group, filter or all")
@@ -115,6 +117,17 @@ func (s wishes) readWish(w http.ResponseWriter, r *http.Request) (wish, error) {
 	return a, nil
 }
 
+// readSort reads what is asked of a sort: it is about all that is there, so nothing is chosen.
+func readSort(m *members, a *wish) {
+	a.request.Select.All = true
+	a.request.Force = is(m.flag("force"))
+	for _, name := range []string{"select", "before", "expect"} {
+		if _, given := m.has(name); given {
+			m.mistake("%s is for replay and delete: %s moves all that is there within the dead set, and no message out of it", name, a.request.Action)
+		}
+	}
+}
+
 // readAction reads the action, and what only one of them knows.
 func (s wishes) readAction(m *members, a *wish) {
 	forever, crashLoops, ahead := m.flag("forever"), m.flag(crashLoopName), m.number("ahead")
@@ -141,8 +154,12 @@ func (s wishes) readAction(m *members, a *wish) {
 		if ahead != nil {
 			m.mistake("ahead is for replay: nobody has to handle what is deleted")
 		}
+	case operations.Sort, operations.Unsort:
+		if forever != nil || crashLoops != nil || ahead != nil {
+			m.mistake("forever, %s and ahead are for replay and delete: %s moves messages within their dead set alone", crashLoopName, a.request.Action)
+		}
 	default:
-		m.mistake("action must be %s or %s, not %q", operations.Replay, operations.Delete, clip(a.request.Action))
+		m.mistake("action must be %s, %s, %s or %s, not %q", operations.Replay, operations.Delete, operations.Sort, operations.Unsort, clip(a.request.Action))
 	}
 }
 

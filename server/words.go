@@ -23,6 +23,10 @@ var (
 	// ErrReplayOff: the stream has a dead set from before its retries were off, and nobody would
 	// take what is replayed (409).
 	ErrReplayOff = errors.New("retries are off for this stream: nobody would take what is replayed. Peek and delete work")
+	// ErrOthers: other processes handle messages of the dead set that was to be sorted, and may
+	// not find them there (409).
+	ErrOthers = errors.New("other processes may not know pages, and would show, replay and delete only what arrives from now on: " +
+		"ask with \"force\": true once all run a release that sorts")
 	// ErrRefused: nobody can walk that dead set before something is changed, as the error says,
 	// whose text is told (500).
 	ErrRefused = errors.New("walks of this dead set are refused")

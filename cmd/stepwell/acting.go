@@ -79,8 +79,8 @@ type wish struct {
 	Action  string  `json:"action"`
 	Stream  string  `json:"stream"`
 	Channel *string `json:"channel,omitempty"`
-	// Select has exactly one member.
-	Select any `json:"select"`
+	// Select has exactly one member; nil for a sort, which chooses nothing.
+	Select any `json:"select,omitempty"`
 	// Before is when the look began that was shown to the person, and Expect how many it showed:
 	// with them the actor does what was seen, and nothing that came later.
 	Before     string  `json:"before,omitempty"`
@@ -89,6 +89,7 @@ type wish struct {
 	Rate       *string `json:"rate,omitempty"`
 	CrashLoops bool    `json:"include_crash_loop,omitempty"`
 	Ahead      *int    `json:"ahead,omitempty"`
+	Force      bool    `json:"force,omitempty"`
 	Note       *string `json:"note,omitempty"`
 }
 
@@ -178,7 +179,7 @@ func (s sample) nothing() error {
 	if s.Unsorted == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: none of the oldest %d messages matches, and %d were not looked at: replay or delete what lies before them first", errLook, s.Depth-s.Unsorted, s.Unsorted)
+	return fmt.Errorf("%w: none of the oldest %d messages matches, and %d were not looked at: stepwell dead-set sort makes all of them seen", errLook, s.Depth-s.Unsorted, s.Unsorted)
 }
 
 // show prints how many were chosen, and of which causes. With --json, what is printed is the

@@ -24,7 +24,7 @@ type pile struct {
 	sampled, asked []operations.Request
 }
 
-func (p *pile) May(string) error { return nil }
+func (p *pile) May(context.Context, *operations.Request) error { return nil }
 
 func (p *pile) Sample(_ context.Context, r *operations.Request) (operations.Sample, error) {
 	p.mu.Lock()

@@ -11,6 +11,7 @@ import (
 // find is stepwell dead-set list.
 type find struct {
 	chosen
+	looking
 	Limit int `help:"How many at most." default:"50" short:"n"`
 }
 
@@ -33,22 +34,16 @@ func (c *find) Validate() error {
 	return c.chosen.Validate()
 }
 
-// Run asks for one page after another until the limit is reached or nothing more matches.
+// Run shows what matches.
 func (c *find) Run(ctx context.Context, a *actor) error {
 	var all []json.RawMessage
 	var page foundPage
-	// The actor forgets a look after a second, and then looks anew: the cursor names the last
-	// message shown, and is refused where that is gone.
-	for q := c.query(); ; q.Set("cursor", page.Next) {
-		q.Set("limit", strconv.Itoa(min(maxPage, c.Limit-len(all))))
-		page = foundPage{} // what was decoded before is kept
-		if err := a.get(ctx, "/v1/dead_set", q, &page); err != nil {
-			return err
-		}
-		all = append(all, page.Messages...)
-		if page.Next == "" || len(all) >= c.Limit {
-			break
-		}
+	err := c.look(ctx, a, c.chosen, func() (_ span, err error) {
+		all, page, err = c.pages(ctx, a)
+		return page.span, err
+	})
+	if err != nil {
+		return err
 	}
 	defer page.note(a)
 	if len(all) < page.Matched {
@@ -59,4 +54,22 @@ func (c *find) Run(ctx context.Context, a *actor) error {
 		return err
 	}
 	return a.deadTable(rows)
+}
+
+// pages asks for one part of the list after another until the limit is reached or nothing more
+// matches.
+func (c *find) pages(ctx context.Context, a *actor) (all []json.RawMessage, page foundPage, err error) {
+	// The actor forgets a look after a second, and then looks anew: the cursor names the last
+	// message shown, and is refused where that is gone.
+	for q := c.query(); ; q.Set("cursor", page.Next) {
+		q.Set("limit", strconv.Itoa(min(maxPage, c.Limit-len(all))))
+		page = foundPage{} // what was decoded before is kept
+		if err := a.get(ctx, "/v1/dead_set", q, &page); err != nil {
+			return nil, page, err
+		}
+		all = append(all, page.Messages...)
+		if page.Next == "" || len(all) >= c.Limit {
+			return all, page, nil
+		}
+	}
 }

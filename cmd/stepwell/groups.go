@@ -9,7 +9,10 @@ import (
 )
 
 // groups is stepwell dead-set groups.
-type groups struct{ chosen }
+type groups struct {
+	chosen
+	looking
+}
 
 // group is what the table shows of a cause.
 type group struct {
@@ -32,7 +35,12 @@ func (c *groups) Run(ctx context.Context, a *actor) error {
 		span
 		Groups []json.RawMessage `json:"groups"`
 	}
-	if err := a.get(ctx, "/v1/dead_set/groups", c.query(), &answer); err != nil {
+	err := c.look(ctx, a, c.chosen, func() (span, error) {
+		answer.Groups = nil // what was decoded before is kept
+		err := a.get(ctx, "/v1/dead_set/groups", c.query(), &answer)
+		return answer.span, err
+	})
+	if err != nil {
 		return err
 	}
 	defer answer.note(a)

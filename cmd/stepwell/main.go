@@ -8,6 +8,7 @@
 //	stepwell dead-set replay --stream orders --group 7f3a91c2b04d --rate 200/s
 //	stepwell dead-set delete --stream orders --error "no such customer" --dry-run
 //	stepwell dead-set replay --stream orders --count 10
+//	stepwell dead-set sort --stream orders
 //	stepwell dead-set operations watch op_01k9…
 //	stepwell streams
 //	stepwell pause orders
@@ -68,6 +69,8 @@ type commands struct {
 		Peek   peek   `cmd:"" help:"Show the oldest messages; nothing changes."`
 		Replay replay `cmd:"" help:"Give messages a full new budget of tries: the oldest, or those that are chosen."`
 		Delete remove `cmd:"" help:"Delete messages for good: the oldest, or those that are chosen."`
+		Sort   sorts  `cmd:"" help:"Sort what has arrived into pages, so that all of it is seen; no message leaves the dead set."`
+		Unsort unsort `cmd:"" help:"Move what is in pages back, for a release that knows no pages."`
 
 		Operations operationCommands `cmd:"" help:"Look at replays and deletes of what was chosen, or hold them back."`
 	} `cmd:"" name:"dead-set" help:"Look at dead messages, replay or delete them."`

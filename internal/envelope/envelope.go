@@ -191,10 +191,19 @@ const (
 	hWait       = "sw-wait"
 )
 
-// isKnown says whether this version reads the header.
+// Headers of a message that was moved from one queue of its dead set to another. They say nothing
+// of the message itself: a replay takes them off, and what compares messages leaves them out.
+const (
+	// Moved names the operation that moved it, Place is a number that grows with each message that
+	// was.
+	Moved = "x-stepwell-moved"
+	Place = "x-stepwell-place"
+)
+
+// isKnown says whether this version reads the header, or whether it is not the message's own.
 func isKnown(name string) bool {
 	switch name {
-	case hHead, hKey, hHeaders, hError, hStack, hGroup, hHistory, hRuns, hTraceState, hBuried, hWaits, hWait:
+	case Moved, Place, hHead, hKey, hHeaders, hError, hStack, hGroup, hHistory, hRuns, hTraceState, hBuried, hWaits, hWait:
 		return true
 	}
 	return false

@@ -197,6 +197,13 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 	if expected != nil {
 		most = min(most, *expected-at.Done)
 	}
+	if Sorts(w.l.request.Action) {
+		// What arrives meanwhile is none of it: else it might never end.
+		if most = min(most, at.Matched-at.Done); most <= 0 {
+			w.over(ctx, Done, "")
+			return 0, false, nil
+		}
+	}
 	room, err := w.room(ctx)
 	if err != nil || room == 0 {
 		return aheadPause, true, err

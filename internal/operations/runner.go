@@ -136,7 +136,7 @@ func (r *Runner) Ask(ctx context.Context, request Request, rate Rate, key string
 	if !there {
 		return o, false, fmt.Errorf("there is no dead set of %+v", request.Target)
 	}
-	if err := set.May(request.Action); err != nil {
+	if err := set.May(ctx, &request); err != nil {
 		return o, false, err
 	}
 	request.ID = newID(request.CreatedAt)
@@ -175,7 +175,7 @@ func (r *Runner) Sample(ctx context.Context, request Request) (Sample, error) {
 	if !there {
 		return Sample{}, fmt.Errorf("there is no dead set of %+v", request.Target)
 	}
-	if err := set.May(request.Action); err != nil {
+	if err := set.May(ctx, &request); err != nil {
 		return Sample{}, err
 	}
 	return set.Sample(ctx, &request)

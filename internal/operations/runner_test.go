@@ -30,8 +30,8 @@ type pile struct {
 	held  bool
 }
 
-func (p *pile) May(action string) error {
-	if action != Replay && action != Delete {
+func (p *pile) May(_ context.Context, r *Request) error {
+	if r.Action != Replay && r.Action != Delete && !Sorts(r.Action) {
 		return ErrNever
 	}
 	return nil

@@ -22,7 +22,15 @@ const (
 	Replay = "replay"
 	// Delete removes them for good.
 	Delete = "delete"
+	// Sort moves what has arrived in a dead set into pages, so that looks see all of it. Unsort
+	// moves it back, for programs that know no pages. Both are about all that is there when they
+	// begin, and choose nothing.
+	Sort   = "sort"
+	Unsort = "unsort"
 )
+
+// Sorts says whether the action moves messages within their dead set, and chooses none.
+func Sorts(action string) bool { return action == Sort || action == Unsort }
 
 // MaxIDs is how many ids a selection names at most.
 const MaxIDs = 1000
@@ -84,6 +92,8 @@ type Request struct {
 	CrashLoops bool `json:"include_crash_loop,omitempty"`
 	// Forever says that what is deleted is gone.
 	Forever bool `json:"forever,omitempty"`
+	// Force sorts though others may consume who know no pages.
+	Force bool `json:"force,omitempty"`
 	// Ahead is how many messages may wait in the queue that takes what is replayed: while as many
 	// do, a replay waits. 0: DefaultAhead.
 	Ahead     int       `json:"ahead,omitempty"`
@@ -192,8 +202,8 @@ type Turn struct {
 
 // DeadSet is where operations act.
 type DeadSet interface {
-	// May returns an error where the action is not possible here.
-	May(action string) error
+	// May returns an error where what is asked for is not possible here.
+	May(ctx context.Context, r *Request) error
 	// Sample counts what the request is about.
 	Sample(ctx context.Context, r *Request) (Sample, error)
 	// Turn acts on the oldest messages that the request is about, at most so many, as far as one

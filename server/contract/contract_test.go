@@ -69,7 +69,7 @@ func (s scripted) Delete(context.Context, int) (server.Result, error) { return s
 // three are messages that match whatever an operation is asked for; each turn does one.
 type three struct{}
 
-func (three) May(string) error { return nil }
+func (three) May(context.Context, *operations.Request) error { return nil }
 func (three) Sample(_ context.Context, r *operations.Request) (operations.Sample, error) {
 	if r.Channel != "" {
 		return operations.Sample{}, server.ErrBusy

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// sorting says which dead set to sort, and how.
+type sorting struct {
+	Stream  string  `help:"The stream-id." required:"" short:"s"`
+	Channel *string `help:"One of the stream's channels; default: the stream itself." short:"c"`
+	Rate    *string `help:"How fast: messages a second or a minute, such as 2000/s."`
+	Note    *string `help:"A note for who looks at the operation."`
+	Detach  bool    `help:"Do not watch the operation."`
+}
+
+// sorts is stepwell dead-set sort.
+type sorts struct {
+	sorting
+	Force bool `help:"Sort though other processes handle these messages. One of a release that knows no pages would show, replay and delete only what arrives from now on."`
+}
+
+// unsort is stepwell dead-set unsort.
+type unsort struct{ sorting }
+
+// Validate is called by kong before Run.
+func (c sorting) Validate() error {
+	for name, text := range map[string]*string{"stream": &c.Stream, "channel": c.Channel, "rate": c.Rate, "note": c.Note} {
+		if text != nil && *text == "" {
+			return empty(name)
+		}
+	}
+	return nil
+}
+
+// Run sorts. It asks nobody: each message stays in its dead set, in its order.
+func (c *sorts) Run(ctx context.Context, a *actor) error {
+	w := c.wish("sort")
+	w.Force = c.Force
+	return c.begin(ctx, a, w)
+}
+
+// Run moves all back.
+func (c *unsort) Run(ctx context.Context, a *actor) error { return c.begin(ctx, a, c.wish("unsort")) }
+
+func (c sorting) wish(action string) wish {
+	return wish{Action: action, Stream: c.Stream, Channel: c.Channel, Rate: c.Rate, Note: c.Note}
+}
+
+// begin lets the actor begin, and watches.
+func (c sorting) begin(ctx context.Context, a *actor, w wish) error {
+	var begun json.RawMessage
+	if err := a.wish(ctx, "POST", operationsPath, w, &begun); err != nil {
+		return err
+	}
+	var o operation
+	if err := read(begun, &o); err != nil {
+		return err
+	}
+	if !c.Detach {
+		return a.watch(ctx, o.ID)
+	}
+	return a.printOperation(o, begun)
+}
+
+// looking is for commands that look at a dead set.
+type looking struct {
+	Sort bool `help:"Sort what has arrived into pages first, where it is more than one look sees. Asked about at a terminal."`
+}
+
+// look looks. Where not all was seen, and somebody wants that, it sorts and looks again: what look
+// prints it is to print only once.
+func (l looking) look(ctx context.Context, a *actor, of chosen, look func() (span, error)) error {
+	seen, err := look()
+	if err != nil || seen.Unsorted == 0 {
+		return err
+	}
+	if !l.Sort {
+		if a.ask == nil || a.json {
+			return nil
+		}
+		err := a.ask(fmt.Sprintf("The oldest %d of %d dead messages were looked at. Sort the others into pages, and look at all?", seen.Depth-seen.Unsorted, seen.Depth))
+		if errors.Is(err, errNo) || errors.Is(err, errUnasked) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	to := *a
+	to.out, to.json = a.errs, false // the answer is what was asked for
+	if err := (sorting{Stream: of.Stream, Channel: of.Channel}).begin(ctx, &to, wish{Action: "sort", Stream: of.Stream, Channel: of.Channel}); err != nil {
+		return err
+	}
+	_, err = look()
+	return err
+}

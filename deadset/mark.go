@@ -1,0 +1,207 @@
+package deadset
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/failpoint"
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// print names a message by all that it is: id, body and headers, but for what the broker and moves
+// write. Two that share it died the same death: of the headers one says when that was.
+type print [sha256.Size]byte
+
+// printOf is the print of a message that a program of ours buried; false: nobody knows when it
+// died, so that another one may be the same in all and yet another message. To move such a one
+// twice is a nuisance, to take two for one would lose one of them.
+func printOf(d *queue.Delivery, f *found) (print, bool) {
+	if f.envelope.DiedAt.IsZero() {
+		return print{}, false
+	}
+	sum := sha256.New()
+	add := func(b []byte) {
+		_, _ = sum.Write(binary.AppendUvarint(nil, uint64(len(b)))) // so that no two texts run into one
+		_, _ = sum.Write(b)
+	}
+	add([]byte(d.ID))
+	add(d.Body)
+	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
+		if name == envelope.Moved || name == envelope.Place || name == renewed || queue.OfBroker(name) {
+			continue
+		}
+		add([]byte(name))
+		switch v := d.Headers[name].(type) {
+		case string:
+			add([]byte(v))
+		case []byte:
+			add(v)
+		default:
+			add(fmt.Appendf(nil, "%T %v", v, v))
+		}
+	}
+	return print(sum.Sum(nil)), true
+}
+
+// moved is a message with the marks of a move; place is where it stands among all that were moved.
+func moved(m queue.Message, operation string, place int64) queue.Message {
+	m.Headers = maps.Clone(m.Headers)
+	if m.Headers == nil {
+		m.Headers = map[string]any{}
+	}
+	m.Headers[envelope.Moved], m.Headers[envelope.Place] = operation, place
+	return m
+}
+
+// unmoved is a message without them.
+func unmoved(m queue.Message) queue.Message {
+	if m.Headers[envelope.Moved] == nil && m.Headers[envelope.Place] == nil {
+		return m
+	}
+	m.Headers = maps.Clone(m.Headers)
+	delete(m.Headers, envelope.Moved)
+	delete(m.Headers, envelope.Place)
+	return m
+}
+
+// placeOf is where a move put the message; 0: it was not moved.
+func placeOf(d *queue.Delivery) int64 {
+	place, _ := d.Headers[envelope.Place].(int64)
+	return max(0, place)
+}
+
+// held is a message in hand, and what can be read of it.
+type held struct {
+	queue.Delivery
+	found
+}
+
+func hold(d queue.Delivery) held { return held{d, find(d)} }
+
+// A move publishes into the last page that has messages, or one behind it, and removes what it
+// moved from where the dead arrive when that is confirmed; a page is begun only when all that was
+// moved into the one before is removed. So where a move was cut off, what lies in two places lies
+// in the last page that has messages and where the dead arrive, and nowhere else. Where a
+// connection broke while a page was filled, some messages were published twice, and both copies lie
+// in that page.
+
+// gather reads a window to its end. Of a part that is a page it acks second copies, and puts the
+// rest in the order of their places: a connection that broke while it was filled may have changed
+// that. Where the dead arrive it acks what is before: the copies there are in their place, and
+// confirmed, and nobody else can remove them while the lease is held. moved has what a move put
+// into the page.
+//
+// Only what bears a move's mark counts as the copy that stays: what arrived twice by itself is
+// nobody's double.
+func gather(ctx context.Context, w queue.Window, p part, before prints) (all []held, moved prints, removed int, err error) {
+	deliveries, err := queue.Gather(ctx, w)
+	moved = prints{}
+	last := int64(0)
+	places := make(map[uint64]int64, len(deliveries))
+	for _, d := range deliveries {
+		h := hold(d)
+		if moved.add(&h, p) || before.has(&h, p) {
+			d.Ack()
+			removed++
+			continue
+		}
+		// What nobody moved, and is there all the same, stays behind what it follows.
+		if place := placeOf(&d); place > 0 {
+			last = place
+		}
+		places[d.Tag] = last
+		all = append(all, h)
+	}
+	if p.isPage() {
+		slices.SortStableFunc(all, func(a, b held) int { return cmp.Compare(places[a.Tag], places[b.Tag]) })
+	}
+	return all, moved, removed, err
+}
+
+// prints are those of some messages; nil: of none.
+type prints map[print]bool
+
+// add notes a message that a move put into a page, and says whether it was noted before.
+func (x prints) add(h *held, p part) (again bool) {
+	if !p.isPage() || h.Headers[envelope.Moved] == nil {
+		return false
+	}
+	of, known := printOf(&h.Delivery, &h.found)
+	if !known || x[of] {
+		return known
+	}
+	x[of] = true
+	return false
+}
+
+// has says whether a message that arrived is one of them.
+func (x prints) has(h *held, p part) bool {
+	if p.isPage() || len(x) == 0 {
+		return false
+	}
+	of, known := printOf(&h.Delivery, &h.found)
+	return known && x[of]
+}
+
+// lastPage is the last page that has messages, as it was read.
+type lastPage struct {
+	number, count, bytes int // number below 0: there is none
+	// place is that of its last message.
+	place int64
+}
+
+// finishMoves removes what a move that was cut off left where the dead arrive, though it is in its
+// page, and tells of the page. It comes before anything of either leaves its part: what left the
+// page would else be there a second time. The depths of the parts are corrected.
+func (s *Set) finishMoves(ctx context.Context, parts []part) (at lastPage, err error) {
+	at.number = lastOf(parts)
+	arrived := &parts[len(parts)-1]
+	if at.number < 0 || arrived.depth == 0 {
+		return at, nil
+	}
+	page := &parts[slices.IndexFunc(parts, func(p part) bool { return p.number == at.number })]
+	found, moved, err := s.clear(ctx, page, nil)
+	for _, h := range found {
+		at.bytes += h.Size()
+		at.place = max(at.place, placeOf(&h.Delivery))
+	}
+	at.count = page.depth
+	failpoint.Hit("page read")
+	// A window may show some of them only.
+	for left := -1; err == nil && left != arrived.depth && arrived.depth > 0; {
+		left = arrived.depth
+		_, _, err = s.clear(ctx, arrived, moved)
+	}
+	return at, err
+}
+
+// clear reads a part and removes from it what lies elsewhere, too.
+func (s *Set) clear(ctx context.Context, p *part, before prints) (all []held, moved prints, err error) {
+	w, err := p.Window(ctx, queue.WindowSize, s.cfg.WalkBytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, moved, _, err = gather(ctx, w, *p, before)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	depth, closeErr := w.Close(closing)
+	p.depth = depth
+	return all, moved, errors.Join(err, closeErr)
+}
+
+// lastOf is the number of the last page that has messages; below 0: none has.
+func lastOf(parts []part) int {
+	for i := len(parts) - 2; i >= 0; i-- {
+		if parts[i].depth > 0 {
+			return parts[i].number
+		}
+	}
+	return -1
+}

@@ -1,0 +1,257 @@
+package deadset
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+const (
+	// MaxPages is how many pages a dead set may have.
+	MaxPages = 512
+	// emptyLife is for how long an empty page that nobody uses is kept: a sort that follows soon
+	// need not wait for new ones.
+	emptyLife = 10 * time.Minute
+	// mostDropped is how many pages are deleted at a time, since each takes a moment of the lease.
+	mostDropped = 8
+	// probeEvery is how often depths are asked for a page that was not there, unless messages left
+	// the queue where they arrive: RabbitMQ logs an error each time that it is not.
+	probeEvery = time.Minute
+)
+
+// A dead set is one queue, in which the dead arrive. More than a window holds nobody can look at
+// there without turning the queue around, so what is more can be sorted into pages: queues that
+// hold no more than a window does.
+//
+// All of them together are the dead set, oldest first: the pages by their numbers, then the queue
+// where the dead arrive. Nothing says which pages there are but the broker. They are a run that
+// begins at page 0, since they are made in that order and deleted from the end: a look goes on
+// until one is missing. Empty ones may lie between those that have messages.
+//
+// All are walked with one lease, that of the queue where the dead arrive. So two processes never
+// walk at the same time, and who loses the lease with its connection loses all that it holds.
+
+// PageOf names a page of the dead set whose queue is given.
+func PageOf(deadSet string, k int) string { return deadSet + ".page." + strconv.Itoa(k) }
+
+// arrivals is the number of the part that is no page: it comes behind all of them.
+const arrivals = MaxPages
+
+// part is one of the queues of a dead set, under its lease.
+type part struct {
+	queue.Lease
+	queue  string
+	number int // of the page; arrivals: none
+	// depth is how many messages it had when it was found.
+	depth int
+}
+
+func (p part) isPage() bool { return p.number < arrivals }
+
+// pages knows which pages there are. Its methods may be called from any goroutine.
+type pages struct {
+	broker queue.Broker
+	queue  string // where the dead arrive
+
+	// mu guards the fields below.
+	mu sync.Mutex
+	// top is how many pages there were at the last look.
+	top int
+	// arrived is how many messages were where they arrive when depths were last asked for, probed
+	// when a page more was.
+	arrived int
+	probed  time.Time
+	// empty is since when a page has been seen empty at each look.
+	empty map[int]time.Time
+	// fits is how many messages fit into a page, as the last one showed that was filled; 0: as many
+	// as a window holds.
+	fits int
+	// proven are the pages that were seen to be as they must be, for the operation that sorts.
+	proven    map[int]bool
+	operation string
+}
+
+// find looks for the pages that were there, and for more, and tells of each how deep it is.
+func (p *pages) find(more bool, depth func(name string) (int, error), tell func(k, depth int)) error {
+	p.mu.Lock()
+	top := p.top
+	p.mu.Unlock()
+	there := 0
+	for k := 0; k < MaxPages && (more || k < top); k++ {
+		n, err := depth(PageOf(p.queue, k))
+		switch {
+		case errors.Is(err, queue.ErrMissing):
+			p.saw(k, false, true)
+			if k >= top {
+				more = false
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		p.saw(k, n == 0, false)
+		there = k + 1
+		tell(k, n)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.top = there
+	return nil
+}
+
+// saw notes whether a page is empty.
+func (p *pages) saw(k int, empty, missing bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if missing {
+		delete(p.proven, k)
+	}
+	switch _, known := p.empty[k]; {
+	case missing || !empty:
+		delete(p.empty, k)
+	case !known:
+		p.empty[k] = time.Now()
+	}
+}
+
+// parts are the queues of the dead set, those with the oldest messages first. The last is that
+// where the dead arrive.
+func (p *pages) parts(ctx context.Context, lease queue.Lease) (all []part, err error) {
+	var on queue.Lease
+	err = p.find(true, func(name string) (int, error) {
+		on = lease.On(name)
+		return on.Depth(ctx)
+	}, func(k, depth int) {
+		all = append(all, part{on, PageOf(p.queue, k), k, depth})
+	})
+	if err != nil {
+		return nil, err
+	}
+	depth, err := lease.Depth(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return append(all, part{lease, p.queue, arrivals, depth}), nil
+}
+
+// depthOf is how many messages the parts have.
+func depthOf(all []part) (depth int) {
+	for _, p := range all {
+		depth += p.depth
+	}
+	return depth
+}
+
+// depth is how many messages the dead set has, and how many of them are in pages. What is moved
+// meanwhile may be counted twice, and is not left out.
+func (p *pages) depth(ctx context.Context) (depth, paged int, err error) {
+	arrived, err := p.broker.Depth(ctx, p.queue)
+	if err != nil {
+		return 0, 0, err
+	}
+	err = p.find(p.mayBeMore(arrived), func(name string) (int, error) { return p.broker.Depth(ctx, name) }, func(_, n int) { paged += n })
+	return arrived + paged, paged, err
+}
+
+// mayBeMore says whether to look for more pages than there were.
+func (p *pages) mayBeMore(arrived int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	more := arrived < p.arrived || time.Since(p.probed) >= probeEvery
+	p.arrived = arrived
+	if more {
+		p.probed = time.Now()
+	}
+	return more
+}
+
+// stale are pages that have been empty for so long that they may go.
+func (p *pages) stale(life time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	since, is := p.empty[p.top-1]
+	return is && time.Since(since) >= life
+}
+
+// drop deletes some of the pages that have been empty for so long, from the last one on, so that no
+// gap comes about, and says whether there are more. The lease must be held since the parts were
+// found: nobody publishes to a page without it, and what a process published that has lost the
+// lease is unacked where it came from.
+func (p *pages) drop(ctx context.Context, all []part, life time.Duration) (more bool, err error) {
+	dropped := 0
+	for i := len(all) - 2; i >= 0 && p.stale(life); i-- {
+		if all[i].depth > 0 || all[i].number != p.last() {
+			return false, nil
+		}
+		if dropped == mostDropped {
+			return true, nil
+		}
+		if err := all[i].Drop(ctx); err != nil {
+			return false, err
+		}
+		dropped++
+		p.mu.Lock()
+		delete(p.empty, all[i].number)
+		p.top = all[i].number
+		p.mu.Unlock()
+	}
+	return false, nil
+}
+
+// last is the number of the last page; below 0: there is none.
+func (p *pages) last() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.top - 1
+}
+
+// fit notes how many messages a page has that is full.
+func (p *pages) fit(count int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fits = count
+}
+
+// wanted are the pages that so many more messages take, and that were not proven yet for the
+// operation: the last one that has messages, where it may have room, and those behind it, up to the
+// end. They are in use from now on.
+func (p *pages) wanted(operation string, last, depth, messages, end int) (wanted []int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.operation != operation || p.proven == nil {
+		p.operation, p.proven = operation, map[int]bool{}
+	}
+	each := cmp.Or(p.fits, queue.WindowSize)
+	from := last + 1
+	if last >= 0 && depth < queue.WindowSize {
+		from = last
+		messages = max(0, messages-max(0, each-depth))
+	}
+	to := min(end, MaxPages, last+1+(messages+each-1)/each)
+	for k := from; k < to; k++ {
+		delete(p.empty, k)
+		if !p.proven[k] {
+			wanted = append(wanted, k)
+		}
+	}
+	p.top = max(p.top, to)
+	return wanted
+}
+
+// prove notes that pages are as they must be, and returns all that are.
+func (p *pages) prove(operation string, some []int) map[int]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range some {
+		if p.operation == operation {
+			p.proven[k] = true
+		}
+	}
+	return maps.Clone(p.proven)
+}

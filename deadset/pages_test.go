@@ -1,0 +1,134 @@
+package deadset_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell/deadset"
+	"github.com/stepwell/stepwell/embedded/memory"
+	"github.com/stepwell/stepwell/internal/filter"
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// The depth is asked for all the time, by every process.
+func TestTheDepthIsTrueAfterAnotherProcessSortedThoughPagesAreSeldomLookedFor(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+		bury(t, b, 9)
+		c := &counting{Broker: b}
+		s := paged(c, 8)
+		is := func(want int) {
+			t.Helper()
+			if n, _, err := s.Pages().Depth(t.Context()); n != want || err != nil {
+				t.Fatalf("depth %d, not %d: %v", n, want, err)
+			}
+		}
+		for range 20 {
+			is(9)
+		}
+		if c.missing > 1 {
+			t.Errorf("a page that is not there was asked for %d times", c.missing)
+		}
+		sorted(t, paged(b, 8), "op")
+		is(9)
+		buryMore(t, b, 9, 3)
+		is(12)
+		// So many arrived while others were sorted that nothing seems to have left.
+		sorted(t, paged(b, 8), "op")
+		buryMore(t, b, 12, 4)
+		time.Sleep(time.Minute)
+		is(16)
+	})
+}
+
+// counting counts how often the depth of a queue was asked that is not there.
+type counting struct {
+	queue.Broker
+	missing int
+}
+
+func (c *counting) Depth(ctx context.Context, name string) (int, error) {
+	n, err := c.Broker.Depth(ctx, name)
+	if errors.Is(err, queue.ErrMissing) {
+		c.missing++
+	}
+	return n, err
+}
+
+// A process that sorts for the first time knows from no page of its own how many messages fit.
+func TestASortGoesOnBehindAPageThatAnotherProcessFilled(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+		large := func(i int) {
+			e := deadOf(i, time.Now())
+			e.Message.Value = make([]byte, 1000) // more than a walk of this set holds: alone it always fits
+			put(t, b, dead, e.Encode())
+		}
+		large(0)
+		sorted(t, paged(b, 8), "op_1")
+		large(1)
+		large(2)
+		another := paged(b, 8)
+		if got := sorted(t, another, "op_2"); got != 2 {
+			t.Errorf("%d moved", got)
+		}
+		if got := inPages(t, b); !slices.Equal(got, []int{1, 1, 1}) || depth(t, b, dead) > 0 {
+			t.Errorf("in pages %v, arrived %d", got, depth(t, b, dead))
+		}
+	})
+}
+
+// A sort was killed before it had removed what it moved. Whoever acts on some of that alone must
+// not find the rest of it again where it was.
+func TestWhatAKilledSortLeftTwiceIsNotActedOnTwiceByWalksThatTakeAFew(t *testing.T) {
+	for _, act := range []string{"replay", "delete", "replay of a choice", "unsort and replay"} {
+		t.Run(act, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+				s := deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: b, Pages: 4})
+				died := time.Now()
+				for range 2 {
+					for i := range 5 {
+						put(t, b, dead, deadOf(i, died).Encode())
+					}
+					if n, _ := b.Depth(t.Context(), deadset.PageOf(dead, 0)); n < 5 {
+						sorted(t, s, "op_1")
+					}
+				}
+				if depth(t, b, deadset.PageOf(dead, 0)) != 5 || depth(t, b, dead) != 5 {
+					t.Fatalf("in pages %v, arrived %d", inPages(t, b), depth(t, b, dead))
+				}
+				var err error
+				all := []string{}
+				for range 10 {
+					if n, _, err := s.Pages().Depth(t.Context()); n == 0 || err != nil {
+						break
+					}
+					switch act {
+					case "replay":
+						_, err = s.Replay(t.Context(), 1)
+					case "delete":
+						_, err = s.Delete(t.Context(), 1)
+						all = append(all, "")
+					case "replay of a choice":
+						_, err = choose(t, s, deadset.Selection{Filter: filter.All(), Before: time.Now(), Operation: "op_2"}).Replay(t.Context(), nil, 1)
+					default:
+						_, err = s.Pages().Back(t.Context(), nil, everything)
+						if err == nil {
+							_, err = s.Replay(t.Context(), 1)
+						}
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				if act != "delete" {
+					all = ids(t, b, ready)
+				}
+				if len(all) != 5 || act != "delete" && act != "unsort and replay" && !slices.Equal(all, from(0, 5)) {
+					t.Errorf("%d times: %v", len(all), all)
+				}
+			})
+		})
+	}
+}
