@@ -88,40 +88,64 @@ func (c *Console) confirm(w http.ResponseWriter, r *http.Request) error {
 	return c.show(w, r, http.StatusOK, "confirm", sheet{Title: q.Action + " of " + at.Who(), Section: "confirm", At: at, Of: q})
 }
 
-// ask begins what was confirmed: with the selection, the time of the look and the
-// number that the page has shown, so that /v1 refuses where more match by now. The
-// number that was typed is compared here, since only a page asks for it.
+// ask begins what a form asks for: a sort, or what was confirmed; once for each form.
 func (c *Console) ask(w http.ResponseWriter, r *http.Request) error {
 	form := r.PostForm
 	at, err := choose(form)
 	if err != nil {
 		return err
 	}
-	selected, err := at.selected()
+	// Of all that is there, whatever filter its page has: nothing leaves the dead set.
+	wish := map[string]any{"force": form.Get("force") == "true"}
+	if form.Get("action") != "sort" {
+		wish, err = confirmed(form, at)
+	}
+	if err == nil && form.Get("once") == "" {
+		err = notOfItsPage()
+	}
 	if err != nil {
 		return err
 	}
-	expect, err := strconv.Atoi(form.Get("expect"))
-	if err != nil || form.Get("before") == "" || form.Get("once") == "" {
-		return refuse(http.StatusBadRequest, "this form was not asked for by its page: nothing was done. Choose again")
-	}
-	action := form.Get("action")
-	// Exactly what the page had shown: names and values are those of its hidden fields.
-	wish := map[string]any{"action": action, "stream": at.Stream, "select": selected, "before": form.Get("before"), "expect": expect}
-	if action == "delete" && form.Get("typed") != form.Get("expect") {
-		return refuse(http.StatusUnprocessableEntity, "Nothing was deleted: %q was typed, and %d are to be deleted. Go back, and type that number if you mean it.", clip(form.Get("typed"), 20), expect)
-	}
-	for name, text := range map[string]string{"channel": at.Channel, "rate": form.Get("rate"), "note": form.Get("note")} {
-		if text != "" {
-			wish[name] = text
-		}
-	}
-	if form.Get("include_crash_loop") == "true" {
-		wish["include_crash_loop"] = true
+	wish["action"], wish["stream"] = form.Get("action"), at.Stream
+	if at.Channel != "" {
+		wish["channel"] = at.Channel
 	}
 	var begun operation
 	if err := c.api.send(r, http.MethodPost, "/v1/dead_set/operations", wish, &begun, "Idempotency-Key", form.Get("once")); err != nil {
 		return err
 	}
 	return see(w, r, "/console/operation?"+url.Values{"id": {begun.ID}}.Encode())
+}
+
+// notOfItsPage refuses a form that no page of the console has made.
+func notOfItsPage() error {
+	return refuse(http.StatusBadRequest, "this form was not asked for by its page: nothing was done. Choose again")
+}
+
+// confirmed is what to ask of /v1 for what was confirmed: with the selection, the time of the look
+// and the number that the page has shown, so that /v1 refuses where more match by now. The number
+// that was typed is compared here, since only a page asks for it.
+func confirmed(form url.Values, at choice) (map[string]any, error) {
+	selected, err := at.selected()
+	if err != nil {
+		return nil, err
+	}
+	expect, err := strconv.Atoi(form.Get("expect"))
+	if err != nil || form.Get("before") == "" {
+		return nil, notOfItsPage()
+	}
+	// Exactly what the page had shown: names and values are those of its hidden fields.
+	wish := map[string]any{"select": selected, "before": form.Get("before"), "expect": expect}
+	if form.Get("action") == "delete" && form.Get("typed") != form.Get("expect") {
+		return nil, refuse(http.StatusUnprocessableEntity, "Nothing was deleted: %q was typed, and %d are to be deleted. Go back, and type that number if you mean it.", clip(form.Get("typed"), 20), expect)
+	}
+	for _, name := range []string{"rate", "note"} {
+		if text := form.Get(name); text != "" {
+			wish[name] = text
+		}
+	}
+	if form.Get("include_crash_loop") == "true" {
+		wish["include_crash_loop"] = true
+	}
+	return wish, nil
 }

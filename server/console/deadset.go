@@ -1,6 +1,7 @@
 package console
 
 import (
+	"crypto/rand"
 	"fmt"
 	"maps"
 	"net/http"
@@ -50,6 +51,7 @@ type looked struct {
 	span
 	Fields, More []field
 	Export       string // URL of what matches, as a file
+	Once         string // makes two presses of the button that sorts one wish
 }
 
 // groups shows the causes of a dead set, or of what matches a filter.
@@ -124,7 +126,7 @@ func lookedAt(r *http.Request, at choice, of span) looked {
 		inside := func(f field) bool { return f.Inside }
 		often, more = slices.DeleteFunc(often, inside), slices.DeleteFunc(more, inside)
 	}
-	return looked{of, often, more, at.To("export")}
+	return looked{of, often, more, at.To("export"), rand.Text()}
 }
 
 // field is a part of the form that makes a filter.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// operation is a replay or a delete, as /v1 shows it.
+// operation is a replay, a delete or a sort, as /v1 shows it.
 type operation struct {
 	ID      string    `json:"id"`
 	Action  string    `json:"action"`
@@ -65,6 +65,9 @@ func (l leftOut) Words() string {
 	}
 	return strings.Join(all, "; ")
 }
+
+// Chooses says that it is about what was chosen, and not about all that there was.
+func (o operation) Chooses() bool { return o.Action != "sort" && o.Action != "unsort" }
 
 // At is the dead set that it acts on.
 func (o operation) At() choice { return choice{Stream: o.Stream, Channel: o.Channel} }
