@@ -17,6 +17,7 @@ import (
 
 	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/internal/operations"
+	"github.com/stepwell/stepwell/internal/outcomes"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/solo"
 	"github.com/stepwell/stepwell/internal/telemetry"
@@ -43,6 +44,8 @@ type Actor struct {
 	server  *server.Server
 	// operations replays and deletes chosen messages of all dead sets.
 	operations *operations.Runner
+	// outcomes are those of replayed messages.
+	outcomes *outcomes.Book
 	// started is set when the user's start function has returned without an error. Probes read it.
 	started atomic.Bool
 	// token is held by the one message of the process that runs though it may kill it.
@@ -75,6 +78,7 @@ func New(cfg *config.Config, app App) (*Actor, error) {
 	if a.shared, err = newSharing(&app, a.queues, cfg, a.log); err != nil {
 		return nil, err
 	}
+	a.outcomes = newOutcomes(a.shared, a.process, a.log)
 	a.producer = a.newProducer()
 	var errs []error
 	for _, id := range slices.Sorted(maps.Keys(app.Streams)) {
@@ -88,7 +92,7 @@ func New(cfg *config.Config, app App) (*Actor, error) {
 	if err := a.telemetry.Observe(a.snapshot); err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
-	a.operations = newOperations(linesOf(a.streams), a.log)
+	a.operations = newOperations(linesOf(a.streams), a.outcomes, a.log)
 	a.server, err = a.newServer()
 	return a, err
 }
@@ -163,6 +167,7 @@ func (a *Actor) start(ctx context.Context, parts *stack) error {
 	parts.push(ctx, "operations", untilStop(ctx, a.operations.Run))
 	parts.push(ctx, "producer", a.producer.run)
 	parts.push(ctx, "shared records", a.shared.run)
+	parts.push(ctx, "outcomes", a.outcomes.Run)
 	parts.push(ctx, "stop function", a.stopFunction) // the user's stop runs when all above it is gone
 	if err := a.startFunction(ctx, parts); err != nil {
 		return err

@@ -132,7 +132,11 @@ type worker struct {
 
 // work starts an actor of the role.
 func (w *world) work(t testing.TB, role string, env settings) *worker {
-	cmd := w.actorCommand(t, nil, settings{roleVariable: role}.with(env))
+	return read(t, w.actorCommand(t, nil, settings{roleVariable: role}.with(env)))
+}
+
+// read starts an actor whose tries can be read.
+func read(t testing.TB, cmd *exec.Cmd) *worker {
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -148,9 +152,9 @@ func (w *world) work(t testing.TB, role string, env settings) *worker {
 		t.Fatal(err)
 	}
 	y := newTally()
-	read := make(chan struct{})
+	ended := make(chan struct{})
 	go func() {
-		defer close(read)
+		defer close(ended)
 		for s := bufio.NewScanner(out); s.Scan(); {
 			plus, value, _ := strings.Cut(s.Text(), " ")
 			y.mu.Lock()
@@ -161,7 +165,7 @@ func (w *world) work(t testing.TB, role string, env settings) *worker {
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it has ended, unless the test failed
-		<-read
+		<-ended
 		_ = cmd.Wait()
 		if data, err := os.ReadFile(log); err == nil && t.Failed() {
 			t.Logf("the end of the actor's log:\n%s", data[max(0, len(data)-3000):])

@@ -147,7 +147,7 @@ func (a *Actor) examineQueues(ctx context.Context, report func(string, error)) {
 		}
 		report("queues of "+l.who(), err)
 	}
-	if a.shared != nil {
+	if a.shared != nil && a.shared.own {
 		asked, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		report("records that all processes share", a.queues.Declare(asked, []queue.Spec{sharedLog(a.cfg.App.Name)}))

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -237,6 +239,16 @@ func several(beginning string, n int) []*kgo.Record {
 		records = append(records, &kgo.Record{Key: []byte(value), Value: []byte(value)})
 	}
 	return records
+}
+
+// mortal is this test's program as one that kills itself where [failpoint.Variable] says.
+func mortal(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "mortal")
+	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", "failpoint", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return path
 }
 
 // logged is the app with its log in a book.

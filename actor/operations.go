@@ -10,20 +10,21 @@ import (
 
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/operations"
+	"github.com/stepwell/stepwell/internal/outcomes"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/server"
 )
 
 // newOperations makes the runner of operations on all dead sets that there are. What it keeps ends
 // with the process.
-func newOperations(lines []*line, log *slog.Logger) *operations.Runner {
+func newOperations(lines []*line, told *outcomes.Book, log *slog.Logger) *operations.Runner {
 	sets := map[operations.Target]operations.DeadSet{}
 	for _, l := range lines {
 		if l.deadSet != nil {
 			sets[operations.Target{Stream: l.id, Channel: l.channel}] = chosenSet{l}
 		}
 	}
-	return operations.New(operations.Config{Store: &operations.Memory{}, Sets: sets, Name: instance(), Logger: log})
+	return operations.New(operations.Config{Store: &operations.Memory{}, Sets: sets, Outcomes: told, Name: instance(), Logger: log})
 }
 
 // instance names this process for people.
@@ -171,7 +172,7 @@ func (c chosenSet) choose(r *operations.Request) (deadset.Choice, error) {
 		return deadset.Choice{}, err
 	}
 	return c.line.deadSet.Choose(deadset.Selection{
-		Filter: of, Before: r.Before, Operation: r.ID,
+		Filter: of, Before: r.Before, Operation: r.ID, Canary: r.Canary > 0,
 		// A delete has no reason to leave them, and who names a message means it.
 		CrashLoops: r.CrashLoops || r.Action == operations.Delete, Undated: r.Select.IDs != nil,
 	})

@@ -81,7 +81,7 @@ func TestWhatTheCommandTopologyPrintsMakesQueuesThatCheckingTakes(t *testing.T) 
 			}
 			made++
 		}
-		if made != 4 {
+		if made != 6 {
 			t.Fatalf("%d queues:\n%s", made, out)
 		}
 		env["RETRY_DELAY"] = "200ms" // as the command was told

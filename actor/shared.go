@@ -29,9 +29,11 @@ type Shared struct {
 	kind  string
 }
 
-// sharing is the store of an app that has one; it reads nothing before somebody wants it to.
+// sharing is the store of what an app's processes share; it reads nothing before somebody wants it
+// to.
 type sharing struct {
 	store *records.Store
+	own   bool // the app itself has values in it: see [App.Shared]
 	once  sync.Once
 	used  chan struct{} // closed then
 }
@@ -39,10 +41,10 @@ type sharing struct {
 // Shared returns the values of a kind, which may be any text but must not begin with "stepwell". It
 // is for apps with [App].Shared; else it returns nil.
 func (e *Env) Shared(kind string) *Shared {
-	if e.shared == nil || kind == "" || strings.HasPrefix(kind, "stepwell") {
+	if e.shared == nil || !e.shared.own || kind == "" || strings.HasPrefix(kind, "stepwell") {
 		return nil
 	}
-	e.shared.once.Do(func() { close(e.shared.used) })
+	e.shared.use()
 	return &Shared{store: e.shared.store, kind: kind}
 }
 
@@ -87,21 +89,23 @@ func shared(err error) error {
 // sharedLog is the queue that has what an app's processes share.
 func sharedLog(app string) queue.Spec { return queue.Spec{Name: app + ".records", Kind: queue.Log} }
 
-// newSharing makes the store of an app that has one, and nil for others.
+// newSharing makes the store of an app, and nil where there is no RabbitMQ. One that shares no
+// values of its own has it for what becomes of replayed messages.
 func newSharing(app *App, queues queue.Broker, cfg *config.Config, log *slog.Logger) (*sharing, error) {
 	switch {
-	case !app.Shared:
+	case queues == nil && !app.Shared:
 		return nil, nil
 	case queues == nil:
 		return nil, fmt.Errorf("the app shares values between its processes, which needs RabbitMQ: set %s", cfg.Variable("rabbitmq.url"))
 	}
 	store := records.New(records.Config{Broker: queues, Log: sharedLog(cfg.App.Name).Name, Logger: log})
-	return &sharing{store: store, used: make(chan struct{})}, nil
+	return &sharing{store: store, own: app.Shared, used: make(chan struct{})}, nil
 }
 
-// wanted says that the app has one, and has asked for it.
+// wanted says that the app shares values of its own, and has asked for them. Others go on without
+// the store, where RabbitMQ does not let them have it: it is nothing to be called for at night.
 func (s *sharing) wanted() bool {
-	if s == nil {
+	if s == nil || !s.own {
 		return false
 	}
 	select {
@@ -117,6 +121,9 @@ func (s *sharing) read() bool {
 	known, trouble := s.store.Status()
 	return known && trouble == nil
 }
+
+// use has the values be read, from the first call on.
+func (s *sharing) use() { s.once.Do(func() { close(s.used) }) }
 
 // check says whether this process knows what is shared; nothing, where the app has not asked for
 // it. It makes no actor unready: most of one goes on without, and no other instance would do

@@ -33,7 +33,7 @@ func find(d queue.Delivery) found {
 		e = unreadable(d, err)
 	}
 	f := found{envelope: e, readable: err == nil, size: int64(d.Size())}
-	f.operation, _ = d.Headers[operationHeader].(string) // what is no text is no mark of ours
+	f.operation = envelope.MarkOf(d.Headers).Operation
 	f.group, f.pattern = cause.Death{
 		Reason: e.Failure.Reason, ErrorType: e.Failure.ErrorType, Error: e.Failure.Error, Stack: e.Failure.Stack, Named: e.Failure.Group,
 	}.Group()

@@ -60,24 +60,14 @@ func renewal(to queue.Publisher, p part, most, few int) errand {
 // whose ack was lost.
 const renewed = "x-stepwell-renewed"
 
-// operationHeader names the operation that replayed a message, so that it does not do so again
-// when the message dies once more.
-const operationHeader = "x-stepwell-operation"
-
-// replayed is the message with a full new budget, and the mark of the operation that gives it;
-// empty: none does, and a mark that is there stays.
-func replayed(d queue.Delivery, operation string) queue.Message {
+// replayed is the message with a full new budget, and the mark of the operation that gives it: with
+// it no operation replays a message once more that it has replayed, and who handles it tells what
+// becomes of it. A replay by count takes a mark off: what follows is not the operation's.
+func replayed(d queue.Delivery, mark envelope.Mark) queue.Message {
 	m := unmoved(d.Message)
 	if e, err := envelope.Decode(m); err == nil {
 		e.Replay()
 		m = e.Encode()
 	} // else as it is: whoever reads it next may understand it
-	if operation != "" {
-		m.Headers = maps.Clone(m.Headers)
-		if m.Headers == nil {
-			m.Headers = map[string]any{}
-		}
-		m.Headers[operationHeader] = operation
-	}
-	return m
+	return envelope.Marked(m, mark)
 }

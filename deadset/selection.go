@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/filter"
 	"github.com/stepwell/stepwell/internal/queue"
 )
@@ -30,6 +31,8 @@ type Selection struct {
 	CrashLoops bool
 	// Operation is the id of who acts. What it replayed itself, and what died again, is left out.
 	Operation string
+	// Canary marks what is replayed as that of the operation's canary.
+	Canary bool
 }
 
 // LeftOut counts messages that the filter of a selection is true of, and that stay all the same.
@@ -140,7 +143,7 @@ type Turn struct {
 // they were. The Turn is true also beside an error, which is as that of [Set.Replay].
 func (c Choice) Replay(ctx context.Context, enough <-chan struct{}, most int) (Turn, error) {
 	t, err := c.turn(ctx, errand{most: most, enough: enough, act: func(ctx context.Context, d queue.Delivery, done func(error)) {
-		c.set.publisher.Publish(ctx, c.set.cfg.Instant, replayed(d, c.sel.Operation), done)
+		c.set.publisher.Publish(ctx, c.set.cfg.Instant, replayed(d, envelope.Mark{Operation: c.sel.Operation, Canary: c.sel.Canary}), done)
 	}})
 	if err != nil {
 		return t, fmt.Errorf("replay: %w", err)

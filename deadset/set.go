@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -131,7 +132,7 @@ func (s *Set) ReplayAll(ctx context.Context, count int) (Result, error) {
 
 func (s *Set) replay(ctx context.Context, count int, which func(queue.Delivery) bool) (Result, error) {
 	r, err := s.walk(ctx, errand{most: count, which: which, act: func(ctx context.Context, d queue.Delivery, done func(error)) {
-		s.publisher.Publish(ctx, s.cfg.Instant, replayed(d, ""), done)
+		s.publisher.Publish(ctx, s.cfg.Instant, replayed(d, envelope.Mark{}), done)
 	}})
 	if err != nil {
 		return r, fmt.Errorf("replay: %w", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/failpoint"
+	"github.com/stepwell/stepwell/internal/outcomes"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -22,10 +23,11 @@ type parking struct {
 	ladder    *ladder
 	telemetry Telemetry
 	tell      func(Death)
+	outcome   func(outcomes.Event)
 }
 
 func newParking(cfg Config, t Topology) *parking {
-	return &parking{cfg.Channel, cfg.By, t, cfg.Broker.Publisher(cfg.App + "." + cfg.line()), newLadder(t, cfg.Broker, cfg.Logger), cfg.Telemetry, cfg.Died}
+	return &parking{cfg.Channel, cfg.By, t, cfg.Broker.Publisher(cfg.App + "." + cfg.line()), newLadder(t, cfg.Broker, cfg.Logger), cfg.Telemetry, cfg.Died, cfg.Outcome}
 }
 
 // park parks a message whose try failed. done is called once; a nil error means that the message is
@@ -181,13 +183,28 @@ func (k *parking) count(p *parcel) {
 	}
 	if !p.dead() {
 		k.telemetry.Retried()
+		k.tellOutcome(p.envelope, p.made, outcomes.Failed)
 		return
 	}
+	k.tellOutcome(p.envelope, p.made, outcomes.Died)
 	of := p.envelope.Failure
 	k.died(Death{
 		ID: p.envelope.Message.ID, Reason: of.Reason, Attempts: p.made, Error: of.Error, ErrorType: of.ErrorType, Stack: of.Stack,
 		TraceParent: p.traceParent, TraceState: p.traceState,
 	})
+}
+
+// tellOutcome tells what became of a message, where an operation replayed it.
+func (k *parking) tellOutcome(e *envelope.Envelope, attempt int, kind outcomes.Kind) {
+	mark := e.Mark()
+	if mark.Operation == "" {
+		return
+	}
+	told := outcomes.Event{Operation: mark.Operation, Attempt: attempt, Kind: kind}
+	if mark.Canary {
+		told.Canary = e.Message.ID
+	}
+	k.outcome(told)
 }
 
 func (k *parking) died(d Death) {

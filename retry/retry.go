@@ -18,6 +18,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/inbox"
+	"github.com/stepwell/stepwell/internal/outcomes"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/task"
 )
@@ -76,6 +77,9 @@ type Telling struct {
 	By string
 	// Died is told of each message that is in the dead set now. Nil: nobody is. It must not wait.
 	Died func(Death)
+	// Outcome is told what becomes of messages that an operation replayed. Nil: nobody is. It must
+	// not wait.
+	Outcome func(outcomes.Event)
 }
 
 // Death is why a message is in the dead set.
@@ -154,6 +158,9 @@ func New(cfg Config) (*Retrier, error) {
 	}
 	if cfg.Died == nil {
 		cfg.Died = func(Death) {}
+	}
+	if cfg.Outcome == nil {
+		cfg.Outcome = func(outcomes.Event) {}
 	}
 	topology, err := NewTopology(cfg.App, cfg.line(), cfg.Delays, cmp.Or(cfg.DelayQueues, 1), cfg.Jitter)
 	if cfg.HandlerTimeout > cfg.ConsumerTimeout/2 {
@@ -267,7 +274,11 @@ func (r *Retrier) Run(stop, work context.Context, handle Handle) error {
 		}
 	}
 	return r.inbox.Run(stop, work, func(ctx context.Context, m *stepwell.Message, t inbox.Ticket) task.Outcome {
-		return handle(ctx, m, Ticket{t, r.parking})
+		o := handle(ctx, m, Ticket{t, r.parking})
+		if came := t.Came(); o == task.Settled {
+			r.parking.tellOutcome(came, came.Message.Attempt, outcomes.Handled)
+		}
+		return o
 	})
 }
 

@@ -203,7 +203,6 @@ func TestWhatIsNotUnderstoodIsNeverTakenForAll(t *testing.T) {
 		`{` + whole + `,"select":{"all":true},"forever":false}`:                                                 "there is no trash",
 		`{` + whole + `,"select":{"all":true},"include_crash_loop":true}`:                                       "include_crash_loop is for replay",
 		`{` + whole + `,"select":{"all":true},"channel":"fast"}`:                                                `no channel "fast"`,
-		`{` + whole + `,"select":{"all":true},"canary":10}`:                                                     "unknown member canary",
 		`{` + whole + `,"select":{"all":true},"Stream":"plain"}`:                                                "unknown member Stream",
 		`{` + whole + `,"select":{"all":true},"stream":"plain"}`:                                                "stream is given twice",
 		`{` + whole + `,"select":{"all":true}} {}`:                                                              "follows",

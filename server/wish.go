@@ -132,6 +132,7 @@ func readSort(m *members, a *wish) {
 func (s wishes) readAction(m *members, a *wish) {
 	forever, crashLoops, ahead := m.flag("forever"), m.flag(crashLoopName), m.number("ahead")
 	a.request.CrashLoops = is(crashLoops)
+	readGuards(m, &a.request)
 	switch a.request.Action {
 	case operations.Replay:
 		if forever != nil {

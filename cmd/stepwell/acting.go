@@ -91,6 +91,7 @@ type wish struct {
 	Ahead      *int    `json:"ahead,omitempty"`
 	Force      bool    `json:"force,omitempty"`
 	Note       *string `json:"note,omitempty"`
+	guards
 }
 
 // wish is what to ask the actor for. A group alone is a choice of its own; with other parameters it

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/operations"
+	"github.com/stepwell/stepwell/internal/outcomes"
 )
 
 // pile is a dead set as operations see it: so many match whatever is asked for.
@@ -21,6 +22,7 @@ type pile struct {
 	match, unseen  int
 	slow           bool // turns do nothing
 	more           int  // come between a dry run and what follows
+	became         outcomes.Tally
 	sampled, asked []operations.Request
 }
 
@@ -57,10 +59,21 @@ func (p *pile) Turn(_ context.Context, enough <-chan struct{}, r *operations.Req
 	return t, nil
 }
 
+// Of is what became of the messages of each operation.
+func (p *pile) Of(operations ...string) (map[string]outcomes.Tally, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[string]outcomes.Tally{}
+	for _, id := range operations {
+		all[id] = p.became
+	}
+	return all, nil
+}
+
 func (p *pile) set(match int, slow bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.match, p.slow, p.unseen, p.sampled, p.asked = match, slow, 0, nil, nil
+	p.match, p.slow, p.unseen, p.sampled, p.asked, p.became = match, slow, 0, nil, nil, outcomes.Tally{}
 }
 
 // last are the requests of the last operation that began, and how often something was asked.
@@ -77,7 +90,7 @@ func (p *pile) last(t *testing.T) operations.Request {
 // operating runs operations on the dead set of orders until the test ends.
 func operating(t *testing.T, p *pile) *operations.Runner {
 	t.Helper()
-	r := operations.New(operations.Config{Store: &operations.Memory{}, Name: "here", Sets: map[operations.Target]operations.DeadSet{{Stream: "orders"}: p, {Stream: "orders", Channel: "slow"}: p}})
+	r := operations.New(operations.Config{Store: &operations.Memory{}, Name: "here", Outcomes: p, Sets: map[operations.Target]operations.DeadSet{{Stream: "orders"}: p, {Stream: "orders", Channel: "slow"}: p}})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- r.Run(ctx) }()

@@ -35,6 +35,8 @@ type operation struct {
 	Matched int     `json:"matched"`
 	Done    int     `json:"done"`
 	LeftOut leftOut `json:"left_out"`
+	// Outcome is what became of what was replayed; nil: it is no replay, or the actor is older.
+	Outcome *outcome `json:"outcome"`
 	// Unsorted messages were not looked at: an operation that is done while there are some may not
 	// have seen all that it was asked for.
 	Unsorted int `json:"unsorted"`
@@ -42,6 +44,22 @@ type operation struct {
 	ETA int `json:"eta_seconds"`
 	// Message is only there in the answer to who asked for it.
 	Message string `json:"message"`
+}
+
+// outcome is what became of messages that were replayed.
+type outcome struct {
+	Handled int `json:"handled"`
+	Failed  int `json:"failed"`
+	Died    int `json:"died"`
+	Unknown int `json:"unknown"`
+}
+
+// text says it for people; empty where there is nothing to say.
+func (o *outcome) text() string {
+	if o == nil || *o == (outcome{}) {
+		return ""
+	}
+	return fmt.Sprintf("; %d handled, %d failed a try, %d died, %d not known yet", o.Handled, o.Failed, o.Died, o.Unknown)
 }
 
 // leftOut are messages that match and stay.
@@ -89,6 +107,7 @@ func (o operation) progress() string {
 	if o.ETA > 0 {
 		text += ", about " + (time.Duration(o.ETA) * time.Second).String() + " left"
 	}
+	text += o.Outcome.text()
 	if o.Why != "" {
 		text += ": " + o.Why
 	}

@@ -10,6 +10,29 @@ type replay struct {
 	acting
 	CrashLoop bool `help:"Also messages that killed the process." name:"include-crash-loop"`
 	Ahead     *int `help:"Wait while so many messages wait to be handled. Default: 10000."`
+	guards
+}
+
+// guards hold a replay back of which messages fail again.
+type guards struct {
+	Canary     *int    `json:"canary,omitempty" help:"Replay so many first, and go on only if all of them are handled."`
+	CanaryWait *string `json:"canary_wait,omitempty" help:"How long to wait for the canary. Default: 2m."`
+	StopAt     *string `json:"stop_at,omitempty" help:"Pause once a try of so many messages failed, such as 20, or of such a share, such as 5%."`
+}
+
+// Validate is called by kong before Run.
+func (g guards) Validate() error {
+	switch {
+	case g.Canary != nil && *g.Canary < 1:
+		return errors.New("--canary must be 1 or more")
+	case g.CanaryWait != nil && g.Canary == nil:
+		return errors.New("--canary-wait is for a --canary")
+	case g.CanaryWait != nil && *g.CanaryWait == "":
+		return empty("canary-wait")
+	case g.StopAt != nil && *g.StopAt == "":
+		return empty("stop-at")
+	}
+	return nil
 }
 
 // Validate is called by kong before Run.
@@ -17,8 +40,13 @@ func (c replay) Validate() error {
 	switch {
 	case c.Ahead != nil && *c.Ahead < 1:
 		return errors.New("--ahead must be 1 or more")
+	case c.Count != nil && c.guards != (guards{}):
+		return errors.New("--canary, --canary-wait and --stop-at are for what is chosen, and not for a --count")
 	case c.Ahead != nil && c.Count != nil:
 		return errors.New("--ahead is for what is chosen, and not for a --count")
+	}
+	if err := c.guards.Validate(); err != nil {
+		return err
 	}
 	return c.acting.Validate()
 }
@@ -28,7 +56,7 @@ func (c replay) Validate() error {
 func (c *replay) Run(ctx context.Context, a *actor) error {
 	if c.Count == nil {
 		w := c.wish("replay")
-		w.CrashLoops, w.Ahead = c.CrashLoop, c.Ahead
+		w.CrashLoops, w.Ahead, w.guards = c.CrashLoop, c.Ahead, c.guards
 		return c.operate(ctx, a, w)
 	}
 	var r result

@@ -15,6 +15,9 @@ type Ticket struct {
 	job *job
 }
 
+// Came is the message as it came, to be read as long as it was not parked.
+func (t Ticket) Came() *envelope.Envelope { return t.job.envelope }
+
 // Park settles the message when it is safe in another queue. park is given the message as it came,
 // with all that is known of its earlier tries, to change and to publish: what the handler changed
 // in its own Message has no effect. It calls done once. An error means that the message is not

@@ -124,6 +124,8 @@ type worker struct {
 	r   *Runner
 	l   *live
 	set DeadSet
+	// canarySince is since when all of the canary is replayed; zero: it is not.
+	canarySince time.Time
 	// counted: it is known that no more match than are expected.
 	counted bool
 	// waits is how long it waits until it asks anew for what is away.
@@ -192,17 +194,14 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 	w.r.mu.Lock()
 	at := w.l.at
 	w.r.mu.Unlock()
-	most, every := at.Rate.batch()
-	expected := w.l.request.Expect
-	if expected != nil {
-		most = min(most, *expected-at.Done)
+	if every, goesOn, held := w.held(ctx, &at); held {
+		return every, goesOn, nil
 	}
-	if Sorts(w.l.request.Action) {
-		// What arrives meanwhile is none of it: else it might never end.
-		if most = min(most, at.Matched-at.Done); most <= 0 {
-			w.over(ctx, Done, "")
-			return 0, false, nil
-		}
+	canary := w.inCanary(&at)
+	most, every := w.portion(&at, canary)
+	if most <= 0 && Sorts(w.l.request.Action) {
+		w.over(ctx, Done, "")
+		return 0, false, nil
 	}
 	room, err := w.room(ctx)
 	if err != nil || room == 0 {
@@ -211,10 +210,13 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 	if room < most {
 		most, every = room, max(every, aheadPause)
 	}
-	t, err := w.act(ctx, most)
+	t, err := w.act(ctx, most, canary)
 	at = w.tell(ctx, func(s *State) {
 		if err == nil {
 			s.Why = ""
+		}
+		if canary {
+			w.l.saved = time.Time{} // who goes on with it after a kill is to know how many there are
 		}
 		s.Matched = max(s.Matched, s.Done+t.Matched)
 		s.Done += t.Done
@@ -230,7 +232,7 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 	case !t.More && t.Done == 0:
 		w.over(ctx, Done, unseen(t.Unseen))
 		return 0, false, nil
-	case expected != nil && at.Done >= *expected:
+	case w.l.request.Expect != nil && at.Done >= *w.l.request.Expect:
 		w.counted = false // all that may be done is done: a fresh look says whether that was all
 	}
 	return every, true, nil
@@ -238,7 +240,11 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 
 // act takes one turn. It ends by itself after turnTime, and begins with no more when somebody has a
 // wish or the process stops.
-func (w *worker) act(ctx context.Context, most int) (Turn, error) {
+func (w *worker) act(ctx context.Context, most int, canary bool) (Turn, error) {
+	request := w.l.request
+	if !canary {
+		request.Canary = 0
+	}
 	enough, is := context.WithTimeout(ctx, turnTime)
 	defer is()
 	// The acks of what is confirmed are still to come when ctx ends.
@@ -251,7 +257,7 @@ func (w *worker) act(ctx context.Context, most int) (Turn, error) {
 		w.watch(ctx, over, is, cut)
 	}()
 	defer func() { close(over); <-told }()
-	return w.set.Turn(working, enough.Done(), &w.l.request, most)
+	return w.set.Turn(working, enough.Done(), &request, most)
 }
 
 // watch ends a turn when somebody has a wish, and cuts it off some time after the process began to

@@ -34,6 +34,8 @@ type Config struct {
 	Store Store
 	// Sets are the dead sets that there are.
 	Sets map[Target]DeadSet
+	// Outcomes knows what became of replayed messages. Nil: nobody asks, and there is no canary.
+	Outcomes Outcomes
 	// Name is that of this process, for people.
 	Name string
 	// Logger is told of each end. Nil: slog's default.
@@ -145,6 +147,9 @@ func (r *Runner) Ask(ctx context.Context, request Request, rate Rate, key string
 	}
 	if request.Action == Replay {
 		request.Ahead = cmp.Or(request.Ahead, DefaultAhead)
+		if request.Canary > 0 {
+			request.CanaryWait = cmp.Or(request.CanaryWait, Wait(DefaultCanaryWait))
+		}
 	}
 	l := &live{request: request, at: State{Phase: Queued, Rate: rate, UpdatedAt: request.CreatedAt}, poked: make(chan struct{}, 1), ended: make(chan struct{})}
 	// Under the lock: nobody may see it in the store and not find it among those that live.
@@ -185,7 +190,13 @@ func (r *Runner) Sample(ctx context.Context, request Request) (Sample, error) {
 func (r *Runner) Find(ctx context.Context, id string) (Operation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.findLocked(ctx, id)
+	o, err := r.findLocked(ctx, id)
+	if err != nil {
+		return o, err
+	}
+	one := []Operation{o}
+	r.told(one)
+	return one[0], nil
 }
 
 func (r *Runner) findLocked(ctx context.Context, id string) (Operation, error) {
@@ -218,6 +229,7 @@ func (r *Runner) List(ctx context.Context) ([]Operation, error) {
 			all[i] = l.operation()
 		}
 	}
+	r.told(all)
 	return all, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/internal/filter"
+	"github.com/stepwell/stepwell/internal/outcomes"
 )
 
 // The actions.
@@ -96,7 +97,13 @@ type Request struct {
 	Force bool `json:"force,omitempty"`
 	// Ahead is how many messages may wait in the queue that takes what is replayed: while as many
 	// do, a replay waits. 0: DefaultAhead.
-	Ahead     int       `json:"ahead,omitempty"`
+	Ahead int `json:"ahead,omitempty"`
+	// Canary is how many messages are replayed first, and waited for, CanaryWait for how long: it
+	// goes on once all are handled. 0: none.
+	Canary     int  `json:"canary,omitempty"`
+	CanaryWait Wait `json:"canary_wait,omitzero"`
+	// StopAt is at how many messages of which a try fails it pauses; zero: never.
+	StopAt    StopAt    `json:"stop_at,omitzero"`
 	Note      string    `json:"note,omitempty"`
 	By        string    `json:"by"`
 	CreatedAt time.Time `json:"created_at"`
@@ -154,6 +161,12 @@ type State struct {
 	Matched int     `json:"matched"`
 	Done    int     `json:"done"`
 	LeftOut LeftOut `json:"left_out"`
+	// Outcome is what became of what was replayed, as far as anybody told; nil: it is no replay.
+	Outcome *outcomes.Outcome `json:"outcome,omitempty"`
+	// CanaryOver says that nobody waits for the canary any more: it is handled, or somebody let the
+	// operation go on all the same. Accepted are the failures that he had seen.
+	CanaryOver bool     `json:"canary_over,omitempty"`
+	Accepted   Accepted `json:"accepted,omitzero"`
 	// Unsorted messages were not looked at: they lie behind as many as a look sees. Complete says
 	// that there are none.
 	Complete bool `json:"complete"`

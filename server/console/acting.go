@@ -13,6 +13,8 @@ const (
 	// mended cause depends on may just have come back.
 	many     = 100
 	slowRate = "200/s"
+	// fewFirst of them are replayed first, and the rest only if these are handled.
+	fewFirst = "10"
 )
 
 // sample is what an operation would act on, as a dry run of /v1 says: as far as one
@@ -36,8 +38,8 @@ type question struct {
 	// Expect is how many may be touched.
 	Beyond bool
 	Expect int
-	// Rate is what stands in its field at first.
-	Rate string
+	// Rate and Canary are what stands in their fields at first.
+	Rate, Canary string
 	// Once makes two presses of one button one wish.
 	Once string
 }
@@ -83,7 +85,7 @@ func (c *Console) confirm(w http.ResponseWriter, r *http.Request) error {
 	}
 	// A delete burdens nobody but RabbitMQ: it is as fast as it can be.
 	if q.Action == "replay" && q.Expect > many {
-		q.Rate = slowRate
+		q.Rate, q.Canary = slowRate, fewFirst
 	}
 	return c.show(w, r, http.StatusOK, "confirm", sheet{Title: q.Action + " of " + at.Who(), Section: "confirm", At: at, Of: q})
 }
@@ -139,10 +141,13 @@ func confirmed(form url.Values, at choice) (map[string]any, error) {
 	if form.Get("action") == "delete" && form.Get("typed") != form.Get("expect") {
 		return nil, refuse(http.StatusUnprocessableEntity, "Nothing was deleted: %q was typed, and %d are to be deleted. Go back, and type that number if you mean it.", clip(form.Get("typed"), 20), expect)
 	}
-	for _, name := range []string{"rate", "note"} {
+	for _, name := range []string{"rate", "note", "stop_at", "canary"} {
 		if text := form.Get(name); text != "" {
 			wish[name] = text
 		}
+	}
+	if n, err := strconv.Atoi(form.Get("canary")); err == nil { // what is no number /v1 refuses, in its words
+		wish["canary"] = n
 	}
 	if form.Get("include_crash_loop") == "true" {
 		wish["include_crash_loop"] = true

@@ -27,7 +27,7 @@ type choice struct {
 // was meant.
 func own(name string) bool {
 	switch name {
-	case "stream", "channel", "cursor", "action", "pick", "all", "before", "expect", "rate", "note", "typed", "once", "include_crash_loop", "beyond":
+	case "stream", "channel", "cursor", "action", "pick", "all", "before", "expect", "rate", "canary", "stop_at", "note", "typed", "once", "include_crash_loop", "beyond":
 		return true
 	}
 	return false

@@ -62,12 +62,7 @@ func TestADeleteWantsItsNumberTyped(t *testing.T) {
 	w := start(t)
 	w.die(2, records(2, "no")...)
 	p := w.visit("/console/confirm?stream=orders&all=true&action=delete")
-	var form url.Values
-	for n := range p.page.Descendants() {
-		if n.Data == "form" && attr(n, "action") == "/console/operations" {
-			form = filled(n, nil)
-		}
-	}
+	form := p.asks()
 	for _, typed := range []string{"", "1", "two", "2 "} {
 		form.Set("typed", typed)
 		if a := w.try("POST", "/console/operations", form, "Origin", w.base); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text, "Nothing was deleted") {
@@ -86,13 +81,9 @@ func TestAConfirmationHasTheTimesOfItsLook(t *testing.T) {
 	w := start(t)
 	w.die(1, records(1, "no")...)
 	p := w.visit("/console/confirm?stream=orders&action=replay&died_from=2h")
-	for n := range p.page.Descendants() {
-		if n.Data == "form" && attr(n, "action") == "/console/operations" {
-			from, err := time.Parse(time.RFC3339, filled(n, nil).Get("died_from"))
-			if ago := time.Since(from); err != nil || ago < 2*time.Hour || ago > 2*time.Hour+time.Minute {
-				t.Errorf("died_from is %v ago: %v", ago, err)
-			}
-		}
+	from, err := time.Parse(time.RFC3339, p.asks().Get("died_from"))
+	if ago := time.Since(from); err != nil || ago < 2*time.Hour || ago > 2*time.Hour+time.Minute {
+		t.Errorf("died_from is %v ago: %v", ago, err)
 	}
 }
 
@@ -102,12 +93,7 @@ func TestAButtonThatIsPressedTwiceBeginsOneOperationAndNotMoreThanWasShown(t *te
 	w := start(t)
 	w.die(2, records(2, "no")...)
 	p := w.visit("/console/confirm?stream=orders&error=no&action=replay")
-	var form url.Values
-	for n := range p.page.Descendants() {
-		if n.Data == "form" && attr(n, "action") == "/console/operations" {
-			form = filled(n, nil)
-		}
-	}
+	form := p.asks()
 	w.die(3, records(1, "no, and later")...)
 	w.mended.Store(true)
 	first := w.post("/console/operations", form)

@@ -29,11 +29,31 @@ type operation struct {
 	Matched   int       `json:"matched"`
 	Done      int       `json:"done"`
 	LeftOut   leftOut   `json:"left_out"`
+	Outcome   *outcome  `json:"outcome"`
+	Canary    int       `json:"canary"`
+	StopAt    string    `json:"stop_at"`
 	Unsorted  int       `json:"unsorted"`
 	ETA       int       `json:"eta_seconds"`
 	StartedAt time.Time `json:"started_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 	EndedAt   time.Time `json:"ended_at"`
+}
+
+// outcome is what became of what was replayed.
+type outcome struct {
+	Handled int `json:"handled"`
+	Failed  int `json:"failed"`
+	Died    int `json:"died"`
+	Unknown int `json:"unknown"`
+}
+
+// OutcomeText says it in words; empty: nothing was replayed.
+func (o operation) OutcomeText() string {
+	if o.Outcome == nil || o.Done == 0 {
+		return ""
+	}
+	of := o.Outcome
+	return number(of.Handled) + " handled, " + number(of.Failed) + " failed a try, " + number(of.Died) + " died, " + number(of.Unknown) + " not known yet"
 }
 
 // leftOut counts what matches and stays.

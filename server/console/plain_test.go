@@ -141,6 +141,16 @@ func textOf(n *html.Node) string {
 	return strings.Join(strings.Fields(strings.Join(all, " ")), " ")
 }
 
+// asks is the form of the page that asks before a replay or a delete, as it is filled at first.
+func (p *plain) asks() (form url.Values) {
+	for n := range p.page.Descendants() {
+		if n.Data == "form" && attr(n, "action") == "/console/operations" {
+			form = filled(n, nil)
+		}
+	}
+	return form
+}
+
 // has says that the page shows a text.
 func (p *plain) has(t *testing.T, texts ...string) {
 	t.Helper()

@@ -1,0 +1,179 @@
+package operations
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/outcomes"
+)
+
+// told has what became of messages as a test says it.
+type told struct {
+	mu    sync.Mutex
+	tally outcomes.Tally
+	alone error
+}
+
+func (o *told) Of(operations ...string) (map[string]outcomes.Tally, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := map[string]outcomes.Tally{}
+	for _, id := range operations {
+		all[id] = o.tally
+	}
+	return all, o.alone
+}
+
+func (o *told) set(t outcomes.Tally) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tally = t
+}
+
+// guarded runs a replay of so many messages, and lets the test see it.
+func guarded(t *testing.T, match int, guards Request, test func(t *testing.T, r *Runner, p *pile, o *told, id string)) {
+	t.Helper()
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		o := &told{}
+		r.cfg.Outcomes = o
+		p.set(func(p *pile) { p.match = match })
+		wish := request(orders)
+		wish.Canary, wish.CanaryWait, wish.StopAt = guards.Canary, guards.CanaryWait, guards.StopAt
+		test(t, r, p, o, ask(t, r, wish, "unlimited").ID)
+	})
+}
+
+// settled is the operation once a minute is over.
+func settled(t *testing.T, r *Runner, id string) Operation {
+	t.Helper()
+	time.Sleep(time.Minute)
+	return find(t, r, id)
+}
+
+func canaryOf(n int) outcomes.Tally {
+	t := outcomes.Tally{Handled: n}
+	for i := range n {
+		t.Canary = append(t.Canary, string(rune('a'+i)))
+	}
+	return t
+}
+
+func TestACanaryIsReplayedAloneAndTheRestOnceAllOfItIsHandled(t *testing.T) {
+	guarded(t, 100, Request{Canary: 10}, func(t *testing.T, r *Runner, p *pile, o *told, id string) {
+		if at := settled(t, r, id); at.Phase != Running || at.Done != 10 || !strings.Contains(at.Why, "of 10 messages 0 are handled") || at.Outcome.Unknown != 10 {
+			t.Fatalf("%+v", at)
+		}
+		o.set(canaryOf(9))
+		if at := settled(t, r, id); at.Phase != Running || at.Done != 10 {
+			t.Fatalf("with nine handled: %+v", at)
+		}
+		o.set(canaryOf(10))
+		if at := settled(t, r, id); at.Phase != Done || at.Done != 100 || !at.CanaryOver || at.Why != "" {
+			t.Fatalf("%+v", at)
+		}
+	})
+}
+
+func TestOneFailedTryOfTheCanaryPausesAndAPersonMayGoOnAllTheSame(t *testing.T) {
+	for name, bad := range map[string]outcomes.Tally{"failed": {Failed: 1}, "failed where an older program told nothing of it": {Handled: 1, Recovered: 1}, "died": {Failed: 1, Died: 1}} {
+		t.Run(name, func(t *testing.T) {
+			guarded(t, 100, Request{Canary: 10}, func(t *testing.T, r *Runner, p *pile, o *told, id string) {
+				time.Sleep(time.Second) // the canary is replayed
+				o.set(bad)
+				time.Sleep(time.Second) // at once: not after the time that a canary has
+				at := find(t, r, id)
+				if at.Phase != Paused || at.Done != 10 || !strings.Contains(at.Why, "of the 10 messages of the canary 1 failed a try") || !strings.Contains(at.Why, "cancel") {
+					t.Fatalf("%+v", at)
+				}
+				if _, err := r.Change(t.Context(), id, Change{Phase: Running}); err != nil {
+					t.Fatal(err)
+				}
+				if at := settled(t, r, id); at.Phase != Done || at.Done != 100 {
+					t.Fatalf("resumed: %+v", at)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatNobodyTellsOfACanaryIsNotHandled(t *testing.T) {
+	guarded(t, 100, Request{Canary: 3}, func(t *testing.T, r *Runner, p *pile, o *told, id string) {
+		o.alone = errors.New("what other processes handled is not known")
+		// One was handled twice, since a process was killed: that is not two.
+		o.set(outcomes.Tally{Handled: 3, Canary: []string{"a", "b"}})
+		if at := settled(t, r, id); at.Phase != Running {
+			t.Fatalf("%+v", at)
+		}
+		time.Sleep(DefaultCanaryWait)
+		if at := find(t, r, id); at.Phase != Paused || at.Done != 3 || !strings.Contains(at.Why, "of the 3 messages of the canary 2 were handled within 2m0s") || !strings.Contains(at.Why, "resume") || !strings.HasSuffix(at.Why, o.alone.Error()) {
+			t.Fatalf("%+v", at)
+		}
+	})
+}
+
+func TestAReplayPausesWhereTooManyFailAndCountsAnewOnceItWasLetGoOn(t *testing.T) {
+	limit, err := ParseStopAt("5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guarded(t, 100_000, Request{StopAt: limit}, func(t *testing.T, r *Runner, p *pile, o *told, id string) {
+		p.set(func(p *pile) { p.takes = time.Hour })
+		o.set(outcomes.Tally{Handled: 900, Failed: 4})
+		if at := settled(t, r, id); at.Phase != Running {
+			t.Fatalf("%+v", at)
+		}
+		o.set(outcomes.Tally{Handled: 900, Failed: 5})
+		at := settled(t, r, id)
+		if at.Phase != Paused || !strings.Contains(at.Why, "stop_at is 5") || at.Outcome.Failed != 5 {
+			t.Fatalf("%+v", at)
+		}
+		if _, err := r.Change(t.Context(), id, Change{Phase: Running}); err != nil {
+			t.Fatal(err)
+		}
+		o.set(outcomes.Tally{Handled: 900, Failed: 9})
+		if at := settled(t, r, id); at.Phase != Running {
+			t.Fatalf("four more: %+v", at)
+		}
+		o.set(outcomes.Tally{Handled: 900, Failed: 10})
+		if at := settled(t, r, id); at.Phase != Paused {
+			t.Fatalf("five more: %+v", at)
+		}
+	})
+}
+
+func TestAShareSaysNothingOfAFew(t *testing.T) {
+	share, err := ParseStopAt("5%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		failed, tried int
+		is            bool
+	}{{49, 49, false}, {3, 50, true}, {2, 50, false}, {50, 1000, true}, {49, 1000, false}} {
+		if share.reached(c.failed, c.tried) != c.is {
+			t.Errorf("%+v", c)
+		}
+	}
+	for _, text := range []string{"", "0", "0%", "-1", "101%", "5 %", "1e3", "5%%", "+5", "0.001%"} {
+		if s, err := ParseStopAt(text); err == nil {
+			t.Errorf("%q is %v", text, s)
+		}
+	}
+}
+
+// What a store keeps comes back as it was.
+func TestWhatHoldsAReplayBackSurvivesItsStore(t *testing.T) {
+	r := Request{Action: Replay, Canary: 10, CanaryWait: Wait(90 * time.Second), StopAt: StopAt{Percent: 2.5}}
+	text, err := json.Marshal(Operation{r, State{Outcome: &outcomes.Outcome{Handled: 1}, CanaryOver: true, Accepted: Accepted{1, 2}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Operation
+	if err := json.Unmarshal(text, &back); err != nil || back.CanaryWait != r.CanaryWait || back.StopAt != r.StopAt || back.Canary != 10 || !back.CanaryOver || back.Accepted.Tried != 2 || back.Outcome.Handled != 1 {
+		t.Fatalf("%s: %+v %v", text, back, err)
+	}
+}
