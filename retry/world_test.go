@@ -204,14 +204,23 @@ func (w *world) oneDead() *envelope.Envelope {
 func (w *world) empty() {
 	w.t.Helper()
 	for _, s := range w.retrier.Topology().Specs() {
-		n, err := w.broker.Depth(w.t.Context(), s.Name)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if n != 0 {
+		if n := w.depth(s.Name); n != 0 {
 			w.t.Errorf("%d messages in %s", n, s.Name)
 		}
 	}
+}
+
+// depth is how many messages are ready in a queue. A busy RabbitMQ may not know it at once.
+func (w *world) depth(name string) (n int) {
+	w.t.Helper()
+	eventually(w.t, "the depth of "+name+" is known", func() bool {
+		var err error
+		if n, err = w.broker.Depth(w.t.Context(), name); err != nil && !errors.Is(err, queue.ErrUnavailable) {
+			w.t.Fatal(err)
+		}
+		return err == nil
+	})
+	return n
 }
 
 // calls records the calls of a handle that always does the same.
