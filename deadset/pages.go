@@ -75,6 +75,8 @@ type pages struct {
 	// proven are the pages that were seen to be as they must be, for the operation that sorts.
 	proven    map[int]bool
 	operation string
+	// enough says that no more of them are needed, as far as is known.
+	enough bool
 }
 
 // find looks for the pages that were there, and for more, and tells of each how deep it is.
@@ -240,8 +242,22 @@ func (p *pages) wanted(operation string, last, depth, messages, end int) (wanted
 			wanted = append(wanted, k)
 		}
 	}
-	p.top = max(p.top, to)
+	p.top, p.enough = max(p.top, to), true
 	return wanted
+}
+
+// still are the pages that were proven for the operation, as long as they are enough.
+func (p *pages) still(operation string) (proven map[int]bool, enough bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.proven), p.enough && p.operation == operation
+}
+
+// wantMore is for a sort that found no page to fill.
+func (p *pages) wantMore() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.enough = false
 }
 
 // prove notes that pages are as they must be, and returns all that are.

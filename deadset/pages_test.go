@@ -132,3 +132,36 @@ func TestWhatAKilledSortLeftTwiceIsNotActedOnTwiceByWalksThatTakeAFew(t *testing
 		})
 	}
 }
+
+// As with RABBITMQ_DECLARE=check.
+func TestAWayBackOfWhoMayDeleteNoQueuesEndsWithAllMovedBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+		bury(t, b, 7)
+		sorted(t, paged(b, 8), "op_1")
+		s := paged(&keeping{b}, 8)
+		for more := true; more; {
+			r, err := s.Pages().Back(t.Context(), nil, everything)
+			if err != nil {
+				t.Fatal(err)
+			}
+			more = r.More
+		}
+		if got := ids(t, b, dead); !slices.Equal(got, from(0, 7)) || len(inPages(t, b)) == 0 {
+			t.Errorf("%v, in pages %v", got, inPages(t, b))
+		}
+	})
+}
+
+// keeping refuses to delete queues.
+type keeping struct{ queue.Broker }
+
+func (k *keeping) Lease(ctx context.Context, name string) (queue.Lease, error) {
+	l, err := k.Broker.Lease(ctx, name)
+	return keepingLease{l}, err
+}
+
+type keepingLease struct{ queue.Lease }
+
+func (l keepingLease) On(name string) queue.Lease { return keepingLease{l.Lease.On(name)} }
+
+func (l keepingLease) Drop(context.Context) error { return errors.New("403") }

@@ -143,8 +143,11 @@ func (g Pages) Back(ctx context.Context, enough <-chan struct{}, most int) (t Tu
 	if parts, err = s.pages.parts(ctx, lease); err != nil {
 		return t, err
 	}
-	t.More, err = s.pages.drop(ctx, parts, 0)
-	return t, err
+	// All is back: who may not delete queues is not told that it failed.
+	if t.More, err = s.pages.drop(ctx, parts, 0); err != nil {
+		s.cfg.Logger.Warn("all is moved back, and empty pages of the dead set could not be deleted", "queue", s.cfg.Queue, "error", err)
+	}
+	return t, nil
 }
 
 // sorting is one turn of a sort.
@@ -168,6 +171,10 @@ type sorting struct {
 // without the lease: where they are others by the time that it has it, the turn ends early.
 func (m *sorting) prepare(ctx context.Context, most int) error {
 	pages := &m.set.pages
+	var enough bool
+	if m.proven, enough = pages.still(m.operation); enough {
+		return nil
+	}
 	last, depth, used := -1, 0, 0
 	err := pages.find(true, func(name string) (int, error) { return m.set.cfg.Broker.Depth(ctx, name) }, func(k, n int) {
 		if n > 0 {
@@ -209,6 +216,7 @@ func (m *sorting) turn(ctx context.Context, parts []part, most int, t *Turn) err
 			break
 		}
 		if !m.room() {
+			m.set.pages.wantMore()
 			t.More = t.Done > 0 || m.unproven == nil && m.page.number+1 < m.end // more are made when the next begins
 			return m.noRoom(t.More)
 		}
@@ -229,6 +237,7 @@ func (m *sorting) turn(ctx context.Context, parts []part, most int, t *Turn) err
 
 // top finds the page to fill first: the last one that has messages, if there is room.
 func (m *sorting) top(ctx context.Context, parts []part) (err error) {
+	m.proven, _ = m.set.pages.still(m.operation) // a page that the last look missed is none of them any more
 	m.page, err = m.set.finishMoves(ctx, parts)
 	m.full = m.page.number < 0 || m.page.count >= queue.WindowSize || m.page.bytes >= m.set.cfg.WalkBytes
 	if m.full && m.page.number >= 0 {

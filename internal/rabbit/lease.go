@@ -170,6 +170,7 @@ func (b *Broker) leaseSession(ctx context.Context) (*session, error) {
 	for {
 		s, err := connect(ctx, b.targets, b.config.ConnectionName+" lease")
 		if err == nil {
+			s.asking = make(chan *amqp.Channel, 1) // a walk looks at one queue after the other
 			return s, nil
 		}
 		if b.isOver() {

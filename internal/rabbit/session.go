@@ -44,6 +44,9 @@ type session struct {
 	// nanoseconds: those would be compared by the wall clock, and one that was set back would
 	// forgive a late confirm for as long.
 	unblockedAt atomic.Pointer[time.Time]
+	// asking has the channel on which the last look was made, for the next one; nil: each look
+	// opens one of its own.
+	asking chan *amqp.Channel
 	// watcher is the goroutine of watch, which ends with the connection.
 	watcher sync.WaitGroup
 }
@@ -199,9 +202,10 @@ func (s *session) channel() (ch *amqp.Channel, err error) {
 // queue, in order.
 func (s *session) closeChannel(ch *amqp.Channel) error { return s.call("close channel", ch.Close) }
 
-// inspect asks for the state of a queue, on a channel of its own since a missing queue closes it.
+// inspect asks for the state of a queue, on a channel that nobody else uses, since a missing queue
+// closes it.
 func (s *session) inspect(queue string) (state amqp.Queue, err error) {
-	ch, err := s.channel()
+	ch, err := s.toAsk()
 	if err != nil {
 		return state, err
 	}
@@ -212,7 +216,22 @@ func (s *session) inspect(queue string) (state amqp.Queue, err error) {
 	if err != nil {
 		return state, err
 	}
-	return state, s.closeChannel(ch)
+	select {
+	case s.asking <- ch:
+		return state, nil
+	default:
+		return state, s.closeChannel(ch)
+	}
+}
+
+// toAsk is a channel to look at a queue.
+func (s *session) toAsk() (*amqp.Channel, error) {
+	select {
+	case ch := <-s.asking:
+		return ch, nil
+	default:
+		return s.channel()
+	}
 }
 
 // statLimit is for how long RabbitMQ waits for a quorum queue that is asked for its depth; here a
