@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // api is the HTTP API of an actor.
@@ -37,6 +38,45 @@ func (a api) peek(ctx context.Context, count int) error {
 	return nil
 }
 
+// operate begins an operation, and waits until it is done with so many; meanwhile it calls the
+// function now and then.
+func (a api) operate(ctx context.Context, wish string, count int64, meanwhile func() error) error {
+	var at struct {
+		ID, State, Why string
+		Done           int64
+	}
+	err := a.call(ctx, http.MethodPost, "/v1/dead_set/operations", wish, &at)
+	for err == nil && at.State != "done" {
+		switch at.State {
+		case "queued", "running":
+		default:
+			return fmt.Errorf("the operation is %s: %s", at.State, at.Why)
+		}
+		if err = meanwhile(); err == nil && !sleep(ctx, time.Second) {
+			err = context.Cause(ctx)
+		}
+		if err == nil {
+			err = a.call(ctx, http.MethodGet, "/v1/dead_set/operations/"+at.ID, "", &at)
+		}
+	}
+	if err == nil && at.Done != count {
+		err = fmt.Errorf("%d of %d messages were done", at.Done, count)
+	}
+	return err
+}
+
+// sleep waits, and says whether ctx goes on.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 func (a api) call(ctx context.Context, method, path, body string, answer any) error {
 	r, err := http.NewRequestWithContext(ctx, method, a.url+path, strings.NewReader(body))
 	if err != nil {
@@ -52,7 +92,7 @@ func (a api) call(ctx context.Context, method, path, body string, answer any) er
 	if err != nil {
 		return fmt.Errorf("read the answer: %w", err)
 	}
-	if response.StatusCode != http.StatusOK {
+	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusAccepted {
 		return fmt.Errorf("%s %s: %s: %s", method, path, response.Status, text)
 	}
 	return json.Unmarshal(text, answer)
