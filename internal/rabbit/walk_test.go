@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -199,6 +200,30 @@ func TestAWindowThatIsHandedFewerThanThereAreSaysSo(t *testing.T) {
 		if depth, err := w.Close(within(t, time.Minute)); depth != 10 || !errors.Is(err, queue.ErrUnavailable) {
 			t.Errorf("Close: %d, %v", depth, err)
 		}
+	})
+}
+
+// Whoever uses a closed channel is told 504, which says nothing of the reason.
+func TestAWindowWhoseChannelTheBrokerClosedSaysWhyAndNoneOfItsAcksCounts(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		b, n := walkOf(t, url, 300)
+		l := leaseOf(t, b, n.dead)
+		w := windowOf(t, l, 300)
+		ch := w.Window.(*window).ch
+		if err := ch.Ack(99_999, false); err != nil { // a tag that there is not
+			t.Fatal(err)
+		}
+		eventually(t, 10*time.Second, "the broker closes the channel", ch.IsClosed)
+		for _, d := range w.all[:294] {
+			d.Ack()
+		}
+		depth, err := w.Close(within(t, 20*time.Second))
+		if depth != 300 || err == nil || !strings.Contains(err.Error(), "294 acks") || !strings.Contains(err.Error(), "unknown delivery tag") {
+			t.Errorf("Close: %d, %v", depth, err)
+		}
+		w = windowOf(t, l, 300)
+		isFrom(t, w, 0, 300)
+		closeWindow(t, w, 300)
 	})
 }
 
