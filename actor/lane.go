@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -203,11 +204,8 @@ func (l *lane) take(into []item) (batch, left []item) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	batch = into[:0]
-	for of := range l.left {
-		if of.Calls().Err() != nil { // it is given up: none of its messages is ours any longer
-			delete(l.left, of)
-		}
-	}
+	// Of what is given up none of its messages is ours any longer.
+	maps.DeleteFunc(l.left, func(of task.Gatherable, _ bool) bool { return of.Calls().Err() != nil })
 	waiting, full, at := l.waiting(), l.paused, 0
 	var kept []item
 	var of task.Gatherable // of the message before, most often of this one, too
