@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
@@ -239,6 +241,20 @@ func several(beginning string, n int) []*kgo.Record {
 		records = append(records, &kgo.Record{Key: []byte(value), Value: []byte(value)})
 	}
 	return records
+}
+
+// ready is how many messages are ready in a queue. A busy RabbitMQ may not know it at once.
+func ready(ctx context.Context, b queue.Broker, name string) (n int, err error) {
+	for {
+		if n, err = b.Depth(ctx, name); !errors.Is(err, queue.ErrUnavailable) {
+			return n, err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return n, err
+		}
+	}
 }
 
 // mortal is this test's program as one that kills itself where [failpoint.Variable] says.

@@ -65,7 +65,7 @@ func TestAFailingKeyHoldsBackItsOwnMessagesAloneUntilItIsDoneOrDead(t *testing.T
 			case value == "a:2" && m.Attempt == 3:
 				<-others
 			case value == "d", value == "f":
-				n, err := broker.Depth(ctx, w.queue("orders", "dead_set"))
+				n, err := ready(ctx, broker, w.queue("orders", "dead_set"))
 				if err != nil {
 					t.Error(err)
 				}

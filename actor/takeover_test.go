@@ -137,7 +137,7 @@ func TestAProcessKilledAfterItsOnDeadAndBeforeTheMessageIsSettledCallsItAgain(t 
 				next.stop(t)
 				broker := w.broker()
 				for _, kind := range []string{"instant", "dead_set"} {
-					if n, err := broker.Depth(t.Context(), w.queue("orders", kind)); n != 0 || err != nil {
+					if n, err := ready(t.Context(), broker, w.queue("orders", kind)); n != 0 || err != nil {
 						t.Errorf("%d in %s, %v: it was taken over", n, kind, err)
 					}
 				}

@@ -119,7 +119,7 @@ func TestAMessageOfAQueueThatIsTooLargeToBeParkedIsHeldUntilAStopByABatchAsByAHa
 			if took := time.Since(began); took > 5*time.Second {
 				t.Errorf("the stop took %v", took)
 			}
-			if n, err := queues.Depth(t.Context(), "payments"); n != 1 || err != nil {
+			if n, err := ready(t.Context(), queues, "payments"); n != 1 || err != nil {
 				t.Errorf("%d messages are in the queue, %v; want the one that is too large", n, err)
 			}
 		})

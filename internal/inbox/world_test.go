@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -236,11 +237,16 @@ func (w *world) oneDead() *envelope.Envelope {
 // depth is how many messages are ready in a queue.
 func (w *world) depth(name string) int {
 	w.t.Helper()
-	n, err := w.broker.Depth(w.t.Context(), name)
-	if err != nil {
-		w.t.Fatal(err)
+	for {
+		n, err := w.broker.Depth(w.t.Context(), name)
+		if err == nil {
+			return n
+		}
+		if !errors.Is(err, queue.ErrUnavailable) { // a busy RabbitMQ may not know it at once
+			w.t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
-	return n
 }
 
 // empty checks that nothing is ready in any queue.

@@ -200,7 +200,7 @@ func TestAQueueIsDeclaredAfterTheOneItPointsTo(t *testing.T) {
 		}
 		onlyTargetsAreThere := func(when string) {
 			t.Helper()
-			if _, err := b.Depth(t.Context(), n.dead); err != nil {
+			if _, err := b.Depth(t.Context(), n.dead); code(err) == amqp.NotFound {
 				t.Errorf("%s the dead set, to which the instant queue points, is not there: %v", when, err)
 			}
 			if _, err := b.Depth(t.Context(), n.delay); code(err) != amqp.NotFound {
