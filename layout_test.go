@@ -50,7 +50,7 @@ var mayImport = map[string][]string{
 	"internal/login":            {},
 	"internal/measure":          {},
 	"internal/mutate":           {},
-	"internal/operations":       {"internal/filter", "internal/outcomes"},
+	"internal/operations":       {"internal/failpoint", "internal/filter", "internal/outcomes", "internal/queue", "internal/records"},
 	"internal/outcomes":         {"internal/failpoint", "internal/records"},
 	"internal/queue":            {},
 	"internal/queue/queuetest":  {"internal/queue"},

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell/config"
-	"github.com/stepwell/stepwell/internal/operations"
 	"github.com/stepwell/stepwell/internal/outcomes"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/solo"
@@ -43,7 +42,7 @@ type Actor struct {
 	streams []*stream
 	server  *server.Server
 	// operations replays and deletes chosen messages of all dead sets.
-	operations *operations.Runner
+	operations operator
 	// outcomes are those of replayed messages.
 	outcomes *outcomes.Book
 	// started is set when the user's start function has returned without an error. Probes read it.
@@ -75,7 +74,7 @@ func New(cfg *config.Config, app App) (*Actor, error) {
 	if err := a.openBrokers(); err != nil {
 		return nil, err
 	}
-	if a.shared, err = newSharing(&app, a.queues, cfg, a.log); err != nil {
+	if a.shared, err = newSharing(&app, a.queues, cfg, keepsOperations(a), a.log); err != nil {
 		return nil, err
 	}
 	a.outcomes = newOutcomes(a.shared, a.process, a.log)
@@ -92,7 +91,7 @@ func New(cfg *config.Config, app App) (*Actor, error) {
 	if err := a.telemetry.Observe(a.snapshot); err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
-	a.operations = newOperations(linesOf(a.streams), a.outcomes, a.log)
+	a.operations = newOperations(a)
 	a.server, err = a.newServer()
 	return a, err
 }
@@ -163,10 +162,10 @@ func (a *Actor) start(ctx context.Context, parts *stack) error {
 	// HTTP is first so that probes answer from the beginning to the end.
 	parts.push(ctx, "http", a.server.Run)
 	parts.push(ctx, "brokers", a.brokers.Run)
+	parts.push(ctx, "shared records", a.shared.run)
 	parts.push(ctx, "dead sets", a.closeDeadSets)
 	parts.push(ctx, "operations", untilStop(ctx, a.operations.Run))
 	parts.push(ctx, "producer", a.producer.run)
-	parts.push(ctx, "shared records", a.shared.run)
 	parts.push(ctx, "outcomes", a.outcomes.Run)
 	parts.push(ctx, "stop function", a.stopFunction) // the user's stop runs when all above it is gone
 	if err := a.startFunction(ctx, parts); err != nil {

@@ -4,28 +4,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/operations"
-	"github.com/stepwell/stepwell/internal/outcomes"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/server"
 )
 
-// newOperations makes the runner of operations on all dead sets that there are. What it keeps ends
-// with the process.
-func newOperations(lines []*line, told *outcomes.Book, log *slog.Logger) *operations.Runner {
+// operator runs operations, and answers for them.
+type operator interface {
+	server.Operations
+	Run(ctx context.Context) error
+}
+
+// newOperations makes what runs operations on all dead sets that there are.
+func newOperations(a *Actor) operator {
 	sets := map[operations.Target]operations.DeadSet{}
-	for _, l := range lines {
+	for _, l := range linesOf(a.streams) {
 		if l.deadSet != nil {
 			sets[operations.Target{Stream: l.id, Channel: l.channel}] = chosenSet{l}
 		}
 	}
-	return operations.New(operations.Config{Store: &operations.Memory{}, Sets: sets, Outcomes: told, Name: instance(), Logger: log})
+	alone := operations.Config{
+		Store: operations.NewMemory(), Sets: sets, Outcomes: a.outcomes, Name: instance(), Logger: a.log,
+		Alone: fmt.Sprintf("%s=false, or no stream retries", a.cfg.Variable("rabbitmq.records")),
+	}
+	if !keepsOperations(a) {
+		return operations.New(alone)
+	}
+	shared := operations.Config{Store: operations.NewShared(a.shared.store), Sets: sets, Outcomes: a.outcomes, Name: instance(), Logger: a.log}
+	shared.Election = &operations.Election{
+		Records: a.shared.store, Broker: a.queues, Lease: a.cfg.App.Name + ".operations", Name: instance(), Logger: a.log,
+	}
+	return &operations.Either{Shared: operations.New(shared), Alone: operations.New(alone), Missing: a.shared.missing}
 }
+
+// keepsOperations says whether operations outlive the process: in records that all processes share.
+func keepsOperations(a *Actor) bool { return a.retries && a.cfg.RabbitMQ.Records }
 
 // instance names this process for people.
 func instance() string {
@@ -153,7 +170,7 @@ func (c chosenSet) Turn(ctx context.Context, enough <-chan struct{}, r *operatio
 	}
 	t, err := act(ctx, enough, most)
 	count(int64(t.Done))
-	return operations.Turn{Unseen: t.Unseen, Matched: t.Matched, Done: t.Done, LeftOut: operations.LeftOut(t.LeftOut), More: t.More}, forOperations(err)
+	return operations.Turn{Unseen: t.Unseen, Matched: t.Matched, Done: t.Done, Begun: t.Begun, LeftOut: operations.LeftOut(t.LeftOut), More: t.More}, forOperations(err)
 }
 
 // Waiting counts what waits to be handled where a replay puts its messages.

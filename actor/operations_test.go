@@ -114,7 +114,7 @@ func TestWhatIsReplayedAndDiesAgainIsNotReplayedOnceMoreByTheSameOperation(t *te
 	})
 }
 
-func TestAnOperationThatIsSlowIsPausedWatchedAndEndsWithItsProcess(t *testing.T) {
+func TestAnOperationThatIsSlowIsPausedWatchedAndGoesOnInTheNextProcess(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		const n = 30
 		var mended [3]atomic.Bool
@@ -144,24 +144,73 @@ func TestAnOperationThatIsSlowIsPausedWatchedAndEndsWithItsProcess(t *testing.T)
 		if status, o := r.do("PATCH", path, `{"state":"running"}`); status != 200 || o["why"] != nil {
 			t.Fatalf("%d %v", status, o)
 		}
+		eventually(t, "it runs again", func() bool { _, o = r.do("GET", path, ""); return o["state"] == "running" })
 		r.end()
-		// What it did not come to is where it was, in its order.
 		r = w.start(ofThreeCauses(&mended, &handled), nil)
-		if status, _ := r.do("GET", path, ""); status != 404 && status != 503 {
-			t.Errorf("another process knows it: %d", status)
+		eventually(t, "it is over", func() bool { _, o = r.do("GET", path, ""); return o["state"] == "done" })
+		if o["done"] != float64(n/3) || o["resumed"] != 1.0 {
+			t.Errorf("%v", o)
 		}
-		eventually(t, "what was replayed is handled", func() bool {
-			left, status := r.peek(n)
-			return status == 200 && len(left)+len(handled.all()) == n
-		})
-		left := valuesOf(r.dead(n))
-		first := strings.Fields(left)
-		others := slices.DeleteFunc(first, func(v string) bool { return slices.Contains(strings.Fields(ofCauses(n, 2)), v) })
-		if strings.Join(others, " ") != ofCauses(n, 0, 1) {
+		eventually(t, "all of that cause are handled", func() bool { return len(handled.all()) == n/3 })
+		// What it was not about is where it was, in its order.
+		if left := valuesOf(r.deadCount(n - n/3)); left != ofCauses(n, 0, 1) {
 			t.Errorf("left: %s", left)
 		}
-		if o := r.operate(`{"action":"replay","stream":"orders","select":{"filter":{"error":"out of stock"}}}`); o["state"] != "done" {
+	})
+}
+
+func TestWithoutRecordsAnOperationLivesInTheProcessThatWasAskedAndSaysSo(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var mended [3]atomic.Bool
+		var handled calls
+		alone := settings{"RABBITMQ_RECORDS": "false"}
+		r := w.start(ofThreeCauses(&mended, &handled), alone)
+		w.produce(numbered(6)...)
+		r.deadCount(6)
+		status, o := r.do("POST", "/v1/dead_set/operations", `{"action":"replay","stream":"orders","select":{"all":true},"rate":"1/m"}`)
+		if status != 202 || !strings.Contains(fmt.Sprint(o["message"]), "RABBITMQ_RECORDS=false") {
+			t.Fatalf("%d %v", status, o)
+		}
+		r.end()
+		r = w.start(ofThreeCauses(&mended, &handled), alone)
+		r.ready()
+		if status, answer := r.do("GET", fmt.Sprint("/v1/dead_set/operations/", o["id"]), ""); status != 404 {
+			t.Errorf("another process knows it: %d %v", status, answer)
+		}
+	})
+}
+
+func TestAnyProcessAnswersForAnOperationThatAnotherRunsPausesItAndRefusesACountBesideIt(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		const n = 30
+		var mended [3]atomic.Bool
+		var handled calls
+		one := w.start(ofThreeCauses(&mended, &handled), nil)
+		w.produce(numbered(n)...)
+		one.deadCount(n)
+		mended[2].Store(true)
+		other := w.start(ofThreeCauses(&mended, &handled), settings{"MODES": "api"})
+		other.ready()
+		_, o := one.do("POST", "/v1/dead_set/operations", `{"action":"replay","stream":"orders","select":{"filter":{"error":"out of stock"}},"rate":"1/s"}`)
+		path := fmt.Sprint("/v1/dead_set/operations/", o["id"])
+		eventually(t, "the other knows that it runs", func() bool { _, o = other.do("GET", path, ""); return o["state"] == "running" })
+		if status, answer := other.do("DELETE", "/v1/dead_set", `{"count":1,"stream":"orders"}`); status != 409 || answer["operation"] != o["id"] {
+			t.Errorf("a count at the other: %d %v", status, answer)
+		}
+		if status, o := other.do("PATCH", path, `{"state":"paused"}`); status != 200 || o["state"] != "paused" {
+			t.Errorf("%d %v", status, o)
+		}
+		// Each reads what is shared by itself, some milliseconds before or after the others.
+		eventually(t, "the first knows that it is paused", func() bool { _, o = one.do("GET", path, ""); return o["state"] == "paused" })
+		if o["wanted"] != nil || o["term"] != nil {
 			t.Errorf("%v", o)
+		}
+		if status, o := other.do("PATCH", path, `{"state":"running","rate":"unlimited"}`); status != 200 {
+			t.Errorf("%d %v", status, o)
+		}
+		eventually(t, "it is over", func() bool { _, o = one.do("GET", path, ""); return o["state"] == "done" })
+		if _, all := one.do("GET", "/v1/dead_set/operations?stream=orders", ""); len(all["operations"].([]any)) != 1 {
+			t.Errorf("%v", all)
 		}
 		eventually(t, "all of that cause are handled", func() bool { return len(handled.all()) == n/3 })
 	})
@@ -183,8 +232,11 @@ func TestAReplayOfAPausedStreamGoesNoFurtherAheadThanItMay(t *testing.T) {
 		}
 		_, o := r.do("POST", "/v1/dead_set/operations", fmt.Sprintf(`{"action":"replay","stream":"orders","select":{"all":true},"ahead":%d}`, ahead))
 		path := fmt.Sprint("/v1/dead_set/operations/", o["id"])
-		eventually(t, "it waits", func() bool { _, o = r.do("GET", path, ""); return o["why"] != nil })
-		if o["state"] != "running" || o["done"] != float64(ahead) || !strings.HasPrefix(fmt.Sprint(o["why"]), "4 messages wait to be handled") {
+		eventually(t, "it waits", func() bool {
+			_, o = r.do("GET", path, "")
+			return strings.HasPrefix(fmt.Sprint(o["why"]), "4 messages wait to be handled")
+		})
+		if o["state"] != "running" || o["done"] != float64(ahead) {
 			t.Errorf("%v", o)
 		}
 		r.deadCount(n - ahead)

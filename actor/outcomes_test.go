@@ -139,12 +139,12 @@ func TestWhereProcessesCannotShareMessagesAreHandledAndACanaryOfOthersSaysSo(t *
 		var mended [3]atomic.Bool
 		var handled calls
 		app := ofThreeCauses(&mended, &handled)
-		r := w.start(app, nil)
-		w.produce(numbered(n)...)
-		r.deadCount(n)
 		if err := w.broker().Declare(t.Context(), taken); err != nil {
 			t.Fatal(err)
 		}
+		r := w.start(app, nil)
+		w.produce(numbered(n)...)
+		r.deadCount(n)
 		mended[0].Store(true)
 		mended[1].Store(true)
 		o := r.operate(`{"action":"replay","stream":"orders","select":{"filter":{"error":"status 503"}},"canary":4}`)
@@ -154,6 +154,10 @@ func TestWhereProcessesCannotShareMessagesAreHandledAndACanaryOfOthersSaysSo(t *
 		r.outcomeOf(o["id"], outcome(n/3, 0, 0, 0))
 		other := w.start(app, settings{"MODES": "api"})
 		other.ready()
+		eventually(t, "it knows that nothing is shared", func() bool {
+			status, _ := other.do("GET", "/v1/dead_set/operations", "")
+			return status == 200
+		})
 		o = other.operate(`{"action":"replay","stream":"orders","select":{"filter":{"error":"no such customer"}},"canary":4,"canary_wait":"2s"}`)
 		why := fmt.Sprint(o["why"])
 		if o["state"] != "paused" || !hasAll(why, "of the 4 messages of the canary 0 were handled within 2s", "what other processes handled is not known", w.app+".records") {

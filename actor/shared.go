@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/internal/operations"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/records"
 	"github.com/stepwell/stepwell/server"
@@ -90,16 +91,22 @@ func shared(err error) error {
 func sharedLog(app string) queue.Spec { return queue.Spec{Name: app + ".records", Kind: queue.Log} }
 
 // newSharing makes the store of an app, and nil where there is no RabbitMQ. One that shares no
-// values of its own has it for what becomes of replayed messages.
-func newSharing(app *App, queues queue.Broker, cfg *config.Config, log *slog.Logger) (*sharing, error) {
+// values of its own has it for what becomes of replayed messages. operating says that operations on
+// dead sets need it, from the start.
+func newSharing(app *App, queues queue.Broker, cfg *config.Config, operating bool, log *slog.Logger) (*sharing, error) {
 	switch {
 	case queues == nil && !app.Shared:
 		return nil, nil
 	case queues == nil:
 		return nil, fmt.Errorf("the app shares values between its processes, which needs RabbitMQ: set %s", cfg.Variable("rabbitmq.url"))
 	}
-	store := records.New(records.Config{Broker: queues, Log: sharedLog(cfg.App.Name).Name, Logger: log})
-	return &sharing{store: store, own: app.Shared, used: make(chan struct{})}, nil
+	s := &sharing{own: app.Shared, used: make(chan struct{}), store: records.New(records.Config{
+		Broker: queues, Log: sharedLog(cfg.App.Name).Name, Logger: log, Large: operations.Large(),
+	})}
+	if operating {
+		s.use()
+	}
+	return s, nil
 }
 
 // wanted says that the app shares values of its own, and has asked for them. Others go on without
@@ -120,6 +127,16 @@ func (s *sharing) wanted() bool {
 func (s *sharing) read() bool {
 	known, trouble := s.store.Status()
 	return known && trouble == nil
+}
+
+// missing is why nothing is shared, where that is not for a moment: the queue is not there and not
+// to be made here, a right is missing, it is another queue. Nil: it is not so, as far as is known.
+func (s *sharing) missing() error {
+	known, trouble := s.store.Status()
+	if known || trouble == nil || errors.Is(trouble, queue.ErrUnavailable) && !errors.Is(trouble, queue.ErrMissing) {
+		return nil
+	}
+	return trouble
 }
 
 // use has the values be read, from the first call on.

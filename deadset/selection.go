@@ -101,6 +101,9 @@ func (s *Set) Choose(sel Selection) (Choice, error) {
 // Sample counts what a replay or a delete would act on, and changes nothing. It looks at no more of
 // the dead set than looks do, which the Span says. The error is as that of Peek.
 func (c Choice) Sample(ctx context.Context) (Sample, error) {
+	// A look of its own: who goes on with what another process has begun must not see the messages
+	// that this one has done within the last second.
+	c.set.recent.forget()
 	var sample Sample
 	var oldest []found
 	in := newGroups()
@@ -131,7 +134,9 @@ type Turn struct {
 	// Matched is how many of those that it came to the selection has, Done how many it was done to:
 	// only those count that are seen to be gone.
 	Matched, Done int
-	LeftOut       LeftOut
+	// Begun is with how many it began, whatever became of them.
+	Begun   int
+	LeftOut LeftOut
 	// More says that the turn ended before it came to the end of what a window holds: there may be
 	// more to do.
 	More bool
@@ -202,12 +207,12 @@ func (c Choice) turn(ctx context.Context, e errand) (t Turn, err error) {
 	defer s.recent.forget()
 	lease, err := s.lease(ctx, walkPatience)
 	if err != nil {
-		return t, err
+		return Turn{More: true}, err
 	}
 	defer lease.Release()
 	parts, err := s.pages.parts(ctx, lease)
 	if err != nil {
-		return t, err
+		return Turn{More: true}, err
 	}
 	t.Depth = depthOf(parts)
 	at := s.passes.of(c.sel.Operation)
@@ -264,6 +269,7 @@ func (c Choice) on(ctx context.Context, p part, e errand, t *Turn, at *pass) (cu
 	}
 	st, err := c.set.step(ctx, p, e, wholeQueue)
 	leftOut.TooLarge = st.tooLarge
+	t.Begun += st.begun
 	t.Done += st.done
 	at.done += st.done
 	t.LeftOut = leftOut

@@ -75,7 +75,7 @@ func TestOnlyWhatIsChosenIsReplayedAndTheOthersKeepTheirOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *memory.Broker, s *deadset.Set) {
 		buryKinds(t, b, dead, 30)
 		r, err := choose(t, s, of(t, map[string]string{"error": "cause b"})).Replay(t.Context(), nil, everything)
-		if err != nil || r != (deadset.Turn{Depth: 30, Matched: 10, Done: 10}) {
+		if err != nil || r != (deadset.Turn{Depth: 30, Matched: 10, Done: 10, Begun: 10}) {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		if left := ids(t, b, dead); !slices.Equal(left, kinds(30, 0, 2)) {
@@ -149,14 +149,14 @@ func TestWhatAFilterIsTrueOfAndHasToStayIsCountedAndStays(t *testing.T) {
 			t.Errorf("%+v, %v", sample, err)
 		}
 		r, err := choose(t, s, sel).Replay(t.Context(), nil, everything)
-		if err != nil || r != (deadset.Turn{Depth: 6, Matched: 2, Done: 2, LeftOut: want}) {
+		if err != nil || r != (deadset.Turn{Depth: 6, Matched: 2, Done: 2, Begun: 2, LeftOut: want}) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		if left := ids(t, b, dead); fmt.Sprint(left) != "[t:0:1 t:0:2 t:0:3 t:0:4]" {
 			t.Errorf("left: %v", left)
 		}
 		sel.CrashLoops, sel.Undated = true, true
-		if r, err := choose(t, s, sel).Replay(t.Context(), nil, everything); err != nil || r != (deadset.Turn{Depth: 4, Matched: 2, Done: 2, LeftOut: deadset.LeftOut{Later: 2}}) {
+		if r, err := choose(t, s, sel).Replay(t.Context(), nil, everything); err != nil || r != (deadset.Turn{Depth: 4, Matched: 2, Done: 2, Begun: 2, LeftOut: deadset.LeftOut{Later: 2}}) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
@@ -232,6 +232,41 @@ func TestATurnTakesTheOldestOfThoseChosenAndNoMoreThanItMay(t *testing.T) {
 		}
 		if left := ids(t, b, dead); len(left) != 26 || slices.Contains(left, "t:0:11") || !slices.Contains(left, "t:0:14") {
 			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+func TestATurnThatCannotHaveTheDeadSetSaysThatItBeganNothingAndSawNoEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, s *deadset.Set) {
+		bury(t, b, 3)
+		lease, err := b.Lease(t.Context(), dead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer lease.Release()
+		r, err := choose(t, s, deadset.Selection{Filter: filter.All(), Before: time.Now()}).Delete(t.Context(), nil, everything)
+		if !errors.Is(err, queue.ErrLeased) || r.Begun != 0 || !r.More {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
+// Who goes on with what another process has begun looks at once after its last turn.
+func TestASampleIsALookOfItsOwnAndSeesWhatAnotherProcessHasJustDone(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, s *deadset.Set) {
+		bury(t, b, 5)
+		other := deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: b})
+		all := deadset.Selection{Filter: filter.All(), Before: time.Now()}
+		for want := 5; want >= 0; want-- {
+			if found, err := choose(t, s, all).Sample(t.Context()); err != nil || found.Matched != want {
+				t.Errorf("%d match, not %d: %v", found.Matched, want, err)
+			}
+			if want == 0 {
+				break
+			}
+			if r, err := choose(t, other, all).Delete(t.Context(), nil, 1); err != nil || r.Done != 1 {
+				t.Fatalf("%+v, %v", r, err)
+			}
 		}
 	})
 }

@@ -136,6 +136,7 @@ type step struct {
 	cut      bool  // there was more to do, or may have been
 	leftOut  int   // seen, and not what the errand is about
 	tooLarge int   // seen, and refused by the broker for their size
+	begun    int   // acted on, whatever became of that
 	done     int   // known to be gone
 	doubles  int   // removed, since the page had them twice
 	returns  int64 // the most returns of a message that was seen; those behind it have no more
@@ -174,7 +175,7 @@ func (s *Set) step(ctx context.Context, p part, e errand, oldest int) (st step, 
 	failpoint.Hit("walk closed")
 	st = step{
 		depth: w.Depth(), seen: c.seen + removed, cut: c.cut || c.acked >= e.most || err != nil,
-		leftOut: c.leftOut, tooLarge: c.tooLarge, done: c.acked, doubles: removed, returns: c.returns,
+		leftOut: c.leftOut, tooLarge: c.tooLarge, begun: c.begun, done: c.acked, doubles: removed, returns: c.returns,
 	}
 	if closeErr != nil { // acks have no confirm: only what the queue shows counts
 		gone := max(0, st.depth-after)
@@ -214,7 +215,7 @@ type course struct {
 	// underWay counts what has begun and has no outcome yet. One goroutine, that of run, has all
 	// fields; act's done comes from any, and goes through outcomes.
 	underWay, acked   int
-	seen              int
+	seen, begun       int
 	cut               bool  // no more is begun, since it is enough
 	leftOut, tooLarge int   // these stay unacked until the end, and take up room in the window
 	returns           int64 // the most returns of a message that was seen
@@ -295,6 +296,7 @@ func (c *course) begin(ctx context.Context, d queue.Delivery) {
 		return
 	}
 	c.underWay++
+	c.begun++
 	c.act(ctx, d, func(err error) { c.outcomes <- outcome{d, err} })
 }
 

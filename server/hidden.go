@@ -71,7 +71,7 @@ func (q requests) veilAll(r *http.Request, found []any) []any {
 // shown is an operation without what is nobody's concern, and without what a filter of it looks for
 // in records where that is hidden: the count beside it would tell that it is there.
 func (s wishes) shown(r *http.Request, o operations.Operation) operations.Operation {
-	o.Wish = ""
+	o.Wish, o.State = "", o.ForPeople()
 	if !s.hides(r) || o.Select.Filter == nil {
 		return o
 	}

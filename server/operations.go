@@ -77,6 +77,9 @@ func (s wishes) ask(w http.ResponseWriter, r *http.Request) error {
 	if o.Forever {
 		message += "; " + goneForGood
 	}
+	if o.Alone != "" {
+		message += "; it lives in this process alone, and ends with it: " + o.Alone
+	}
 	w.Header().Set("Location", "/v1/dead_set/operations/"+o.ID)
 	return writeJSON(w, status, jsonType, asked{s.shown(r, o), message})
 }

@@ -46,7 +46,7 @@ func operating(t *testing.T, changes ...func(*server.Config)) (*world, *pile) {
 	t.Helper()
 	p := &pile{asked: make(chan operations.Request, 100), hold: make(chan struct{})}
 	runner := operations.New(operations.Config{
-		Store: &operations.Memory{}, Name: "here", Sets: map[operations.Target]operations.DeadSet{{Stream: "orders"}: p, {Stream: "orders", Channel: "slow"}: p},
+		Store: operations.NewMemory(), Name: "here", Sets: map[operations.Target]operations.DeadSet{{Stream: "orders"}: p, {Stream: "orders", Channel: "slow"}: p},
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
@@ -100,7 +100,7 @@ func TestAnOperationIsAskedForShownListedAndChanged(t *testing.T) {
 	}
 	for _, method := range []string{"GET", "PATCH"} {
 		body := map[string]string{"PATCH": `{"state":"paused"}`}[method]
-		if a := w.do(method, "/v1/dead_set/operations/op_none", body); a.status != 404 || !strings.Contains(a.text, "the process that was asked") {
+		if a := w.do(method, "/v1/dead_set/operations/op_none", body); a.status != 404 || !strings.Contains(a.text, "there is no such operation") {
 			t.Errorf("%d %s", a.status, a.text)
 		}
 	}

@@ -63,9 +63,11 @@ func problemOf(log *slog.Logger, r *http.Request, err error) *problem {
 		return &problem{status: http.StatusNotFound, detail: err.Error()}
 	case errors.Is(err, operations.ErrUnknown):
 		return &problem{status: http.StatusNotFound, detail: operations.ErrUnknown.Error()}
-	case errors.Is(err, operations.ErrOver), errors.Is(err, operations.ErrOtherWish):
+	case errors.Is(err, operations.ErrOver), errors.Is(err, operations.ErrForeign), errors.Is(err, operations.ErrOtherWish):
 		return &problem{status: http.StatusConflict, detail: err.Error()}
-	case errors.Is(err, operations.ErrFull), errors.Is(err, operations.ErrClosed):
+	case errors.Is(err, operations.ErrLarge):
+		return &problem{status: http.StatusRequestEntityTooLarge, detail: err.Error()}
+	case errors.Is(err, operations.ErrFull), errors.Is(err, operations.ErrAway), errors.Is(err, operations.ErrClosed):
 		return &problem{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 5}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &problem{status: http.StatusServiceUnavailable, detail: "the request was cancelled or took too long", retryAfter: 5}

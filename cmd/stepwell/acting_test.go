@@ -90,7 +90,7 @@ func (p *pile) last(t *testing.T) operations.Request {
 // operating runs operations on the dead set of orders until the test ends.
 func operating(t *testing.T, p *pile) *operations.Runner {
 	t.Helper()
-	r := operations.New(operations.Config{Store: &operations.Memory{}, Name: "here", Outcomes: p, Sets: map[operations.Target]operations.DeadSet{{Stream: "orders"}: p, {Stream: "orders", Channel: "slow"}: p}})
+	r := operations.New(operations.Config{Store: operations.NewMemory(), Name: "here", Outcomes: p, Sets: map[operations.Target]operations.DeadSet{{Stream: "orders"}: p, {Stream: "orders", Channel: "slow"}: p}})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- r.Run(ctx) }()

@@ -88,7 +88,7 @@ var (
 	// errLook is why somebody has to look.
 	errLook = errors.New("somebody has to look")
 	// errForgotten: the actor that answers does not know the operation any more.
-	errForgotten = errors.New("the actor does not know the operation any more: its process has ended, or another one answers. What it did is done, " +
+	errForgotten = errors.New("the actor does not know the operation: it is another app, or one whose operations end with their process (RABBITMQ_RECORDS=false). What it did is done, " +
 		"nothing is lost; the same command again does what is left")
 )
 

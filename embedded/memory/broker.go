@@ -24,6 +24,8 @@ type Broker struct {
 	// message from queue to queue is one step.
 	mu     sync.Mutex
 	queues map[string]*list
+	// leases are those that somebody has, by what they are of.
+	leases map[string]*lease
 	// seq is the place of the message that came last; see item.
 	seq uint64
 	// inbox has what was published and not stored, also while there is an outage, an alarm or no
@@ -43,7 +45,7 @@ var _ queue.Broker = (*Broker)(nil)
 
 // New makes a broker without queues.
 func New() *Broker {
-	return &Broker{queues: map[string]*list{}, wake: make(chan struct{}, 1), news: make(chan struct{})}
+	return &Broker{queues: map[string]*list{}, leases: map[string]*lease{}, wake: make(chan struct{}, 1), news: make(chan struct{})}
 }
 
 // Run stores what is published until ctx ends. Run it once. Every done is called on this goroutine,
@@ -66,6 +68,7 @@ func (b *Broker) Run(ctx context.Context) error {
 		for _, l := range b.queues {
 			l.stop()
 		}
+		cut(b)
 	})
 	// Nobody would store these any more.
 	for _, o := range left {
@@ -225,12 +228,20 @@ func missing(name string) error {
 func (b *Broker) SetUp(up bool) {
 	b.change(func() {
 		b.down = !up
-		for _, l := range b.queues {
-			if b.down {
-				l.cut()
-			}
+		if b.down {
+			cut(b)
 		}
 	})
+}
+
+// cut ends all sessions and leases. The lock must be held.
+func cut(b *Broker) {
+	for _, l := range b.queues {
+		l.cut()
+	}
+	for _, l := range b.leases {
+		l.end()
+	}
 }
 
 // Block true stores nothing more until Block false: an alarm, for tests.

@@ -11,16 +11,17 @@ import (
 // leaseLimit is how long a lease waits for a broker that is cut off or blocked.
 const leaseLimit = 10 * time.Second
 
-// lease is the right to walk a queue. The broker's lock guards it.
+// lease is the right to walk a queue, or just the right to a name. The broker's lock guards it.
 type lease struct {
 	b    *Broker
 	name string
 	// main is the lease that this one is a part of; nil: it is the lease itself.
 	main *lease
 	open *session // of the window, nil while there is none
-	// The lease itself has these: its parts, and whether it is over.
+	// The lease itself has these: its parts, and whether it is over; ended is closed then.
 	parts []*lease
 	over  bool
+	ended chan struct{}
 }
 
 // Lease takes the right to walk the queue; see queue.Broker.
@@ -32,15 +33,11 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 		if b.down || b.blocked {
 			return false, nil
 		}
-		l := b.queues[name]
-		if l == nil {
-			return true, missing(name)
-		}
-		if l.lease != nil {
+		if b.leases[name] != nil {
 			return true, queue.ErrLeased
 		}
-		taken = &lease{b: b, name: name}
-		l.lease = taken
+		taken = &lease{b: b, name: name, ended: make(chan struct{})}
+		b.leases[name] = taken
 		return true, nil
 	})
 	if err != nil {
@@ -67,6 +64,9 @@ func (l *lease) whole() *lease {
 	return l
 }
 
+// Ended is closed when the lease has ended; see queue.Lease.
+func (l *lease) Ended() <-chan struct{} { return l.whole().ended }
+
 // Release gives the lease back, and with it what open windows hold.
 func (l *lease) Release() {
 	l.b.mu.Lock()
@@ -85,9 +85,8 @@ func (l *lease) end() {
 			part.open.end()
 		}
 	}
-	if of := l.b.queues[l.name]; of != nil && of.lease == l {
-		of.lease = nil
-	}
+	close(l.ended)
+	delete(l.b.leases, l.name)
 }
 
 // queue is the leased queue, or why it cannot be used. The lock must be held.

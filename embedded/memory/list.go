@@ -14,7 +14,6 @@ type list struct {
 	spec     queue.Spec
 	ready    []*item // oldest first
 	sessions []*session
-	lease    *lease      // nil: nobody has it
 	timer    *time.Timer // fires when the oldest item of a Delay queue is due; nil before the first
 }
 
@@ -96,8 +95,8 @@ func (l *list) cut() {
 	for _, s := range slices.Clone(l.sessions) {
 		s.end()
 	}
-	if l.lease != nil {
-		l.lease.end()
+	if lease := l.b.leases[l.spec.Name]; lease != nil {
+		lease.end()
 	}
 }
 

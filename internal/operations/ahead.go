@@ -28,10 +28,10 @@ func (w *worker) room(ctx context.Context) (int, error) {
 	ahead := w.l.request.Ahead
 	room := max(0, ahead-waiting)
 	if room == 0 {
-		w.tell(ctx, func(s *State) {
+		_, err = w.tell(ctx, func(s *State) {
 			s.Why = fmt.Sprintf("%d messages wait to be handled, and with %d (ahead) a replay waits: it goes on when fewer do", waiting, ahead)
 			s.ETASeconds = 0
 		})
 	}
-	return room, nil
+	return room, err
 }

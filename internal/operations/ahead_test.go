@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// queue is where messages wait to be handled; lost is why it is not known how many. mu guards
+// inbox is where messages wait to be handled; lost is why it is not known how many. mu guards
 // all of the pile.
-type queue struct {
+type inbox struct {
 	mu      sync.Mutex
 	waiting int
 	lost    error

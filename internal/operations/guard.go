@@ -137,10 +137,10 @@ func (w *worker) inCanary(at *State) bool {
 func (w *worker) portion(at *State, canary bool) (most int, every time.Duration) {
 	most, every = at.Rate.batch()
 	if canary {
-		most = min(most, w.l.request.Canary-at.Done)
+		most = min(most, w.l.request.Canary-max(at.Done, at.Begun))
 	}
 	if expected := w.l.request.Expect; expected != nil {
-		most = min(most, *expected-at.Done)
+		most = min(most, *expected-max(at.Done, at.Begun))
 	}
 	if Sorts(w.l.request.Action) {
 		most = min(most, at.Matched-at.Done) // what arrives meanwhile is none of it: else it might never end
@@ -160,7 +160,7 @@ func (w *worker) held(ctx context.Context, at *State) (every time.Duration, goes
 	switch {
 	case w.goesWrong(ctx, at):
 		return 0, false, true
-	case w.inCanary(at) && at.Done >= w.l.request.Canary:
+	case w.inCanary(at) && max(at.Done, at.Begun) >= w.l.request.Canary:
 		every, goesOn = w.awaitCanary(ctx, at)
 		return every, goesOn, true
 	}
@@ -173,7 +173,7 @@ func (w *worker) goesWrong(ctx context.Context, at *State) bool {
 		return false
 	}
 	t, _ := w.outcome()
-	w.tell(ctx, func(s *State) {
+	_, _ = w.tell(ctx, func(s *State) {
 		of := t.Outcome(s.Done)
 		s.Outcome = &of
 	})
@@ -195,13 +195,15 @@ const (
 	thenLook = "they wait, or run, or ended the process that had them. See whether the stream is paused or behind, and whether a process died, then resume this operation to go on with the rest all the same, or cancel it"
 )
 
+// What tell returns needs no look here: a run that is lost ends before its next step.
+
 // pauseGuarded pauses because of what became of messages. Who lets it go on has seen that.
 func (w *worker) pauseGuarded(ctx context.Context, t outcomes.Tally, why string) {
-	w.tell(ctx, func(s *State) {
+	_, _ = w.tell(ctx, func(s *State) {
 		s.CanaryOver = s.CanaryOver || w.l.request.Canary > 0
 		s.Accepted = Accepted{Failed: t.Failed, Tried: t.Tried()}
 	})
-	w.pause(ctx, why)
+	w.end(ctx, Paused, why)
 }
 
 // awaitCanary looks what became of the canary. It goes on once all of it is handled, and pauses
@@ -213,8 +215,8 @@ func (w *worker) awaitCanary(ctx context.Context, at *State) (every time.Duratio
 	t, alone := w.outcome()
 	handled, wait := len(t.Canary), time.Duration(w.l.request.CanaryWait)
 	switch {
-	case handled >= at.Done:
-		w.tell(ctx, func(s *State) { s.CanaryOver, s.Why = true, "" })
+	case handled >= max(at.Done, at.Begun): // also those that a killed process may have replayed
+		_, _ = w.tell(ctx, func(s *State) { s.CanaryOver, s.Why = true, "" })
 		return 0, true
 	case time.Since(w.canarySince) >= wait:
 		why := fmt.Sprintf("of the %d messages of the canary %d were handled within %s, and nobody told of the others: %s", at.Done, handled, wait, thenLook)
@@ -224,7 +226,7 @@ func (w *worker) awaitCanary(ctx context.Context, at *State) (every time.Duratio
 		w.pauseGuarded(ctx, t, why)
 		return 0, false
 	}
-	w.tell(ctx, func(s *State) {
+	_, _ = w.tell(ctx, func(s *State) {
 		s.Why = fmt.Sprintf("it waits for the canary: of %d messages %d are handled", at.Done, handled)
 	})
 	return canaryLook, true

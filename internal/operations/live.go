@@ -1,10 +1,13 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/failpoint"
 )
 
 const (
@@ -16,51 +19,10 @@ const (
 	// stopTime is how long a turn may take to end once the process stops. What it published and did
 	// not remove by then is in both places.
 	stopTime = 2 * time.Second
-	// saveTime is how old the state in the store may be while an operation runs.
-	saveTime = 5 * time.Second
+	// saveTime is how old the state in the store may be while an operation runs, and saveLimit how
+	// long a store may take for it.
+	saveTime, saveLimit = 5 * time.Second, 10 * time.Second
 )
-
-// live is an operation that is not over. The runner's lock guards its fields, but for those that
-// never change: request, poked.
-type live struct {
-	request Request
-	at      State
-	// wish is what somebody wants of it while it runs: Paused, Cancelled, or empty.
-	wish Phase
-	// poked has a token when it is to look at its wish, or its rate.
-	poked chan struct{}
-	// ended is closed when it runs no more; each run makes a new one.
-	ended chan struct{}
-	// since is when it began to run, before how many were done then, and saved when the store had
-	// its state.
-	since, saved time.Time
-	before       int
-}
-
-func (l *live) operation() Operation { return Operation{l.request, l.at} }
-
-// poke lets it look.
-func (l *live) poke() {
-	select {
-	case l.poked <- struct{}{}:
-	default: // it will look
-	}
-}
-
-// attrs name it in a log.
-func (l *live) attrs() []any {
-	attrs := []any{
-		"operation", l.request.ID, "action", l.request.Action, "by", l.request.By, "stream", l.request.Stream,
-		"state", string(l.at.Phase), "matched", l.at.Matched, "done", l.at.Done,
-	}
-	if l.request.Channel != "" {
-		attrs = append(attrs, "channel", l.request.Channel)
-	}
-	if l.at.Why != "" {
-		attrs = append(attrs, "why", l.at.Why)
-	}
-	return attrs
-}
 
 // A run of an operation goes so, until it is over, or rests:
 //
@@ -73,52 +35,6 @@ func (l *live) attrs() []any {
 // expected it counts again. What is away makes it wait longer and longer, up to longestWait. A wish
 // of a person ends the turn or the wait, and is obeyed before the next step.
 
-// work runs an operation until it is over, or paused, or ctx ends.
-func (r *Runner) work(ctx context.Context, l *live) {
-	defer r.leave(l)
-	w := worker{r: r, l: l, set: r.cfg.Sets[l.request.Target]}
-	for ctx.Err() == nil && !r.obeys(ctx, l) {
-		began := time.Now()
-		every, goesOn := w.step(ctx)
-		if !goesOn {
-			return
-		}
-		w.wait(ctx, max(freeTime, every-time.Since(began)))
-	}
-}
-
-// leave is for a run that ends with its process: the operation itself has not.
-func (r *Runner) leave(l *live) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if l.at.Phase == Running {
-		l.restLocked()
-	}
-}
-
-// restLocked lets those go on who wait for the end of a run. It belongs into the step that ends the
-// run: what follows may be the next one.
-func (l *live) restLocked() {
-	close(l.ended)
-	l.ended = make(chan struct{})
-	l.wish = ""
-}
-
-// obeys pauses or cancels the operation where somebody wants that.
-func (r *Runner) obeys(ctx context.Context, l *live) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch l.wish { //nolint:exhaustive // nobody can wish for the others
-	case Paused:
-		r.pauseLocked(ctx, l, "")
-		return true
-	case Cancelled:
-		r.overLocked(ctx, l, Cancelled, "")
-		return true
-	}
-	return false
-}
-
 // worker is one run of an operation.
 type worker struct {
 	r   *Runner
@@ -128,6 +44,8 @@ type worker struct {
 	canarySince time.Time
 	// counted: it is known that no more match than are expected.
 	counted bool
+	// cutOff: nobody knows what the last turn did.
+	cutOff bool
 	// waits is how long it waits until it asks anew for what is away.
 	waits time.Duration
 }
@@ -138,23 +56,26 @@ func (w *worker) step(ctx context.Context) (every time.Duration, goesOn bool) {
 	var err error
 	if !w.counted {
 		goesOn, err = w.count(ctx)
-	} else {
-		every, goesOn, err = w.turn(ctx)
+	} else if every, goesOn, err = w.turn(ctx); err == nil {
+		w.waits = 0
 	}
 	switch {
 	case err == nil:
-		w.waits = 0
 		return every, goesOn
+	case errors.Is(err, errLost):
+		return 0, false
 	case ctx.Err() != nil:
 		return 0, false
 	case errors.Is(err, ErrAway):
-		w.tell(ctx, func(s *State) { s.Why = err.Error() })
+		if _, lost := w.tell(ctx, func(s *State) { s.Why = err.Error() }); lost != nil {
+			return 0, false
+		}
 		w.waits = min(longestWait, max(freeTime, 2*w.waits))
 		return w.waits, true
 	case errors.Is(err, ErrNever):
-		w.over(ctx, Failed, err.Error())
+		w.end(ctx, Failed, err.Error())
 	default:
-		w.pause(ctx, err.Error())
+		w.end(ctx, Paused, err.Error())
 	}
 	return 0, false
 }
@@ -162,45 +83,83 @@ func (w *worker) step(ctx context.Context) (every time.Duration, goesOn bool) {
 // count looks how many match. Where none does the operation is over; where more do than are
 // expected it is refused, or paused if it has begun.
 func (w *worker) count(ctx context.Context) (goesOn bool, err error) {
+	// The process that was asked may have had other settings. Whether it was alone is not asked
+	// once more, of a sort: who runs it may be another.
+	if !Sorts(w.l.request.Action) {
+		if err := w.set.May(ctx, &w.l.request); err != nil {
+			return false, err
+		}
+	}
 	sample, err := w.set.Sample(ctx, &w.l.request)
 	if err != nil {
 		return false, err
 	}
-	done := w.tell(ctx, func(s *State) {
+	w.saved(time.Time{}) // who goes on after a kill has to know what there was
+	at, err := w.tell(ctx, func(s *State) {
 		s.Why = ""
+		if w.cutOff {
+			s.find(&sample)
+		}
 		// What is too large only a turn finds out.
 		sample.LeftOut.TooLarge = s.LeftOut.TooLarge
 		s.Matched, s.LeftOut = s.Done+sample.Matched, sample.LeftOut
 		s.Unsorted, s.Complete = sample.Unsorted, sample.Unsorted == 0
-	}).Done
-	expected := w.l.request.Expect
+	})
+	if err != nil {
+		return false, err
+	}
+	w.cutOff = false
+	expected, done := w.l.request.Expect, max(at.Done, at.Begun)
 	switch {
 	case expected != nil && done+sample.Matched > *expected && done == 0:
-		w.over(ctx, Refused, fmt.Sprintf("%d match, and %d were expected: nothing was touched. Look again, and ask anew", sample.Matched, *expected))
+		w.end(ctx, Refused, fmt.Sprintf("%d match, and %d were expected: nothing was touched. Look again, and ask anew", sample.Matched, *expected))
 		return false, nil
 	case expected != nil && done+sample.Matched > *expected:
-		w.pause(ctx, fmt.Sprintf("%d more match, and %d in all were expected: look again, cancel this one and ask anew", sample.Matched, *expected))
+		w.end(ctx, Paused, tooMany(sample.Matched, *expected, done-at.Done))
 		return false, nil
 	case sample.Matched == 0:
-		w.over(ctx, Done, unseen(sample.Unsorted))
+		w.end(ctx, Done, unseen(sample.Unsorted))
 		return false, nil
 	}
 	w.counted = true
 	return true, nil
 }
 
+// tooMany says why an operation that has begun does not go on.
+func tooMany(match, expected, uncertain int) string {
+	why := fmt.Sprintf("%d more match, and %d in all were expected", match, expected)
+	if uncertain > 0 {
+		why += fmt.Sprintf(", of which a turn that was cut off may have done %d", uncertain)
+	}
+	return why + ": look again, cancel this one and ask anew"
+}
+
+// find corrects what is done by a look after a turn that was cut off: where that look saw all
+// messages, and the one before did, what is not there any more is done. Where they did not others
+// may have come into view, and what that turn began counts as done where no more than expected may
+// be.
+func (s *State) find(sample *Sample) {
+	if !s.Complete || sample.Unsorted > 0 {
+		return
+	}
+	done := max(s.Done, s.Matched-sample.Matched)
+	if s.Begun > 0 && s.Begun >= s.Done {
+		done = max(s.Done, min(done, s.Begun))
+		s.Begun = done
+	}
+	s.Done = done
+}
+
 // turn acts on some messages.
 func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, err error) {
-	w.r.mu.Lock()
-	at := w.l.at
-	w.r.mu.Unlock()
+	at := w.now()
 	if every, goesOn, held := w.held(ctx, &at); held {
 		return every, goesOn, nil
 	}
 	canary := w.inCanary(&at)
 	most, every := w.portion(&at, canary)
 	if most <= 0 && Sorts(w.l.request.Action) {
-		w.over(ctx, Done, "")
+		w.end(ctx, Done, "")
 		return 0, false, nil
 	}
 	room, err := w.room(ctx)
@@ -210,32 +169,81 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 	if room < most {
 		most, every = room, max(every, aheadPause)
 	}
-	t, err := w.act(ctx, most, canary)
-	at = w.tell(ctx, func(s *State) {
-		if err == nil {
-			s.Why = ""
-		}
-		if canary {
-			w.l.saved = time.Time{} // who goes on with it after a kill is to know how many there are
-		}
-		s.Matched = max(s.Matched, s.Done+t.Matched)
-		s.Done += t.Done
-		s.LeftOut.TooLarge = max(s.LeftOut.TooLarge, t.LeftOut.TooLarge)
-		s.ETASeconds = s.eta(s.Done-w.l.before, time.Since(w.l.since))
-		if !t.More {
-			s.LeftOut, s.Unsorted, s.Complete = t.LeftOut, t.Unseen, t.Unseen == 0
-		}
-	})
+	t, at, err := w.acts(ctx, most, canary)
 	switch {
 	case err != nil:
+		w.cutOff = at.Begun > at.Done // sent, and not seen to be gone: the next look says more
+		w.counted = !w.cutOff
 		return every, true, err
 	case !t.More && t.Done == 0:
-		w.over(ctx, Done, unseen(t.Unseen))
+		w.end(ctx, Done, unseen(t.Unseen))
 		return 0, false, nil
-	case w.l.request.Expect != nil && at.Done >= *w.l.request.Expect:
+	case w.l.request.Expect != nil && max(at.Done, at.Begun) >= *w.l.request.Expect:
 		w.counted = false // all that may be done is done: a fresh look says whether that was all
 	}
 	return every, true, nil
+}
+
+// acts takes one turn, which it announces where no more than so many may be done, and returns the
+// state after it. An error may be that of the turn, or errLost.
+func (w *worker) acts(ctx context.Context, most int, canary bool) (Turn, State, error) {
+	announced := w.l.request.Expect != nil || canary
+	if announced {
+		if err := w.promise(ctx, most); err != nil {
+			return Turn{More: true}, w.now(), err
+		}
+	}
+	t, err := w.act(ctx, most, canary)
+	if canary {
+		w.saved(time.Time{}) // who goes on with it after a kill is to know how many there are
+	}
+	at, lost := w.tell(ctx, func(s *State) {
+		if announced {
+			s.settle(t, most, err != nil)
+		}
+		s.took(t, err)
+		s.ETASeconds = s.eta(s.Done-w.l.before, time.Since(w.l.since))
+	})
+	return t, at, cmp.Or(err, lost)
+}
+
+// settle takes back what was promised of a turn and it has not done: after one that was cut off no
+// more are done than it began with.
+func (s *State) settle(t Turn, most int, cutOff bool) {
+	begun := t.Done
+	if cutOff {
+		begun = max(t.Begun, t.Done)
+	}
+	s.Begun += begun - most
+}
+
+// took takes what came of a turn into the state.
+func (s *State) took(t Turn, err error) {
+	if err == nil {
+		s.Why = ""
+	}
+	s.Matched = max(s.Matched, s.Done+t.Matched)
+	s.Done += t.Done
+	s.LeftOut.TooLarge = max(s.LeftOut.TooLarge, t.LeftOut.TooLarge)
+	if !t.More {
+		s.LeftOut, s.Unsorted, s.Complete = t.LeftOut, t.Unseen, t.Unseen == 0
+	}
+}
+
+// promise writes down how many are done at most when the turn that follows is over: if the process
+// is killed in it, the next does not go beyond what was expected, or the canary. Where neither is
+// asked for there is nothing to keep.
+func (w *worker) promise(ctx context.Context, most int) error {
+	s := w.now()
+	s.Begun = max(s.Begun, s.Done) + most
+	_, err := w.save(ctx, s)
+	failpoint.Hit("operation promised")
+	if err == nil { // else no turn follows, and none is to be counted
+		w.r.mu.Lock()
+		w.l.at.Begun = s.Begun
+		w.r.mu.Unlock()
+	}
+	return err
 }
 
 // act takes one turn. It ends by itself after turnTime, and begins with no more when somebody has a
@@ -269,7 +277,7 @@ func (w *worker) watch(ctx context.Context, over <-chan struct{}, enough, cut fu
 		select {
 		case <-poked:
 			enough()
-			w.l.poke() // for the wait that follows
+			token(w.l.poked) // for the wait that follows
 			poked = nil
 		case <-stop:
 			late, stop = time.After(stopTime), nil
@@ -291,32 +299,6 @@ func (w *worker) wait(ctx context.Context, d time.Duration) {
 	case <-w.l.poked:
 	case <-ctx.Done():
 	}
-}
-
-// tell changes the state, and stores it now and then.
-func (w *worker) tell(ctx context.Context, change func(*State)) State {
-	w.r.mu.Lock()
-	defer w.r.mu.Unlock()
-	change(&w.l.at)
-	w.l.at.UpdatedAt = time.Now().UTC()
-	if time.Since(w.l.saved) >= saveTime {
-		w.r.saveLocked(ctx, w.l)
-	}
-	return w.l.at
-}
-
-func (w *worker) over(ctx context.Context, p Phase, why string) {
-	w.r.mu.Lock()
-	defer w.r.mu.Unlock()
-	w.r.overLocked(ctx, w.l, p, why)
-}
-
-// pause lets it rest until somebody lets it go on.
-func (w *worker) pause(ctx context.Context, why string) {
-	w.r.mu.Lock()
-	defer w.r.mu.Unlock()
-	w.r.pauseLocked(ctx, w.l, why)
-	w.r.cfg.Logger.Warn("an operation pauses", w.l.attrs()...)
 }
 
 // unseen says so of what was not looked at.

@@ -22,6 +22,8 @@ var (
 	ErrClosed = errors.New("operations are over: the process stops")
 	// ErrOver: the operation is over, and nothing of it can be changed.
 	ErrOver = errors.New("the operation is over")
+	// ErrForeign: a newer release knows more of the operation, and that must not be overwritten.
+	ErrForeign = errors.New("this process does not know all of such an operation: it can only cancel it, a newer release can do more")
 	// ErrOtherWish: the idempotency key was used for something else.
 	ErrOtherWish = errors.New("this Idempotency-Key was used for another request")
 )
@@ -38,102 +40,177 @@ type Config struct {
 	Outcomes Outcomes
 	// Name is that of this process, for people.
 	Name string
+	// Alone is why operations end with this process, which each of them says; empty: they do not.
+	Alone string
 	// Logger is told of each end. Nil: slog's default.
 	Logger *slog.Logger
+	// Election says which of the processes that share the Store runs operations. Nil: there is one.
+	Election Elected
+}
+
+// Elected has one process lead at a time; see [Election].
+type Elected interface {
+	Await(ctx context.Context, hurry <-chan struct{})
+	Lead(ctx context.Context, serve func(ctx context.Context, term int64))
 }
 
 // Runner runs operations. Its methods may be called from any goroutine.
 type Runner struct {
 	cfg Config
-	// wake has a token when there may be something to begin.
-	wake chan struct{}
+	// hurry has a token when something was asked for here; left has one when a run is over. closed
+	// is closed when Run is.
+	hurry, left, closed chan struct{}
 
-	// mu guards the fields below, and the fields of each live operation.
+	// mu guards the fields below, and the fields of each live operation. Nobody who has it waits
+	// for anything.
 	mu sync.Mutex
-	// live are those that are not over, in the order in which they wait. Each that runs has a
-	// goroutine of its own, which changes it under this lock, and which nobody waits for while
-	// holding it.
-	live   []*live
-	closed bool
+	// live are those that run here, by their ids.
+	live map[string]*live
 }
 
 // New makes a Runner. It does nothing before Run.
 func New(cfg Config) *Runner {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	return &Runner{cfg: cfg, wake: make(chan struct{}, 1)}
+	return &Runner{cfg: cfg, hurry: make(chan struct{}, 1), left: make(chan struct{}, 1), closed: make(chan struct{}), live: map[string]*live{}}
 }
 
 // Run runs what is asked for until ctx ends; then it waits for the turns that are under way, which
 // begin with nothing more.
 func (r *Runner) Run(ctx context.Context) error {
-	var running sync.WaitGroup
-	defer r.end()
-	defer running.Wait()
-	for {
-		for _, l := range r.next() {
-			running.Go(func() {
-				r.work(ctx, l)
-				r.nudge()
-			})
-		}
-		select {
-		case <-r.wake:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// nudge lets Run look whether there is something to begin.
-func (r *Runner) nudge() {
-	select {
-	case r.wake <- struct{}{}:
-	default: // it will look
-	}
-}
-
-// next are the operations that may begin now: the first in the queue of each dead set where none
-// runs, as many as may run at once.
-func (r *Runner) next() (begin []*live) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	busy, running := map[Target]bool{}, 0
-	for _, l := range r.live {
-		if l.at.Phase == Running {
-			busy[l.request.Target] = true
-			running++
-		}
-	}
-	for _, l := range r.live {
-		if l.at.Phase != Queued || busy[l.request.Target] || running == MaxAtOnce {
+	defer close(r.closed)
+	for ctx.Err() == nil {
+		changed := r.cfg.Store.Changed()
+		if r.isNeeded() {
+			r.lead(ctx)
 			continue
 		}
-		busy[l.request.Target] = true
-		running++
-		l.at.Phase, l.at.Why, l.at.Runner = Running, "", r.cfg.Name
-		if l.at.StartedAt.IsZero() {
-			l.at.StartedAt = time.Now().UTC()
+		select {
+		case <-changed:
+		case <-ctx.Done():
 		}
-		l.since, l.before = time.Now(), l.at.Done
-		begin = append(begin, l)
 	}
-	return begin
+	return nil
 }
 
-// end closes the runner, and says what it leaves behind.
-func (r *Runner) end() {
+// lead runs operations if it is this process that does, and they are not run by then.
+func (r *Runner) lead(ctx context.Context) {
+	if r.cfg.Election == nil {
+		r.serve(ctx, 0)
+		return
+	}
+	r.cfg.Election.Await(ctx, r.hurry)
+	if ctx.Err() == nil && r.isNeeded() {
+		r.cfg.Election.Lead(ctx, r.serve)
+	}
+}
+
+// token puts one into a channel that has room for one.
+func token(into chan<- struct{}) {
+	select {
+	case into <- struct{}{}:
+	default: // there is one
+	}
+}
+
+// open are the operations that are not over, in the order in which they wait.
+func (r *Runner) open() ([]Operation, error) {
+	all, err := r.cfg.Store.List()
+	all = slices.DeleteFunc(all, func(o Operation) bool { return o.Phase.IsOver() })
+	slices.Reverse(all)
+	return all, err
+}
+
+// isNeeded says whether an operation is to run, or may have been left behind.
+func (r *Runner) isNeeded() bool {
+	open, err := r.open()
+	return err == nil && slices.ContainsFunc(open, func(o Operation) bool { return o.Phase == Running || r.couldRun(o) })
+}
+
+// couldRun says whether an operation runs, or waits for that, and this process knows how.
+func (r *Runner) couldRun(o Operation) bool {
+	return r.knows(o.Request) && (o.Phase == Queued || o.Phase == Running)
+}
+
+// knows says whether this process can do all that the request says: one of another release, or of
+// other streams, may not.
+func (r *Runner) knows(request Request) bool {
+	_, there := r.cfg.Sets[request.Target]
+	return there && !request.Foreign && isAction(request.Action)
+}
+
+// serve runs operations until ctx ends, or there are none to run. Then it waits for the turns that
+// are under way.
+func (r *Runner) serve(ctx context.Context, term int64) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for ctx.Err() == nil {
+		changed := r.cfg.Store.Changed()
+		open, err := r.open()
+		if err != nil {
+			r.cfg.Logger.Warn("operations are not known", "error", err)
+		}
+		r.hear(open)
+		begin, busy := r.due(open)
+		if err == nil && !busy && len(begin) == 0 {
+			return
+		}
+		var again <-chan time.Time
+		for _, o := range begin {
+			l, err := r.begin(ctx, o, term)
+			if err != nil { // nothing need change in the store that would say when to try again
+				again = time.After(longestWait)
+			}
+			if l != nil {
+				running.Go(func() {
+					r.work(ctx, l)
+					token(r.left)
+				})
+			}
+		}
+		select {
+		case <-changed:
+		case <-again:
+		case <-r.left:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// due are the operations that are to begin here: those that ran in a process that is gone, and the
+// first in the queue of each dead set where none runs, as many as may run at once. What was left
+// behind and nobody here knows is among them, to be put back. busy says that some run here.
+func (r *Runner) due(open []Operation) (begin []Operation, busy bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.closed = true
-	for _, l := range r.live {
-		r.cfg.Logger.Warn("an operation ends with its process: what it did is done, all else is where it was; ask for it again", l.attrs()...)
+	taken := map[Target]bool{}
+	for _, l := range r.live { // also one that is about to leave
+		taken[l.request.Target] = true
 	}
+	busy = len(taken) > 0
+	for _, phase := range []Phase{Running, Queued} {
+		for _, o := range open {
+			switch {
+			case o.Phase != phase:
+			case phase == Running && !r.knows(o.Request):
+				begin = append(begin, o)
+			case r.couldRun(o) && !taken[o.Target] && len(taken) < MaxAtOnce:
+				taken[o.Target] = true
+				begin = append(begin, o)
+			}
+		}
+	}
+	return begin, busy
 }
 
 // Ask begins an operation, or puts it behind others. key makes it the same as one that was asked
 // for with that key before; empty: it is a new one. known says that it is not. The error is that of
 // [DeadSet.May], ErrOtherWish, ErrFull or ErrClosed.
 func (r *Runner) Ask(ctx context.Context, request Request, rate Rate, key string) (o Operation, known bool, err error) {
+	return r.ask(ctx, request, State{Rate: rate, Alone: r.cfg.Alone}, key)
+}
+
+// ask begins an operation whose state is at.
+func (r *Runner) ask(ctx context.Context, request Request, at State, key string) (o Operation, known bool, err error) {
 	set, there := r.cfg.Sets[request.Target]
 	if !there {
 		return o, false, fmt.Errorf("there is no dead set of %+v", request.Target)
@@ -151,26 +228,32 @@ func (r *Runner) Ask(ctx context.Context, request Request, rate Rate, key string
 			request.CanaryWait = cmp.Or(request.CanaryWait, Wait(DefaultCanaryWait))
 		}
 	}
-	l := &live{request: request, at: State{Phase: Queued, Rate: rate, UpdatedAt: request.CreatedAt}, poked: make(chan struct{}, 1), ended: make(chan struct{})}
-	// Under the lock: nobody may see it in the store and not find it among those that live.
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
+	if r.isClosed() {
 		return o, false, ErrClosed
 	}
-	switch err := r.cfg.Store.Create(ctx, request, l.at); {
+	at.Phase, at.UpdatedAt = Queued, request.CreatedAt
+	o = Operation{request, at}
+	switch err := r.cfg.Store.Create(ctx, request, o.State); {
 	case errors.Is(err, ErrExists):
-		o, err := r.findLocked(ctx, request.ID)
+		o, err := r.Find(ctx, request.ID)
 		if err == nil && o.Wish != request.Wish {
 			err = ErrOtherWish
 		}
 		return o, true, err
 	case err != nil:
-		return o, false, err
+		return Operation{}, false, err
 	}
-	r.live = append(r.live, l)
-	r.nudge()
-	return l.operation(), false, nil
+	token(r.hurry)
+	return o, false, nil
+}
+
+func (r *Runner) isClosed() bool {
+	select {
+	case <-r.closed:
+		return true
+	default:
+		return false
+	}
 }
 
 // Sample counts what an operation would act on, and changes nothing. The error is that of
@@ -188,145 +271,49 @@ func (r *Runner) Sample(ctx context.Context, request Request) (Sample, error) {
 
 // Find returns an operation, or ErrUnknown.
 func (r *Runner) Find(ctx context.Context, id string) (Operation, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	o, err := r.findLocked(ctx, id)
+	o, err := r.cfg.Store.Load(ctx, id)
 	if err != nil {
 		return o, err
 	}
-	one := []Operation{o}
+	one := []Operation{r.current(o)}
 	r.told(one)
 	return one[0], nil
 }
 
-func (r *Runner) findLocked(ctx context.Context, id string) (Operation, error) {
-	if l := r.liveLocked(id); l != nil {
-		return l.operation(), nil
-	}
-	o, err := r.cfg.Store.Load(ctx, id)
-	return o, err
-}
-
-func (r *Runner) liveLocked(id string) *live {
-	i := slices.IndexFunc(r.live, func(l *live) bool { return l.request.ID == id })
-	if i < 0 {
-		return nil
-	}
-	return r.live[i]
-}
-
 // List returns all operations that are kept, the newest first.
-func (r *Runner) List(ctx context.Context) ([]Operation, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	all, err := r.cfg.Store.List(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (r *Runner) List(context.Context) ([]Operation, error) {
+	all, err := r.cfg.Store.List()
 	for i := range all {
-		// The store has a state that may be some seconds old.
-		if l := r.liveLocked(all[i].ID); l != nil {
-			all[i] = l.operation()
-		}
+		all[i] = r.current(all[i])
 	}
 	r.told(all)
-	return all, nil
+	return all, err
 }
 
-// RunningOn is the id of the operation that runs on that dead set; empty: none does.
-func (r *Runner) RunningOn(t Target) string {
+// current is the operation as it is now: what the store has may be some seconds old, which only the
+// process that runs it can mend.
+func (r *Runner) current(o Operation) Operation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, l := range r.live {
-		if l.request.Target == t && l.at.Phase == Running {
-			return l.request.ID
-		}
+	if l := r.live[o.ID]; l != nil && o.Phase == Running && o.Term == l.term {
+		at := l.at
+		at.Rate, at.Wanted = o.Rate, o.Wanted
+		o.State = at
 	}
-	return ""
+	if o.Phase == Queued && !r.knows(o.Request) {
+		o.Why = "this process does not know such an operation: it waits for one that does"
+	}
+	return o
 }
 
-// Change is what somebody wishes of an operation.
-type Change struct {
-	// Phase is Running, Paused or Cancelled; empty: as it is.
-	Phase Phase
-	// Rate is the new one; nil: as it is.
-	Rate *Rate
-}
-
-// Change changes an operation and returns it as it is then. One that runs ends its turn first: that
-// is waited for, as long as ctx lasts. The error is ErrUnknown or ErrOver.
-func (r *Runner) Change(ctx context.Context, id string, c Change) (Operation, error) {
-	r.mu.Lock()
-	l := r.liveLocked(id)
-	if l == nil {
-		defer r.mu.Unlock()
-		if _, err := r.findLocked(ctx, id); err != nil {
-			return Operation{}, err
-		}
-		return Operation{}, ErrOver
+// RunningOn is the id of the operation that runs on that dead set; empty: none is known to.
+func (r *Runner) RunningOn(t Target) string {
+	open, err := r.open()
+	i := slices.IndexFunc(open, func(o Operation) bool { return o.Target == t && o.Phase == Running })
+	if err != nil || i < 0 {
+		return ""
 	}
-	ended := r.changeLocked(ctx, l, c)
-	r.mu.Unlock()
-	if ended != nil {
-		select {
-		case <-ended:
-		case <-ctx.Done():
-		}
-	}
-	return r.Find(ctx, id)
-}
-
-// changeLocked returns a channel that is closed when the operation runs no more; nil: nothing has
-// to be waited for.
-func (r *Runner) changeLocked(ctx context.Context, l *live, c Change) <-chan struct{} {
-	if c.Rate != nil {
-		l.at.Rate = *c.Rate
-		l.poke()
-	}
-	switch running := l.at.Phase == Running; {
-	case c.Phase == Running && running:
-		l.wish = "" // a pause that was not obeyed yet
-	case c.Phase == Running && l.at.Phase == Paused:
-		l.at.Phase, l.at.Why = Queued, ""
-		r.nudge()
-	case (c.Phase == Paused || c.Phase == Cancelled) && running:
-		l.wish = c.Phase
-		l.poke()
-		return l.ended
-	case c.Phase == Paused:
-		r.pauseLocked(ctx, l, "")
-		return nil
-	case c.Phase == Cancelled:
-		r.overLocked(ctx, l, Cancelled, "")
-		return nil
-	}
-	r.saveLocked(ctx, l)
-	return nil
-}
-
-// saveLocked keeps the state. What a store does not take now it is given with the next.
-func (r *Runner) saveLocked(ctx context.Context, l *live) {
-	l.at.UpdatedAt = time.Now().UTC()
-	l.saved = time.Now()
-	if err := r.cfg.Store.Save(context.WithoutCancel(ctx), l.request.ID, l.at); err != nil {
-		r.cfg.Logger.Warn("the state of an operation is not stored", "operation", l.request.ID, "error", err)
-	}
-}
-
-// pauseLocked lets an operation rest.
-func (r *Runner) pauseLocked(ctx context.Context, l *live, why string) {
-	l.at.Phase, l.at.Why, l.at.ETASeconds = Paused, why, 0
-	l.restLocked()
-	r.saveLocked(ctx, l)
-}
-
-// overLocked ends an operation.
-func (r *Runner) overLocked(ctx context.Context, l *live, p Phase, why string) {
-	l.at.Phase, l.at.Why, l.at.EndedAt, l.at.ETASeconds = p, why, time.Now().UTC(), 0
-	l.restLocked()
-	r.live = slices.DeleteFunc(r.live, func(other *live) bool { return other == l })
-	r.saveLocked(ctx, l)
-	r.cfg.Logger.Info("audit: operation is over", l.attrs()...)
+	return open[i].ID
 }
 
 // The names of operations are of lower-case letters and digits.

@@ -13,7 +13,7 @@ import (
 
 // pile is a dead set of which only counts are known.
 type pile struct {
-	queue
+	inbox
 	// match messages are in view, behind lie more, that a look does not see before others went.
 	match, behind int
 	unseen        int // never seen
@@ -99,7 +99,7 @@ func run(t *testing.T, test func(t *testing.T, r *Runner, p *pile)) {
 		for i := range 9 {
 			sets[Target{Stream: fmt.Sprint(i)}] = &pile{match: 1, takes: time.Hour}
 		}
-		r := New(Config{Store: &Memory{}, Sets: sets, Name: "here", Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+		r := New(Config{Store: NewMemory(), Sets: sets, Name: "here", Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- r.Run(ctx) }()
@@ -112,6 +112,7 @@ func run(t *testing.T, test func(t *testing.T, r *Runner, p *pile)) {
 }
 
 func request(at Target, expect ...int) Request {
+	time.Sleep(time.Millisecond) // so that one is older than the next
 	r := Request{Action: Replay, Target: at, Select: Selection{All: true}, CreatedAt: time.Now(), By: "alice"}
 	if len(expect) > 0 {
 		r.Expect = &expect[0]
@@ -382,7 +383,7 @@ func TestATurnThatFailsPausesItAndAResumeCountsAnew(t *testing.T) {
 func TestWhoWaitsForAPauseIsNotLeftBehindByAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pile{match: 10, held: true}
-		r := New(Config{Store: &Memory{}, Sets: map[Target]DeadSet{orders: p}, Logger: slog.New(slog.DiscardHandler)})
+		r := New(Config{Store: NewMemory(), Sets: map[Target]DeadSet{orders: p}, Logger: slog.New(slog.DiscardHandler)})
 		ctx, stop := context.WithCancel(t.Context())
 		ended, told := make(chan error), make(chan Operation)
 		go func() { ended <- r.Run(ctx) }()
@@ -481,7 +482,7 @@ func TestAStopEndsATurnAndCutsOffOneThatDoesNotEnd(t *testing.T) {
 		run(t, func(t *testing.T, r *Runner, p *pile) {
 			p.set(func(p *pile) { p.match, p.takes, p.held = 10, time.Hour, held })
 			ctx, stop := context.WithCancel(t.Context())
-			own := New(Config{Store: &Memory{}, Sets: map[Target]DeadSet{orders: p}, Logger: r.cfg.Logger})
+			own := New(Config{Store: NewMemory(), Sets: map[Target]DeadSet{orders: p}, Logger: r.cfg.Logger})
 			ended := make(chan error)
 			go func() { ended <- own.Run(ctx) }()
 			ask(t, own, request(orders), Unlimited)

@@ -12,7 +12,7 @@ import (
 // Errors of a [Store], for those who answer a person.
 var (
 	// ErrUnknown: there is no such operation.
-	ErrUnknown = errors.New("there is no such operation here: it is known in the process that was asked for it, until that ends")
+	ErrUnknown = errors.New("there is no such operation here")
 	// ErrExists: there is one with that id.
 	ErrExists = errors.New("there is an operation with this id")
 	// ErrFull: too many wait.
@@ -27,27 +27,43 @@ const (
 	MaxFinished = 1000
 )
 
-// Store keeps operations. A request is written once, its state again and again, so the two are two
-// values: a store that outlives the process writes the second alone.
+// Store keeps operations, and is all that those who wish for something and those who run it know of
+// one another: an operation is what its store says, and not what somebody remembers. A request is
+// written once, its state again and again, so the two are two values.
 type Store interface {
-	// Create keeps a new one. The error is ErrExists or ErrFull.
+	// Create keeps a new one in its first state. The error is ErrExists or ErrFull.
 	Create(ctx context.Context, r Request, s State) error
-	// Save replaces its state.
-	Save(ctx context.Context, id string, s State) error
+	// Change replaces a state by what change makes of it, and returns what it is then. change is
+	// called again where another changed it meanwhile; an error of its own ends Change and is
+	// returned. So of two that decide something the second sees what the first did. The error is
+	// ErrUnknown where there is no such operation.
+	Change(ctx context.Context, id string, change func(State) (State, error)) (State, error)
 	// Load returns one, or ErrUnknown.
 	Load(ctx context.Context, id string) (Operation, error)
-	// List returns all, the newest first.
-	List(ctx context.Context) ([]Operation, error)
+	// List returns all, the newest first. It waits for nobody.
+	List() ([]Operation, error)
+	// Changed returns a channel that is closed when something is other than it is now.
+	Changed() <-chan struct{}
 }
 
-// Memory is a [Store] that ends with the process. The zero value is empty.
+// newestFirst is the order of lists.
+func newestFirst(a, b Operation) int {
+	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+}
+
+// Memory is a [Store] that ends with the process.
 type Memory struct {
 	// mu guards the fields below.
 	mu  sync.Mutex
 	all map[string]Operation
 	// over are the ids of those that are, in the order in which they ended.
 	over []string
+	// changed is closed, and made anew, with each change.
+	changed chan struct{}
 }
+
+// NewMemory makes a [Memory] that is empty.
+func NewMemory() *Memory { return &Memory{all: map[string]Operation{}, changed: make(chan struct{})} }
 
 // Create keeps a new operation; see [Store].
 func (m *Memory) Create(_ context.Context, r Request, s State) error {
@@ -59,31 +75,37 @@ func (m *Memory) Create(_ context.Context, r Request, s State) error {
 	if len(m.all)-len(m.over) >= MaxWaiting {
 		return ErrFull
 	}
-	if m.all == nil {
-		m.all = map[string]Operation{}
-	}
-	m.all[r.ID] = Operation{r, s}
+	m.putLocked(Operation{r, s})
 	return nil
 }
 
-// Save replaces its state; see [Store]. What is over makes room for others when it is the oldest.
-func (m *Memory) Save(_ context.Context, id string, s State) error {
+// Change replaces a state; see [Store]. What is over makes room for others when it is the oldest.
+func (m *Memory) Change(_ context.Context, id string, change func(State) (State, error)) (State, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o, there := m.all[id]
 	if !there {
-		return ErrUnknown
+		return State{}, ErrUnknown
+	}
+	s, err := change(o.State)
+	if err != nil {
+		return s, err
 	}
 	if s.Phase.IsOver() && !o.Phase.IsOver() {
 		m.over = append(m.over, id)
 	}
-	o.State = s
-	m.all[id] = o
+	m.putLocked(Operation{o.Request, s})
 	if len(m.over) > MaxFinished {
 		delete(m.all, m.over[0])
 		m.over = slices.Delete(m.over, 0, 1)
 	}
-	return nil
+	return s, nil
+}
+
+func (m *Memory) putLocked(o Operation) {
+	m.all[o.ID] = o
+	close(m.changed)
+	m.changed = make(chan struct{})
 }
 
 // Load returns one; see [Store].
@@ -98,15 +120,20 @@ func (m *Memory) Load(_ context.Context, id string) (Operation, error) {
 }
 
 // List returns all; see [Store].
-func (m *Memory) List(context.Context) ([]Operation, error) {
+func (m *Memory) List() ([]Operation, error) {
 	m.mu.Lock()
 	all := make([]Operation, 0, len(m.all))
 	for _, o := range m.all {
 		all = append(all, o)
 	}
 	m.mu.Unlock()
-	slices.SortFunc(all, func(a, b Operation) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
-	})
+	slices.SortFunc(all, newestFirst)
 	return all, nil
+}
+
+// Changed is closed with the next change; see [Store].
+func (m *Memory) Changed() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changed
 }

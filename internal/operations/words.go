@@ -5,7 +5,16 @@
 // them, the [Runner] acts on them: in turns of two seconds at most, between which the dead set is
 // free for those who look. It knows nothing but counts from one turn to the next: what is done is
 // no longer there, and what is left is found by a look at the messages. So an operation that is cut
-// off has lost nothing, and asking for it again does what was left.
+// off has lost nothing, and who goes on with it does what was left.
+//
+// Whoever wishes for something writes it into the store, and whoever runs the operation reads it
+// there:
+//
+//	queued -- begins --> running -- a wish, or a doubt --> paused -- resumed --> queued
+//	                        `------ nothing more to do, a wish, an error --> done, cancelled, …
+//
+// A wish that concerns an operation that does not run is a change of its state, by whoever is
+// asked; what runs is told what is wanted ([State].Wanted), and alone leaves the state running.
 package operations
 
 import (
@@ -32,6 +41,9 @@ const (
 
 // Sorts says whether the action moves messages within their dead set, and chooses none.
 func Sorts(action string) bool { return action == Sort || action == Unsort }
+
+// isAction says whether this release knows the action.
+func isAction(action string) bool { return action == Replay || action == Delete || Sorts(action) }
 
 // MaxIDs is how many ids a selection names at most.
 const MaxIDs = 1000
@@ -109,6 +121,8 @@ type Request struct {
 	CreatedAt time.Time `json:"created_at"`
 	// Wish tells requests with the same idempotency key apart; empty: there was no such key.
 	Wish string `json:"wish,omitempty"`
+	// Foreign says that it has members that this release does not know.
+	Foreign bool `json:"-"`
 }
 
 // Phase is how far an operation is.
@@ -154,8 +168,11 @@ type State struct {
 	Why string `json:"why,omitempty"`
 	// Rate is how fast it may be; zero: as fast as it can.
 	Rate Rate `json:"rate,omitzero"`
-	// Runner is the process that runs it.
-	Runner string `json:"runner,omitempty"`
+	// Runner is the process that runs it. Resumed is how often another went on with it.
+	Runner  string `json:"runner,omitempty"`
+	Resumed int    `json:"resumed,omitempty"`
+	// Alone is why it lives in the process that was asked, and ends with it; empty: it does not.
+	Alone string `json:"alone,omitempty"`
 	// Matched is how many messages were found to match, as far as a look sees. Done is how many of
 	// them are seen to be gone.
 	Matched int     `json:"matched"`
@@ -176,6 +193,22 @@ type State struct {
 	StartedAt  time.Time `json:"started_at,omitzero"`
 	UpdatedAt  time.Time `json:"updated_at"`
 	EndedAt    time.Time `json:"ended_at,omitzero"`
+
+	// The rest is for those who run operations, and no person's concern.
+
+	// Wanted is what is to become of it while it runs: Paused, Cancelled, or empty.
+	Wanted Phase `json:"wanted,omitempty"`
+	// Term is that in which it runs; see [Election].
+	Term int64 `json:"term,omitempty"`
+	// Begun is how many of an expected number are done at most: before each turn it is written how
+	// many that may do, so that who goes on after a kill does not exceed the number.
+	Begun int `json:"begun,omitempty"`
+}
+
+// ForPeople is the state without what is nobody's concern.
+func (s State) ForPeople() State {
+	s.Wanted, s.Term, s.Begun = "", 0, 0
+	return s
 }
 
 // Operation is a request and its state.
@@ -207,6 +240,8 @@ type Turn struct {
 	// Matched is how many of the others match, and Done how many of these are seen to be gone: what
 	// was sent and is still there counts as not done, and is found again.
 	Matched, Done int
+	// Begun is with how many it began: no more are gone, also where fewer are seen to be.
+	Begun int
 	// LeftOut are those of the others that match and stay.
 	LeftOut LeftOut
 	// More says that it ended before it came to the end of what a look sees.

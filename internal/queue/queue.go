@@ -162,7 +162,7 @@ type Broker interface {
 	Consume(stop, work context.Context, c Consumption) error
 
 	// Lease takes the right to walk the queue, on a connection of its own; ErrLeased when it is
-	// taken.
+	// taken. There need not be such a queue: the name is then all that is leased.
 	Lease(ctx context.Context, queue string) (Lease, error)
 
 	// Follow hands out what a [Log] has from the offset on, 0 being the oldest that there is, and
@@ -241,6 +241,9 @@ type Lease interface {
 	// Drop deletes the queue, which must not be the one that was leased, if it is empty. Whoever
 	// may publish to it has to have the same lease.
 	Drop(ctx context.Context) error
+	// Ended is closed when the lease has ended. Who is cut off may be told later than another who
+	// has the lease by then.
+	Ended() <-chan struct{}
 	// Window opens a window of at most max messages (1 or more) of the queue and about maxBytes of
 	// bodies and headers held at a time (but one message always). One window of a queue at a time.
 	Window(ctx context.Context, max, maxBytes int) (Window, error)

@@ -207,6 +207,9 @@ func (l *lease) lock() error {
 
 func (l *lease) lockName() string { return l.queue + ".lease" }
 
+// Ended is closed when the lease has ended; see queue.Lease.
+func (l *lease) Ended() <-chan struct{} { return l.session.ctx.Done() }
+
 // Release gives the lease back by closing its connection. It deletes the exclusive queue before:
 // the broker does so only some moments after the connection is gone, and who walks again at once
 // would find the lease taken.

@@ -31,6 +31,12 @@ func (s *Store) Change(ctx context.Context, kind, name string, change func(Recor
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	defer s.writers.Release(1)
+	if s.most(kind) > MostValue {
+		if err := s.large.Acquire(ctx, 1); err != nil {
+			return fmt.Errorf("%w: %w", ErrUnknown, err)
+		}
+		defer s.large.Release(1)
+	}
 	if !s.isKnown() { // what was read is needed, and is on its way
 		if err := s.Sync(ctx); err != nil {
 			return err
@@ -49,6 +55,9 @@ func (s *Store) Change(ctx context.Context, kind, name string, change func(Recor
 		}
 	}
 }
+
+// most is how many bytes a value of the kind has at most.
+func (s *Store) most(kind string) int { return max(MostValue, s.cfg.Large[kind]) }
 
 func (s *Store) isKnown() bool {
 	s.mu.Lock()
@@ -75,8 +84,8 @@ func (s *Store) next(kind, name string, change func(Record) (Record, error)) (*e
 		return nil, err
 	case kind == "" || name == "" || len(kind)+len(name) > MostName:
 		return nil, fmt.Errorf("%w: the name of a record has 1 to %d bytes", ErrRefused, MostName)
-	case len(r.Value) > MostValue:
-		return nil, fmt.Errorf("%w: the value of record %s has %d bytes, and at most %d fit", ErrRefused, name, len(r.Value), MostValue)
+	case len(r.Value) > s.most(kind):
+		return nil, fmt.Errorf("%w: the value of record %s has %d bytes, and at most %d fit", ErrRefused, name, len(r.Value), s.most(kind))
 	case r.Value != nil && !json.Valid(r.Value):
 		return nil, fmt.Errorf("%w: the value of record %s is not JSON", ErrRefused, name)
 	case r.Value != nil && !s.fold.fits(&r, now):

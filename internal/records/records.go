@@ -31,7 +31,7 @@ import (
 const (
 	// MostName is how many bytes kind and name have together at most.
 	MostName = 512
-	// MostValue is how many bytes a value has at most.
+	// MostValue is how many bytes a value has at most, unless [Config].Large says otherwise.
 	MostValue = 16 << 10
 	// Most is how many records of a kind there are at most, without those that are out of date.
 	Most = 10_000
@@ -60,6 +60,9 @@ type Config struct {
 	// Log is the name of the log.
 	Log    string
 	Logger *slog.Logger
+	// Large are the kinds whose values may have more than MostValue bytes, and how many. One change
+	// of such a kind is under way at a time: entries on their way must stay few megabytes.
+	Large map[string]int
 	// patience is how long an entry may take to come back, and pause how long the one who asks for
 	// the end of the log waits before the next question; zero: 30 s and 50 ms.
 	patience, pause time.Duration
@@ -73,8 +76,9 @@ type Store struct {
 	// writers bounds the changes under way at a time: entries that are too far behind the end of
 	// the log when they come do not count.
 	writers *semaphore.Weighted
-	// renewing is held by the one who writes old records again.
-	renewing *semaphore.Weighted
+	// renewing is held by the one who writes old records again, large by the one who writes a large
+	// one.
+	renewing, large *semaphore.Weighted
 	// wanted is readable when somebody waits for the end of the log.
 	wanted chan struct{}
 	// declared is closed when the log is there, over when Run ends.
@@ -91,6 +95,8 @@ type Store struct {
 	lost bool
 	// echoes are told when an entry comes back, by its id: whether it counts.
 	echoes map[string]chan bool
+	// news are closed when a record of their kind has changed, or all may have.
+	news map[string]chan struct{}
 	// asking are told when the log was read up to where it ended after they asked.
 	asking []chan error
 }
@@ -99,8 +105,8 @@ type Store struct {
 func New(cfg Config) *Store {
 	cfg.patience, cfg.pause = cmp.Or(cfg.patience, 30*time.Second), cmp.Or(cfg.pause, 50*time.Millisecond)
 	return &Store{
-		cfg: cfg, publisher: cfg.Broker.Publisher("records"), writers: semaphore.NewWeighted(100), renewing: semaphore.NewWeighted(1),
-		wanted: make(chan struct{}, 1), declared: make(chan struct{}), over: make(chan struct{}), fold: newFold(), echoes: map[string]chan bool{},
+		cfg: cfg, publisher: cfg.Broker.Publisher("records"), writers: semaphore.NewWeighted(100), renewing: semaphore.NewWeighted(1), large: semaphore.NewWeighted(1),
+		wanted: make(chan struct{}, 1), declared: make(chan struct{}), over: make(chan struct{}), fold: newFold(), echoes: map[string]chan bool{}, news: map[string]chan struct{}{},
 	}
 }
 
@@ -162,6 +168,7 @@ func (s *Store) follow(ctx context.Context) error {
 	defer s.mu.Unlock()
 	if s.lost || errors.Is(err, queue.ErrMissing) || !errors.Is(err, queue.ErrUnavailable) {
 		s.fold, s.known = newFold(), false
+		s.tellLocked()
 	}
 	return err
 }
@@ -203,6 +210,10 @@ func (s *Store) apply(e *queue.Entry) {
 		return
 	}
 	counts := s.fold.apply(e.Offset, len(e.Body), &in)
+	if counts && s.news[in.Kind] != nil {
+		close(s.news[in.Kind])
+		delete(s.news, in.Kind)
+	}
 	echo := s.echoes[e.ID]
 	if echo == nil {
 		return
@@ -210,6 +221,9 @@ func (s *Store) apply(e *queue.Entry) {
 	delete(s.echoes, e.ID)
 	// Here, and not where the mark is waited for: the log may be read anew by then.
 	if in.Kind == "" {
+		if !s.known {
+			s.tellLocked()
+		}
 		s.known, s.trouble = true, nil
 	}
 	echo <- counts // it has room for the one answer
@@ -253,6 +267,25 @@ func (s *Store) All(kind string) (all []Record, err error) {
 		}
 	}
 	return all, nil
+}
+
+// Changed returns a channel that is closed when a record of the kind is other than it is now, or
+// when this process comes to know the records, or does not know them any more.
+func (s *Store) Changed(kind string) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.news[kind] == nil {
+		s.news[kind] = make(chan struct{})
+	}
+	return s.news[kind]
+}
+
+// tellLocked tells all who wait for a change of any kind.
+func (s *Store) tellLocked() {
+	for kind, news := range s.news {
+		close(news)
+		delete(s.news, kind)
+	}
 }
 
 // Status says whether the records are known to this process, and why the log is not read; nil:

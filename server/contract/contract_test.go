@@ -86,7 +86,7 @@ func (three) Turn(_ context.Context, enough <-chan struct{}, _ *operations.Reque
 // operating runs operations until the test ends.
 func operating(t *testing.T) *operations.Runner {
 	t.Helper()
-	r := operations.New(operations.Config{Store: &operations.Memory{}, Name: "here", Sets: map[operations.Target]operations.DeadSet{
+	r := operations.New(operations.Config{Store: operations.NewMemory(), Name: "here", Sets: map[operations.Target]operations.DeadSet{
 		{Stream: "orders"}: three{}, {Stream: "orders", Channel: "slow"}: three{},
 	}})
 	ctx, stop := context.WithCancel(context.Background())

@@ -9,16 +9,17 @@ import (
 
 func walking() map[string]func(*testing.T, *world) {
 	return map[string]func(*testing.T, *world){
-		"ALeaseIsForOneUntilItIsReleased":            leaseIsForOne,
-		"ThirtyWindowsOfManySizesSeeTheSameHead":     thirtyWindows,
-		"WhatIsAckedLeavesAndTheRestStaysInItsOrder": partialAcks,
-		"WhatArrivesDuringAWalkIsKept":               arrivals,
-		"AWindowHoldsNoMoreThanItsBytes":             windowBytes,
-		"AWindowMovesOnAsItsHeadIsAckedAndNoFurther": windowMovesOn,
-		"ANarrowWindowHoldsNoMoreThanFewAtATime":     narrow,
-		"AWindowOutOfRangeOrBesideAnotherIsRefused":  windowRefusals,
-		"AWalkOfAQueueThatIsMissingMayBeTriedAgain":  missingQueue,
-		"AReleasedLeaseLeavesEverythingInTheQueue":   leaseEndsItsWindow,
+		"ALeaseIsForOneUntilItIsReleased":                  leaseIsForOne,
+		"ALeaseOfANameThatIsNoQueueIsForOneAndTellsItsEnd": leaseOfAName,
+		"ThirtyWindowsOfManySizesSeeTheSameHead":           thirtyWindows,
+		"WhatIsAckedLeavesAndTheRestStaysInItsOrder":       partialAcks,
+		"WhatArrivesDuringAWalkIsKept":                     arrivals,
+		"AWindowHoldsNoMoreThanItsBytes":                   windowBytes,
+		"AWindowMovesOnAsItsHeadIsAckedAndNoFurther":       windowMovesOn,
+		"ANarrowWindowHoldsNoMoreThanFewAtATime":           narrow,
+		"AWindowOutOfRangeOrBesideAnotherIsRefused":        windowRefusals,
+		"AWalkOfAQueueThatIsMissingMayBeTriedAgain":        missingQueue,
+		"AReleasedLeaseLeavesEverythingInTheQueue":         leaseEndsItsWindow,
 		"AnEmptyQueueHasAnEmptyWindow": func(t *testing.T, w *world) {
 			w.declare(t)
 			empty := window(t, w.lease(t, w.dead), 10)
@@ -53,6 +54,30 @@ func leaseIsForOne(t *testing.T, w *world) {
 		}
 		l.Release()
 	}
+}
+
+// A name can be leased to agree on who does something, and whoever has it learns that it ended.
+func leaseOfAName(t *testing.T, w *world) {
+	name := w.dead + ".of-nothing"
+	first := w.lease(t, name)
+	if _, err := w.Lease(t.Context(), name); !errors.Is(err, queue.ErrLeased) {
+		t.Errorf("while another has it: %v", err)
+	}
+	select {
+	case <-first.Ended():
+		t.Error("it has ended by itself")
+	default:
+	}
+	if _, err := first.Window(within(t, patience), 1, 1); !errors.Is(err, queue.ErrUnavailable) {
+		t.Errorf("a window of no queue: %v", err)
+	}
+	first.Release()
+	select {
+	case <-first.Ended():
+	case <-within(t, patience).Done():
+		t.Error("it does not tell its end")
+	}
+	w.lease(t, name).Release()
 }
 
 // Looking changes nothing: windows of different sizes, one after another, must not turn the queue.

@@ -1,0 +1,135 @@
+package operations
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stepwell/stepwell/embedded/memory"
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/records"
+)
+
+func TestWhatRanAndNobodyKnowsAnyMoreCanBeCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, p := memory.New(), &pile{match: 1000}
+		background(t, b.Run)
+		old := launch(t, b, "app", "old", map[Target]DeadSet{orders: p})
+		id := ask(t, old.Runner, request(orders), "1/m").ID
+		time.Sleep(time.Second)
+		next := launch(t, b, "app", "next", map[Target]DeadSet{slow: &pile{}})
+		old.stop()
+		time.Sleep(time.Minute)
+		if o := find(t, next.Runner, id); o.Phase != Queued || o.Why == "" {
+			t.Errorf("it does not wait for a process that knows it: %+v", o.State)
+		}
+		if o := change(t, next.Runner, id, Cancelled); o.Phase != Cancelled {
+			t.Errorf("%+v", o.State)
+		}
+	})
+}
+
+// deaf is a broker whose logs cannot be followed from some time on.
+type deaf struct {
+	queue.Broker
+	is atomic.Bool
+}
+
+func (d *deaf) Follow(ctx context.Context, log string, from int64, handle func(queue.Entry)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			time.Sleep(100 * time.Millisecond)
+			if d.is.Load() {
+				cancel()
+			}
+		}
+	}()
+	if d.is.Load() {
+		return errors.New("there is no copy on this node")
+	}
+	err := d.Broker.Follow(ctx, log, from, handle)
+	if d.is.Load() {
+		return errors.New("there is no copy on this node")
+	}
+	return err
+}
+
+func TestWhoCannotReadTheRecordsAnyMoreLeadsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, p := memory.New(), &pile{match: 1000}
+		background(t, b.Run)
+		d := &deaf{Broker: b}
+		first := launch(t, d, "app", "first", map[Target]DeadSet{orders: p})
+		id := ask(t, first.Runner, request(orders, 1000), "10/s").ID
+		time.Sleep(5 * time.Second)
+		second := launch(t, b, "app", "second", map[Target]DeadSet{orders: p})
+		d.is.Store(true)
+		time.Sleep(2 * mute)
+		if o := find(t, second.Runner, id); o.Runner != "second" {
+			t.Errorf("%+v", o.State)
+		}
+		if _, err := first.Find(t.Context(), "op_unknown"); !errors.Is(err, ErrAway) {
+			t.Errorf("who does not read any more says of what it does not know: %v", err)
+		}
+		time.Sleep(time.Hour)
+		if o := find(t, second.Runner, id); o.Phase != Done || o.Done != 1000 {
+			t.Errorf("%+v", o.State)
+		}
+	})
+}
+
+// The next process may have other settings, with which nobody takes what is replayed there.
+func TestWhatIsNotPossibleWhereItGoesOnIsNotDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, p := memory.New(), &pile{match: 1000}
+		background(t, b.Run)
+		old := launch(t, b, "app", "old", map[Target]DeadSet{orders: p})
+		id := ask(t, old.Runner, request(orders), "10/s").ID
+		time.Sleep(time.Second)
+		old.stop()
+		done := find(t, old.Runner, id).Done
+		next := launch(t, b, "app", "next", map[Target]DeadSet{orders: closed{p}})
+		time.Sleep(time.Hour)
+		if o := find(t, next.Runner, id); o.Done != done || o.Phase != Paused || o.Why == "" {
+			t.Errorf("%+v", o.State)
+		}
+	})
+}
+
+type closed struct{ *pile }
+
+func (closed) May(context.Context, *Request) error { return errors.New("nobody would take it") }
+
+// refusing is a broker that lets nobody have a lease.
+type refusing struct{ queue.Broker }
+
+func (refusing) Lease(context.Context, string) (queue.Lease, error) {
+	return nil, errors.New("ACCESS_REFUSED")
+}
+
+func TestALeaseThatIsRefusedIsToldOfOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, p := memory.New(), &pile{match: 10}
+		background(t, b.Run)
+		var log bytes.Buffer
+		store := records.New(records.Config{Broker: b, Log: "app.records", Logger: slog.New(slog.DiscardHandler), Large: Large()})
+		background(t, store.Run)
+		e := &Election{Records: store, Broker: refusing{b}, Lease: "app.operations", Name: "here", Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		r := New(Config{Store: NewShared(store), Sets: map[Target]DeadSet{orders: p}, Logger: slog.New(slog.DiscardHandler), Election: e})
+		stop := background(t, r.Run)
+		ask(t, r, request(orders), Unlimited)
+		time.Sleep(time.Hour)
+		stop()
+		if n := strings.Count(log.String(), "ACCESS_REFUSED"); n != 1 {
+			t.Errorf("%d lines", n)
+		}
+	})
+}
