@@ -49,13 +49,18 @@ type Book struct {
 
 	mu    sync.Mutex
 	pages []*page // in the order in which they were told of last
+	// forgotten is how many pages had to make room for others.
+	forgotten int
 }
 
 // page is what this process tells of an operation.
 type page struct {
 	operation string
-	tally     Tally
-	changed   bool // since it was written
+	// name is that of its record. One that is begun anew, after it was forgotten, has another: what
+	// was told before stays.
+	name    string
+	tally   Tally
+	changed bool // since it was written
 }
 
 // New makes a book. process names this one among all that ever were, so that none overwrites what
@@ -74,8 +79,12 @@ func (b *Book) Tell(e Event) {
 	case i < 0:
 		if len(b.pages) == maxPages {
 			b.pages = slices.Delete(b.pages, 0, 1)
+			b.forgotten++
 		}
-		p = &page{operation: e.Operation}
+		p = &page{operation: e.Operation, name: e.Operation + "/" + b.process}
+		if b.forgotten > 0 {
+			p.name += fmt.Sprint(".", b.forgotten)
+		}
 		b.pages = append(b.pages, p)
 	case i < last:
 		p = b.pages[i]
@@ -132,16 +141,22 @@ func (b *Book) write(ctx context.Context) {
 	if len(all) > 0 {
 		failpoint.Hit("outcomes")
 	}
+	var refused []page
+	defer func() { b.again(refused) }()
 	for i, p := range all {
 		value, err := json.Marshal(p.tally)
 		if err == nil {
-			err = b.log.Change(ctx, recordKind, p.operation+"/"+b.process, func(r records.Record) (records.Record, error) {
+			err = b.log.Change(ctx, recordKind, p.name, func(r records.Record) (records.Record, error) {
 				r.Value, r.Until = value, time.Now().Add(keepFor)
 				return r, nil
 			})
 		}
 		if err != nil {
 			b.logger.Debug("what became of replayed messages is not told to other processes yet", "operation", p.operation, "error", err)
+			if errors.Is(err, records.ErrRefused) { // of this one
+				refused = append(refused, p)
+				continue
+			}
 			b.again(all[i:])
 			return
 		}
@@ -165,6 +180,9 @@ func (b *Book) taken() (all []page) {
 
 // again has pages be written once more.
 func (b *Book) again(all []page) {
+	if len(all) == 0 {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.nudge()
@@ -177,7 +195,7 @@ func (b *Book) again(all []page) {
 // wrote, about a second later. An error says why that cannot be read: beside it all is this
 // process's alone.
 func (b *Book) Of(operations ...string) (map[string]Tally, error) {
-	known := b.own(operations)
+	known, written := b.own(operations)
 	if b.log == nil {
 		return known, ErrAlone
 	}
@@ -186,8 +204,8 @@ func (b *Book) Of(operations ...string) (map[string]Tally, error) {
 		return known, fmt.Errorf("what other processes handled is not known: %w", err)
 	}
 	for _, r := range all {
-		operation, process, _ := strings.Cut(r.Name, "/")
-		if sum, asked := known[operation]; asked && process != b.process {
+		operation, _, _ := strings.Cut(r.Name, "/")
+		if sum, asked := known[operation]; asked && !written[r.Name] {
 			sum.add(read(r.Value))
 			known[operation] = sum
 		}
@@ -195,9 +213,9 @@ func (b *Book) Of(operations ...string) (map[string]Tally, error) {
 	return known, nil
 }
 
-// own is what this process has counted of each.
-func (b *Book) own(operations []string) map[string]Tally {
-	known := make(map[string]Tally, len(operations))
+// own is what this process has counted of each, and the names of the records that say the same.
+func (b *Book) own(operations []string) (known map[string]Tally, written map[string]bool) {
+	known, written = make(map[string]Tally, len(operations)), map[string]bool{}
 	for _, operation := range operations {
 		known[operation] = Tally{}
 	}
@@ -207,10 +225,10 @@ func (b *Book) own(operations []string) map[string]Tally {
 		if _, asked := known[p.operation]; asked {
 			own := p.tally
 			own.Canary = slices.Clone(own.Canary)
-			known[p.operation] = own
+			known[p.operation], written[p.name] = own, true
 		}
 	}
-	return known
+	return known, written
 }
 
 // read reads a record, which another version may have written.
