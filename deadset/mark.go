@@ -153,6 +153,8 @@ func (x prints) has(h *held, p part) bool {
 // lastPage is the last page that has messages, as it was read.
 type lastPage struct {
 	number, count, bytes int // number below 0: there is none
+	// hidden is how many of its messages a window does not show.
+	hidden int
 	// place is that of its last message.
 	place int64
 }
@@ -172,7 +174,7 @@ func (s *Set) finishMoves(ctx context.Context, parts []part) (at lastPage, err e
 		at.bytes += h.Size()
 		at.place = max(at.place, placeOf(&h.Delivery))
 	}
-	at.count = page.depth
+	at.count, at.hidden = page.depth, page.depth-len(found)
 	failpoint.Hit("page read")
 	// A window may show some of them only.
 	for left := -1; err == nil && left != arrived.depth && arrived.depth > 0; {
@@ -180,6 +182,33 @@ func (s *Set) finishMoves(ctx context.Context, parts []part) (at lastPage, err e
 		_, _, err = s.clear(ctx, arrived, moved)
 	}
 	return at, err
+}
+
+// turnedOver is how many messages of a page are published anew at a time to see what lies behind
+// them: so few that a window shows what it hides together with what that is a copy of.
+const turnedOver = queue.WindowSize / 4
+
+// trim removes second copies from a page that has more than a window shows: the channel broke while
+// it was filled, and what was published twice lies behind all that it was to have. Unseen it would
+// be taken for a message of its own once the first copy has left. What hides it is published anew,
+// to the same page, whose order goes by places; once round at most.
+func (s *Set) trim(ctx context.Context, p *part) error {
+	for over, turned := p.depth, 0; ; {
+		before := p.depth
+		found, _, err := s.clear(ctx, p, nil)
+		hidden := p.depth - len(found)
+		if err != nil || hidden <= 0 || turned > over {
+			return err
+		}
+		if p.depth < before {
+			continue
+		}
+		most := min(hidden, turnedOver)
+		st, err := s.step(ctx, *p, renewal(s.publisher, *p, most, fewRenewed), most)
+		if turned += st.done; err != nil || st.done == 0 {
+			return err
+		}
+	}
 }
 
 // clear reads a part and removes from it what lies elsewhere, too.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell/internal/failpoint"
@@ -224,6 +225,9 @@ func (m *sorting) turn(ctx context.Context, parts []part, most int, t *Turn) err
 		there -= st.done
 		t.Done += st.done
 		t.Matched, t.Unseen, t.LeftOut.TooLarge = t.Done, there, st.tooLarge
+		if err == nil {
+			err = m.once(ctx, parts)
+		}
 		if err != nil {
 			return err
 		}
@@ -239,12 +243,39 @@ func (m *sorting) turn(ctx context.Context, parts []part, most int, t *Turn) err
 func (m *sorting) top(ctx context.Context, parts []part) (err error) {
 	m.proven, _ = m.set.pages.still(m.operation) // a page that the last look missed is none of them any more
 	m.page, err = m.set.finishMoves(ctx, parts)
+	if err == nil && m.page.hidden > 0 {
+		if err = m.set.trim(ctx, pageIn(parts, m.page.number)); err == nil {
+			m.page, err = m.set.finishMoves(ctx, parts)
+		}
+	}
 	m.full = m.page.number < 0 || m.page.count >= queue.WindowSize || m.page.bytes >= m.set.cfg.WalkBytes
 	if m.full && m.page.number >= 0 {
 		m.set.pages.fit(m.page.count) // so that the next turn makes the page behind it
 	}
 	m.end = min(MaxPages, m.page.number+1+m.set.cfg.Pages-used(parts))
 	return err
+}
+
+// once sees to it that the page has each message once. Before the next one is begun, since there
+// would then be no way to tell.
+func (m *sorting) once(ctx context.Context, parts []part) (err error) {
+	p := pageIn(parts, m.page.number)
+	if p == nil {
+		return nil
+	}
+	if p.depth, err = p.Depth(ctx); err != nil || p.depth <= m.page.count {
+		return err
+	}
+	return m.set.trim(ctx, p)
+}
+
+// pageIn is the page of that number; nil: the parts have none.
+func pageIn(parts []part, number int) *part {
+	i := slices.IndexFunc(parts, func(p part) bool { return p.number == number })
+	if i < 0 {
+		return nil
+	}
+	return &parts[i]
 }
 
 // noRoom is why nothing was moved, unless another turn may move something.
