@@ -171,8 +171,10 @@ type pass struct {
 	operation string
 	next      int // the part to go on with
 	done      int // since it began
-	unseen    int
-	leftOut   LeftOut
+	// paged is how many messages were in pages when the turn before ended.
+	paged   int
+	unseen  int
+	leftOut LeftOut
 }
 
 // passes keeps the pass of the operation that acts now; there is never more than one.
@@ -216,6 +218,11 @@ func (c Choice) turn(ctx context.Context, e errand) (t Turn, err error) {
 	}
 	t.Depth = depthOf(parts)
 	at := s.passes.of(c.sel.Operation)
+	paged := t.Depth - parts[len(parts)-1].depth
+	if at.next > 0 && paged > at.paged { // a sort put some into parts that it has passed
+		at = pass{operation: at.operation, done: at.done}
+	}
+	at.paged = paged
 	most := e.most
 	finished := false
 	for i := range parts {
@@ -236,7 +243,11 @@ func (c Choice) turn(ctx context.Context, e errand) (t Turn, err error) {
 		}
 		e.most = most - t.Done
 		at.next = p.number
+		before := t.Done
 		cut, err := c.on(ctx, *p, e, &t, &at)
+		if p.isPage() {
+			at.paged -= t.Done - before
+		}
 		if err != nil || cut {
 			t.More = true
 			s.passes.keep(at)

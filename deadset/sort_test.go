@@ -422,3 +422,36 @@ func TestAnEmptyPageGoesAfterAWhileAndOneWithAMessageStays(t *testing.T) {
 		}
 	})
 }
+
+// An operation rests behind a page that a sort fills meanwhile: wherever it rests, it finds that.
+func TestAnOperationFindsWhatWasSortedWhileItRested(t *testing.T) {
+	for at := 1; at <= 24; at++ {
+		inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+			bury(t, b, 10) // pages of 4, 4 and 2
+			enough := make(chan struct{})
+			f := &faulty{Broker: b, crash: func() { close(enough) }}
+			s := paged(f, 16)
+			sorted(t, s, "op")
+			buryMore(t, b, 10, 1)
+			sel := deadset.Selection{Filter: filter.IDs([]string{"t:0:10"}), Before: time.Now(), Operation: "op_1"}
+			f.steps, f.at = 0, at
+			r, err := choose(t, s, sel).Delete(t.Context(), enough, everything)
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := r.Done
+			sorted(t, paged(b, 16), "op_2") // another process
+			for range 20 {
+				if r, err = choose(t, s, sel).Delete(t.Context(), nil, everything); err != nil {
+					t.Fatal(err)
+				}
+				if done += r.Done; !r.More && r.Done == 0 {
+					break
+				}
+			}
+			if done != 1 {
+				t.Errorf("rested at step %d: %d deleted, and it is over, %+v; left: %v, pages %v", at, done, r, listed(t, s), inPages(t, b))
+			}
+		})
+	}
+}
