@@ -11,6 +11,10 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
+// prepareTime is how long a sort may take to make its pages: a broker that is away is told of, and
+// what somebody wants of the sort is obeyed.
+const prepareTime = 30 * time.Second
+
 // Pages cuts a dead set into pages, as [Set.Pages] returns it.
 type Pages struct{ set *Set }
 
@@ -82,7 +86,10 @@ func (g Pages) Sort(ctx context.Context, enough <-chan struct{}, operation strin
 	}
 	m := &sorting{set: s, operation: operation, enough: enough}
 	// Before the lease: a page that was made must rest.
-	if err := m.prepare(ctx, most); err != nil {
+	preparing, cancel := context.WithTimeout(ctx, prepareTime)
+	err = m.prepare(preparing, most)
+	cancel()
+	if err != nil {
 		return t, fmt.Errorf("sort: %w", err)
 	}
 	lease, err := s.lease(ctx, walkPatience)
