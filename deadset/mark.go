@@ -192,7 +192,8 @@ const turnedOver = queue.WindowSize / 4
 // it was filled, and what was published twice lies behind all that it was to have. Unseen it would
 // be taken for a message of its own once the first copy has left. What hides it is published anew,
 // to the same page, whose order goes by places; once round at most.
-func (s *Set) trim(ctx context.Context, p *part) error {
+func (m *sorting) trim(ctx context.Context, p *part) error {
+	s := m.set
 	for over, turned := p.depth, 0; ; {
 		before := p.depth
 		found, _, err := s.clear(ctx, p, nil)

@@ -177,6 +177,16 @@ type pass struct {
 	leftOut LeftOut
 }
 
+// among is the pass as it goes on among so many messages in pages. It begins anew where a sort put
+// some into parts that it has passed.
+func (at pass) among(paged int) pass {
+	if at.next > 0 && paged > at.paged {
+		at = pass{operation: at.operation, done: at.done}
+	}
+	at.paged = paged
+	return at
+}
+
 // passes keeps the pass of the operation that acts now; there is never more than one.
 type passes struct {
 	mu   sync.Mutex
@@ -217,12 +227,7 @@ func (c Choice) turn(ctx context.Context, e errand) (t Turn, err error) {
 		return Turn{More: true}, err
 	}
 	t.Depth = depthOf(parts)
-	at := s.passes.of(c.sel.Operation)
-	paged := t.Depth - parts[len(parts)-1].depth
-	if at.next > 0 && paged > at.paged { // a sort put some into parts that it has passed
-		at = pass{operation: at.operation, done: at.done}
-	}
-	at.paged = paged
+	at := s.passes.of(c.sel.Operation).among(t.Depth - parts[len(parts)-1].depth)
 	most := e.most
 	finished := false
 	for i := range parts {

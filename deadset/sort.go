@@ -251,7 +251,7 @@ func (m *sorting) top(ctx context.Context, parts []part) (err error) {
 	m.proven, _ = m.set.pages.still(m.operation) // a page that the last look missed is none of them any more
 	m.page, err = m.set.finishMoves(ctx, parts)
 	if err == nil && m.page.hidden > 0 {
-		if err = m.set.trim(ctx, pageIn(parts, m.page.number)); err == nil {
+		if err = m.trim(ctx, pageIn(parts, m.page.number)); err == nil {
 			m.page, err = m.set.finishMoves(ctx, parts)
 		}
 	}
@@ -273,7 +273,7 @@ func (m *sorting) once(ctx context.Context, parts []part) (err error) {
 	if p.depth, err = p.Depth(ctx); err != nil || p.depth <= m.page.count {
 		return err
 	}
-	return m.set.trim(ctx, p)
+	return m.trim(ctx, p)
 }
 
 // pageIn is the page of that number; nil: the parts have none.
