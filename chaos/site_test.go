@@ -264,11 +264,11 @@ func (r *run) ripen() {
 const rung = "delay.1000"
 
 // forwarding is how many messages are in queues but their dead sets, also those that expired and
-// that no consumer is shown.
+// that no consumer is shown. What is shared between processes stays where it is.
 func (r *run) forwarding() (n int) {
 	for line := range strings.Lines(r.rabbit.Ctl("-q", "list_queues", "name", "messages")) {
 		fields := strings.Fields(line)
-		if len(fields) == 2 && strings.HasPrefix(fields[0], r.app+".") && !isDead(fields[0]) {
+		if len(fields) == 2 && strings.HasPrefix(fields[0], r.app+".") && !isDead(fields[0]) && fields[0] != r.app+".records" {
 			if count, err := strconv.Atoi(fields[1]); err == nil && count > 0 {
 				r.t.Logf("still in %s: %d", fields[0], count)
 				n += count
