@@ -245,6 +245,8 @@ func several(beginning string, n int) []*kgo.Record {
 
 // ready is how many messages are ready in a queue. A busy RabbitMQ may not know it at once.
 func ready(ctx context.Context, b queue.Broker, name string) (n int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	for {
 		if n, err = b.Depth(ctx, name); !errors.Is(err, queue.ErrUnavailable) {
 			return n, err

@@ -156,12 +156,8 @@ func (c acting) operate(ctx context.Context, a *actor, w wish) error {
 		most := found.Matched + found.Unsorted
 		w.Expect = &most
 	}
-	var begun json.RawMessage
-	if err := a.wish(ctx, "POST", operationsPath, w, &begun); err != nil {
-		return err
-	}
-	var o operation
-	if err := read(begun, &o); err != nil {
+	o, begun, err := a.begin(ctx, w)
+	if err != nil {
 		return err
 	}
 	if !c.Detach {
@@ -170,8 +166,16 @@ func (c acting) operate(ctx context.Context, a *actor, w wish) error {
 	if a.json {
 		return a.line(begun)
 	}
-	_, err := fmt.Fprintf(a.out, "%s\n%s\n", printable(o.ID), printable(o.Message))
+	_, err = fmt.Fprintf(a.out, "%s\n%s\n", printable(o.ID), printable(o.Message))
 	return err
+}
+
+// begin asks for an operation, and returns it also as it was answered.
+func (a *actor) begin(ctx context.Context, w wish) (o operation, begun json.RawMessage, err error) {
+	if err := a.wish(ctx, "POST", operationsPath, w, &begun); err != nil {
+		return o, nil, err
+	}
+	return o, begun, read(begun, &o)
 }
 
 // nothing is what a command ends with that finds nothing to do: it is done, unless there is more

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 )
@@ -51,12 +50,8 @@ func (c sorting) wish(action string) wish {
 
 // begin lets the actor begin, and watches.
 func (c sorting) begin(ctx context.Context, a *actor, w wish) error {
-	var begun json.RawMessage
-	if err := a.wish(ctx, "POST", operationsPath, w, &begun); err != nil {
-		return err
-	}
-	var o operation
-	if err := read(begun, &o); err != nil {
+	o, begun, err := a.begin(ctx, w)
+	if err != nil {
 		return err
 	}
 	if !c.Detach {
@@ -91,7 +86,8 @@ func (l looking) look(ctx context.Context, a *actor, of chosen, look func() (spa
 	}
 	to := *a
 	to.out, to.json = a.errs, false // the answer is what was asked for
-	if err := (sorting{Stream: of.Stream, Channel: of.Channel}).begin(ctx, &to, wish{Action: "sort", Stream: of.Stream, Channel: of.Channel}); err != nil {
+	s := sorting{Stream: of.Stream, Channel: of.Channel}
+	if err := s.begin(ctx, &to, s.wish("sort")); err != nil {
 		return err
 	}
 	_, err = look()

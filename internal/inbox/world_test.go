@@ -234,19 +234,17 @@ func (w *world) oneDead() *envelope.Envelope {
 	return e
 }
 
-// depth is how many messages are ready in a queue.
-func (w *world) depth(name string) int {
+// depth is how many messages are ready in a queue. A busy RabbitMQ may not know it at once.
+func (w *world) depth(name string) (n int) {
 	w.t.Helper()
-	for {
-		n, err := w.broker.Depth(w.t.Context(), name)
-		if err == nil {
-			return n
-		}
-		if !errors.Is(err, queue.ErrUnavailable) { // a busy RabbitMQ may not know it at once
+	eventually(w.t, "the depth of "+name+" is known", func() bool {
+		var err error
+		if n, err = w.broker.Depth(w.t.Context(), name); err != nil && !errors.Is(err, queue.ErrUnavailable) {
 			w.t.Fatal(err)
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return err == nil
+	})
+	return n
 }
 
 // empty checks that nothing is ready in any queue.
