@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/outcomes"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/solo"
@@ -52,6 +53,8 @@ type Actor struct {
 	// process tells this process from others, in commits and in headers; never 0, which means none.
 	process uint32
 	depths  depths
+	// index bounds what is remembered of the pages of all dead sets.
+	index *deadset.Index
 	// kept is readable when a failure log has kept something for tellFailures.
 	kept chan struct{}
 	// over is when the budget of the stop ends; zero before the stop began. The goroutine of Run
@@ -61,7 +64,7 @@ type Actor struct {
 
 // New puts an actor together. It connects nowhere; the error is about the app or its configuration.
 func New(cfg *config.Config, app App) (*Actor, error) {
-	a := &Actor{app: app, cfg: cfg, log: app.Logger, process: rand.Uint32() | 1, kept: make(chan struct{}, 1)}
+	a := &Actor{app: app, cfg: cfg, log: app.Logger, process: rand.Uint32() | 1, kept: make(chan struct{}, 1), index: deadset.NewIndex(cfg.DeadSet.Index)}
 	if a.log == nil {
 		a.log = newLogger(cfg.Log, os.Stderr)
 	}

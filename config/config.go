@@ -118,6 +118,7 @@ type Server struct {
 type DeadSet struct {
 	WalkBytes int    `key:"walk_bytes" default:"64MiB" unit:"bytes" doc:"Memory that one walk may keep."`
 	Values    string `key:"values" default:"viewer" doc:"Who is shown values, keys and headers of dead messages, and may filter by them and export: viewer (whoever may look), operator, or none. Errors are shown in any case."`
+	Index     int    `key:"index" default:"64MiB" unit:"bytes" doc:"Memory that a process may take to remember what is in pages of its dead sets, so that looks need not read all of them each time; 0: none."`
 	Pages     int    `key:"pages" default:"64" doc:"How many pages of at most 2000 messages each dead set may be sorted into; 0: none, and a sort is refused. 0 to 512."`
 }
 

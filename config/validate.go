@@ -104,6 +104,7 @@ func (v *checker) validate() {
 	v.check(c.Server.BodyLimit > 0, "server.body_limit", "must be above 0")
 	v.check(c.Server.TraceURL == "" || validTemplate(c.Server.TraceURL), "server.trace_url", "must be an http(s):// URL with {trace_id} in it, behind the host")
 	v.check(c.DeadSet.WalkBytes > 0, "dead_set.walk_bytes", "must be above 0")
+	v.check(c.DeadSet.Index >= 0, "dead_set.index", "must be 0 or more")
 	v.oneOf("dead_set.values", c.DeadSet.Values, Viewer, Operator, "none")
 	v.check(c.DeadSet.Pages >= 0 && c.DeadSet.Pages <= mostPages, "dead_set.pages", "must be 0 … %d", mostPages)
 	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")

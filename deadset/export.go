@@ -34,7 +34,7 @@ const exportTime = time.Minute
 func (s *Set) Export(ctx context.Context, of filter.Filter) (Export, error) {
 	x := Export{set: s, of: of}
 	bytes := 0
-	span, err := s.survey(ctx, func(f found, _ time.Time) {
+	span, err := s.survey(ctx, nil, func(f found, _ time.Time) {
 		if !f.isTrue(of) {
 			return
 		}

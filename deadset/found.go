@@ -1,9 +1,9 @@
 package deadset
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/cause"
@@ -12,18 +12,34 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// found is a message of the dead set as it was read there.
+// found is a message of the dead set as it was read there, or as it is remembered: see index.go.
 type found struct {
-	// envelope is what can be read of the message. It is shared by who asks within a second, and
-	// never written to.
+	traits
+	// envelope is all that can be read of the message. It is shared by who asks within a second,
+	// and never written to. Nil: the message is remembered, and its traits are all that is known.
 	envelope *envelope.Envelope
 	readable bool
-	size     int64  // of the message as its queue has it
-	group    string // fingerprint of the cause
-	pattern  string // what the errors of the group share
+}
+
+// traits are what groups, lists and most filters ask of a message.
+type traits struct {
+	// id is the message's, or one made of its bytes where it came without: a person needs a name to
+	// ask for it by.
+	id                       string
+	reason, errorType, error string
+	group                    string // fingerprint of the cause
+	pattern                  string // what the errors of the group share
+	died                     time.Time
+	// topic, partition and offset are where its record was read.
+	topic             string
+	partition         int32
+	offset            int64
+	attempts, replays int // over all replays; how many these were
 	// operation is the one that replayed it last; empty: none did.
 	operation string
-	copy      int // how many messages before it have its id and time of death
+	keyHash   uint64 // 0: it has no key
+	size      int64  // of the message as its queue has it
+	place     int64  // where a move put it; 0: it was not moved
 }
 
 // find reads a message, also one that nobody can read.
@@ -32,11 +48,17 @@ func find(d queue.Delivery) found {
 	if err != nil {
 		e = unreadable(d, err)
 	}
-	f := found{envelope: e, readable: err == nil, size: int64(d.Size())}
-	f.operation = envelope.MarkOf(d.Headers).Operation
-	f.group, f.pattern = cause.Death{
-		Reason: e.Failure.Reason, ErrorType: e.Failure.ErrorType, Error: e.Failure.Error, Stack: e.Failure.Stack, Named: e.Failure.Group,
-	}.Group()
+	m, why := &e.Message, &e.Failure
+	id := m.ID
+	if id == "" {
+		id = idOf(m.Value)
+	}
+	f := found{envelope: e, readable: err == nil, traits: traits{
+		id: id, reason: why.Reason, errorType: why.ErrorType, error: why.Error, died: e.DiedAt,
+		topic: m.Origin.Topic, partition: m.Origin.Partition, offset: m.Origin.Offset, attempts: e.AttemptsTotal, replays: m.Replays,
+		operation: envelope.MarkOf(d.Headers).Operation, keyHash: hashOf(m.Key), size: int64(d.Size()), place: placeOf(&d),
+	}}
+	f.group, f.pattern = cause.Death{Reason: why.Reason, ErrorType: why.ErrorType, Error: why.Error, Stack: why.Stack, Named: why.Group}.Group()
 	return f
 }
 
@@ -51,10 +73,6 @@ func unreadable(d queue.Delivery, err error) *envelope.Envelope {
 	return e
 }
 
-// id is the message's, or one made of its bytes where it came without: a person needs a name to ask
-// for it by.
-func (f found) id() string { return cmp.Or(f.envelope.Message.ID, idOf(f.envelope.Message.Value)) }
-
 func idOf(body []byte) string {
 	sum := sha256.Sum256(body)
 	return "sha256-" + hex.EncodeToString(sum[:8])
@@ -67,7 +85,7 @@ func (f found) entry() Entry { return f.show(maxShown) }
 func (f found) show(most int) Entry {
 	e, m := f.envelope, &f.envelope.Message
 	shown := Entry{
-		ID: f.id(), Stream: m.Stream, Channel: m.Channel,
+		ID: f.id, Stream: m.Stream, Channel: m.Channel,
 		Topic: m.Origin.Topic, Partition: m.Origin.Partition, Offset: m.Origin.Offset,
 		Timestamp: instant(m.Time),
 		Attempts:  m.Attempt, AttemptsTotal: e.AttemptsTotal, Replays: m.Replays,
@@ -88,17 +106,20 @@ func (f found) show(most int) Entry {
 	return shown
 }
 
-// isTrue says whether the filter is true of it.
+// isTrue says whether the filter is true of it. One that reads records is true of no message that
+// is only remembered.
 func (f found) isTrue(of filter.Filter) bool {
 	if of.IsZero() {
 		return true
 	}
-	e := f.envelope
-	m := e.Message
+	about := filter.Message{Reason: f.reason, Error: f.error, ErrorType: f.errorType, DiedAt: f.died, AttemptsTotal: f.attempts, Group: f.group}
 	// A copy: the envelope is shared.
-	m.ID = f.id()
-	return of.Match(&filter.Message{
-		Message: &m, Reason: e.Failure.Reason, Error: e.Failure.Error, ErrorType: e.Failure.ErrorType,
-		TraceID: traceID(e.TraceParent, &m), DiedAt: e.DiedAt, AttemptsTotal: e.AttemptsTotal, Group: f.group,
-	})
+	m := stepwell.Message{Replays: f.replays, Origin: stepwell.Origin{Topic: f.topic, Partition: f.partition, Offset: f.offset}}
+	if e := f.envelope; e != nil {
+		m = e.Message
+		about.TraceID = traceID(e.TraceParent, &m)
+	}
+	m.ID = f.id
+	about.Message = &m
+	return of.Match(&about)
 }

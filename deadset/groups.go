@@ -71,7 +71,7 @@ func (c Causes) Hidden() any {
 // as a look sees, which the Span says. The error is as that of Peek.
 func (s *Set) Groups(ctx context.Context, of filter.Filter) (Causes, error) {
 	in := newGroups()
-	span, err := s.survey(ctx, func(f found, asOf time.Time) {
+	span, err := s.survey(ctx, reading(of, func([]found) []int { return nil }), func(f found, asOf time.Time) {
 		if f.isTrue(of) {
 			in.of(f).add(f, asOf)
 		}
@@ -109,7 +109,7 @@ func (in *groups) of(f found) *Group {
 	}
 	g := &Group{Minutes: make([]int, minutesShown), keys: map[uint64]struct{}{}}
 	if len(in.all) < maxGroups-1 {
-		g.Group, g.Reason, g.Error, g.ErrorType = f.group, f.envelope.Failure.Reason, f.pattern, f.envelope.Failure.ErrorType
+		g.Group, g.Reason, g.Error, g.ErrorType = f.group, f.reason, f.pattern, f.errorType
 	} else {
 		g.Error = "all other causes"
 	}
@@ -118,32 +118,34 @@ func (in *groups) of(f found) *Group {
 	return g
 }
 
-// hashOf stands for a key: keys may be large.
+// hashOf stands for a key: keys may be large. It is 0 where there is none.
 func hashOf(key []byte) uint64 {
+	if key == nil {
+		return 0
+	}
 	sum := fnv.New64a()
 	_, _ = sum.Write(key)
-	return sum.Sum64()
+	return max(1, sum.Sum64())
 }
 
 func (g *Group) add(f found, asOf time.Time) {
-	e := f.envelope
 	g.Count++
-	if e.Message.Key != nil {
-		g.keys[hashOf(e.Message.Key)] = struct{}{}
+	if f.keyHash != 0 {
+		g.keys[f.keyHash] = struct{}{}
 	}
-	if e.Message.Replays > 0 {
+	if f.replays > 0 {
 		g.Replayed++
 	}
-	died := instant(e.DiedAt)
+	died := instant(f.died)
 	if died == nil {
-		g.ExampleID = cmp.Or(g.ExampleID, f.id())
+		g.ExampleID = cmp.Or(g.ExampleID, f.id)
 		return
 	}
 	if g.FirstDiedAt == nil || died.Before(*g.FirstDiedAt) {
 		g.FirstDiedAt = died
 	}
 	if g.LastDiedAt == nil || !died.Before(*g.LastDiedAt) {
-		g.LastDiedAt, g.ExampleID = died, f.id()
+		g.LastDiedAt, g.ExampleID = died, f.id
 	}
 	// A clock of another process may run ahead: such deaths count as those of the last minute.
 	if ago := int(asOf.Sub(*died) / time.Minute); ago < minutesShown {

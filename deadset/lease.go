@@ -101,5 +101,6 @@ func (s *Set) Close(ctx context.Context) error {
 		return fmt.Errorf("wait for a peek: %w", ctx.Err())
 	}
 	defer func() { s.peeking <- struct{}{} }()
+	s.index.forget()
 	return s.awaitBack(ctx)
 }

@@ -23,7 +23,7 @@ type print [sha256.Size]byte
 // died, so that another one may be the same in all and yet another message. To move such a one
 // twice is a nuisance, to take two for one would lose one of them.
 func printOf(d *queue.Delivery, f *found) (print, bool) {
-	if f.envelope.DiedAt.IsZero() {
+	if f.died.IsZero() {
 		return print{}, false
 	}
 	sum := sha256.New()

@@ -47,14 +47,14 @@ type LeftOut struct {
 
 // isOf says whether the selection has the message; where only its filter has, it is counted.
 func (l *LeftOut) isOf(sel Selection, f found) bool {
-	switch died := f.envelope.DiedAt; {
+	switch {
 	case !f.isTrue(sel.Filter):
 		return false
-	case sel.Operation != "" && f.operation == sel.Operation, died.After(sel.Before):
+	case sel.Operation != "" && f.operation == sel.Operation, f.died.After(sel.Before):
 		l.Later++
-	case died.IsZero() && !sel.Undated:
+	case f.died.IsZero() && !sel.Undated:
 		l.Undated++
-	case f.envelope.Failure.Reason == stepwell.ReasonCrashLoop && !sel.CrashLoops:
+	case f.reason == stepwell.ReasonCrashLoop && !sel.CrashLoops:
 		l.CrashLoop++
 	default:
 		return true
@@ -107,7 +107,15 @@ func (c Choice) Sample(ctx context.Context) (Sample, error) {
 	var sample Sample
 	var oldest []found
 	in := newGroups()
-	span, err := c.set.survey(ctx, func(f found, asOf time.Time) {
+	wants := func(page []found) (some []int) {
+		for i := 0; i < len(page) && len(oldest)+len(some) < maxSamples; i++ {
+			if new(LeftOut).isOf(c.sel, page[i]) {
+				some = append(some, i)
+			}
+		}
+		return some
+	}
+	span, err := c.set.survey(ctx, reading(c.sel.Filter, wants), func(f found, asOf time.Time) {
 		if !sample.LeftOut.isOf(c.sel, f) {
 			return
 		}

@@ -33,6 +33,9 @@ type Config struct {
 	Pages int
 	// WalkBytes bounds the memory that a walk keeps; 0: 64 MiB.
 	WalkBytes int
+	// Index bounds what is remembered of pages, so that looks need not read all of them again; nil:
+	// nothing is.
+	Index *Index
 	// Source has the values that were too large for the dead set, so that a peek shows them. Nil:
 	// it does not.
 	Source Source
@@ -77,10 +80,11 @@ type Set struct {
 	closed atomic.Bool
 
 	// values reads from Kafka what was too large for the dead set; recent keeps for a second what a
-	// look saw; pages knows which there are, passes how far an operation has come. Each has its own
-	// lock or none.
+	// look saw; index remembers what is in pages; pages knows which there are, passes how far an
+	// operation has come. Each has its own lock or none.
 	values values
 	recent recent
+	index  index
 	pages  pages
 	passes passes
 
@@ -101,6 +105,7 @@ func New(cfg Config) *Set {
 	}
 	s := &Set{
 		cfg: cfg, publisher: cfg.Broker.Publisher(cfg.App + "." + cfg.Stream + " replay"),
+		index:   index{room: cfg.Index, pages: map[string]leaf{}},
 		pages:   pages{broker: cfg.Broker, queue: cfg.Queue, empty: map[int]time.Time{}},
 		values:  values{cfg.Source, cfg.WalkBytes},
 		peeking: make(chan struct{}, 1), back: make(chan struct{}),

@@ -30,7 +30,7 @@ func inBubble(t *testing.T, test func(t *testing.T, b *memory.Broker, s *deadset
 		if err := b.Declare(ctx, []queue.Spec{{Name: dead, Kind: queue.DeadSet}, {Name: ready, Kind: queue.Instant, Target: dead}}); err != nil {
 			t.Fatal(err)
 		}
-		test(t, b, deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: b, WalkBytes: 1 << 20}))
+		test(t, b, deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: b, WalkBytes: 1 << 20, Index: deadset.NewIndex(1 << 20)}))
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 // paged is a dead set that may have pages, of which each takes some messages only: three of those
 // that bury makes.
 func paged(b queue.Broker, most int) *deadset.Set {
-	return deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: b, WalkBytes: 900, Pages: most})
+	return deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: b, WalkBytes: 900, Pages: most, Index: deadset.NewIndex(1 << 20)})
 }
 
 // sorted sorts all that has arrived, and returns how many messages it moved.

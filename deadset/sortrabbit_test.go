@@ -21,7 +21,7 @@ func withPages(t *testing.T, url string, cfg deadset.Config, most int) *deadset.
 		names = append(names, deadset.PageOf(cfg.Queue, k))
 	}
 	t.Cleanup(func() { deleteQueues(t, url, names...) })
-	cfg.Pages = most
+	cfg.Pages, cfg.Index = most, deadset.NewIndex(64<<20)
 	return deadset.New(cfg)
 }
 
@@ -34,6 +34,7 @@ func TestSortedPagesOnRabbitMQAreSeenReplayedAndDeletedInTheirOrder(t *testing.T
 		// Another process looks, and acts, whatever the first one remembers.
 		another := cfg
 		another.Broker, _ = runRabbit(t, url)
+		another.Index = deadset.NewIndex(64 << 20)
 		s = deadset.New(another)
 		defer s.Close(t.Context())
 		if got := listed(t, s); !slices.Equal(got, from(0, 4500)) {

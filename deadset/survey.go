@@ -2,11 +2,9 @@ package deadset
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell/internal/envelope"
@@ -63,9 +61,10 @@ type survey struct {
 }
 
 // survey tells of all messages that a look sees, oldest first, and of when the look began; where it
-// returns an error, what was told counts for nothing. Those who ask within a second share a look,
+// returns an error, what was told counts for nothing. Of messages that are remembered only traits
+// are told, but of those that wants names; see look. Those who ask within a second share a look,
 // unless a replay or delete of this process came between, as long as WalkBytes hold what it saw.
-func (s *Set) survey(ctx context.Context, tell func(f found, asOf time.Time)) (Span, error) {
+func (s *Set) survey(ctx context.Context, wants func(page []found) []int, tell func(f found, asOf time.Time)) (Span, error) {
 	select {
 	case <-s.peeking:
 	case <-ctx.Done():
@@ -83,13 +82,10 @@ func (s *Set) survey(ctx context.Context, tell func(f found, asOf time.Time)) (S
 		return last.Span, nil
 	}
 	v := &survey{Span: Span{AsOf: time.Now().UTC()}}
-	bytes, before := int64(0), map[string]int{}
-	seen, err := s.look(ctx, all, func(f found) {
-		// Each copy has a mark of its own.
-		mark := f.mark()
-		f.copy = before[mark]
-		before[mark]++
-		if bytes += f.size; bytes <= int64(s.cfg.WalkBytes) {
+	bytes, shared := int64(0), true
+	seen, err := s.look(ctx, all, wants, func(f found) {
+		bytes += f.size
+		if shared = shared && f.envelope != nil && bytes <= int64(s.cfg.WalkBytes); shared {
 			v.all = append(v.all, f)
 		} else {
 			v.all = nil
@@ -101,52 +97,24 @@ func (s *Set) survey(ctx context.Context, tell func(f found, asOf time.Time)) (S
 	}
 	unsorted := max(0, seen.depth-seen.seen)
 	v.Depth, v.Unsorted, v.Complete = seen.depth, unsorted, unsorted == 0
-	if bytes <= int64(s.cfg.WalkBytes) {
+	if shared {
 		s.recent.keepSurvey(v, changes)
 	}
 	return v.Span, nil
 }
 
-// mark names a message in a list: by its id, when it died, and which of its copies it is. It is a
-// hash, since an id may be anything.
-func (f found) mark() string {
-	sum := sha256.Sum256([]byte(f.id() + "\x00" + f.envelope.DiedAt.UTC().Format(time.RFC3339Nano) + "\x00" + strconv.Itoa(f.copy)))
-	return hex.EncodeToString(sum[:12])
-}
-
 // Find lists the oldest messages for which the filter is true. It looks at as much as a look sees,
 // which the Span of the list says. The error is as that of Peek, or [ErrMoved].
 func (s *Set) Find(ctx context.Context, q Query) (List, error) {
-	var list List
-	var shown []found
-	bytes := int64(0)
-	begun := q.After == ""
-	span, err := s.survey(ctx, func(f found, _ time.Time) {
-		isTrue := f.isTrue(q.Filter)
-		if isTrue {
-			list.Matched++
-		}
-		switch {
-		case !begun:
-			// The message at the mark was the last one shown: the next begins.
-			begun = f.mark() == q.After
-		case !isTrue || list.Next != "":
-		// One is always shown, however large.
-		case len(shown) < q.Limit && (shown == nil || bytes+f.size <= int64(s.cfg.WalkBytes)):
-			shown = append(shown, f)
-			bytes += f.size
-		default:
-			list.Next = shown[len(shown)-1].mark()
-		}
-	})
+	l := newListing(q, s.cfg.WalkBytes)
+	span, err := s.survey(ctx, reading(q.Filter, l.wants), func(f found, _ time.Time) { l.tell(f) })
 	if err != nil {
 		return List{}, err
 	}
-	if !begun {
+	if !l.begun {
 		return List{}, ErrMoved
 	}
-	list.Span, list.Messages = span, s.values.entries(ctx, shown)
-	return list, nil
+	return List{Span: span, Messages: s.values.entries(ctx, l.shown), Matched: l.matched, Next: l.next}, nil
 }
 
 // Detail is all that is known of one message.
@@ -204,8 +172,15 @@ func (d Detail) Bytes() (key, value []byte) { return d.key, d.value }
 func (s *Set) Message(ctx context.Context, id string) (Detail, error) {
 	var first found
 	copies := 0
-	v, err := s.survey(ctx, func(f found, _ time.Time) {
-		if f.id() != id {
+	is := func(f found) bool { return f.id == id }
+	wants := func(page []found) []int {
+		if i := slices.IndexFunc(page, is); i >= 0 && copies == 0 {
+			return []int{i}
+		}
+		return nil
+	}
+	v, err := s.survey(ctx, wants, func(f found, _ time.Time) {
+		if !is(f) {
 			return
 		}
 		if copies++; copies == 1 {

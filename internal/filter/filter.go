@@ -39,6 +39,8 @@ type Filter struct {
 	// tests have to be true one and all; words are the parameters that they were made of.
 	tests []func(*Message) bool
 	words []string
+	// records: see ReadsRecords.
+	records bool
 }
 
 // All is true of every message, and says so: it is not the zero value, which nobody asked for.
@@ -58,6 +60,10 @@ func IDs(ids []string) Filter {
 
 // IsZero says that nothing was asked for.
 func (f Filter) IsZero() bool { return len(f.tests) == 0 }
+
+// ReadsRecords says that the filter looks at the record itself, or its trace: beside the fields of
+// [Message] that stand for themselves all other filters look only at ID, Origin and Replays.
+func (f Filter) ReadsRecords() bool { return f.records }
 
 // String is the filter as its parameters, in a fixed order.
 func (f Filter) String() string { return strings.Join(f.words, " ") }
@@ -160,6 +166,7 @@ func Parse(parameters map[string]string, now time.Time) (Filter, error) {
 			continue
 		}
 		f.tests = append(f.tests, test)
+		f.records = f.records || Reveals(name) || name == "trace_id"
 		f.words = append(f.words, name+"="+strconv.Quote(text))
 	}
 	if wrong != nil {

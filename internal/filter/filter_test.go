@@ -174,3 +174,29 @@ func TestAllAndIDsAreAskedForAndSaySo(t *testing.T) {
 		}
 	}
 }
+
+// What is remembered of a dead message is no more than this: a filter that looks at anything else
+// has to say so, or it would be false of all that is remembered.
+func TestAFilterThatLooksAtMoreOfAMessageThanIsRememberedSaysSo(t *testing.T) {
+	whole := dead()
+	m := whole.Message
+	remembered := *whole
+	remembered.TraceID = ""
+	remembered.Message = &stepwell.Message{ID: m.ID, Origin: m.Origin, Replays: m.Replays}
+	texts := map[string]string{
+		"id": m.ID, "group": whole.Group, "reason": whole.Reason, "error": "status", "error_re": "^charge", "error_type": whole.ErrorType,
+		"topic": m.Origin.Topic, "partition": "3", "offset_from": "8812", "offset_to": "8812", "key": "customer-7", "key_prefix": "customer",
+		"died_from": "2h", "died_to": "1s", "attempts_min": "8", "replays_max": "1", "trace_id": whole.TraceID, "value": "order",
+		"header.tenant": "other", "value.order.paid": "true",
+	}
+	for _, name := range Names() {
+		name = strings.NewReplacer("<name>", "tenant", "<path>", "order.paid").Replace(name)
+		f, err := Parse(map[string]string{name: texts[name]}, now)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if !f.Match(whole) || f.ReadsRecords() == f.Match(&remembered) {
+			t.Errorf("%s: true of the whole message: %t, of what is remembered: %t; it reads records: %t", name, f.Match(whole), f.Match(&remembered), f.ReadsRecords())
+		}
+	}
+}
