@@ -123,6 +123,41 @@ func TestABrokerThatTakesLessMetadataGetsLess(t *testing.T) {
 	eventually(t, "all is committed", func() bool { return w.committed()[0] == 4000 })
 }
 
+func TestAStopWhoseMetadataTheBrokerRefusesCommitsWhatItTakes(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 1)
+	const all = 1200 // whose gaps fit, if the broker takes them
+	w.produce(0, all)
+	var settled atomic.Int64
+	last := make(chan struct{})
+	r := w.run(w.byKey(), func(_ context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
+		switch {
+		case m.Origin.Offset == all-1:
+			<-last
+		case m.Origin.Offset%2 == 0: // as many gaps as there can be, until it is over
+			w.t.Cleanup(tk.Settle)
+			return task.Pending
+		}
+		settled.Add(1)
+		return task.Settled
+	})
+	eventually(t, "all but the last are settled, and committed", func() bool {
+		return settled.Load() == all/2-1 && len(w.metadata(0)) > 1000
+	})
+	var refused atomic.Int32
+	w.refuseMetadataOver(1000, &refused)
+	close(last)
+	r.stop()
+	eventually(t, "the last is settled", func() bool { return settled.Load() == all/2 })
+	r.kill(ErrShutdown) // what is pending is not waited for
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.metadata(0)); refused.Load() == 0 || n == 0 || n > 1000 {
+		t.Errorf("%d commits were refused, and the last has %d bytes of metadata, want at most 1000", refused.Load(), n)
+	}
+}
+
 // metadata is that of the group's commit of a partition.
 func (w *world) metadata(partition int32) string {
 	w.t.Helper()
