@@ -229,6 +229,7 @@ func TestABadConfigurationExitsWithTwoAndPrintsAllItsErrors(t *testing.T) {
 }
 
 func TestTheCommandsOfAnActorSayWhatTheyShould(t *testing.T) {
+	fromQueue := settings{"KAFKA_BROKERS": "", "STREAMS_ORDERS_TOPICS": ""}
 	tests := []struct {
 		name string
 		args []string
@@ -254,6 +255,14 @@ func TestTheCommandsOfAnActorSayWhatTheyShould(t *testing.T) {
 		{"doctor", []string{"doctor"}, nil, 0, []string{"ok   kafka", "ok   topic", "ok   queues of stream orders"}},
 		{"doctor without a topic", []string{"doctor"}, settings{"STREAMS_ORDERS_TOPICS": "no.such.topic"}, 1, []string{"BAD  topic no.such.topic", "ok   queues"}},
 		{"doctor whose pattern matches nothing", []string{"doctor"}, settings{"STREAMS_ORDERS_TOPICS": "", "STREAMS_ORDERS_TOPIC_PATTERN": "nomatch.*"}, 1, []string{`BAD  topics "nomatch.*" of stream orders: no topic matches`, "ok   queues"}},
+		{"doctor of a queue that is missing", []string{"doctor"}, fromQueue.with(settings{"STREAMS_ORDERS_QUEUE": "no.such.queue"}), 1,
+			[]string{"BAD  queue no.such.queue of stream orders: waits for queue no.such.queue, which does not exist", "ok   queues of stream orders"}},
+		{"doctor of an exchange that is missing", []string{"doctor"}, fromQueue.with(settings{"STREAMS_ORDERS_EXCHANGE": "no.such.exchange", "STREAMS_ORDERS_ROUTING_KEYS": "k"}), 1,
+			[]string{".orders.source of stream orders: waits for exchange no.such.exchange, which does not exist", "ok   queues of stream orders"}},
+		{"doctor of an exchange", []string{"doctor"}, fromQueue.with(settings{"STREAMS_ORDERS_EXCHANGE": "amq.direct", "STREAMS_ORDERS_ROUTING_KEYS": "nobody publishes with this key"}), 0,
+			[]string{".orders.source of stream orders\n", "ok   queues of stream orders"}},
+		{"doctor of an exchange that others consume", []string{"doctor"}, fromQueue.with(settings{"MODES": "retries", "STREAMS_ORDERS_EXCHANGE": "no.such.exchange", "STREAMS_ORDERS_ROUTING_KEYS": "k"}), 0,
+			[]string{"ok   queues of stream orders"}},
 		{"doctor without Kafka", []string{"doctor"}, settings{"KAFKA_BROKERS": "127.0.0.1:1"}, 1, []string{"BAD  kafka", "ok   queues"}},
 		{"doctor with a login that Kafka does not want", []string{"doctor"}, settings{"KAFKA_SASL_MECHANISM": "PLAIN", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "hidden"}, 1,
 			[]string{"BAD  kafka (KAFKA_BROKERS): kafka wants another kind of login, or none, see KAFKA_SASL_MECHANISM", "ok   queues"}},

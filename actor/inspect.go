@@ -147,6 +147,7 @@ func (a *Actor) examineQueues(ctx context.Context, out io.Writer, report func(st
 		}
 		report("queues of "+l.who(), err)
 	}
+	examineSources(ctx, a.streams, report)
 	if a.shared == nil {
 		return
 	}
@@ -158,6 +159,25 @@ func (a *Actor) examineQueues(ctx context.Context, out io.Writer, report func(st
 		return
 	}
 	report("records that all processes share", err)
+}
+
+// examineSources looks at the queue of each stream that consumes one here, as a start would: one
+// that is bound to an exchange is made.
+func examineSources(ctx context.Context, all []*stream, report func(string, error)) {
+	const limit = 8 * time.Second
+	for _, s := range all {
+		i, ok := s.source.(*intake)
+		if !ok {
+			continue
+		}
+		asked, cancel := context.WithTimeout(ctx, limit)
+		err := i.look(asked)
+		cancel()
+		if err != nil {
+			err = errors.New(i.why(err))
+		}
+		report("queue "+i.own.Name+" of stream "+s.id, err)
+	}
 }
 
 // examineKafka asks the cluster with each stream's own options: they may differ in who logs in. A

@@ -113,12 +113,8 @@ func (i *intake) examine(stop context.Context) bool {
 			return true
 		case stop.Err() != nil:
 			return false
-		case errors.Is(err, queue.ErrMissing) && i.own.Exchange != "":
-			i.waitsFor("waits for exchange " + i.own.Exchange + ", which does not exist")
-		case errors.Is(err, queue.ErrMissing):
-			i.waitsFor("waits for queue " + i.own.Name + ", which does not exist")
 		default:
-			i.waitsFor(err.Error())
+			i.waitsFor(i.why(err))
 		}
 		if why := *i.waits.Load(); why != said { // the probe says it each time, the log once
 			said = why
@@ -137,6 +133,17 @@ func (i *intake) look(ctx context.Context) error {
 		return i.broker.Declare(ctx, []queue.Spec{i.own})
 	}
 	return i.broker.Examine(ctx, i.own.Name)
+}
+
+// why says what a look has found wrong.
+func (i *intake) why(err error) string {
+	switch {
+	case errors.Is(err, queue.ErrMissing) && i.own.Exchange != "":
+		return "waits for exchange " + i.own.Exchange + ", which does not exist"
+	case errors.Is(err, queue.ErrMissing):
+		return "waits for queue " + i.own.Name + ", which does not exist"
+	}
+	return err.Error()
 }
 
 func (i *intake) waitsFor(why string) { i.waits.Store(&why) }
