@@ -67,7 +67,7 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 	wait := b.config.backoff()
 	var anew renewal
 	part := consumerOf(c.Queue)
-	defer b.trouble.clear(part)
+	defer b.trouble.forget(part)
 	for stop.Err() == nil {
 		s, err := b.session(stop)
 		if errors.Is(err, queue.ErrClosed) {

@@ -2,7 +2,7 @@ package rabbit
 
 import (
 	"log/slog"
-	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,20 +16,35 @@ type trouble struct {
 	// releases are those whose fault was warned of.
 	releases releases
 
-	// mu guards what, which has a sentence for each part, as "queue x" or "publisher y", that is
-	// hindered.
+	// mu guards what, which has sentences for each part, as "queue x" or "publisher y", that is
+	// hindered: the last is what hinders it now, those before it did since it was hindered first.
 	mu   sync.Mutex
-	what map[string]string
+	what map[string][]string
 }
 
-func newTrouble(log *slog.Logger) *trouble { return &trouble{log: log, what: map[string]string{}} }
+func newTrouble(log *slog.Logger) *trouble {
+	return &trouble{log: log, what: map[string][]string{}}
+}
 
-// set notes what hinders part. One outage hinders many parts for the same reason: only the first of
-// them is logged.
+// mostTold is how many sentences are kept of a part.
+const mostTold = 8
+
+// ownEnd is our end of a connection, which is another port each time: with it no reason would ever
+// be the same as before.
+var ownEnd = regexp.MustCompile(`\b(read|write) (tcp\d?) \S+->`)
+
+// set notes what hinders part. One outage hinders many parts for the same reason, and one part for
+// two reasons in turn, say EOF and a reset: each reason is logged once.
 func (t *trouble) set(part, what string) {
+	what = ownEnd.ReplaceAllString(what, "$1 $2 ")
 	t.mu.Lock()
-	known := slices.Contains(slices.Collect(maps.Values(t.what)), what)
-	t.what[part] = what
+	known := false
+	for _, told := range t.what {
+		known = known || slices.Contains(told, what)
+	}
+	told := slices.DeleteFunc(t.what[part], func(s string) bool { return s == what })
+	told = append(told, what)
+	t.what[part] = told[max(0, len(told)-mostTold):]
 	t.mu.Unlock()
 	if !known {
 		t.log.Warn("waiting for RabbitMQ", "part", part, "reason", what)
@@ -39,25 +54,44 @@ func (t *trouble) set(part, what string) {
 // clear notes that nothing hinders part any longer.
 func (t *trouble) clear(part string) {
 	t.mu.Lock()
-	was, had := t.what[part]
+	was := last(t.what[part])
 	delete(t.what, part)
 	t.mu.Unlock()
-	if had {
+	if was != "" {
 		t.log.Info("RabbitMQ is in use again", "part", part, "after", was)
 	}
+}
+
+// forget is for a part that has ended: nothing hinders it any longer, and nothing is in use again.
+func (t *trouble) forget(part string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.what, part)
 }
 
 // of is what hinders part; "": nothing.
 func (t *trouble) of(part string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.what[part]
+	return last(t.what[part])
+}
+
+// last is what was told last; "": nothing.
+func last(told []string) string {
+	if len(told) == 0 {
+		return ""
+	}
+	return told[len(told)-1]
 }
 
 // text names each trouble once.
 func (t *trouble) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := slices.Sorted(maps.Values(t.what))
+	all := make([]string, 0, len(t.what))
+	for _, told := range t.what {
+		all = append(all, last(told))
+	}
+	slices.Sort(all)
 	return strings.Join(slices.Compact(all), "; ")
 }

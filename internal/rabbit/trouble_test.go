@@ -1,0 +1,66 @@
+package rabbit
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// newTold is a trouble, and how often its log says something so far.
+func newTold(t *testing.T) (tr *trouble, lines func(said string) int) {
+	t.Helper()
+	var log text
+	return newTrouble(slog.New(slog.NewTextHandler(&log, nil))), func(said string) int { return strings.Count(log.String(), said) }
+}
+
+func TestABalancerThatEndsEachConnectionIsLoggedOnceForEachReason(t *testing.T) {
+	t.Parallel()
+	tr, lines := newTold(t)
+	for port := range 50 {
+		tr.set("publish", fmt.Sprintf("connection lost: read tcp 10.0.0.1:%d->10.0.0.2:5672: read: connection reset by peer", 40000+port))
+		tr.set("consume", "connection lost: EOF")
+		tr.set("publish", "connection lost: EOF")
+	}
+	if n := lines("waiting for RabbitMQ"); n != 2 {
+		t.Errorf("%d lines of two reasons", n)
+	}
+	if got, want := tr.text(), "connection lost: EOF"; got != want {
+		t.Errorf("now it says %q, want %q", got, want)
+	}
+	tr.clear("publish")
+	tr.clear("consume")
+	tr.set("publish", "connection lost: read tcp 10.0.0.1:41000->10.0.0.2:5672: read: connection reset by peer")
+	if n := lines("read tcp 10.0.0.2:5672: read: connection reset by peer"); n != 2 {
+		t.Errorf("a reset is in %d lines, of two outages", n)
+	}
+}
+
+func TestReasonsWithoutEndAreNotAllKept(t *testing.T) {
+	t.Parallel()
+	tr, lines := newTold(t)
+	for i := range 100 {
+		tr.set("publish", fmt.Sprintf("reason %d", i))
+	}
+	if n := len(tr.what["publish"]); n != mostTold || lines("waiting for RabbitMQ") != 100 {
+		t.Errorf("%d reasons are kept, want %d; %d lines", n, mostTold, lines("waiting for RabbitMQ"))
+	}
+}
+
+func TestAStopIsNoSignThatAQueueIsConsumedAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		var log text
+		b, _ := run(t, Config{URLs: []string{url}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		name := newNames(t, url).instant // nobody declares it
+		stop := consume(t, b, queue.Consumption{Queue: name, Handle: func(context.Context, queue.Delivery) bool { return true }})
+		eventually(t, 20*time.Second, "trouble", func() bool { return b.Trouble(name) != "" })
+		stop()
+		if said := log.String(); strings.Contains(said, "in use again") || b.Trouble(name) != "" {
+			t.Errorf("trouble %q, and the log has\n%s", b.Trouble(name), said)
+		}
+	})
+}
