@@ -97,6 +97,10 @@ func (j *jobs) stream(id string) (*stream, error) {
 			meant = fmt.Sprintf("; did you mean %q?", near)
 		}
 		return nil, fmt.Errorf("there is no such stream; the streams are: %s%s", strings.Join(all, ", "), meant)
+	case s.cfg.Queue != "":
+		return nil, fmt.Errorf("its messages are those of queue %s: publish to that", s.cfg.Queue)
+	case s.cfg.Exchange != "":
+		return nil, fmt.Errorf("its messages are those of exchange %s: publish to that", s.cfg.Exchange)
 	case !s.enqueued:
 		return nil, fmt.Errorf("it reads Kafka: set App.Streams[%q].Enqueued, or produce to its topic", id)
 	case s.cfg.Retired:

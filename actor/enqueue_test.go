@@ -166,7 +166,10 @@ func TestAJobThatCanNeverBeHandledIsRefusedAndNothingOfItIsStored(t *testing.T) 
 	app, envs := withJobs(actor.Stream{Handler: seeing(&seen, works)})
 	app.Streams["orders"] = actor.Stream{Handler: seeing(&seen, works)}
 	app.Streams["former"] = actor.Stream{Enqueued: true, Handler: seeing(&seen, works)}
-	r := w.start(app, settings{"RABBITMQ_MAX_MESSAGE_SIZE": "100KiB", "STREAMS_FORMER_RETIRED": "true"})
+	app.Streams["queued"] = actor.Stream{Handler: seeing(&seen, works)}
+	app.Streams["routed"] = actor.Stream{Handler: seeing(&seen, works)}
+	r := w.start(app, settings{"RABBITMQ_MAX_MESSAGE_SIZE": "100KiB", "STREAMS_FORMER_RETIRED": "true", "STREAMS_QUEUED_QUEUE": "payments",
+		"STREAMS_ROUTED_EXCHANGE": "events", "STREAMS_ROUTED_ROUTING_KEYS": "#"})
 	env := <-envs
 	for _, test := range []struct {
 		name, stream string
@@ -174,8 +177,10 @@ func TestAJobThatCanNeverBeHandledIsRefusedAndNothingOfItIsStored(t *testing.T) 
 		after        time.Duration
 		want         string
 	}{
-		{"an unknown stream", "job", stepwell.Message{}, 0, `enqueue into stream "job": refused: there is no such stream; the streams are: former, jobs, orders; did you mean "jobs"?`},
+		{"an unknown stream", "job", stepwell.Message{}, 0, `enqueue into stream "job": refused: there is no such stream; the streams are: former, jobs, orders, queued, routed; did you mean "jobs"?`},
 		{"one that reads Kafka", "orders", stepwell.Message{}, 0, `enqueue into stream "orders": refused: it reads Kafka: set App.Streams["orders"].Enqueued, or produce to its topic`},
+		{"one that consumes a queue", "queued", stepwell.Message{}, 0, `refused: its messages are those of queue payments: publish to that`},
+		{"one with an exchange", "routed", stepwell.Message{}, 0, `refused: its messages are those of exchange events: publish to that`},
 		{"one that is retired", "former", stepwell.Message{}, 0, `enqueue into stream "former": refused: it is retired`},
 		{"a wait below zero", "jobs", stepwell.Message{}, -1, `refused: a wait of -1ns: it cannot be below 0`},
 		{"a wait too long", "jobs", stepwell.Message{}, stepwell.LongestWait + 1, `refused: a wait of 720h0m0.000000001s: at most 720h0m0s`},
@@ -301,7 +306,7 @@ func TestEachMistakeOfAStreamThatIsEnqueuedIsNamed(t *testing.T) {
 	}{
 		{"nothing of Kafka", func(*actor.Stream) {}, nil, ""},
 		{"what is shared by all streams does nothing", func(*actor.Stream) {}, []string{"ORDER=none", "WINDOW_MESSAGES=7", "RETRY_IN_PLACE=all"}, ""},
-		{"no RabbitMQ", func(*actor.Stream) {}, []string{""}, "RABBITMQ_URL: is required"},
+		{"no RabbitMQ", func(*actor.Stream) {}, []string{""}, "RABBITMQ_URL: is required by stream jobs, whose messages come from RabbitMQ"},
 		{"topics", func(s *actor.Stream) { s.Config.Topics = []string{"t"} }, nil, "STREAMS_JOBS_TOPICS: is for streams that read Kafka: this one has what is enqueued, and nothing else (from code)"},
 		{"a topic in the environment", func(*actor.Stream) {}, []string{"STREAMS_JOBS_TOPICS=t"}, "STREAMS_JOBS_TOPICS: is for streams that read Kafka"},
 		{"a group", func(*actor.Stream) {}, []string{"STREAMS_JOBS_GROUP=g"}, "STREAMS_JOBS_GROUP: is for streams that read Kafka"},

@@ -116,7 +116,8 @@ func (v *checker) batch(name, at string, s *Stream) {
 
 // topics checks what is read. A stream that this process does not read needs no topics.
 func (v *checker) topics(at string, s *Stream, read bool) {
-	v.check(len(s.Topics) > 0 || s.TopicPattern != "" || !read, at+"topics", "is required, or %s", v.names.variable(at+"topic_pattern"))
+	v.check(len(s.Topics) > 0 || s.TopicPattern != "" || !read, at+"topics", "is required, or %s; for messages of RabbitMQ %s or %s",
+		v.names.variable(at+"topic_pattern"), v.names.variable(at+"queue"), v.names.variable(at+"exchange"))
 	v.check(len(s.Topics) == 0 || s.TopicPattern == "", at+"topic_pattern", "stands beside %s: keep one", v.names.variable(at+"topics"))
 	for i, topic := range s.Topics {
 		if slices.Contains(s.Topics[:i], topic) {

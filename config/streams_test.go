@@ -16,7 +16,7 @@ func TestStreamsThatCannotRunTogetherDoNotStart(t *testing.T) {
 		says    string
 	}{
 		{"none", nil, "no streams"},
-		{"one without topics", map[string]config.Stream{"a": {}}, "STREAMS_A_TOPICS: is required, or STREAMS_A_TOPIC_PATTERN"},
+		{"one without topics", map[string]config.Stream{"a": {}}, "STREAMS_A_TOPICS: is required, or STREAMS_A_TOPIC_PATTERN; for messages of RabbitMQ STREAMS_A_QUEUE or STREAMS_A_EXCHANGE"},
 		{"one whose pattern is none", map[string]config.Stream{"a": {TopicPattern: "a("}}, "STREAMS_A_TOPIC_PATTERN: \"a(\" is no regular expression of Go: missing closing )"},
 		{"a topic that cannot be", map[string]config.Stream{"a": {Topics: []string{"fine", "a b"}}}, `STREAMS_A_TOPICS: "a b" is no name that a topic of Kafka can have`},
 		{"a topic of 250 characters", map[string]config.Stream{"a": {Topics: []string{strings.Repeat("t", 250)}}}, "is no name that a topic of Kafka can have"},
@@ -68,6 +68,7 @@ func TestRabbitMQIsRequiredOnlyWhereAStreamRetries(t *testing.T) {
 		{"retries and no broker", "KAFKA_BROKERS=k:1", false, "RABBITMQ_URL: is required"},
 		{"retries off in all streams", "KAFKA_BROKERS=k:1 RETRY_ENABLED=false", false, ""},
 		{"retries off in one of two", "KAFKA_BROKERS=k:1 STREAMS_A_RETRY_ENABLED=false", false, "RABBITMQ_URL: is required"},
+		{"a queue as source", "STREAMS_A_QUEUE=q KAFKA_BROKERS=k:1", false, "RABBITMQ_URL: is required by stream a, whose messages come from RabbitMQ"},
 		{"no cluster", "RETRY_ENABLED=false", false, "KAFKA_BROKERS: is required"},
 		{"embedded brokers", "", true, ""},
 		{"dropping where retries are off", "KAFKA_BROKERS=k:1 RETRY_ENABLED=false ON_FAILURE=drop", false, ""},

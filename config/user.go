@@ -133,7 +133,9 @@ func (c *Config) unmarshal(path string, v any) error {
 		return err
 	}
 	if err := k.Unmarshal(path, v); err != nil {
-		return errors.New(strings.Join(harmless(err), "; "))
+		return errors.New(strings.Join(harmless(err, func(name string) string {
+			return c.prefix + variable(below(join(path, name)))
+		}), "; "))
 	}
 	return nil
 }
@@ -221,8 +223,9 @@ func isText(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// harmless are the decoder's complaints without the values.
-func harmless(err error) []string {
+// harmless are the decoder's complaints without the values, with the variable of each beside its
+// name.
+func harmless(err error, called func(name string) string) []string {
 	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
 		several, ok := inner.(interface{ Unwrap() []error })
 		if !ok {
@@ -230,7 +233,7 @@ func harmless(err error) []string {
 		}
 		var all []string
 		for _, err := range several.Unwrap() {
-			all = append(all, harmless(err)...)
+			all = append(all, harmless(err, called)...)
 		}
 		return all
 	}
@@ -239,13 +242,30 @@ func harmless(err error) []string {
 	var other *mapstructure.UnconvertibleTypeError
 	name, says := "", "has a value that its type does not take"
 	if errors.As(err, &decode) {
-		name = decode.Name() + " "
+		if name = decode.Name(); name != "" {
+			name += " (" + called(name) + ") "
+		}
 	}
 	switch {
 	case errors.As(err, &parse):
-		says = "is no " + parse.Expected.Type().String()
+		says = "is no " + plain(parse.Expected.Type())
 	case errors.As(err, &other):
-		says = "is no " + other.Expected.Type().String()
+		says = "is no " + plain(other.Expected.Type())
 	}
 	return []string{name + says}
+}
+
+// plain says what values of a type are, to people who write settings.
+func plain(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "whole number"
+	case reflect.Map, reflect.Struct:
+		return "level with names below it"
+	default:
+		return t.String()
+	}
 }

@@ -70,7 +70,7 @@ func TestAUsersValueOfAnotherTypeIsNamedButNotShown(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "hunter") {
 		t.Fatalf("got %v", err)
 	}
-	for _, want := range []string{"settings below app.db: ", "pool_size is no int", "timeout ", "level "} {
+	for _, want := range []string{"settings below app.db: ", "pool_size (APP_DB_POOL_SIZE) is no whole number", "timeout (APP_DB_TIMEOUT) ", "level (APP_DB_LEVEL) "} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}

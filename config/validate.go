@@ -179,7 +179,13 @@ func (v *checker) tls(path string, t TLS) {
 // rabbitMQ checks how RabbitMQ is reached. It is required as soon as one stream retries or has
 // channels. No complaint shows a URL, which holds a password.
 func (v *checker) rabbitMQ(r *RabbitMQ, retries bool) {
-	v.check(len(r.URL) > 0 || !retries || v.source.Embedded, "rabbitmq.url", "is required unless %s is false for every stream, and none has channels", v.names.variable("retry.enabled"))
+	why := fmt.Sprintf("unless %s is false for every stream, and none has channels", v.names.variable("retry.enabled"))
+	for _, id := range v.source.ids() {
+		if !v.cfg.HasTopics(id) {
+			why = "by stream " + id + ", whose messages come from RabbitMQ"
+		}
+	}
+	v.check(len(r.URL) > 0 || !retries || v.source.Embedded, "rabbitmq.url", "is required %s", why)
 	for i, raw := range r.URL {
 		u, err := url.Parse(raw)
 		good := err == nil && (u.Scheme == "amqp" || u.Scheme == "amqps") && u.Hostname() != "" && (u.Port() == "" || validAddress(u.Host, 1))

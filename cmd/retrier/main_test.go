@@ -233,7 +233,7 @@ func TestAllMistakesOfTheSettingsAreToldAtOnceByEveryCommandAndTheExitCodeIsTwo(
 			"\n  APP_WORKFLOWS_A: ", "\n  APP_WORKFLOWS_B: ", "\n  APP_WORKFLOWS_D: ", "\n  APP_SECRETS_FILE: secret \"b\"", "\n  APP_TLS_CA_FILE: ",
 			"\n  APP_TLS_CERT_FILE and APP_TLS_KEY_FILE ", "\n  APP_BODY_LIMIT ", "\n  APP_HOST_LIMIT ", "\n  APP_TIMEOUT of ", "\n  APP_TIMEOUT: ",
 			"\n  RETRY_COUNT ", "\n  CONCURRENCY: ", "\n  APP_HOSTS: host \"http://x\"", "\n  APP_HOSTS: host \"*\"", "\n  APP_SECRETS: secret \"a\"",
-			"\n  APP_HOST is not known; did you mean APP_HOSTS?\n", "settings below app: records is no bool",
+			"\n  APP_HOST is not known; did you mean APP_HOSTS?\n", "settings below app: records (APP_RECORDS) is no true or false",
 		} {
 			if strings.Count(errs.String(), part) != 1 {
 				t.Errorf("%v: %q is not there once:\n%s", args, part, &errs)
