@@ -24,19 +24,22 @@ type show struct {
 // one is all that is shown of a message.
 type one struct {
 	dead
-	Partition int32           `json:"partition"`
-	Offset    int64           `json:"offset"`
-	Headers   json.RawMessage `json:"headers"`
-	Group     string          `json:"group"`
-	ErrorType string          `json:"error_type"`
-	Stack     string          `json:"stack"`
-	TraceID   string          `json:"trace_id"`
-	Missing   string          `json:"value_error"`
-	Truncated bool            `json:"truncated"`
-	Size      int64           `json:"size"`
-	Copies    int             `json:"copies"`
-	Tries     []try           `json:"tries"`
-	TraceURL  string          `json:"trace_url"`
+	Partition  int32           `json:"partition"`
+	Offset     int64           `json:"offset"`
+	Queue      string          `json:"queue"`
+	Exchange   string          `json:"exchange"`
+	RoutingKey string          `json:"routing_key"`
+	Headers    json.RawMessage `json:"headers"`
+	Group      string          `json:"group"`
+	ErrorType  string          `json:"error_type"`
+	Stack      string          `json:"stack"`
+	TraceID    string          `json:"trace_id"`
+	Missing    string          `json:"value_error"`
+	Truncated  bool            `json:"truncated"`
+	Size       int64           `json:"size"`
+	Copies     int             `json:"copies"`
+	Tries      []try           `json:"tries"`
+	TraceURL   string          `json:"trace_url"`
 }
 
 // try is a try that failed.
@@ -116,7 +119,7 @@ func (a *actor) write(b []byte) error {
 func (m *one) text() string {
 	row := m.row()
 	lines := [][2]string{
-		{"id", m.ID}, {"record", fmt.Sprintf("%s, partition %d, offset %d", m.Topic, m.Partition, m.Offset)},
+		{"id", m.ID}, {"record", m.record()}, {"queue", m.source()},
 		{"key", row[keyColumn]}, {"headers", string(m.Headers)}, {"cause", m.Group},
 		{"died", when(m.DiedAt)}, {"reason", m.Reason}, {"error", m.Error}, {"type", m.ErrorType}, {"trace", cmp.Or(m.TraceURL, m.TraceID)},
 		{"tries", strconv.Itoa(m.Attempts)}, {"replays", strconv.Itoa(m.Replays)}, {"copies", strconv.Itoa(m.Copies)},
@@ -137,6 +140,25 @@ func (m *one) text() string {
 		}
 	}
 	return b.String()
+}
+
+// record is where Kafka has it; empty: it did not come from there.
+func (m *one) record() string {
+	if m.Topic == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s, partition %d, offset %d", m.Topic, m.Partition, m.Offset)
+}
+
+// source is the queue of RabbitMQ that it came from, and how it got there; empty: from none.
+func (m *one) source() string {
+	switch {
+	case m.Queue == "":
+		return ""
+	case m.Exchange == "": // RabbitMQ's own: the key is the queue
+		return m.Queue
+	}
+	return fmt.Sprintf("%s, exchange %s, routing key %s", m.Queue, m.Exchange, m.RoutingKey)
 }
 
 // about says what the value below is.
