@@ -23,6 +23,10 @@ type Message struct {
 	// read one topic see the same IDs, and so do topics of one name in two clusters: where both
 	// write to one table, the key is Stream and ID, or has the cluster's name too. In a channel it
 	// ends with "@" and the channel's name, behind a hash of the rest where all is above 200 bytes.
+	//
+	// Of a message of a queue it is the message-id that its producer set. Where there is none it is
+	// the queue's name and a random token, and another token if the message is handed out again
+	// before it was settled for the first time: such an ID recognises retries, and no such repeat.
 	ID     string
 	Stream string
 	// Channel is the one whose handler has the message; empty for the stream's own.
