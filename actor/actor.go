@@ -42,10 +42,7 @@ type Actor struct {
 	// streams are sorted by id.
 	streams []*stream
 	server  *server.Server
-	// operations replays and deletes chosen messages of all dead sets.
-	operations operator
-	// outcomes are those of replayed messages.
-	outcomes *outcomes.Book
+	wishes
 	// started is set when the user's start function has returned without an error. Probes read it.
 	started atomic.Bool
 	// token is held by the one message of the process that runs though it may kill it.
@@ -60,6 +57,16 @@ type Actor struct {
 	// over is when the budget of the stop ends; zero before the stop began. The goroutine of Run
 	// sets it, and parts read it only once their contexts have ended.
 	over time.Time
+}
+
+// wishes are what people want of the whole app, and what came of it: all its processes share that.
+type wishes struct {
+	// operations replays and deletes chosen messages of all dead sets.
+	operations operator
+	// outcomes are those of replayed messages.
+	outcomes *outcomes.Book
+	// pauses hold streams back in all processes.
+	pauses *pauses
 }
 
 // New puts an actor together. It connects nowhere; the error is about the app or its configuration.
@@ -95,6 +102,7 @@ func New(cfg *config.Config, app App) (*Actor, error) {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	a.operations = newOperations(a)
+	a.pauses = newPauses(a)
 	a.server, err = a.newServer()
 	return a, err
 }
@@ -166,6 +174,7 @@ func (a *Actor) start(ctx context.Context, parts *stack) error {
 	parts.push(ctx, "http", a.server.Run)
 	parts.push(ctx, "brokers", a.brokers.Run)
 	parts.push(ctx, "shared records", a.shared.run)
+	parts.push(ctx, "pauses of the app", a.pauses.run)
 	parts.push(ctx, "dead sets", a.closeDeadSets)
 	parts.push(ctx, "operations", untilStop(ctx, a.operations.Run))
 	parts.push(ctx, "producer", a.producer.run)
@@ -224,7 +233,7 @@ func (a *Actor) runStreams(ctx context.Context) error {
 		return nil
 	})
 	for _, s := range a.streams {
-		g.Go(func() error { return s.run(stop, work) })
+		g.Go(func() error { return s.run(stop, work, a.pauses.await) })
 	}
 	err := g.Wait()
 	// The failures that are still kept are told with the last of them.

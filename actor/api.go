@@ -27,8 +27,8 @@ func (a *Actor) newServer() (*server.Server, error) {
 		Address: a.cfg.Server.Address, Access: access(a.cfg), Setting: a.cfg.Variable,
 		App: a.cfg.App.Name, Console: a.cfg.Server.Console,
 		BodyLimit:  int64(a.cfg.Server.BodyLimit),
-		Operations: a.operations,
-		Modes:      a.cfg.Modes, NoAPI: modes{a.cfg}.noAPI(),
+		Operations: a.operations, Pauses: a.pauses,
+		Modes: a.cfg.Modes, NoAPI: modes{a.cfg}.noAPI(),
 		Streams: all, Health: a.health, Metrics: a.telemetry.Handler(), User: a.app.HTTP, GuardUser: a.app.Guard, Logger: a.log,
 	})
 }

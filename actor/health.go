@@ -22,6 +22,7 @@ func (a *Actor) health(context.Context) []server.Check {
 		checks = append(checks, server.Check{Name: "rabbitmq", Ready: status.Up && !status.Blocked, Detail: status.Detail})
 	}
 	checks = append(checks, a.shared.check()...)
+	checks = append(checks, a.pauses.check()...)
 	if m := (modes{a.cfg}); !m.all() {
 		checks = append(checks, m.check())
 	}
@@ -53,8 +54,8 @@ func (s *stream) check() server.Check {
 		c.Stuck = c.Stuck || of.Stuck
 		c.Detail += ofChannel(of)
 	}
-	if status.Paused {
-		c.Detail += ", paused"
+	for _, p := range status.Pauses {
+		c.Detail += ", " + p.String()
 	}
 	if status.Suspects > 0 {
 		c.Detail += fmt.Sprintf(", %d messages are suspected of ending the process and run one at a time", status.Suspects)
@@ -152,7 +153,8 @@ func (s *stream) now() server.Status {
 func (s *stream) look() (status server.Status, of sourceStatus) {
 	of = s.source.Status()
 	status = of.Status
-	status.Retry, status.Paused = s.retries.on(), s.paused.Load()
+	status.Retry, status.Pauses = s.retries.on(), s.Pauses()
+	status.Paused = len(status.Pauses) > 0
 	retries := s.retries.Status()
 	status.InFlight += retries.InFlight
 	if retries.Suspect != "" {
@@ -209,7 +211,7 @@ func (a *Actor) snapshot() telemetry.Snapshot {
 		status, of := s.look()
 		one := telemetry.StreamSnapshot{
 			Lag: status.Lag, WindowMessages: int64(of.InFlight), WindowBytes: int64(status.InFlightBytes),
-			Stuck: status.Stuck, Suspects: int64(status.Suspects), Partitions: s.kafka.lags(), Channels: map[string]telemetry.StreamSnapshot{},
+			Paused: status.Paused, Stuck: status.Stuck, Suspects: int64(status.Suspects), Partitions: s.kafka.lags(), Channels: map[string]telemetry.StreamSnapshot{},
 		}
 		if s.consumes != "" {
 			depth, known := depths[s.consumes]

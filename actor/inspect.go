@@ -155,7 +155,7 @@ func (a *Actor) examineQueues(ctx context.Context, out io.Writer, report func(st
 	defer cancel()
 	err := a.queues.Declare(asked, []queue.Spec{sharedLog(a.cfg.App.Name)})
 	if err != nil && !a.app.Shared { // an actor does without
-		fmt.Fprintf(out, "note operations on dead sets live in the process that is asked, and end with it: %v\n", err)
+		fmt.Fprintf(out, "note operations on dead sets live in the process that is asked, and end with it, and there is no pause of the whole app: %v\n", err)
 		return
 	}
 	report("records that all processes share", err)

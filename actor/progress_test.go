@@ -133,7 +133,7 @@ func TestTimeWithoutWorkOrInAPauseMakesNoStreamStuck(t *testing.T) {
 		b.after(4*time.Minute, false)
 		b.after(90*time.Second, true)
 		b.after(time.Hour, false)
-		b.stream.Pause()
+		b.stream.Pause("alice")
 		b.handle("9m")
 		b.after(time.Hour, false)
 		b.stream.Resume()

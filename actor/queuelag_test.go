@@ -33,7 +33,7 @@ func TestTheLagOfAQueueIsItsDepthInStatusAndMetric(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- a.Run(ctx) }()
 		s := a.streams[0]
-		s.Pause()
+		s.Pause("alice")
 		if err := brokers.Publish(ctx, "payments", make([]stepwell.Message, depth)...); err != nil {
 			t.Fatal(err)
 		}

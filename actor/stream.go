@@ -33,8 +33,9 @@ type stream struct {
 	// pausing is held by who pauses, resumes, or makes the reader, so that a pause cannot slip in
 	// between.
 	pausing sync.Mutex
-	// paused outlives the reader, which may be made after the pause.
-	paused   atomic.Bool
+	// pauses are what holds the stream back, one of a scope; they outlive the reader, which may be
+	// made after a pause. Nil: there was none yet.
+	pauses   atomic.Pointer[[]server.Pause]
 	progress progress
 	drain    drain // of a retired one
 	// trouble is why the stream waits before it reads; nil: it does not.
@@ -107,16 +108,17 @@ func (s *stream) open(opts []kgo.Opt) error {
 	if err := s.kafka.open(opts, s); err != nil {
 		return err
 	}
-	if s.paused.Load() {
+	if len(s.Pauses()) > 0 {
 		s.source.Pause()
 	}
 	return nil
 }
 
-// run declares the queues, then reads and retries, as far as that is done here, until stop ends.
-func (s *stream) run(stop, work context.Context) error {
+// run declares the queues, then reads and retries, as far as that is done here, until stop ends;
+// known waits until it is known what is paused in the whole app.
+func (s *stream) run(stop, work context.Context, known func(context.Context)) error {
 	// A stop came before there was a place for failures: nothing was read.
-	if !s.declareAll(stop) {
+	if !s.begins(stop, known) {
 		return nil
 	}
 	defer func() {
@@ -149,11 +151,7 @@ func (s *stream) declareAll(stop context.Context) bool {
 		})
 	}
 	_ = g.Wait() // none has an error
-	if stop.Err() != nil {
-		return false
-	}
-	s.trouble.Store(nil)
-	return true
+	return stop.Err() == nil
 }
 
 // confirmsHealthy tells whether it is worth while to wait for what is being parked or handed over.
@@ -170,25 +168,3 @@ func (s *stream) forget(topic string, partition int32) {
 
 // waitsFor says what the stream waits for before it reads; it makes the actor unready.
 func (s *stream) waitsFor(what string) { s.trouble.Store(&what) }
-
-// Pause holds the stream's source, retries and channels back on this instance.
-func (s *stream) Pause() {
-	s.pausing.Lock()
-	defer s.pausing.Unlock()
-	s.paused.Store(true)
-	s.source.Pause()
-	for _, l := range s.lines() {
-		l.retries.Pause()
-	}
-}
-
-// Resume ends a pause.
-func (s *stream) Resume() {
-	s.pausing.Lock()
-	defer s.pausing.Unlock()
-	s.paused.Store(false)
-	s.source.Resume()
-	for _, l := range s.lines() {
-		l.retries.Resume()
-	}
-}

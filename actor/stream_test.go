@@ -17,7 +17,7 @@ func TestAPauseThatComesBeforeTheSourceIsThereHoldsItBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := a.streams[0]
-	s.Pause()
+	s.Pause("alice")
 	if err := s.open(nil); err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ type RabbitMQ struct {
 	ConsumerTimeout time.Duration `key:"consumer_timeout" default:"30m" doc:"The broker's consumer_timeout. HANDLER_TIMEOUT may be at most half of it."`
 	MaxMessageSize  int           `key:"max_message_size" default:"16MiB" unit:"bytes" doc:"The broker's max_message_size, at least 72KiB. Larger messages are not sent: the dead set gets a pointer to their place in Kafka. What is enqueued must leave 64KiB of it."`
 	PublishWindow   int           `key:"publish_window" default:"1000" doc:"Publishes of one stream that may wait for their confirm at once."`
-	Records         bool          `key:"records" default:"true" doc:"Keep operations on dead sets in <app>.records, a stream of RabbitMQ, so that any process answers for them and goes on with them. false: an operation lives in the process that is asked, and ends with it."`
+	Records         bool          `key:"records" default:"true" doc:"Keep operations on dead sets, and pauses of the whole app, in <app>.records, a stream of RabbitMQ, so that any process answers for them and goes on with them. false: an operation lives in the process that is asked, and ends with it, and there is no pause of the whole app. The same in all processes of an app."`
 	Declare         string        `key:"declare" default:"create" doc:"create: make the queues that are missing. check: make none, only compare those that are there; a user without the right to configure them can only look."`
 }
 

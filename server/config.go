@@ -31,6 +31,8 @@ type Config struct {
 	Streams map[string]Stream
 	// Operations acts on chosen messages. Nil: nobody does, and its routes are 404.
 	Operations Operations
+	// Pauses hold streams back in all processes of the app. Nil: none can be.
+	Pauses Pauses
 	// Modes are the parts of the actor that run in this process; they are shown.
 	Modes []string
 	// NoAPI says why /v1 is not served here. Empty: it is.
@@ -104,6 +106,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Setting == nil {
 		c.Setting = func(key string) string { return key }
+	}
+	if c.Pauses == nil {
+		c.Pauses = noPauses{}
 	}
 	if c.Health == nil {
 		c.Health = func(context.Context) []Check { return nil }

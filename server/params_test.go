@@ -110,7 +110,7 @@ func TestWhatOnlyAReplayKnowsIsUnknownToTheOthers(t *testing.T) {
 	}
 }
 
-func TestCallsWithoutParametersRefuseAny(t *testing.T) {
+func TestCallsWithoutParametersRefuseAnyAndAPauseKnowsItsScopeAlone(t *testing.T) {
 	w := start(t, nil)
 	tests := []struct {
 		method, path, body string
@@ -121,9 +121,14 @@ func TestCallsWithoutParametersRefuseAny(t *testing.T) {
 		{"GET", "/v1/streams?stream=orders", "", 400, "unknown parameter stream; known: none"},
 		{"POST", "/v1/streams/orders/pause", "", 200, ""},
 		{"POST", "/v1/streams/orders/pause", "{}", 200, ""},
-		{"POST", "/v1/streams/orders/resume?partition=3", "", 400, "unknown parameter partition; known: none"},
-		{"POST", "/v1/streams/orders/pause?for=5m", "", 400, "unknown parameter for; known: none"},
-		{"POST", "/v1/streams/orders/resume", `{"stream":"plain"}`, 400, "unknown parameter stream; known: none"},
+		{"POST", "/v1/streams/orders/resume?partition=3", "", 400, "unknown parameter partition; known: scope"},
+		{"POST", "/v1/streams/orders/pause?for=5m", "", 400, "unknown parameter for; known: scope"},
+		{"POST", "/v1/streams/orders/resume", `{"stream":"plain"}`, 400, "unknown parameter stream; known: scope"},
+		{"POST", "/v1/streams/orders/resume?scope=cluster", "", 400, "scope must be instance or app, not"},
+		{"POST", "/v1/streams/orders/resume?scope=", "", 400, "scope must be instance or app, not"},
+		{"POST", "/v1/streams/orders/resume", `{"scope":"App"}`, 400, "scope must be instance or app, not"},
+		{"POST", "/v1/streams/orders/resume", `{"scope":null}`, 400, "scope must be instance or app, not"},
+		{"POST", "/v1/streams/orders/resume?scope=app", `{"scope":"instance"}`, 400, "scope is given twice"},
 	}
 	for _, test := range tests {
 		if a := w.do(test.method, test.path, test.body); a.status != test.status || !strings.Contains(a.text, test.says) {

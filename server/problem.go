@@ -57,7 +57,7 @@ func problemOf(log *slog.Logger, r *http.Request, err error) *problem {
 		return &problem{status: http.StatusNotFound, detail: err.Error()}
 	case errors.Is(err, ErrMoved):
 		return &problem{status: http.StatusGone, detail: ErrMoved.Error()}
-	case errors.Is(err, ErrReplayOff), errors.Is(err, ErrOthers):
+	case errors.Is(err, ErrReplayOff), errors.Is(err, ErrOthers), errors.Is(err, ErrNotShared):
 		return &problem{status: http.StatusConflict, detail: err.Error()}
 	case errors.Is(err, ErrRetryOff):
 		return &problem{status: http.StatusNotFound, detail: err.Error()}

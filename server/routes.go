@@ -45,8 +45,8 @@ func (s *Server) routes() []route {
 		{http.MethodGet, "/v1/dead_set/operations/:id", api(ops.bare(ops.show))},
 		{http.MethodPatch, "/v1/dead_set/operations/:id", api(ops.change)},
 		{http.MethodGet, "/v1/streams", api(ask.bare(streams.listStreams))},
-		{http.MethodPost, "/v1/streams/:id/pause", api(ask.bare(streams.pause))},
-		{http.MethodPost, "/v1/streams/:id/resume", api(ask.bare(streams.resume))},
+		{http.MethodPost, "/v1/streams/:id/pause", api(streams.pause)},
+		{http.MethodPost, "/v1/streams/:id/resume", api(streams.resume)},
 	}
 	if s.console != nil {
 		for _, path := range []string{"/console", "/console/*"} {

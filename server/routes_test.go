@@ -111,6 +111,9 @@ func TestAStreamIsPausedAndResumedAlsoTwice(t *testing.T) {
 			t.Errorf("after %s: %v", verb, list)
 		}
 	}
+	if a := w.do("POST", "/v1/streams/orders/pause?scope=app", ""); a.status != 409 || !strings.Contains(a.text, "record that all its processes share") {
+		t.Errorf("where there are no pauses of the app: %d %s", a.status, a.text)
+	}
 	if a := w.do("POST", "/v1/streams/ordres/pause", ""); a.status != 404 || !strings.Contains(a.text, "orders, plain") {
 		t.Errorf("unknown stream: %d %s", a.status, a.text)
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -18,6 +19,8 @@ type streamJSON struct {
 type streamsJSON struct {
 	Modes   []string     `json:"modes"`
 	Streams []streamJSON `json:"streams"`
+	// OtherPauses are those of the whole app, of streams that are not among these.
+	OtherPauses []OtherPause `json:"other_pauses,omitempty"`
 }
 
 // controls shows the streams of this process, and holds them back.
@@ -31,19 +34,36 @@ func (c controls) listStreams(w http.ResponseWriter, r *http.Request) error {
 	for _, id := range slices.Sorted(maps.Keys(c.cfg.Streams)) {
 		all = append(all, streamJSON{id, c.cfg.Streams[id].Control.Status(ctx)})
 	}
-	return writeJSON(w, http.StatusOK, jsonType, streamsJSON{append([]string{}, c.cfg.Modes...), all})
+	return writeJSON(w, http.StatusOK, jsonType, streamsJSON{append([]string{}, c.cfg.Modes...), all, c.cfg.Pauses.Others()})
 }
 
-// pause holds a stream of this process back; resume lets it go on. Both are fine twice.
+// pause holds a stream back; resume lets it go on. Both are fine twice.
 func (c controls) pause(w http.ResponseWriter, r *http.Request) error {
-	return c.hold(w, r, "paused", true, Control.Pause)
+	return c.hold(w, r, holding{done: "paused", here: func(s Control) { s.Pause(who(r)) }, app: func(id string) error {
+		return c.cfg.Pauses.Pause(r.Context(), id, who(r))
+	}})
 }
 
 func (c controls) resume(w http.ResponseWriter, r *http.Request) error {
-	return c.hold(w, r, "resumed", false, Control.Resume)
+	return c.hold(w, r, holding{done: "resumed", here: Control.Resume, app: func(id string) error {
+		was, err := c.cfg.Pauses.Resume(r.Context(), id)
+		// What no process here has may be left of a release that had it.
+		if _, known := c.cfg.Streams[id]; err == nil && !was && !known {
+			return &problem{status: http.StatusNotFound, detail: c.unknownStream(id) + ", and no pause of the app has this name"}
+		}
+		return err
+	}})
 }
 
-// pauseJSON is the answer to both. Scope says how far it reaches: this process alone.
+// holding is a pause or a resume, by its scope.
+type holding struct {
+	done string // "paused"
+	here func(Control)
+	app  func(id string) error
+}
+
+// pauseJSON is the answer to both. Scope says how far it reaches, and Paused whether the stream is
+// held back in this process now, by whichever scope.
 type pauseJSON struct {
 	Message string `json:"message"`
 	Stream  string `json:"stream"`
@@ -51,20 +71,57 @@ type pauseJSON struct {
 	Scope   string `json:"scope"`
 }
 
-// hold pauses or resumes the stream of the path, in this process, and leaves an audit line.
-func (c controls) hold(w http.ResponseWriter, r *http.Request, done string, paused bool, do func(Control)) error {
+// hold pauses or resumes the stream of the path, and leaves an audit line.
+func (c controls) hold(w http.ResponseWriter, r *http.Request, h holding) error {
+	scope, err := c.scope(w, r)
+	if err != nil {
+		return err
+	}
 	id := r.PathValue("id")
 	stream, known := c.cfg.Streams[id]
-	if !known {
+	where := "on this instance"
+	switch {
+	case !known && (scope == ScopeInstance || h.done == "paused"):
 		return &problem{status: http.StatusNotFound, detail: c.unknownStream(id)}
+	case scope == ScopeApp:
+		where = "in all processes of the app"
+		err = h.app(id)
+	case slices.Equal(c.cfg.Modes, []string{"api"}):
+		return &problem{status: http.StatusConflict, detail: "this process runs nothing of " + id + " that could be " + h.done + " (" + c.cfg.Setting("modes") +
+			"=api): ask those that do, each of which must have api among its modes, too, or all of them at once (scope app)"}
+	default:
+		h.here(stream.Control)
 	}
-	if slices.Equal(c.cfg.Modes, []string{"api"}) {
-		return &problem{status: http.StatusConflict, detail: "this process runs nothing of " + id + " that could be " + done + " (" + c.cfg.Setting("modes") +
-			"=api): ask those that do, each of which must have api among its modes, too"}
+	if p, unknown := errors.AsType[*problem](err); unknown {
+		return p
 	}
-	do(stream.Control)
-	c.audit(r, "audit: stream "+done, nil, slog.String("stream", id))
-	return writeJSON(w, http.StatusOK, jsonType, pauseJSON{
-		Message: id + " is " + done + " on this instance", Stream: id, Paused: paused, Scope: "instance",
-	})
+	c.audit(r, "audit: stream "+h.done, err, slog.String("stream", clip(id)), slog.String("scope", scope))
+	if err != nil {
+		return err
+	}
+	answer := pauseJSON{Message: id + " is " + h.done + " " + where, Stream: id, Scope: scope}
+	if known {
+		still := stream.Control.Pauses()
+		if answer.Paused = len(still) > 0; h.done == "resumed" {
+			answer.Message += remaining(still)
+		}
+	}
+	return writeJSON(w, http.StatusOK, jsonType, answer)
+}
+
+// scope reads how far a pause is to reach.
+func (c controls) scope(w http.ResponseWriter, r *http.Request) (string, error) {
+	const name = "scope"
+	given, err := c.arguments(w, r, []string{name}, nil)
+	if err != nil {
+		return "", err
+	}
+	switch scope, there := given[name]; {
+	case !there:
+		return ScopeInstance, nil
+	case scope == ScopeInstance, scope == ScopeApp:
+		return scope, nil
+	default:
+		return "", mistake("%s must be %s or %s, not %q", name, ScopeInstance, ScopeApp, clip(scope))
+	}
 }

@@ -132,12 +132,15 @@ type Operations interface {
 	RunningOn(t operations.Target) string
 }
 
-// Control looks at a stream of this process and holds it back.
+// Control looks at a stream of this process and holds it back here.
 type Control interface {
 	Status(ctx context.Context) Status
-	// Pause and Resume may be called twice.
-	Pause()
+	// Pause and Resume may be called twice; by is who wants it. A pause of the whole app is none of
+	// theirs.
+	Pause(by string)
 	Resume()
+	// Pauses are all that hold it back, that of the app among them. No broker is asked.
+	Pauses() []Pause
 }
 
 // Stream is what the server serves of one stream.
@@ -158,7 +161,9 @@ const (
 
 // Status is how a stream of this process is doing.
 type Status struct {
-	Paused bool `json:"paused"`
+	// Paused says that it is held back, and Pauses by whom.
+	Paused bool    `json:"paused"`
+	Pauses []Pause `json:"pauses,omitempty"`
 	// Source is where the stream's messages come from first: [FromKafka], [FromEnqueue] or
 	// [FromQueue].
 	Source string `json:"source"`

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -162,13 +163,21 @@ func (c *control) Status(context.Context) server.Status {
 	defer c.mu.Unlock()
 	return c.status
 }
-func (c *control) Pause()  { c.paused(true) }
-func (c *control) Resume() { c.paused(false) }
+func (c *control) Pause(by string) {
+	c.set(server.ScopeInstance, &server.Pause{Scope: server.ScopeInstance, By: by})
+}
+func (c *control) Resume()                { c.set(server.ScopeInstance, nil) }
+func (c *control) Pauses() []server.Pause { return c.Status(context.Background()).Pauses }
 
-func (c *control) paused(yes bool) {
+// set replaces the pause of a scope; nil: there is none.
+func (c *control) set(scope string, now *server.Pause) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.status.Paused = yes
+	all := slices.DeleteFunc(slices.Clone(c.status.Pauses), func(p server.Pause) bool { return p.Scope == scope })
+	if now != nil {
+		all = append(all, *now)
+	}
+	c.status.Pauses, c.status.Paused = all, len(all) > 0
 }
 
 // log collects what a server logs.

@@ -13,6 +13,8 @@
 //	stepwell streams
 //	stepwell pause orders
 //	stepwell resume orders
+//	stepwell pause orders --app
+//	stepwell resume orders --app
 //
 // What is chosen, by --id, --group, a filter or --all, is counted, shown and asked about before it
 // is replayed or deleted, and so is every delete; where nobody can be asked it wants --yes. Ctrl-C
@@ -75,7 +77,7 @@ type commands struct {
 		Operations operationCommands `cmd:"" help:"Look at replays and deletes of what was chosen, or hold them back."`
 	} `cmd:"" name:"dead-set" help:"Look at dead messages, replay or delete them."`
 	Streams list   `cmd:"" help:"Show what the actor runs and how it is doing."`
-	Pause   pause  `cmd:"" help:"Hold a stream back on that instance; fine twice."`
+	Pause   pause  `cmd:"" help:"Hold a stream back on that instance, or in the whole app; fine twice."`
 	Resume  resume `cmd:"" help:"Let a paused stream go on; fine twice."`
 }
 

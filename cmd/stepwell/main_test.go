@@ -112,8 +112,34 @@ func (s *set) Delete(_ context.Context, count int) (server.Result, error) {
 type control struct{ now server.Status }
 
 func (c *control) Status(context.Context) server.Status { return c.now }
-func (c *control) Pause()                               { c.now.Paused = true }
-func (c *control) Resume()                              { c.now.Paused = false }
+func (c *control) Pause(by string) {
+	c.pause(true, server.Pause{Scope: server.ScopeInstance, By: by, Since: time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)})
+}
+func (c *control) Resume()                { c.pause(false, server.Pause{Scope: server.ScopeInstance}) }
+func (c *control) Pauses() []server.Pause { return c.now.Pauses }
+
+func (c *control) pause(is bool, p server.Pause) {
+	c.now.Pauses = slices.DeleteFunc(c.now.Pauses, func(old server.Pause) bool { return old.Scope == p.Scope })
+	if is {
+		c.now.Pauses = append(c.now.Pauses, p)
+	}
+	c.now.Paused = len(c.now.Pauses) > 0
+}
+
+// appPauses holds the one stream back as all processes would be.
+type appPauses struct{ orders *control }
+
+func (p appPauses) Pause(_ context.Context, _, by string) error {
+	p.orders.pause(true, server.Pause{Scope: server.ScopeApp, By: by})
+	return nil
+}
+func (p appPauses) Resume(context.Context, string) (bool, error) {
+	p.orders.pause(false, server.Pause{Scope: server.ScopeApp})
+	return true, nil
+}
+func (appPauses) Others() []server.OtherPause {
+	return []server.OtherPause{{Stream: "gone", Pause: server.Pause{Scope: server.ScopeApp, By: "bob"}}}
+}
 
 // serve runs an actor's server with three dead messages until the test ends.
 func serve(t *testing.T, token string, modes ...string) (address string, dead *set) {
@@ -121,11 +147,12 @@ func serve(t *testing.T, token string, modes ...string) (address string, dead *s
 	dead = &set{left: 3}
 	queues := map[string]int{"shop.orders.dead_set": 3, "shop.orders.instant": 0}
 	oldest := &server.Oldest{Topic: "orders.v1", Partition: 3, Offset: 17, AgeSeconds: 130.4}
+	orders := &control{server.Status{Source: server.FromQueue, Joined: true, Lag: 12, Queues: queues, Oldest: oldest,
+		Channels: []server.ChannelStatus{{ID: "slow", InFlight: 3, Queues: map[string]int{"shop.orders.channel.slow.instant": 7}}}}}
 	s, err := server.New(server.Config{
-		Operations: operating(t, &dead.pile),
-		Address:    "127.0.0.1:0", Access: access(token), Timeouts: server.Timeouts{PeekWait: time.Millisecond}, Modes: modes,
-		Streams: map[string]server.Stream{"orders": {Control: &control{server.Status{Source: server.FromQueue, Joined: true, Lag: 12, Queues: queues, Oldest: oldest,
-			Channels: []server.ChannelStatus{{ID: "slow", InFlight: 3, Queues: map[string]int{"shop.orders.channel.slow.instant": 7}}}}}, DeadSet: dead,
+		Operations: operating(t, &dead.pile), Pauses: appPauses{orders},
+		Address: "127.0.0.1:0", Access: access(token), Timeouts: server.Timeouts{PeekWait: time.Millisecond}, Modes: modes,
+		Streams: map[string]server.Stream{"orders": {Control: orders, DeadSet: dead,
 			Channels: map[string]server.DeadSet{"slow": &set{left: 1}}}},
 	})
 	if err != nil {
@@ -173,9 +200,12 @@ func TestEachCommandDoesWhatItSays(t *testing.T) {
 		says []string
 	}{
 		{"streams", []string{"STREAM", "SOURCE", "orders", "running", "queue", "12", "orders.v1/3@17 2m10s", "shop.orders.dead_set=3"}},
-		{"pause orders", []string{"orders is paused"}},
-		{"streams", []string{"paused"}},
-		{"resume orders", []string{"orders is resumed"}},
+		{"pause orders", []string{"orders is paused on this instance"}},
+		{"streams", []string{"paused here by loopback since 2026-01-02T15:04:05Z", "gone", "not a stream of this process, paused in the app by bob"}},
+		{"pause orders --app", []string{"orders is paused in all processes"}},
+		{"streams", []string{"paused here by loopback since 2026-01-02T15:04:05Z, paused in the app by loopback"}},
+		{"resume orders", []string{"orders is resumed on this instance", "still paused in all processes"}},
+		{"resume --app orders", []string{"orders is resumed in all processes"}},
 		{"dead-set peek --stream orders --count 2", []string{"ID", "orders.v1:0:7", "exhausted", "orders.v1  k7", `{"id":7,"note":"xxx`, "x…", "no  [31mstock at all"}},
 		{"dead-set replay --stream=orders --count=2", []string{"replayed 2 of 2", "1 left"}},
 		{"dead-set delete -s orders -n 5 --yes", []string{"deleted 1 of 5", "0 left"}},

@@ -19,6 +19,7 @@ type list struct{}
 type streamState struct {
 	ID         string         `json:"id"`
 	Paused     bool           `json:"paused"`
+	Pauses     []pauseState   `json:"pauses"`
 	Source     string         `json:"source"`
 	Joined     bool           `json:"joined"`
 	Reads      *bool          `json:"reads"` // nil: an actor from before it could be otherwise
@@ -65,6 +66,7 @@ func (*list) Run(ctx context.Context, a *actor) error {
 	var answer struct {
 		Modes   []string          `json:"modes"`
 		Streams []json.RawMessage `json:"streams"`
+		Others  []pauseState      `json:"other_pauses"`
 	}
 	if err := a.get(ctx, "/v1/streams", nil, &answer); err != nil {
 		return err
@@ -85,7 +87,7 @@ func (*list) Run(ctx context.Context, a *actor) error {
 			s.ID, s.in(answer.Modes).word(), cmp.Or(s.Source, "-"), strconv.Itoa(s.Partitions), strconv.FormatInt(s.Lag, 10), strconv.Itoa(s.InFlight), s.Oldest.String(), full(s.Queues), s.Error,
 		})
 		for _, c := range s.Channels {
-			state := streamState{Paused: s.Paused, Joined: true, Stuck: c.Stuck}.word()
+			state := streamState{Paused: s.Paused, Pauses: s.Pauses, Joined: true, Stuck: c.Stuck}.word()
 			if len(answer.Modes) > 0 && !slices.Contains(answer.Modes, "channels") {
 				state = "not run here"
 			}
@@ -96,6 +98,9 @@ func (*list) Run(ctx context.Context, a *actor) error {
 	}
 	if a.json {
 		return nil
+	}
+	for _, p := range answer.Others {
+		rows = append(rows, []string{p.Stream, "not a stream of this process, " + p.String(), "-", "-", "-", "-", "-", "-", ""})
 	}
 	return a.table([]string{"STREAM", "STATE", "SOURCE", "PARTITIONS", "LAG", "IN FLIGHT", "OLDEST", "QUEUES", "ERROR"}, rows)
 }
@@ -114,7 +119,7 @@ func (s streamState) in(modes []string) streamState {
 func (s streamState) word() string {
 	switch {
 	case s.Paused:
-		return "paused"
+		return paused(s.Pauses)
 	case s.Stuck:
 		return "stuck"
 	case s.MayGo:

@@ -147,6 +147,9 @@ func (s *Store) told(ctx context.Context, err error) {
 		s.cfg.Logger.Warn("the records that all processes share are not read", "log", s.cfg.Log, "error", err)
 	}
 	s.trouble = err
+	if !known { // who waits for records may not want to wait for these
+		s.tellLocked()
+	}
 }
 
 // follow reads on from where it was, or from the beginning where the log may be another one.
@@ -270,7 +273,7 @@ func (s *Store) All(kind string) (all []Record, err error) {
 }
 
 // Changed returns a channel that is closed when a record of the kind is other than it is now, or
-// when this process comes to know the records, or does not know them any more.
+// when this process comes to know the records, does not know them any more, or learns why not.
 func (s *Store) Changed(kind string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ type Snapshot struct {
 // StreamSnapshot is what the gauges show of one stream.
 type StreamSnapshot struct {
 	Lag, Inflight, WindowMessages, WindowBytes, Suspects int64
-	Stuck                                                bool
+	Paused, Stuck                                        bool
 	// LagUnknown: it is left out, since a 0 would say that nothing waits.
 	LagUnknown bool
 	// Partitions are those of this member: no more than its topics have.
@@ -47,7 +47,7 @@ type PartitionLag struct {
 
 // gauges are observed together, from one Snapshot, so that their numbers are of one moment.
 type gauges struct {
-	up, shared, mode, lag, partitionLag, inflight, messages, bytes, suspects, stuck, queues, deadSet metric.Int64ObservableGauge
+	up, shared, mode, lag, partitionLag, inflight, messages, bytes, suspects, paused, stuck, queues, deadSet metric.Int64ObservableGauge
 }
 
 // Observe asks look at each collection. What is 0 or 1 has no unit: Prometheus would call it a
@@ -85,6 +85,7 @@ func newGauges(m metric.Meter) (g gauges, all []metric.Observable, err error) {
 		{&g.messages, "stepwell.window.messages", "{message}", "Messages that were read from Kafka and are not settled."},
 		{&g.bytes, "stepwell.window.bytes", "By", "Bytes of the messages that were read from Kafka and are not settled."},
 		{&g.suspects, "stepwell.suspects", "{message}", "Messages that may have ended the process and run one at a time."},
+		{&g.paused, "stepwell.paused", "", "1 while the stream is held back in this process, by a pause of it or of the whole app."},
 		{&g.stuck, "stepwell.stuck", "", "1 when the stream has lag and makes no progress, or a handler runs far past its time-out."},
 		{&g.queues, "stepwell.queue.messages", "{message}", "Messages ready in a queue."},
 		{&g.deadSet, "stepwell.dead_set.messages", "{message}", "Messages in the dead set."},
@@ -116,6 +117,7 @@ func (g *gauges) observe(o metric.Observer, shot Snapshot) {
 			o.ObserveInt64(g.partitionLag, p.Lag, metric.WithAttributes(stream,
 				attribute.String("messaging.destination.name", p.Topic), attribute.String("messaging.destination.partition.id", strconv.Itoa(int(p.Partition)))))
 		}
+		o.ObserveInt64(g.paused, number(s.Paused), of)
 		o.ObserveInt64(g.messages, s.WindowMessages, of)
 		o.ObserveInt64(g.bytes, s.WindowBytes, of)
 		g.handler(o, s, stream)

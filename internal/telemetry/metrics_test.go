@@ -164,8 +164,8 @@ func TestAProviderOfTheUsersGetsTheSameMetricsAndThePageSaysSo(t *testing.T) {
 			t.Errorf("%s is not on our own page", name)
 		}
 	}
-	if len(names) != 26 {
-		t.Errorf("%d metrics, want 26: %v", len(names), names)
+	if len(names) != 27 {
+		t.Errorf("%d metrics, want 27: %v", len(names), names)
 	}
 	w := httptest.NewRecorder()
 	theirs.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -176,7 +176,7 @@ func TestAProviderOfTheUsersGetsTheSameMetricsAndThePageSaysSo(t *testing.T) {
 
 func look() telemetry.Snapshot {
 	return telemetry.Snapshot{RabbitMQ: true, RabbitMQUp: true, Streams: map[string]telemetry.StreamSnapshot{
-		"orders":  {Lag: 1, Inflight: 2, WindowMessages: 3, WindowBytes: 4, Suspects: 2, Stuck: true, Queues: map[string]int{"a.orders.instant": 5, "a.orders.dead_set": 6}, DeadSet: "a.orders.dead_set"},
+		"orders":  {Lag: 1, Inflight: 2, WindowMessages: 3, WindowBytes: 4, Suspects: 2, Paused: true, Stuck: true, Queues: map[string]int{"a.orders.instant": 5, "a.orders.dead_set": 6}, DeadSet: "a.orders.dead_set"},
 		"parcels": {Queues: map[string]int{"a.parcels.instant": 7}, DeadSet: "a.parcels.dead_set"},
 	}}
 }
@@ -197,6 +197,8 @@ func TestGaugesShowWhatIsKnownNow(t *testing.T) {
 		`stepwell_dead_set_messages{stepwell_stream="orders"} 6`,
 		`stepwell_handler_inflight{stepwell_stream="orders"} 2`,
 		`stepwell_handler_inflight{stepwell_stream="parcels"} 0`,
+		`stepwell_paused{stepwell_stream="orders"} 1`,
+		`stepwell_paused{stepwell_stream="parcels"} 0`,
 		`stepwell_queue_messages{stepwell_queue="a.orders.dead_set",stepwell_stream="orders"} 6`,
 		`stepwell_queue_messages{stepwell_queue="a.orders.instant",stepwell_stream="orders"} 5`,
 		`stepwell_queue_messages{stepwell_queue="a.parcels.instant",stepwell_stream="parcels"} 7`,

@@ -162,6 +162,28 @@ func TestAStreamIsPausedAndGoesOn(t *testing.T) {
 	}
 }
 
+func TestAStreamIsPausedInAllProcessesAndThePageSaysWhichPauseItIs(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	p := w.visit("/console/")
+	p.press("Pause all", nil)
+	p.has(t, "paused", "in all processes of the app, by loopback, since 20")
+	if !strings.Contains(w.get("/v1/streams").text, `"paused":true,"pauses":[{"scope":"app","by":"loopback"`) {
+		t.Error("the stream is not paused")
+	}
+	p.press("Pause", nil)
+	p.has(t, "in all processes of the app", "here alone, by loopback")
+	p.press("Resume all", nil)
+	p.has(t, "paused", "here alone, by loopback")
+	p.press("Resume", nil)
+	if p.has(t, "running"); !strings.Contains(w.get("/v1/streams").text, `"paused":false`) {
+		t.Error("the stream is not resumed")
+	}
+	if a := w.try("POST", "/console/streams", url.Values{"stream": {"orders"}, "do": {"pause"}, "scope": {"all"}}, "Origin", w.base); a.status != http.StatusBadRequest {
+		t.Errorf("a scope that there is not: %d %s", a.status, a.text)
+	}
+}
+
 // Each button of the page of an operation, and that none of them works when it is over.
 func TestAnOperationIsPausedSlowedResumedAndCancelled(t *testing.T) {
 	t.Parallel()

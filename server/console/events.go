@@ -99,7 +99,7 @@ func (l *live) numbers(r *http.Request) []byte {
 	all := map[string]string{}
 	// What cannot be told is left out, and asked for again in a second: the page says
 	// by itself that nothing comes.
-	if rows, err := l.api.rows(r); err == nil {
+	if rows, _, err := l.api.rows(r); err == nil {
 		for _, of := range rows {
 			of.tell(all)
 		}

@@ -12,15 +12,43 @@ import (
 type streamsAnswer struct {
 	Modes   []string     `json:"modes"`
 	Streams []streamJSON `json:"streams"`
+	Others  []pauseJSON  `json:"other_pauses"`
+}
+
+// pauseJSON is what holds a stream back.
+type pauseJSON struct {
+	Stream string    `json:"stream"` // of a pause that is shown by itself
+	Scope  string    `json:"scope"`
+	By     string    `json:"by"`
+	Since  time.Time `json:"since"`
+}
+
+// ofApp says that it holds back all processes.
+func (p pauseJSON) ofApp() bool { return p.Scope == "app" }
+
+// String says how far it reaches, by whom it is, and since when.
+func (p pauseJSON) String() string {
+	text := "here alone"
+	if p.ofApp() {
+		text = "in all processes of the app"
+	}
+	if p.By != "" {
+		text += ", by " + p.By
+	}
+	if !p.Since.IsZero() {
+		text += ", since " + p.Since.UTC().Format(time.RFC3339)
+	}
+	return text
 }
 
 type streamJSON struct {
 	lineJSON
-	Paused  bool  `json:"paused"`
-	Reads   bool  `json:"reads"`
-	Retired bool  `json:"retired"`
-	MayGo   bool  `json:"may_go"`
-	Lag     int64 `json:"lag"`
+	Paused  bool        `json:"paused"`
+	Pauses  []pauseJSON `json:"pauses"`
+	Reads   bool        `json:"reads"`
+	Retired bool        `json:"retired"`
+	MayGo   bool        `json:"may_go"`
+	Lag     int64       `json:"lag"`
 	Oldest  *struct {
 		Since time.Time `json:"since"`
 	} `json:"oldest"`
@@ -48,8 +76,9 @@ type row struct {
 	Lag, InFlight, Retrying, Dead, Oldest string
 	// IsDead says that there is something in the dead set.
 	IsDead bool
-	// Control says that there is something to pause: a channel is paused with its stream.
-	Control, Paused bool
+	// Control says that there is something to pause here, and IsStream that it can be paused in all
+	// processes: a channel is paused with its stream. Paused and AppPaused say that it is.
+	Control, Paused, IsStream, AppPaused bool
 	// Stale says that numbers are missing since the queues could not be asked.
 	Stale bool
 }
@@ -61,7 +90,7 @@ func (r row) Key(number string) string {
 
 // streams shows what runs in this process and how it is doing.
 func (c *Console) streams(w http.ResponseWriter, r *http.Request) error {
-	rows, err := c.api.rows(r)
+	rows, others, err := c.api.rows(r)
 	if err != nil {
 		return err
 	}
@@ -71,22 +100,23 @@ func (c *Console) streams(w http.ResponseWriter, r *http.Request) error {
 	}
 	return c.show(w, r, http.StatusOK, "streams", sheet{Title: "Streams", Section: "streams", Live: true, Of: struct {
 		Rows    []row
+		Others  []pauseJSON
 		Running []operation
-	}{rows, running}})
+	}{rows, others, running}})
 }
 
-// rows are those of the table of streams.
-func (v v1) rows(r *http.Request) ([]row, error) {
+// rows are those of the table of streams; others are pauses of streams that are not among them.
+func (v v1) rows(r *http.Request) (rows []row, others []pauseJSON, err error) {
 	var answer streamsAnswer
 	if err := v.get(r, "/v1/streams", nil, &answer); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// A process that serves nothing but /v1 has no stream to hold back.
 	control := len(answer.Modes) != 1 || answer.Modes[0] != "api"
-	var rows []row
 	for _, s := range answer.Streams {
 		of := s.row(choice{Stream: s.ID})
-		of.State, of.Lag, of.Control, of.Paused = s.state(), number(s.Lag), control, s.Paused
+		of.State, of.Lag, of.Control, of.IsStream = s.state(), number(s.Lag), control, true
+		of.hold(s.Pauses)
 		if s.Oldest != nil {
 			of.Oldest = lasting(time.Since(s.Oldest.Since))
 		}
@@ -103,7 +133,19 @@ func (v v1) rows(r *http.Request) ([]row, error) {
 			rows = append(rows, of)
 		}
 	}
-	return rows, nil
+	return rows, answer.Others, nil
+}
+
+// hold says what holds the stream back.
+func (r *row) hold(pauses []pauseJSON) {
+	var texts []string
+	for _, p := range pauses {
+		texts = append(texts, p.String())
+		r.Paused, r.AppPaused = r.Paused || !p.ofApp(), r.AppPaused || p.ofApp()
+	}
+	if texts != nil && r.Detail == "" {
+		r.Detail = strings.Join(texts, "; ")
+	}
 }
 
 // row is what streams and channels have alike.
@@ -159,13 +201,17 @@ func (s streamJSON) state() string {
 	return "running"
 }
 
-// holdStream pauses a stream of this process, or lets it go on.
+// holdStream pauses a stream, or lets it go on, in this process or in all.
 func (c *Console) holdStream(w http.ResponseWriter, r *http.Request) error {
 	do := r.PostFormValue("do")
 	if do != "pause" && do != "resume" {
 		return refuse(http.StatusBadRequest, "do must be pause or resume")
 	}
-	if err := c.api.send(r, http.MethodPost, "/v1/streams/"+url.PathEscape(r.PostFormValue("stream"))+"/"+do, nil, nil); err != nil {
+	scope := map[string]string{}
+	if of := r.PostFormValue("scope"); of != "" { // what is no scope /v1 refuses, in its words
+		scope["scope"] = of
+	}
+	if err := c.api.send(r, http.MethodPost, "/v1/streams/"+url.PathEscape(r.PostFormValue("stream"))+"/"+do, scope, nil); err != nil {
 		return err
 	}
 	return see(w, r, "/console/")

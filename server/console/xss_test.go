@@ -37,8 +37,8 @@ func answers(text string) http.Handler {
 		"rate": text, "runner": text, "left_out": map[string]any{"undated": 1},
 	}
 	whole := map[string]any{
-		"modes": []any{text}, "streams": []any{map[string]any{"id": text, "error": text, "suspect": text, "channels": []any{map[string]any{"id": text, "error": text}}}},
-		"groups": []any{group}, "messages": []any{m}, "samples": []any{m}, "operations": []any{operation}, "matched": 3, "depth": 3, "next": text,
+		"modes": []any{text}, "streams": []any{map[string]any{"id": text, "error": text, "suspect": text, "pauses": []any{map[string]any{"scope": text, "by": text}}, "channels": []any{map[string]any{"id": text, "error": text}}}},
+		"other_pauses": []any{map[string]any{"stream": text, "scope": "app", "by": text}}, "groups": []any{group}, "messages": []any{m}, "samples": []any{m}, "operations": []any{operation}, "matched": 3, "depth": 3, "next": text,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var said any = whole

@@ -104,12 +104,26 @@ func operating(t *testing.T) *operations.Runner {
 type idle struct{}
 
 func (idle) Status(context.Context) server.Status {
-	return server.Status{Source: server.FromKafka, Joined: true, Partitions: 3, Lag: 7, LastProgress: time.Now(), Retry: true, Queues: map[string]int{"shop.orders.instant": 1}, Error: "none",
+	return server.Status{Paused: true, Pauses: pausedTwice, Source: server.FromKafka, Joined: true, Partitions: 3, Lag: 7, LastProgress: time.Now(), Retry: true, Queues: map[string]int{"shop.orders.instant": 1}, Error: "none",
 		Oldest:   &server.Oldest{Topic: "orders.v1", Partition: 2, Offset: 17, Since: time.Now(), AgeSeconds: 0.25, Behind: 6},
 		Channels: []server.ChannelStatus{{ID: "fast"}, {ID: "slow", InFlight: 2, Suspect: "x@slow", Stuck: true, Queues: map[string]int{"shop.orders.channel.slow.instant": 1}, Error: "none"}}}
 }
-func (idle) Pause()  {}
-func (idle) Resume() {}
+func (idle) Pause(string)           {}
+func (idle) Resume()                {}
+func (idle) Pauses() []server.Pause { return pausedTwice }
+
+var pausedTwice = []server.Pause{{Scope: server.ScopeInstance, By: "alice", Since: time.Now()}, {Scope: server.ScopeApp}}
+
+// paused are pauses of the app, each of whose streams says how it is.
+type paused struct{}
+
+func (paused) Pause(_ context.Context, stream, _ string) error {
+	return map[string]error{"plain": server.ErrNotShared, "away": server.ErrUnavailable}[stream]
+}
+func (paused) Resume(_ context.Context, stream string) (bool, error) { return stream == "gone", nil }
+func (paused) Others() []server.OtherPause {
+	return []server.OtherPause{{Stream: "gone", Pause: server.Pause{Scope: server.ScopeApp, By: "alice", Since: time.Now()}}}
+}
 
 // entries are dead messages with everything, and with as little as there can be.
 func entries() server.Page {
@@ -198,6 +212,12 @@ func TestWhatTheServerAnswersIsWhatItsDescriptionSays(t *testing.T) {
 		{"one that is over", "GET", "/v1/dead_set/operations/" + keyed, "", "t", 200},
 		{"streams", "GET", "/v1/streams", "", "t", 200},
 		{"pause", "POST", "/v1/streams/orders/pause", "", "t", 200},
+		{"pause of the app", "POST", "/v1/streams/orders/pause?scope=app", "", "t", 200},
+		{"resume of the app", "POST", "/v1/streams/orders/resume", `{"scope":"app"}`, "t", 200},
+		{"resume of a stream that is gone", "POST", "/v1/streams/gone/resume?scope=app", "", "t", 200},
+		{"pause of the app where nothing is shared", "POST", "/v1/streams/plain/pause?scope=app", "", "t", 409},
+		{"pause of the app while its queues are away", "POST", "/v1/streams/away/pause?scope=app", "", "t", 503},
+		{"pause of an unknown scope", "POST", "/v1/streams/orders/pause?scope=all", "", "t", 400},
 		{"resume", "POST", "/v1/streams/orders/resume", "", "t", 200},
 		{"pause of an unknown stream", "POST", "/v1/streams/other/pause", "", "t", 404},
 	}
@@ -257,7 +277,7 @@ func conforms(t *testing.T, router routers.Router, req *http.Request, resp *http
 func serve(t *testing.T) (address string) {
 	t.Helper()
 	s, err := server.New(server.Config{
-		Address: "127.0.0.1:0", Access: server.Access{Tokens: []server.Token{{Name: "token", Role: server.Operator, Secret: "t"}, {Name: "bob", Role: server.Viewer, Secret: "v"}}}, Streams: streams(), Timeouts: server.Timeouts{PeekWait: time.Millisecond}, Operations: operating(t),
+		Address: "127.0.0.1:0", Access: server.Access{Tokens: []server.Token{{Name: "token", Role: server.Operator, Secret: "t"}, {Name: "bob", Role: server.Viewer, Secret: "v"}}}, Streams: streams(), Timeouts: server.Timeouts{PeekWait: time.Millisecond}, Operations: operating(t), Pauses: paused{},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }),
 	})
 	if err != nil {
