@@ -91,7 +91,7 @@ func (c chosenSet) May(ctx context.Context, r *operations.Request) error {
 // aloneWithPages is an error where other processes work the line off. Of these nobody can tell
 // whether they know pages: one that does not shows, replays and deletes only what has arrived
 // since. Consumers of the instant queue are all that can be seen of others; a process that only
-// serves /v1 has none, and neither has one whose stream is paused.
+// serves /v1 has none, and neither has one whose stream is paused, be it this one.
 func (c chosenSet) aloneWithPages(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, depthLimit)
 	defer cancel()
@@ -102,7 +102,7 @@ func (c chosenSet) aloneWithPages(ctx context.Context) error {
 	case err != nil:
 		return forServer(fmt.Errorf("count who else handles these messages: %w", err))
 	}
-	if c.line.works && c.line.retries.on() {
+	if c.line.works && c.line.retries.on() && !c.line.retries.Status().Paused {
 		consumers--
 	}
 	if consumers > 0 {

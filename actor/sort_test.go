@@ -111,6 +111,19 @@ func TestASortIsRefusedWhileOthersHandleTheMessagesUnlessItIsForced(t *testing.T
 		if !strings.Contains(says, "force") || !strings.Contains(says, "1 more") {
 			t.Errorf("it says %q", says)
 		}
+		// In a pause this process has no consumer of its own to leave out.
+		if status, answer := r.do("POST", "/v1/streams/orders/pause", ""); status != 200 {
+			t.Fatalf("pause: %d %v", status, answer)
+		}
+		by := w.broker()
+		eventually(t, "only the other consumes", func() bool {
+			n, err := by.Consumers(t.Context(), w.queue("orders", "instant"))
+			return err == nil && n == 1
+		})
+		if status, answer := r.do("POST", "/v1/dead_set/operations", `{"action":"sort","stream":"orders","dry_run":true}`); status != 409 || !strings.Contains(fmt.Sprint(answer["detail"]), "1 more") {
+			t.Errorf("in a pause: %d %v", status, answer)
+		}
+		r.do("POST", "/v1/streams/orders/resume", "")
 		if o := r.operate(`{"action":"sort","stream":"orders","force":true}`); o["state"] != "done" || o["done"] != 3.0 || o["force"] != true {
 			t.Errorf("forced: %v", o)
 		}

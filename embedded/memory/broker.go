@@ -194,9 +194,15 @@ func (b *Broker) Depth(ctx context.Context, name string) (depth int, err error) 
 	return depth, err
 }
 
-// Consumers returns how many sessions the queue has.
+// Consumers returns how many sessions the queue has, without those that a pause holds back.
 func (b *Broker) Consumers(ctx context.Context, name string) (consumers int, err error) {
-	err = look(ctx, b, name, func(l *list) { consumers = len(l.sessions) })
+	err = look(ctx, b, name, func(l *list) {
+		for _, s := range l.sessions {
+			if s.paused == nil || !s.paused() {
+				consumers++
+			}
+		}
+	})
 	return consumers, err
 }
 

@@ -12,7 +12,7 @@ import (
 // Consume hands out the queue's messages until stop ends; see queue.Broker.
 func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error {
 	for stop.Err() == nil {
-		s, err := b.session(stop, c.Queue)
+		s, err := b.session(stop, c)
 		if errors.Is(err, queue.ErrClosed) {
 			return fmt.Errorf("consume %s: %w", c.Queue, err)
 		}
@@ -35,13 +35,14 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 }
 
 // session waits until the queue is there.
-func (b *Broker) session(ctx context.Context, name string) (s *session, err error) {
+func (b *Broker) session(ctx context.Context, c queue.Consumption) (s *session, err error) {
 	err = b.await(ctx, func() (bool, error) {
-		l := b.queues[name]
+		l := b.queues[c.Queue]
 		if l == nil || b.down {
 			return false, nil
 		}
 		s = l.open()
+		s.paused = c.Paused
 		return true, nil
 	})
 	return s, err

@@ -22,6 +22,8 @@ type session struct {
 	changed chan struct{}
 
 	window *window // nil: it is a consumer's
+	// paused says that a pause holds the consumer back; nil: there is none.
+	paused func() bool
 }
 
 // open begins a session. The lock must be held.

@@ -176,7 +176,8 @@ type Broker interface {
 	// does not tell.
 	Depth(ctx context.Context, queue string) (int, error)
 
-	// Consumers returns how many consumers the queue has, of all processes.
+	// Consumers returns how many consumers the queue has, of all processes, without those that a
+	// pause holds back.
 	Consumers(ctx context.Context, queue string) (int, error)
 
 	// Examine says whether a queue that is somebody else's can be consumed message by message: nil,
