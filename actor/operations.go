@@ -35,10 +35,11 @@ func newOperations(a *Actor) operator {
 		return operations.New(alone)
 	}
 	shared := operations.Config{Store: operations.NewShared(a.shared.store), Sets: sets, Outcomes: a.outcomes, Name: instance(), Logger: a.log}
-	shared.Election = &operations.Election{
+	election := &operations.Election{
 		Records: a.shared.store, Broker: a.queues, Lease: a.cfg.App.Name + ".operations", Name: instance(), Logger: a.log,
 	}
-	return &operations.Either{Shared: operations.New(shared), Alone: operations.New(alone), Missing: a.shared.missing}
+	shared.Election = election
+	return &operations.Either{Shared: operations.New(shared), Alone: operations.New(alone), Missing: a.shared.missing, Impossible: election.Impossible}
 }
 
 // keepsOperations says whether operations outlive the process: in records that all processes share.

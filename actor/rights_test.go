@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
@@ -68,6 +70,46 @@ func TestARabbitMQUserNeedsNoMoreRightsThanTheManualSays(t *testing.T) {
 				t.Errorf("%s: doctor: %v\n%s", test.name, err, out)
 			}
 		}
+	})
+}
+
+// A user who may not have the lease that decides who runs operations: one lives in the process that
+// is asked, as where there are no records, and names the right. Once another process has run some,
+// it waits for such a one, and names it, too.
+func TestWithoutTheRightToTheLeaseOfOperationsEachSaysWhichItIs(t *testing.T) {
+	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+		node.Ctl("add_user", rightsUser, "secret")
+		node.Ctl("set_permissions", rightsUser, of(`^shipping\.(records|orders\..*)$`, w.app), mayWrite, of(ownQueues, w.app))
+		app := orders(func(context.Context, *stepwell.Message) error { return stepwell.DeadLetter(errFlaky) })
+		r := w.start(app, settings{"RABBITMQ_USERNAME": rightsUser, "RABBITMQ_PASSWORD": "secret"})
+		w.produce(numbered(3)...)
+		r.deadCount(3)
+		lease := "access to queue '" + w.app + ".operations.lease'"
+		const first = `{"action":"delete","stream":"orders","forever":true,"select":{"filter":{"offset_from":"0"}}}`
+		if o := r.operate(first); o["state"] != "done" || o["done"] != 3.0 || !strings.Contains(fmt.Sprint(o["alone"]), lease) {
+			t.Errorf("alone: %v", o)
+		}
+		may := w.start(app, nil)
+		may.ready()
+		w.produce(numbered(3)...)
+		r.deadCount(3)
+		if o := may.operate(first); o["state"] != "done" || o["done"] != 3.0 || o["alone"] != nil {
+			t.Errorf("by who may: %v", o)
+		}
+		may.end()
+		w.produce(numbered(3)...)
+		r.deadCount(3)
+		status, o := r.do("POST", "/v1/dead_set/operations", first)
+		if status != 202 || o["alone"] != nil {
+			t.Fatalf("%d %v", status, o)
+		}
+		path := fmt.Sprint("/v1/dead_set/operations/", o["id"])
+		eventually(t, "it says why it waits", func() bool { _, o = r.do("GET", path, ""); return strings.Contains(fmt.Sprint(o["why"]), lease) })
+		if o["state"] != "queued" {
+			t.Errorf("it says why: %v", o)
+		}
+		w.start(app, nil)
+		eventually(t, "who may runs it", func() bool { _, o = r.do("GET", path, ""); return o["state"] == "done" && o["why"] == nil })
 	})
 }
 

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Either has operations in records that all processes share, and where these cannot be had, since a
-// right or the queue is missing, in this process: that is no worse than without records, and each
-// operation says so ([State].Alone).
+// Either has operations in records that all processes share, and where these cannot be had, or
+// nobody can run what is in them, since a right or the queue is missing, in this process: that is
+// no worse than without records, and each operation says so ([State].Alone).
 type Either struct {
 	// Shared runs those in records, Alone those of this process. Each has its own; only the lease
 	// of a dead set keeps the two apart there.
@@ -16,6 +16,9 @@ type Either struct {
 	// Missing is why there are no records, which nobody can wait for; nil: there are, or there may
 	// be in a moment.
 	Missing func() error
+	// Impossible is why no process can run those in records; see [Election.Impossible]. Nil: it is
+	// not asked.
+	Impossible func(ctx context.Context) error
 }
 
 // Run runs both until ctx ends.
@@ -40,7 +43,11 @@ func (e *Either) Ask(ctx context.Context, request Request, rate Rate, key string
 	if key != "" && e.of(ctx, idOf(key)) == e.Alone {
 		return e.Alone.Ask(ctx, request, rate, key)
 	}
-	if why := e.Missing(); why != nil {
+	why := e.Missing()
+	if why == nil && e.Impossible != nil {
+		why = e.Impossible(ctx)
+	}
+	if why != nil {
 		return e.Alone.ask(ctx, request, State{Rate: rate, Alone: why.Error()}, key)
 	}
 	return e.Shared.Ask(ctx, request, rate, key)

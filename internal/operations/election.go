@@ -41,8 +41,13 @@ type Election struct {
 	// Lease is the name of the lease, and Name that of this process.
 	Lease, Name string
 	Logger      *slog.Logger
-	// told is why the lease could not be had the last time; it is logged once. Lead has it.
-	told string
+
+	// mu guards refused and asked.
+	mu sync.Mutex
+	// refused is why the lease could not be had the last time, where that does not pass by itself,
+	// as for want of a right, and nobody leads. asked says that it is known.
+	refused error
+	asked   bool
 }
 
 // leader is who leads, or did last.
@@ -57,7 +62,7 @@ type leader struct {
 // Await returns when it may be that nobody leads, or ctx ends. Where nobody does, it takes some
 // time, unless there is something in hurry.
 func (e *Election) Await(ctx context.Context, hurry <-chan struct{}) {
-	patience := time.NewTimer(silence + rand.N(haste))
+	patience := time.NewTimer(e.patience())
 	defer patience.Stop()
 	for {
 		beat := e.Records.Changed(leaderKind)
@@ -66,7 +71,8 @@ func (e *Election) Await(ctx context.Context, hurry <-chan struct{}) {
 			if e.isVacant() {
 				patience.Reset(rand.N(haste))
 			} else {
-				patience.Reset(silence + rand.N(haste))
+				e.heard()
+				patience.Reset(e.patience())
 			}
 		case <-hurry:
 			if e.isVacant() {
@@ -78,6 +84,50 @@ func (e *Election) Await(ctx context.Context, hurry <-chan struct{}) {
 			return
 		}
 	}
+}
+
+// patience is for how long nobody has to be heard. Who was refused asks seldom: each question is a
+// connection, and an error in the broker's log.
+func (e *Election) patience() time.Duration {
+	if e.Refused() != nil {
+		return longestWait
+	}
+	return silence + rand.N(haste)
+}
+
+// Refused is why this process may not lead while nobody else does, where that does not pass by
+// itself; nil: it is not so, as far as is known.
+func (e *Election) Refused() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.refused
+}
+
+// heard notes that another process leads.
+func (e *Election) heard() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.refused = nil
+}
+
+// Impossible is why no process can lead, as far as is known: this one may not, and none ever did.
+// Where it does not know whether it may it asks for the lease.
+func (e *Election) Impossible(ctx context.Context) error {
+	if _, there, err := e.Records.Get(leaderKind, leaderName); there || err != nil {
+		return nil
+	}
+	e.mu.Lock()
+	asked := e.asked
+	e.mu.Unlock()
+	if !asked {
+		if lease, err := e.Broker.Lease(ctx, e.Lease); err == nil {
+			lease.Release()
+			e.tell(nil)
+		} else {
+			e.tell(err)
+		}
+	}
+	return e.Refused()
 }
 
 // isVacant says whether nobody leads, as far as is known.
@@ -137,21 +187,20 @@ func (e *Election) Lead(ctx context.Context, serve func(ctx context.Context, ter
 	})
 }
 
-// tell logs why nobody can lead, once, unless it passes by itself: it is tried again and again.
+// tell notes why this process cannot lead, and logs it once, unless it passes by itself: it is
+// tried again and again.
 func (e *Election) tell(err error) {
-	why := ""
 	for _, passing := range []error{queue.ErrLeased, queue.ErrUnavailable, queue.ErrClosed, records.ErrUnknown, context.Canceled} {
 		if errors.Is(err, passing) {
 			err = nil
 		}
 	}
-	if err != nil {
-		why = err.Error()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err != nil && (e.refused == nil || e.refused.Error() != err.Error()) {
+		e.Logger.Warn("this process runs no operations: who runs them has a lease and a term, and it cannot get them", "lease", e.Lease, "error", err)
 	}
-	if why != "" && why != e.told {
-		e.Logger.Warn("no operation runs: who runs them has a lease and a term, and cannot get them", "lease", e.Lease, "error", err)
-	}
-	e.told = why
+	e.refused, e.asked = err, true
 }
 
 // beat says again and again that this process leads, until ctx ends, another does, or it could not

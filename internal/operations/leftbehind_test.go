@@ -108,11 +108,89 @@ type closed struct{ *pile }
 
 func (closed) May(context.Context, *Request) error { return errors.New("nobody would take it") }
 
-// refusing is a broker that lets nobody have a lease.
-type refusing struct{ queue.Broker }
+// refusing is a broker that lets nobody have a lease, and counts who asks; asked may be nil.
+type refusing struct {
+	queue.Broker
+	asked *atomic.Int64
+}
 
-func (refusing) Lease(context.Context, string) (queue.Lease, error) {
+func (r refusing) Lease(context.Context, string) (queue.Lease, error) {
+	if r.asked != nil {
+		r.asked.Add(1)
+	}
 	return nil, errors.New("ACCESS_REFUSED")
+}
+
+// Nobody of the app may run operations, or none ever did: they live in the process that is asked.
+func TestWhereNoProcessMayRunOperationsEachLivesInTheOneThatIsAskedAndSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, p, log := memory.New(), &pile{match: 10}, slog.New(slog.DiscardHandler)
+		background(t, b.Run)
+		store := records.New(records.Config{Broker: b, Log: "app.records", Logger: log, Large: Large()})
+		background(t, store.Run)
+		if err := store.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		e := &Election{Records: store, Broker: refusing{Broker: b}, Lease: "app.operations", Name: "here", Logger: log}
+		sets := map[Target]DeadSet{orders: p}
+		either := &Either{
+			Alone: New(Config{Store: NewMemory(), Sets: sets, Logger: log}), Shared: New(Config{Store: NewShared(store), Sets: sets, Logger: log, Election: e}),
+			Missing: func() error { return nil }, Impossible: e.Impossible,
+		}
+		background(t, either.Run)
+		o, _, err := either.Ask(t.Context(), request(orders), Rate{}, "")
+		if err != nil || !strings.Contains(o.Alone, "ACCESS_REFUSED") {
+			t.Fatalf("%+v, %v", o.State, err)
+		}
+		time.Sleep(time.Minute)
+		if o, err := either.Find(t.Context(), o.ID); err != nil || o.Phase != Done || o.Done != 10 {
+			t.Errorf("%+v, %v", o.State, err)
+		}
+	})
+}
+
+// Another process may run them, and is away: what is asked for waits for it, and says so. Who may
+// not asks seldom, since each question is an error in the log of the broker.
+func TestAnOperationThatWaitsForAProcessThatMayRunItSaysWhyAndIsRunOnceThereIsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, p, log := memory.New(), &pile{match: 10}, slog.New(slog.DiscardHandler)
+		background(t, b.Run)
+		may := launch(t, b, "app", "may", map[Target]DeadSet{orders: p})
+		ask(t, may.Runner, request(orders), Unlimited)
+		time.Sleep(time.Minute)
+		may.stop()
+
+		store := records.New(records.Config{Broker: b, Log: "app.records", Logger: log, Large: Large()})
+		background(t, store.Run)
+		if err := store.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var asked atomic.Int64
+		e := &Election{Records: store, Broker: refusing{b, &asked}, Lease: "app.operations", Name: "here", Logger: log}
+		if why := e.Impossible(t.Context()); why != nil {
+			t.Errorf("another one did lead: %v", why)
+		}
+		r := New(Config{Store: NewShared(store), Sets: map[Target]DeadSet{orders: p}, Logger: log, Election: e})
+		background(t, r.Run)
+		p.set(func(p *pile) { p.match = 10 })
+		id := ask(t, r, request(orders), Unlimited).ID
+		time.Sleep(time.Minute)
+		all, err := r.List(t.Context())
+		if o := find(t, r, id); o.Phase != Queued || !strings.Contains(o.Why, "this one may not: ACCESS_REFUSED") || err != nil || all[0].Why != o.Why {
+			t.Errorf("%+v, %v, %v", o.State, all, err)
+		}
+		if n := asked.Load(); n < 2 || n > 20 {
+			t.Errorf("it asked %d times in a minute", n)
+		}
+		next := launch(t, b, "app", "next", map[Target]DeadSet{orders: p})
+		time.Sleep(time.Minute)
+		if o := find(t, next.Runner, id); o.Phase != Done || o.Why != "" || o.Done != 10 {
+			t.Errorf("%+v", o.State)
+		}
+		if o := find(t, r, id); o.Phase != Done {
+			t.Errorf("%+v", o.State)
+		}
+	})
 }
 
 func TestALeaseThatIsRefusedIsToldOfOnce(t *testing.T) {
@@ -122,7 +200,7 @@ func TestALeaseThatIsRefusedIsToldOfOnce(t *testing.T) {
 		var log bytes.Buffer
 		store := records.New(records.Config{Broker: b, Log: "app.records", Logger: slog.New(slog.DiscardHandler), Large: Large()})
 		background(t, store.Run)
-		e := &Election{Records: store, Broker: refusing{b}, Lease: "app.operations", Name: "here", Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		e := &Election{Records: store, Broker: refusing{Broker: b}, Lease: "app.operations", Name: "here", Logger: slog.New(slog.NewTextHandler(&log, nil))}
 		r := New(Config{Store: NewShared(store), Sets: map[Target]DeadSet{orders: p}, Logger: slog.New(slog.DiscardHandler), Election: e})
 		stop := background(t, r.Run)
 		ask(t, r, request(orders), Unlimited)

@@ -52,6 +52,8 @@ type Config struct {
 type Elected interface {
 	Await(ctx context.Context, hurry <-chan struct{})
 	Lead(ctx context.Context, serve func(ctx context.Context, term int64))
+	// Refused is why this process may not lead, and none does; nil: it is not so.
+	Refused() error
 }
 
 // Runner runs operations. Its methods may be called from any goroutine.
@@ -300,8 +302,14 @@ func (r *Runner) current(o Operation) Operation {
 		at.Rate, at.Wanted = o.Rate, o.Wanted
 		o.State = at
 	}
-	if o.Phase == Queued && !r.knows(o.Request) {
+	switch {
+	case o.Phase != Queued:
+	case !r.knows(o.Request):
 		o.Why = "this process does not know such an operation: it waits for one that does"
+	case r.cfg.Election != nil:
+		if why := r.cfg.Election.Refused(); why != nil {
+			o.Why = "no process runs operations, and this one may not: " + why.Error()
+		}
 	}
 	return o
 }
