@@ -120,6 +120,7 @@ func looks(t testing.TB, s *deadset.Set) string {
 		}
 		fmt.Fprintf(&told, " %s %dx %s", one.ID, one.Copies, one.Value)
 	}
+	settled()
 	return told.String()
 }
 

@@ -50,7 +50,7 @@ func (s *Set) lease(ctx context.Context, patience time.Duration) (queue.Lease, e
 // giveBack gives back what a peek holds, and then its lease, while the peek answers: until then
 // nobody acts on anything else than what it shows. It takes closeTime at most, whatever becomes of
 // ctx.
-func (s *Set) giveBack(ctx context.Context, lease queue.Lease, w queue.Window) {
+func (s *Set) giveBack(ctx context.Context, lease queue.Lease, end func(context.Context) error) {
 	back := make(chan struct{})
 	s.mu.Lock()
 	s.back = back
@@ -62,7 +62,7 @@ func (s *Set) giveBack(ctx context.Context, lease queue.Lease, w queue.Window) {
 		failpoint.Hit("peek answered")
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer cancel()
-		if _, err := w.Close(closing); err != nil {
+		if err := end(closing); err != nil {
 			s.recent.forget()
 			s.cfg.Logger.Warn("a peek has not seen all it held come back to the dead set: the end of its connection gives back the rest",
 				"queue", s.cfg.Queue, "error", err)

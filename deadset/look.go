@@ -21,9 +21,9 @@ type sight struct {
 const all = math.MaxInt
 
 // look tells of the oldest messages, oldest first, and returns as soon as they are known. It reads
-// one part after the other, and gives each back before it opens the next: what it held last is
-// given back in the background. Where it did not see a part to its end it ends there, so that
-// nothing older is left out of what it shows.
+// one part after the other, and gives back what it held of one while it reads the next: what it
+// holds at the end is given back in the background. Where it did not see a part to its end it ends
+// there, so that nothing older is left out of what it shows.
 //
 // It reads all pages where wants is nil. Else wants is asked of each page that is remembered and as
 // it was, and names those of its messages that have to be read; of the others what is remembered is
@@ -40,8 +40,8 @@ func (s *Set) look(ctx context.Context, most int, wants func(page []found) []int
 	}
 	l := looker{set: s, parts: parts, most: most, wants: wants, tell: tell, first: -1, seen: sight{depth: depthOf(parts)}}
 	done, err := l.run(ctx)
-	if done && err == nil && l.open != nil {
-		s.giveBack(ctx, lease, l.open)
+	if done && err == nil {
+		s.giveBack(ctx, lease, l.close)
 		return l.seen, nil
 	}
 	// What follows is for a look that is not whole: it is no answer before its window's end was
@@ -63,8 +63,43 @@ type looker struct {
 	early []held
 	// moved is what a move put into the last page that has messages.
 	moved prints
-	// open is the window that was opened last; nil: none is open.
+	// open is the window that was opened last; nil: none is open. last is that before it.
 	open queue.Window
+	last ending
+}
+
+// ending is the end of a window, which is closed while the next one is read.
+type ending struct {
+	told chan error // nil: there is none
+	cut  context.CancelFunc
+}
+
+// end begins to close a window. It takes closeTime at most, whatever becomes of ctx.
+func end(ctx context.Context, w queue.Window) ending {
+	closing, cut := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	told := make(chan error, 1)
+	// This goroutine ends with the window, and wait waits for it.
+	go func() {
+		_, err := w.Close(closing)
+		told <- err
+	}()
+	return ending{told, cut}
+}
+
+// wait returns when the window is closed, sooner where ctx ends.
+func (e *ending) wait(ctx context.Context) error {
+	if e.told == nil {
+		return nil
+	}
+	defer func() { e.told = nil }()
+	defer e.cut()
+	select {
+	case err := <-e.told:
+		return err
+	case <-ctx.Done():
+		e.cut()
+		return errors.Join(context.Cause(ctx), <-e.told)
+	}
 }
 
 // run looks at one part after the other. done says that it has seen as many as it was to see, or
@@ -145,8 +180,11 @@ func (l *looker) recall(ctx context.Context, p part) (told bool, err error) {
 	}
 	some := l.wants(page)
 	read, err := l.pick(ctx, p, page, some)
-	if err != nil || len(read) < len(some) {
+	if err != nil {
 		return false, err
+	}
+	if len(read) < len(some) {
+		return false, l.close(ctx) // before it is opened again
 	}
 	for i, f := range page {
 		if whole, is := read[i]; is {
@@ -164,7 +202,7 @@ func (l *looker) pick(ctx context.Context, p part, page []found, some []int) (re
 	if len(some) == 0 {
 		return nil, nil
 	}
-	if err := l.close(ctx); err != nil {
+	if err := l.leave(ctx); err != nil {
 		return nil, err
 	}
 	if l.open, err = p.Window(ctx, queue.WindowSize, l.set.cfg.WalkBytes); err != nil {
@@ -202,14 +240,18 @@ func (l *looker) see(f found) {
 	l.tell(f)
 }
 
-// close gives back what the last window holds.
+// close gives back all that is held.
 func (l *looker) close(ctx context.Context) error {
-	if l.open == nil {
-		return nil
+	return errors.Join(l.leave(ctx), l.last.wait(ctx))
+}
+
+// leave begins to give back what the last window holds, once that before it is closed: two at most
+// are open.
+func (l *looker) leave(ctx context.Context) error {
+	err := l.last.wait(ctx)
+	if l.open != nil {
+		l.last, l.open = end(ctx, l.open), nil
 	}
-	w := l.open
-	l.open = nil
-	_, err := w.Close(ctx)
 	return err
 }
 
@@ -225,7 +267,7 @@ func (l *looker) read(ctx context.Context, i int) (found []held, whole bool, err
 		oldest = queue.WindowSize
 	}
 	for again := false; ; again = true {
-		if err := l.close(ctx); err != nil {
+		if err := l.leave(ctx); err != nil {
 			return nil, false, err
 		}
 		w, err := p.Window(ctx, oldest, s.cfg.WalkBytes)
