@@ -377,6 +377,7 @@ func (a *acting) abort(t *rapid.T) {
 	a.f.steps, a.f.at, a.f.crash = 0, rapid.IntRange(1, 30).Draw(t, "step"), func() { a.b.SetUp(false); cancel() }
 	a.f.mu.Unlock()
 	_, _ = a.remembers.Groups(ctx, filter.Filter{})
+	synctest.Wait() // what it held is given back, or was cut off at that
 	a.f.mu.Lock()
 	a.f.at = 0
 	a.f.mu.Unlock()
