@@ -17,19 +17,16 @@ import (
 
 const deadsetText = `About a hundred thousand dead messages of 100 B, each put there by a handler that failed (RETRY_COUNT=0); then all are replayed or deleted by one request over HTTP, while the actor
 runs and handles what comes back; records/s is from the request to its answer. A peek reads the 100 oldest of them, once a second. The hand-written programs know nothing of other walks:
-they consume with a prefetch of 2000, publish with up to 1000 confirms in flight, and ack many at once. A sort is an operation: it lets go of the dead set every two seconds, makes pages, which rest for
-two seconds, and others peek meanwhile; what looks at all messages is asked once it is over, and reads all pages.`
+they consume with a prefetch of 2000, publish with up to 1000 confirms in flight, and ack many at once.`
 
 func deadsetGroup() group {
 	f := feed{Partitions: 8, ValueBytes: 100, Keys: 1000}
 	large := feed{Partitions: 8, ValueBytes: 1024, Keys: 1000}
 	const share = 0.0245 // 98,304 by default: one request takes 100,000 at most
 	peek := noted("Peek of 100, ms", "peek", "%.1f")
-	sortPeek, groupsCold := noted("Slowest peek of 100 meanwhile, ms", "sort-peek", "%.0f"), noted("Groups of all, ms", "groups", "%.0f")
-	byID := noted("One by id, ms", "by-id", "%.0f")
 	return group{
 		name: "deadset", title: "Dead sets", text: deadsetText,
-		columns: []column{perSecond(), ofBase(), peek, sortPeek, groupsCold, byID, cpuSeconds(), cpuOfBase(), brokerOfBase(), peakMemory()},
+		columns: []column{perSecond(), ofBase(), peek, cpuSeconds(), cpuOfBase(), brokerOfBase(), peakMemory()},
 		cases: []benchCase{
 			{name: "hand-replay", what: "hand-written: publish, confirm, ack; the records are handled beside it", feed: f, share: share, rabbitmq: true, run: replayByHand},
 			{name: "stepwell-replay", what: "POST /v1/dead_set/replay of all", base: "hand-replay", feed: f, share: share, rabbitmq: true, run: stepwellReplay,
@@ -37,8 +34,6 @@ func deadsetGroup() group {
 			{name: "hand-replay-1k", what: "the same, 1 KiB", feed: large, share: share, rabbitmq: true, run: replayByHand},
 			{name: "stepwell-replay-1k", what: "the same, 1 KiB", base: "hand-replay-1k", feed: large, share: share, rabbitmq: true, run: stepwellReplay,
 				bars: []bar{atLeast(0.9, ofBase()), atMost(1.05, brokerOfBase())}},
-			{name: "stepwell-sort-1k", what: "an operation sorts all into pages, 1 KiB", base: "hand-replay-1k", feed: large, share: share, rabbitmq: true, run: stepwellSort,
-				bars: []bar{atLeast(0.5, ofBase()), atMost(3000, sortPeek), atMost(8000, groupsCold)}},
 			{name: "hand-delete", what: "hand-written: consume and ack", feed: f, share: share, rabbitmq: true, run: deleteByHand},
 			{name: "stepwell-delete", what: "peeks, then DELETE /v1/dead_set of all", base: "hand-delete", feed: f, share: share, rabbitmq: true, run: stepwellDelete,
 				bars: []bar{atLeast(20_000, perSecond()), atMost(50, peek)}},
@@ -147,47 +142,5 @@ func stepwellDelete(ctx context.Context, j job, m *meter) error {
 		err := a.move(ctx, "DELETE", "/v1/dead_set", j.Records)
 		m.end()
 		return err
-	})
-}
-
-// stepwellSort sorts all, with a peek each second, and then looks at all of it.
-func stepwellSort(ctx context.Context, j job, m *meter) error {
-	return buried(ctx, j, m, func(ctx context.Context, a api, _ queues) error {
-		var slowest time.Duration
-		m.begin()
-		err := a.operate(ctx, `{"action":"sort","stream":"`+stream+`"}`, j.Records, func() error {
-			began := time.Now()
-			err := a.peek(ctx, 100)
-			slowest = max(slowest, time.Since(began))
-			return err
-		})
-		m.end()
-		if err != nil {
-			return err
-		}
-		m.note("sort-peek", float64(slowest.Milliseconds()))
-		var seen struct {
-			Complete bool
-			Depth    int64
-			Groups   []struct {
-				ExampleID string `json:"example_id"`
-			}
-		}
-		look := func(name, path string, into any) error {
-			if !sleep(ctx, 2*time.Second) { // nothing that was seen is shared
-				return context.Cause(ctx)
-			}
-			began := time.Now()
-			err := a.call(ctx, "GET", path+"?stream="+stream, "", into)
-			m.note(name, float64(time.Since(began).Milliseconds()))
-			return err
-		}
-		if err := look("groups", "/v1/dead_set/groups", &seen); err != nil {
-			return err
-		}
-		if !seen.Complete || seen.Depth != j.Records || len(seen.Groups) == 0 {
-			return fmt.Errorf("not all of %d messages are seen: %+v", j.Records, seen)
-		}
-		return look("by-id", "/v1/dead_set/messages/"+seen.Groups[0].ExampleID, &struct{}{})
 	})
 }

@@ -65,7 +65,7 @@ func (f feed) real() bool { return !f.Synthetic && f.Partitions > 0 }
 
 func allGroups() []group {
 	return []group{
-		successGroup(), slowGroup(), failureGroup(), latenessGroup(), jitterGroup(), deadsetGroup(), sourceGroup(), retrierGroup(), orderGroup(), batchGroup(), memoryGroup(), neighboursGroup(), growthGroup(), hotGroup(),
+		successGroup(), slowGroup(), failureGroup(), latenessGroup(), jitterGroup(), deadsetGroup(), pagesGroup(), sourceGroup(), retrierGroup(), orderGroup(), batchGroup(), memoryGroup(), neighboursGroup(), growthGroup(), hotGroup(),
 	}
 }
 
