@@ -70,6 +70,9 @@ type leaf struct {
 
 // keep remembers a page, all of which was read, where there is room.
 func (x *index) keep(p part, all []held) {
+	if x.room == nil {
+		return
+	}
 	size := int64(len(all)) * int64(reflect.TypeFor[found]().Size())
 	texts := map[string]string{}
 	own := func(at *string) {
