@@ -20,6 +20,8 @@ type Config struct {
 	// ConfirmTimeout is how long a confirm may take, not counting alarms, before the session is
 	// given up; 60 s.
 	ConfirmTimeout time.Duration
+	// BindInterval is how often queues are bound again to the exchanges that they have; 60 s.
+	BindInterval time.Duration
 	// ConsumerTimeout is what the broker is set to; it is named in the log when a consumer is lost
 	// to it; 30 min.
 	ConsumerTimeout time.Duration
@@ -50,6 +52,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.ConfirmTimeout = cmp.Or(c.ConfirmTimeout, time.Minute)
+	c.BindInterval = cmp.Or(c.BindInterval, time.Minute)
 	c.ConsumerTimeout = cmp.Or(c.ConsumerTimeout, 30*time.Minute)
 	c.MaxMessageSize = cmp.Or(c.MaxMessageSize, 16<<20)
 	c.PublishWindow = cmp.Or(c.PublishWindow, 1000)

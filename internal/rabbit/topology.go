@@ -289,10 +289,13 @@ func (t *topology) missing() {
 	}
 }
 
-// run looks at all queues when a session begins and when one was found missing.
+// run looks at all queues when a session begins and when one was found missing, and at bindings now
+// and then.
 func (t *topology) run(ctx context.Context) {
 	var seen *session
 	wait := t.b.config.backoff()
+	again := time.NewTicker(t.b.config.BindInterval)
+	defer again.Stop()
 	for {
 		s, changed := t.b.consume.current()
 		if s == nil || s == seen {
@@ -301,13 +304,16 @@ func (t *topology) run(ctx context.Context) {
 				return
 			case <-changed:
 				continue
+			case <-again.C:
+				t.bindAgain(ctx, s)
+				continue
 			case <-t.repair:
 				// As if the session were new: all queues are looked at again.
 				seen = nil
 				continue
 			}
 		}
-		err := t.heal(ctx, s)
+		err := t.heal(ctx, s, t.kept())
 		if ctx.Err() != nil {
 			return
 		}
@@ -324,10 +330,7 @@ func (t *topology) run(ctx context.Context) {
 
 // heal declares again what is missing. What the queue held is gone: the warning in the log is all
 // that tells of it.
-func (t *topology) heal(ctx context.Context, s *session) error {
-	t.mu.Lock()
-	specs := slices.Clone(t.specs)
-	t.mu.Unlock()
+func (t *topology) heal(ctx context.Context, s *session, specs []queue.Spec) error {
 	created, err := t.ensure(ctx, s, specs)
 	for _, name := range created {
 		t.b.config.Logger.Warn("queue was missing and has been declared again", "queue", name)
