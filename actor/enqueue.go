@@ -80,10 +80,23 @@ func (j *jobs) enqueue(ctx context.Context, id string, m *stepwell.Message, afte
 	switch {
 	case errors.Is(err, queue.ErrTooLarge): // the broker itself takes less than the setting says
 		return fmt.Errorf("%w: %w", ErrRefused, err)
-	case err != nil:
+	case errors.Is(err, queue.ErrUnavailable): // which says why
 		return fmt.Errorf("not known to be stored: %w", err)
+	case err != nil:
+		return fmt.Errorf("not known to be stored%s: %w", away(s.broker.Status()), err)
 	}
 	return nil
+}
+
+// away says why nothing is stored now; empty: nobody knows.
+func away(s queue.Status) string {
+	switch {
+	case !s.Up:
+		return ", since RabbitMQ is away (" + s.Detail + ")"
+	case s.Blocked:
+		return ", since RabbitMQ takes nothing (" + s.Detail + ")"
+	}
+	return ""
 }
 
 // stream finds the stream that is meant.

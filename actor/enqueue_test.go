@@ -17,6 +17,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/actor"
 	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
 // withJobs is an app whose only stream is enqueued into, and hands out what enqueues.
@@ -290,6 +291,27 @@ func TestEnqueueEndsWithItsContextWhileRabbitMQIsAway(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, actor.ErrRefused) || !strings.Contains(err.Error(), "not known to be stored") {
 		t.Errorf("%v", err)
 	}
+}
+
+func TestWhoGivesUpAJobIsToldWhatRabbitMQLacks(t *testing.T) {
+	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+		app, envs := withJobs(actor.Stream{Handler: seeing(&calls{}, works)})
+		w.start(app, unaware(nil))
+		env := <-envs
+		job(t, env, "x", 0)
+		told := func(what string) func() bool {
+			return func() bool {
+				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				defer cancel()
+				err := env.Enqueue(ctx, "jobs", stepwell.Message{}, 0)
+				return errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "not known to be stored, since RabbitMQ "+what+" (")
+			}
+		}
+		node.Ctl("set_vm_memory_high_watermark", "0.00000001")
+		eventually(t, "it takes nothing", told("takes nothing"))
+		node.Kill()
+		eventually(t, "it is away", told("is away"))
+	})
 }
 
 func TestEachMistakeOfAStreamThatIsEnqueuedIsNamed(t *testing.T) {
