@@ -125,7 +125,11 @@ func (x Export) part(ctx context.Context, last int, moved *prints) (all []found,
 	if err != nil {
 		return nil, 0, err
 	}
-	of := parts[slices.IndexFunc(parts, func(p part) bool { return p.number > last && (p.depth > 0 || !p.isPage()) })]
+	next := slices.IndexFunc(parts, func(p part) bool { return p.number > last && (p.depth > 0 || !p.isPage()) })
+	if next < 0 { // of a trash
+		return nil, arrivals, nil
+	}
+	of := parts[next]
 	w, err := of.Window(ctx, queue.WindowSize, x.set.cfg.WalkBytes)
 	if err != nil {
 		return nil, 0, err

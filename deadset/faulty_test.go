@@ -74,7 +74,7 @@ func (l *faultyLease) Window(ctx context.Context, most, maxBytes int) (queue.Win
 	return newFaultyWindow(w, l.f), nil
 }
 
-func (l *faultyLease) On(name string) queue.Lease { return &faultyLease{l.Lease.On(name), l.f} }
+func (l *faultyLease) On(spec queue.Spec) queue.Lease { return &faultyLease{l.Lease.On(spec), l.f} }
 
 func (l *faultyLease) Release() { l.Lease.Release(); l.f.step() }
 

@@ -19,6 +19,19 @@ type found struct {
 	// and never written to. Nil: the message is remembered, and its traits are all that is known.
 	envelope *envelope.Envelope
 	readable bool
+	// deleted says how it came into a trash; nil: it is in none.
+	deleted *deletion
+}
+
+// deletion is how a message came into a trash.
+type deletion struct {
+	by   string        // the operation
+	keep time.Duration // how long it is there after that
+}
+
+// isDeletedBy says whether the operation has put it into a trash; empty: any.
+func (f found) isDeletedBy(operation string) bool {
+	return operation == "" || f.deleted != nil && f.deleted.by == operation
 }
 
 // traits are what groups, lists and most filters ask of a message.
@@ -62,6 +75,16 @@ func find(d queue.Delivery) found {
 	return f
 }
 
+// findIn reads a message of that part.
+func findIn(d queue.Delivery, p part) found {
+	f := find(d)
+	if p.ttl > 0 {
+		by, _ := d.Headers[envelope.Moved].(string)
+		f.deleted = &deletion{by, p.ttl}
+	}
+	return f
+}
+
 // unreadable is an envelope for what is none: its body is the value, and the failure says why.
 func unreadable(d queue.Delivery, err error) *envelope.Envelope {
 	f := envelope.FailureOf(d.Message)
@@ -92,6 +115,10 @@ func (f found) show(most int) Entry {
 		FirstFailedAt: instant(m.FirstFailed), DiedAt: instant(e.DiedAt),
 		Reason: e.Failure.Reason, Error: e.Failure.Error, ErrorType: e.Failure.ErrorType, Stack: e.Failure.Stack,
 		Group: f.group, Operation: text(f.operation),
+	}
+	if of := f.deleted; of != nil {
+		at := time.UnixMicro(f.place)
+		shown.DeletedBy, shown.DeletedAt, shown.ExpiresAt = text(of.by), instant(at), instant(at.Add(of.keep))
 	}
 	if q := m.Origin.Queue; q != nil {
 		shown.Queue, shown.Exchange, shown.RoutingKey = q.Name, q.Exchange, q.RoutingKey

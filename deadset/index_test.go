@@ -41,7 +41,9 @@ type readingLease struct {
 	name string
 }
 
-func (l readingLease) On(name string) queue.Lease { return readingLease{l.Lease.On(name), l.r, name} }
+func (l readingLease) On(spec queue.Spec) queue.Lease {
+	return readingLease{l.Lease.On(spec), l.r, spec.Name}
+}
 
 func (l readingLease) Window(ctx context.Context, most, maxBytes int) (queue.Window, error) {
 	l.r.mu.Lock()

@@ -48,13 +48,24 @@ const pageBytes = 6000
 
 // killedSet is the dead set as all processes of a test see it.
 func killedSet(b queue.Broker, name string) *deadset.Set {
-	return deadset.New(deadset.Config{
-		App: "a", Stream: "s", Queue: name, Instant: strings.TrimSuffix(name, "dead_set") + "instant", Broker: b, Pages: 16, WalkBytes: pageBytes,
-	})
+	return deadset.New(killedConfig(b, name))
+}
+
+func killedConfig(b queue.Broker, name string) deadset.Config {
+	return deadset.Config{
+		App: "a", Stream: "s", Queue: name, Instant: strings.TrimSuffix(name, "dead_set") + "instant", Broker: b, Pages: 16, TrashPages: 16, WalkBytes: pageBytes,
+	}
+}
+
+// wideSet is one of which a walk shows all.
+func wideSet(b queue.Broker, name string) *deadset.Set {
+	cfg := killedConfig(b, name)
+	cfg.WalkBytes = 0
+	return deadset.New(cfg)
 }
 
 // tasks are what a process can do, one turn of it, and whether there is more.
-func tasks(s *deadset.Set) map[string]func(context.Context) (more bool, err error) {
+func tasks(s, wide *deadset.Set) map[string]func(context.Context) (more bool, err error) {
 	chosen := func(act func(deadset.Choice, context.Context) (deadset.Turn, error)) func(context.Context) (bool, error) {
 		return func(ctx context.Context) (bool, error) {
 			c, err := s.Choose(deadset.Selection{Filter: filter.All(), Before: time.Now(), Operation: "op_1"})
@@ -62,7 +73,7 @@ func tasks(s *deadset.Set) map[string]func(context.Context) (more bool, err erro
 				return false, err
 			}
 			t, err := act(c, ctx)
-			return t.More, err
+			return t.More || t.Done > 0, err // it is over when a fresh look finds nothing
 		}
 	}
 	return map[string]func(context.Context) (bool, error){
@@ -80,6 +91,21 @@ func tasks(s *deadset.Set) map[string]func(context.Context) (more bool, err erro
 		"delete": chosen(func(c deadset.Choice, ctx context.Context) (deadset.Turn, error) {
 			return c.Delete(ctx, nil, everything)
 		}),
+		"trash": chosen(func(c deadset.Choice, ctx context.Context) (deadset.Turn, error) {
+			return c.Trash(ctx, s.Trash(keep), nil, everything)
+		}),
+		"trash by count": func(ctx context.Context) (bool, error) {
+			_, err := s.Trash(keep).Delete(ctx, "op_2", 30)
+			return false, err
+		},
+		"restore": func(ctx context.Context) (bool, error) {
+			c, err := wide.Trash(keep).Choose(deadset.Selection{Filter: filter.All(), Before: time.Now(), Operation: "op_3", MovedBy: "op_1"})
+			if err != nil {
+				return false, err
+			}
+			t, err := c.Restore(ctx, nil, everything)
+			return t.More || t.Done > 0, err
+		},
 		"replay by count": func(ctx context.Context) (bool, error) {
 			_, err := s.Replay(ctx, 30)
 			return false, err
@@ -101,7 +127,7 @@ func child(task, url, name string) error {
 	broker, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	running.Go(func() { _ = b.Run(broker) })
-	turn := tasks(killedSet(b, name))[strings.ReplaceAll(task, "_", " ")]
+	turn := tasks(killedSet(b, name), wideSet(b, name))[strings.ReplaceAll(task, "_", " ")]
 	for more := true; more; {
 		var err error
 		more, err = turn(ctx)
@@ -222,6 +248,7 @@ const buried = 60
 func killing(t *testing.T, task string, sort bool, marks []string, test func(t *testing.T, k killed)) {
 	onRabbitMQ(t, 0, func(t *testing.T, url string, b queue.Broker, cfg deadset.Config) {
 		k := killed{b, url, cfg, withPages(t, url, deadset.Config{App: "a", Stream: "s", Queue: cfg.Queue, Instant: cfg.Instant, Broker: b}, 16)}
+		withTrash(t, url, cfg.Queue)
 		for _, mark := range marks {
 			t.Run(mark, func(t *testing.T) {
 				buryIn(t, b, cfg.Queue, buried)

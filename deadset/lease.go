@@ -95,6 +95,11 @@ func (s *Set) awaitBack(ctx context.Context) error {
 // for some moments more.
 func (s *Set) Close(ctx context.Context) error {
 	s.closed.Store(true)
+	for _, trash := range s.trashes.all() {
+		if err := trash.Close(ctx); err != nil {
+			return err
+		}
+	}
 	select {
 	case <-s.peeking: // none is under way, so none is about to hold anything
 	case <-ctx.Done():

@@ -24,6 +24,11 @@ type listing struct {
 	copies map[twin]int
 }
 
+// has says whether the query is about the message.
+func (q *Query) has(f found) bool {
+	return f.isDeletedBy(q.MovedBy) && f.isTrue(q.Filter)
+}
+
 // twin is what copies of a message share.
 type twin struct {
 	id   string
@@ -44,7 +49,7 @@ func (l *listing) wants(page []found) (some []int) {
 		case len(l.shown)+len(some) == l.query.Limit:
 			return some
 		case begun:
-			if f.isTrue(l.query.Filter) {
+			if l.query.has(f) {
 				some = append(some, i)
 			}
 		case strings.HasPrefix(l.query.After, f.name()):
@@ -60,7 +65,7 @@ func (l *listing) tell(f found) {
 	of := f.twin()
 	which := l.copies[of]
 	l.copies[of]++
-	isTrue := f.isTrue(l.query.Filter)
+	isTrue := l.query.has(f)
 	if isTrue {
 		l.matched++
 	}

@@ -50,6 +50,9 @@ func printOf(d *queue.Delivery, f *found) (print, bool) {
 	return print(sum.Sum(nil)), true
 }
 
+// by is the print of what an operation moved: in a trash it is no double of what another one did.
+func (p print) by(operation string) print { return sha256.Sum256(append(p[:], operation...)) }
+
 // moved is a message with the marks of a move; place is where it stands among all that were moved.
 func moved(m queue.Message, operation string, place int64) queue.Message {
 	m.Headers = maps.Clone(m.Headers)
@@ -106,7 +109,7 @@ func gather(ctx context.Context, w queue.Window, p part, before prints) (all []h
 	last := int64(0)
 	places := make(map[uint64]int64, len(deliveries))
 	for _, d := range deliveries {
-		h := hold(d)
+		h := held{d, findIn(d, p)}
 		if moved.add(&h, p) || before.has(&h, p) {
 			d.Ack()
 			removed++
@@ -134,6 +137,9 @@ func (x prints) add(h *held, p part) (again bool) {
 		return false
 	}
 	of, known := printOf(&h.Delivery, &h.found)
+	if h.deleted != nil {
+		of = of.by(h.deleted.by)
+	}
 	if !known || x[of] {
 		return known
 	}
@@ -159,62 +165,44 @@ type lastPage struct {
 	place int64
 }
 
-// finishMoves removes what a move that was cut off left where the dead arrive, though it is in its
-// page, and tells of the page. It comes before anything of either leaves its part: what left the
-// page would else be there a second time. The depths of the parts are corrected.
-func (s *Set) finishMoves(ctx context.Context, parts []part) (at lastPage, err error) {
+// readLast reads the last page that has messages.
+func readLast(ctx context.Context, parts []part, bytes int) (at lastPage, found []held, moved prints, err error) {
 	at.number = lastOf(parts)
-	arrived := &parts[len(parts)-1]
-	if at.number < 0 || arrived.depth == 0 {
-		return at, nil
+	page := pageIn(parts, at.number)
+	if page == nil {
+		return at, nil, nil, nil
 	}
-	page := &parts[slices.IndexFunc(parts, func(p part) bool { return p.number == at.number })]
-	found, moved, err := s.clear(ctx, page, nil)
+	found, moved, err = page.clear(ctx, bytes, nil)
 	for _, h := range found {
 		at.bytes += h.Size()
 		at.place = max(at.place, placeOf(&h.Delivery))
 	}
 	at.count, at.hidden = page.depth, page.depth-len(found)
 	failpoint.Hit("page read")
+	return at, found, moved, err
+}
+
+// finishMoves removes what a move that was cut off left where the dead arrive, though it is in its
+// page, and tells of the page. It comes before anything of either leaves its part: what left the
+// page would else be there a second time. The depths of the parts are corrected.
+func (s *Set) finishMoves(ctx context.Context, parts []part) (at lastPage, err error) {
+	at.number = lastOf(parts)
+	arrived := pageIn(parts, arrivals)
+	if at.number < 0 || arrived == nil || arrived.depth == 0 {
+		return at, nil
+	}
+	at, _, moved, err := readLast(ctx, parts, s.cfg.WalkBytes)
 	// A window may show some of them only.
 	for left := -1; err == nil && left != arrived.depth && arrived.depth > 0; {
 		left = arrived.depth
-		_, _, err = s.clear(ctx, arrived, moved)
+		_, _, err = arrived.clear(ctx, s.cfg.WalkBytes, moved)
 	}
 	return at, err
 }
 
-// turnedOver is how many messages of a page are published anew at a time to see what lies behind
-// them: so few that a window shows what it hides together with what that is a copy of.
-const turnedOver = queue.WindowSize / 4
-
-// trim removes second copies from a page that has more than a window shows: the channel broke while
-// it was filled, and what was published twice lies behind all that it was to have. Unseen it would
-// be taken for a message of its own once the first copy has left. What hides it is published anew,
-// to the same page, whose order goes by places; once round at most.
-func (m *sorting) trim(ctx context.Context, p *part) error {
-	s := m.set
-	for over, turned := p.depth, 0; ; {
-		before := p.depth
-		found, _, err := s.clear(ctx, p, nil)
-		hidden := p.depth - len(found)
-		if err != nil || hidden <= 0 || turned > over {
-			return err
-		}
-		if p.depth < before {
-			continue
-		}
-		most := min(hidden, turnedOver)
-		st, err := s.step(ctx, *p, renewal(s.publisher, *p, most, fewRenewed), most)
-		if turned += st.done; err != nil || st.done == 0 {
-			return err
-		}
-	}
-}
-
-// clear reads a part and removes from it what lies elsewhere, too.
-func (s *Set) clear(ctx context.Context, p *part, before prints) (all []held, moved prints, err error) {
-	w, err := p.Window(ctx, queue.WindowSize, s.cfg.WalkBytes)
+// clear reads a part and removes from it what lies elsewhere, too. It keeps so many bytes.
+func (p *part) clear(ctx context.Context, bytes int, before prints) (all []held, moved prints, err error) {
+	w, err := p.Window(ctx, queue.WindowSize, bytes)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -224,14 +212,4 @@ func (s *Set) clear(ctx context.Context, p *part, before prints) (all []held, mo
 	depth, closeErr := w.Close(closing)
 	p.depth = depth
 	return all, moved, errors.Join(err, closeErr)
-}
-
-// lastOf is the number of the last page that has messages; below 0: none has.
-func lastOf(parts []part) int {
-	for i := len(parts) - 2; i >= 0; i-- {
-		if parts[i].depth > 0 {
-			return parts[i].number
-		}
-	}
-	return -1
 }

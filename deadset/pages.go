@@ -3,8 +3,8 @@ package deadset
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -36,9 +36,15 @@ const (
 //
 // All are walked with one lease, that of the queue where the dead arrive. So two processes never
 // walk at the same time, and who loses the lease with its connection loses all that it holds.
+//
+// A trash is made of such pages, too, see [Trash], of which those that were filled first are the
+// first to be empty. Their numbers go round: they are two runs of half the numbers each, and once
+// the first of them is empty it comes behind the second, see [pages.turn].
 
 // PageOf names a page of the dead set whose queue is given.
-func PageOf(deadSet string, k int) string { return deadSet + ".page." + strconv.Itoa(k) }
+func PageOf(deadSet string, k int) string { return pagePrefix(deadSet) + strconv.Itoa(k) }
+
+func pagePrefix(deadSet string) string { return deadSet + ".page." }
 
 // arrivals is the number of the part that is no page: it comes behind all of them.
 const arrivals = MaxPages
@@ -48,6 +54,8 @@ type part struct {
 	queue.Lease
 	queue  string
 	number int // of the page; arrivals: none
+	// ttl is for how long it keeps a message; 0: for good.
+	ttl time.Duration
 	// depth is how many messages it had when it was found.
 	depth int
 }
@@ -57,12 +65,18 @@ func (p part) isPage() bool { return p.number < arrivals }
 // pages knows which pages there are. Its methods may be called from any goroutine.
 type pages struct {
 	broker queue.Broker
-	queue  string // where the dead arrive
+	queue  string // where the dead arrive; empty: nowhere, since this is a trash
+	prefix string // of the names of pages
+	// ttl is for how long a page keeps a message; 0: for good, and there is one run.
+	ttl   time.Duration
+	bytes int // that a walk may keep
 
 	// mu guards the fields below.
 	mu sync.Mutex
-	// top is how many pages there were at the last look.
-	top int
+	// tops are how many pages each run had at the last look.
+	tops [2]int
+	// turned says that the second run by its names is the first by its numbers.
+	turned bool
 	// arrived is how many messages were where they arrive when depths were last asked for, probed
 	// when a page more was.
 	arrived int
@@ -79,32 +93,23 @@ type pages struct {
 	enough bool
 }
 
-// find looks for the pages that were there, and for more, and tells of each how deep it is.
-func (p *pages) find(more bool, depth func(name string) (int, error), tell func(k, depth int)) error {
-	p.mu.Lock()
-	top := p.top
-	p.mu.Unlock()
-	there := 0
-	for k := 0; k < MaxPages && (more || k < top); k++ {
-		n, err := depth(PageOf(p.queue, k))
-		switch {
-		case errors.Is(err, queue.ErrMissing):
-			p.saw(k, false, true)
-			if k >= top {
-				more = false
-			}
-			continue
-		case err != nil:
-			return err
-		}
-		p.saw(k, n == 0, false)
-		there = k + 1
-		tell(k, n)
+// newPages are those of a dead set; with a ttl they are those of its trash.
+func newPages(cfg *Config, ttl time.Duration) *pages {
+	p := &pages{broker: cfg.Broker, queue: cfg.Queue, prefix: pagePrefix(cfg.Queue), bytes: cfg.WalkBytes, empty: map[int]time.Time{}}
+	if ttl > 0 {
+		p.queue, p.prefix, p.ttl = "", trashPrefix(cfg.Queue, ttl), ttl
 	}
+	return p
+}
+
+// spec is the queue of a page.
+func (p *pages) spec(k int) queue.Spec {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.top = there
-	return nil
+	if p.turned {
+		k = (k + p.size()) % MaxPages
+	}
+	return queue.Spec{Name: p.prefix + strconv.Itoa(k), Kind: queue.DeadSet, TTL: p.ttl}
 }
 
 // saw notes whether a page is empty.
@@ -123,23 +128,27 @@ func (p *pages) saw(k int, empty, missing bool) {
 }
 
 // parts are the queues of the dead set, those with the oldest messages first. The last is that
-// where the dead arrive.
+// where the dead arrive; a trash has none such.
 func (p *pages) parts(ctx context.Context, lease queue.Lease) (all []part, err error) {
 	var on queue.Lease
-	err = p.find(true, func(name string) (int, error) {
-		on = lease.On(name)
+	var spec queue.Spec
+	err = p.find(true, func(of queue.Spec) (int, error) {
+		on, spec = lease.On(of), of
 		return on.Depth(ctx)
 	}, func(k, depth int) {
-		all = append(all, part{on, PageOf(p.queue, k), k, depth})
+		all = append(all, part{on, spec.Name, k, p.ttl, depth})
 	})
 	if err != nil {
 		return nil, err
+	}
+	if p.queue == "" {
+		return p.inOrder(ctx, all)
 	}
 	depth, err := lease.Depth(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return append(all, part{lease, p.queue, arrivals, depth}), nil
+	return append(all, part{lease, p.queue, arrivals, 0, depth}), nil
 }
 
 // depthOf is how many messages the parts have.
@@ -150,6 +159,45 @@ func depthOf(all []part) (depth int) {
 	return depth
 }
 
+// pagedIn is how many of them are in pages.
+func pagedIn(all []part) (depth int) {
+	for _, p := range all {
+		if p.isPage() {
+			depth += p.depth
+		}
+	}
+	return depth
+}
+
+// pageIn is the page of that number; nil: the parts have none.
+func pageIn(parts []part, number int) *part {
+	i := slices.IndexFunc(parts, func(p part) bool { return p.number == number })
+	if i < 0 {
+		return nil
+	}
+	return &parts[i]
+}
+
+// lastOf is the number of the last page that has messages; below 0: none has.
+func lastOf(parts []part) int {
+	for _, p := range slices.Backward(parts) {
+		if p.isPage() && p.depth > 0 {
+			return p.number
+		}
+	}
+	return -1
+}
+
+// used is how many pages have messages.
+func used(parts []part) (n int) {
+	for _, p := range parts {
+		if p.isPage() && p.depth > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // depth is how many messages the dead set has, and how many of them are in pages. What is moved
 // meanwhile may be counted twice, and is not left out.
 func (p *pages) depth(ctx context.Context) (depth, paged int, err error) {
@@ -157,7 +205,7 @@ func (p *pages) depth(ctx context.Context) (depth, paged int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	err = p.find(p.mayBeMore(arrived), func(name string) (int, error) { return p.broker.Depth(ctx, name) }, func(_, n int) { paged += n })
+	err = p.find(p.mayBeMore(arrived), func(of queue.Spec) (int, error) { return p.broker.Depth(ctx, of.Name) }, func(_, n int) { paged += n })
 	return arrived + paged, paged, err
 }
 
@@ -173,44 +221,65 @@ func (p *pages) mayBeMore(arrived int) bool {
 	return more
 }
 
-// stale are pages that have been empty for so long that they may go.
+// stale says whether pages have been empty for so long that they may go.
 func (p *pages) stale(life time.Duration) bool {
+	for run := range p.runs() {
+		if p.isStale(p.last(run), life) {
+			return true
+		}
+	}
+	return false
+}
+
+// isStale says so of one page.
+func (p *pages) isStale(k int, life time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	since, is := p.empty[p.top-1]
+	since, is := p.empty[k]
 	return is && time.Since(since) >= life
 }
 
-// drop deletes some of the pages that have been empty for so long, from the last one on, so that no
-// gap comes about, and says whether there are more. The lease must be held since the parts were
-// found: nobody publishes to a page without it, and what a process published that has lost the
-// lease is unacked where it came from.
+// drop deletes some of the pages that have been empty for so long, from the last one of a run on,
+// so that no gap comes about, and says whether there are more. The lease must be held since the
+// parts were found: nobody publishes to a page without it, and what a process published that has
+// lost the lease is unacked where it came from.
 func (p *pages) drop(ctx context.Context, all []part, life time.Duration) (more bool, err error) {
 	dropped := 0
-	for i := len(all) - 2; i >= 0 && p.stale(life); i-- {
-		if all[i].depth > 0 || all[i].number != p.last() {
-			return false, nil
+	for run := range p.runs() {
+		for k := p.last(run); p.isStale(k, life); k = p.last(run) {
+			of := pageIn(all, k)
+			if of == nil || of.depth > 0 {
+				break
+			}
+			if dropped == mostDropped {
+				return true, nil
+			}
+			if err := of.Drop(ctx); err != nil {
+				return false, err
+			}
+			dropped++
+			p.dropped(run, k)
 		}
-		if dropped == mostDropped {
-			return true, nil
-		}
-		if err := all[i].Drop(ctx); err != nil {
-			return false, err
-		}
-		dropped++
-		p.mu.Lock()
-		delete(p.empty, all[i].number)
-		p.top = all[i].number
-		p.mu.Unlock()
 	}
 	return false, nil
 }
 
-// last is the number of the last page; below 0: there is none.
-func (p *pages) last() int {
+// dropped notes that the last page of a run is gone.
+func (p *pages) dropped(run, k int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.top - 1
+	delete(p.empty, k)
+	p.tops[run] = k - run*p.size()
+}
+
+// last is the number of the last page of a run; one that no page has: there is none.
+func (p *pages) last(run int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tops[run] == 0 {
+		return -1
+	}
+	return run*p.size() + p.tops[run] - 1
 }
 
 // fit notes how many messages a page has that is full.
@@ -242,7 +311,10 @@ func (p *pages) wanted(operation string, last, depth, messages, end int) (wanted
 			wanted = append(wanted, k)
 		}
 	}
-	p.top, p.enough = max(p.top, to), true
+	for run := range p.runs() {
+		p.tops[run] = max(p.tops[run], min(p.size(), to-run*p.size()))
+	}
+	p.enough = true
 	return wanted
 }
 

@@ -162,6 +162,6 @@ func (k *keeping) Lease(ctx context.Context, name string) (queue.Lease, error) {
 
 type keepingLease struct{ queue.Lease }
 
-func (l keepingLease) On(name string) queue.Lease { return keepingLease{l.Lease.On(name)} }
+func (l keepingLease) On(spec queue.Spec) queue.Lease { return keepingLease{l.Lease.On(spec)} }
 
 func (l keepingLease) Drop(context.Context) error { return errors.New("403") }

@@ -33,6 +33,8 @@ type Selection struct {
 	Operation string
 	// Canary marks what is replayed as that of the operation's canary.
 	Canary bool
+	// MovedBy leaves out what another operation deleted; empty: nothing. It is for a trash.
+	MovedBy string
 }
 
 // LeftOut counts messages that the filter of a selection is true of, and that stay all the same.
@@ -48,7 +50,7 @@ type LeftOut struct {
 // isOf says whether the selection has the message; where only its filter has, it is counted.
 func (l *LeftOut) isOf(sel Selection, f found) bool {
 	switch {
-	case !f.isTrue(sel.Filter):
+	case !f.isTrue(sel.Filter), !f.isDeletedBy(sel.MovedBy):
 		return false
 	case sel.Operation != "" && f.operation == sel.Operation, f.died.After(sel.Before):
 		l.Later++
@@ -225,22 +227,18 @@ func (c Choice) turn(ctx context.Context, e errand) (t Turn, err error) {
 	// As around a walk.
 	s.recent.forget()
 	defer s.recent.forget()
-	lease, err := s.lease(ctx, walkPatience)
+	lease, parts, err := e.enter(ctx, s)
 	if err != nil {
 		return Turn{More: true}, err
 	}
 	defer lease.Release()
-	parts, err := s.pages.parts(ctx, lease)
-	if err != nil {
-		return Turn{More: true}, err
-	}
 	t.Depth = depthOf(parts)
-	at := s.passes.of(c.sel.Operation).among(t.Depth - parts[len(parts)-1].depth)
+	at := s.passes.of(c.sel.Operation).among(pagedIn(parts))
 	most := e.most
 	finished := false
 	for i := range parts {
 		p := &parts[i]
-		if p.number < at.next || p.depth == 0 && p.isPage() {
+		if p.number < at.next || p.depth == 0 && (p.isPage() || e.ready != nil) {
 			continue
 		}
 		if isClosed(e.enough) {
@@ -249,8 +247,7 @@ func (c Choice) turn(ctx context.Context, e errand) (t Turn, err error) {
 		}
 		if p.number >= lastOf(parts) && !finished {
 			if _, err := s.finishMoves(ctx, parts); err != nil {
-				t.More = true
-				return t, err
+				return t.unfinished(), err
 			}
 			finished = true
 		}
@@ -262,9 +259,8 @@ func (c Choice) turn(ctx context.Context, e errand) (t Turn, err error) {
 			at.paged -= t.Done - before
 		}
 		if err != nil || cut {
-			t.More = true
 			s.passes.keep(at)
-			return t, err
+			return t.unfinished(), err
 		}
 		at.next++
 	}
@@ -279,20 +275,33 @@ func (c Choice) turn(ctx context.Context, e errand) (t Turn, err error) {
 	return t, nil
 }
 
-// on acts on messages of one part, and says whether there may be more to do there.
+// on acts on messages of one part, and says whether there may be more to do there. Where what they
+// are moved to is full it goes on with the next such place, in another window.
 func (c Choice) on(ctx context.Context, p part, e errand, t *Turn, at *pass) (cut bool, err error) {
+	for {
+		if err := e.isReady(ctx); err != nil {
+			return true, later(err)
+		}
+		before := t.Done
+		cut, err = c.window(ctx, p, e, t, at)
+		e.most -= t.Done - before
+		if err != nil || !cut || e.full == nil || e.most <= 0 || isClosed(e.enough) {
+			return cut, err
+		}
+	}
+}
+
+// window acts on messages of one part, in one window.
+func (c Choice) window(ctx context.Context, p part, e errand, t *Turn, at *pass) (cut bool, err error) {
 	var leftOut LeftOut
 	// Asked of each message in hand, whatever a look has shown before: other processes replay and
 	// delete as well, and messages come back.
 	e.which = func(d queue.Delivery) bool {
-		is := leftOut.isOf(c.sel, find(d))
-		if is {
-			t.Matched++
-		}
-		return is
+		return leftOut.isOf(c.sel, findIn(d, p))
 	}
 	st, err := c.set.step(ctx, p, e, wholeQueue)
 	leftOut.TooLarge = st.tooLarge
+	t.Matched += st.begun
 	t.Begun += st.begun
 	t.Done += st.done
 	at.done += st.done
@@ -305,6 +314,12 @@ func (c Choice) on(ctx context.Context, p part, e errand, t *Turn, at *pass) (cu
 		err = c.set.renewAll(ctx, p)
 	}
 	return st.cut, err
+}
+
+// unfinished is the turn as one that may have more to do.
+func (t Turn) unfinished() Turn {
+	t.More = true
+	return t
 }
 
 // isClosed says whether the channel is closed; nil never is.

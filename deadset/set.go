@@ -29,8 +29,8 @@ type Config struct {
 	Queue, Instant string
 	Broker         queue.Broker
 	// Pages is how many pages a sort may make; see [Set.Pages]. Those that are there are walked in
-	// any case.
-	Pages int
+	// any case. TrashPages is how many pages of its trash may have messages; see [Set.Trash].
+	Pages, TrashPages int
 	// WalkBytes bounds the memory that a walk keeps; 0: 64 MiB.
 	WalkBytes int
 	// Index bounds what is remembered of pages, so that looks need not read all of them again; nil:
@@ -79,13 +79,15 @@ type Set struct {
 	// closed: no peek begins any more; see Close.
 	closed atomic.Bool
 
+	// trashes are those that somebody has asked for.
+	trashes trashes
 	// values reads from Kafka what was too large for the dead set; recent keeps for a second what a
 	// look saw; index remembers what is in pages; pages knows which there are, passes how far an
 	// operation has come. Each has its own lock or none.
 	values values
 	recent recent
 	index  index
-	pages  pages
+	pages  *pages
 	passes passes
 
 	// mu guards the fields below.
@@ -103,12 +105,14 @@ func New(cfg Config) *Set {
 	if cfg.Setting == nil {
 		cfg.Setting = func(key string) string { return key }
 	}
+	return newSet(cfg, cfg.Broker.Publisher(cfg.App+"."+cfg.Stream+" replay"), newPages(&cfg, 0))
+}
+
+// newSet makes a Set of these pages.
+func newSet(cfg Config, to queue.Publisher, of *pages) *Set {
 	s := &Set{
-		cfg: cfg, publisher: cfg.Broker.Publisher(cfg.App + "." + cfg.Stream + " replay"),
-		index:   index{room: cfg.Index, pages: map[string]leaf{}},
-		pages:   pages{broker: cfg.Broker, queue: cfg.Queue, empty: map[int]time.Time{}},
-		values:  values{cfg.Source, cfg.WalkBytes},
-		peeking: make(chan struct{}, 1), back: make(chan struct{}),
+		cfg: cfg, publisher: to, pages: of, values: values{cfg.Source, cfg.WalkBytes}, index: index{room: cfg.Index, pages: map[string]leaf{}},
+		peeking: make(chan struct{}, 1), back: make(chan struct{}), trashes: trashes{of: map[time.Duration]*Set{}},
 	}
 	s.peeking <- struct{}{}
 	// Nothing is held yet.
@@ -145,8 +149,8 @@ func (s *Set) replay(ctx context.Context, count int, which func(queue.Delivery) 
 	return r, nil
 }
 
-// Delete removes the count oldest messages for good. The result is true also beside an error, which
-// is as that of Replay.
+// Delete removes the count oldest messages for good; see also [Trash.Delete]. The result is true
+// also beside an error, which is as that of Replay.
 func (s *Set) Delete(ctx context.Context, count int) (Result, error) {
 	r, err := s.walk(ctx, errand{most: count, act: func(_ context.Context, _ queue.Delivery, done func(error)) { done(nil) }})
 	if err != nil {

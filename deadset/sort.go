@@ -4,25 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
-	"github.com/stepwell/stepwell/internal/failpoint"
 	"github.com/stepwell/stepwell/internal/queue"
 )
-
-// prepareTime is how long a sort may take to make its pages: a broker that is away is told of, and
-// what somebody wants of the sort is obeyed.
-const prepareTime = 30 * time.Second
 
 // Pages cuts a dead set into pages, as [Set.Pages] returns it.
 type Pages struct{ set *Set }
 
 // Pages is for who looks after the pages of the dead set.
 func (s *Set) Pages() Pages { return Pages{s} }
-
-// ErrNoPage says that there is no room in the pages that there may be.
-var ErrNoPage = errors.New("no page is free")
 
 // Depth is how many messages the dead set has, and how many of them are in pages. The error wraps
 // queue.ErrMissing where there is no dead set.
@@ -46,10 +36,25 @@ func (g Pages) Count(ctx context.Context) (depth, paged int, err error) {
 	return depth, depth - parts[len(parts)-1].depth, nil
 }
 
-// Tidy deletes pages that nobody has used for some minutes. Call it now and then: it asks for the
-// lease only where there are such pages, as the last looks have shown, and gives up at once where
-// another walk has it. What is not deleted now is deleted the next time.
+// Tidy deletes pages that nobody has used for some minutes, also those of trashes that this process
+// has seen. Call it now and then: it asks for the lease only where there are such pages, as the
+// last looks have shown, and gives up at once where another walk has it. What is not deleted now is
+// deleted the next time.
 func (g Pages) Tidy(ctx context.Context) error {
+	errs := []error{g.tidy(ctx)}
+	for _, trash := range g.set.trashes.all() {
+		// Nobody else asks for their depths.
+		look := func(of queue.Spec) (int, error) { return g.set.cfg.Broker.Depth(ctx, of.Name) }
+		err := trash.pages.find(false, look, func(int, int) {})
+		if err == nil {
+			err = Pages{trash}.tidy(ctx)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (g Pages) tidy(ctx context.Context) error {
 	if !g.set.pages.stale(emptyLife) {
 		return nil
 	}
@@ -84,11 +89,12 @@ func (g Pages) Sort(ctx context.Context, enough <-chan struct{}, operation strin
 	if s.cfg.Pages < 1 {
 		return t, fmt.Errorf("sort: %w: %s allows none", ErrNoPage, s.cfg.Setting("dead_set.pages"))
 	}
-	m := &sorting{set: s, operation: operation, enough: enough}
+	m := &sorting{filling{set: s, operation: operation}, enough}
 	// Before the lease: a page that was made must rest.
-	preparing, cancel := context.WithTimeout(ctx, prepareTime)
-	err = m.prepare(preparing, most)
-	cancel()
+	err = m.prepare(ctx, func(ctx context.Context) (int, error) {
+		arrived, err := s.cfg.Broker.Depth(ctx, s.cfg.Queue)
+		return min(most, arrived), err
+	})
 	if err != nil {
 		return t, fmt.Errorf("sort: %w", err)
 	}
@@ -160,60 +166,15 @@ func (g Pages) Back(ctx context.Context, enough <-chan struct{}, most int) (t Tu
 
 // sorting is one turn of a sort.
 type sorting struct {
-	set       *Set
-	operation string
-	enough    <-chan struct{}
-	// proven are pages that are known to be as they must be; unproven is why not more are.
-	proven   map[int]bool
-	unproven error
-	// page is the one that is filled; only the goroutine of the walk uses it. full says that it
-	// takes no more.
-	page lastPage
-	full bool
-	// end is the first page that may not be filled.
-	end int
-}
-
-// prepare makes the pages that will be needed, all at once, since each that is new rests as long as
-// all of them do; and it has the broker compare each. Only those are filled. It looks at depths
-// without the lease: where they are others by the time that it has it, the turn ends early.
-func (m *sorting) prepare(ctx context.Context, most int) error {
-	pages := &m.set.pages
-	var enough bool
-	if m.proven, enough = pages.still(m.operation); enough {
-		return nil
-	}
-	last, depth, used := -1, 0, 0
-	err := pages.find(true, func(name string) (int, error) { return m.set.cfg.Broker.Depth(ctx, name) }, func(k, n int) {
-		if n > 0 {
-			last, depth = k, n
-			used++
-		}
-	})
-	if err != nil {
-		return err
-	}
-	arrived, err := m.set.cfg.Broker.Depth(ctx, m.set.cfg.Queue)
-	if err != nil {
-		return err
-	}
-	var specs []queue.Spec
-	wanted := pages.wanted(m.operation, last, depth, min(most, arrived), last+1+m.set.cfg.Pages-used)
-	for _, k := range wanted {
-		specs = append(specs, queue.Spec{Name: PageOf(m.set.cfg.Queue, k), Kind: queue.DeadSet})
-	}
-	var proven int
-	proven, m.unproven = m.set.cfg.Broker.Prove(ctx, specs)
-	m.proven = pages.prove(m.operation, wanted[:proven])
-	failpoint.Hit("pages proven")
-	return nil
+	filling
+	enough <-chan struct{}
 }
 
 // turn fills one page after the other, each in a window of its own. It ends when it may move no
 // more, when all that was there at its start is gone but what is too large, when there is no page
 // to fill, or with the first error.
 func (m *sorting) turn(ctx context.Context, parts []part, most int, t *Turn) error {
-	if err := m.top(ctx, parts); err != nil {
+	if err := m.top(ctx, parts, m.set.finishMoves); err != nil {
 		return err
 	}
 	source := parts[len(parts)-1]
@@ -224,9 +185,9 @@ func (m *sorting) turn(ctx context.Context, parts []part, most int, t *Turn) err
 			break
 		}
 		if !m.room() {
-			m.set.pages.wantMore()
-			t.More = t.Done > 0 || m.unproven == nil && m.page.number+1 < m.end // more are made when the next begins
-			return m.noRoom(t.More)
+			var err error
+			t.More, err = m.noRoom(t.Done > 0)
+			return err
 		}
 		st, err := m.fill(ctx, source, most-t.Done, min(most-t.Done+tooLarge, there))
 		there -= st.done
@@ -246,105 +207,11 @@ func (m *sorting) turn(ctx context.Context, parts []part, most int, t *Turn) err
 	return nil
 }
 
-// top finds the page to fill first: the last one that has messages, if there is room.
-func (m *sorting) top(ctx context.Context, parts []part) (err error) {
-	m.proven, _ = m.set.pages.still(m.operation) // a page that the last look missed is none of them any more
-	m.page, err = m.set.finishMoves(ctx, parts)
-	if err == nil && m.page.hidden > 0 {
-		if err = m.trim(ctx, pageIn(parts, m.page.number)); err == nil {
-			m.page, err = m.set.finishMoves(ctx, parts)
-		}
-	}
-	m.full = m.page.number < 0 || m.page.count >= queue.WindowSize || m.page.bytes >= m.set.cfg.WalkBytes
-	if m.full && m.page.number >= 0 {
-		m.set.pages.fit(m.page.count) // so that the next turn makes the page behind it
-	}
-	m.end = min(MaxPages, m.page.number+1+m.set.cfg.Pages-used(parts))
-	return err
-}
-
-// once sees to it that the page has each message once. Before the next one is begun, since there
-// would then be no way to tell.
-func (m *sorting) once(ctx context.Context, parts []part) (err error) {
-	p := pageIn(parts, m.page.number)
-	if p == nil {
-		return nil
-	}
-	if p.depth, err = p.Depth(ctx); err != nil || p.depth <= m.page.count {
-		return err
-	}
-	return m.trim(ctx, p)
-}
-
-// pageIn is the page of that number; nil: the parts have none.
-func pageIn(parts []part, number int) *part {
-	i := slices.IndexFunc(parts, func(p part) bool { return p.number == number })
-	if i < 0 {
-		return nil
-	}
-	return &parts[i]
-}
-
-// noRoom is why nothing was moved, unless another turn may move something.
-func (m *sorting) noRoom(more bool) error {
-	switch {
-	case more:
-		return nil
-	case m.unproven != nil:
-		return m.unproven
-	}
-	setting := m.set.cfg.Setting("dead_set.pages")
-	return fmt.Errorf("%w: %d of %d are in use, up to the number %d. Replay or delete what they hold, or raise %s, up to %d",
-		ErrNoPage, m.set.cfg.Pages-m.end+m.page.number+1, m.set.cfg.Pages, m.page.number, setting, MaxPages)
-}
-
-// used is how many pages have messages.
-func used(parts []part) (n int) {
-	for _, p := range parts {
-		if p.isPage() && p.depth > 0 {
-			n++
-		}
-	}
-	return n
-}
-
-// room says whether there is a page to fill, and goes on to the next where the one before is full.
-func (m *sorting) room() bool {
-	if !m.full && m.proven[m.page.number] {
-		return true
-	}
-	if next := m.page.number + 1; next < m.end && m.proven[next] {
-		m.page, m.full = lastPage{number: next, place: m.page.place}, false
-		return true
-	}
-	return false
-}
-
 // fill moves the oldest that have arrived into the page, in one window: once that is closed, the
 // broker has taken all acks, so that nothing of it can be left in both places. What can be, if the
 // process dies before, lies in this page alone: see finishMoves.
 func (m *sorting) fill(ctx context.Context, from part, most, oldest int) (step, error) {
-	s, name := m.set, PageOf(m.set.cfg.Queue, m.page.number)
-	st, err := s.step(ctx, from, errand{most: most, enough: m.enough, full: m.isFull, act: func(ctx context.Context, d queue.Delivery, done func(error)) {
-		m.page.place = max(m.page.place+1, time.Now().UnixMicro())
-		out := moved(d.Message, m.operation, m.page.place)
-		m.page.count++
-		m.page.bytes += out.Size()
-		s.publisher.Publish(ctx, name, out, done)
-	}}, oldest)
-	failpoint.Hit("page filled")
-	if m.full {
-		s.pages.fit(m.page.count)
-	}
+	st, err := m.set.step(ctx, from, errand{most: most, enough: m.enough, full: m.isFull, act: m.put}, oldest)
+	m.filled()
 	return st, err
-}
-
-// markSize is what the marks of a move add to a message.
-const markSize = 100
-
-// isFull says whether the message does not fit into the page: a page holds no more than a window,
-// by messages and by bytes, so that one look sees all of it. One message always fits.
-func (m *sorting) isFull(d queue.Delivery) bool {
-	m.full = m.page.count >= queue.WindowSize || m.page.count > 0 && m.page.bytes+d.Size()+markSize > m.set.cfg.WalkBytes
-	return m.full
 }

@@ -35,6 +35,8 @@ type Span struct {
 // Query says which messages to find.
 type Query struct {
 	Filter filter.Filter
+	// MovedBy leaves out what another operation deleted; empty: nothing. It is for a trash.
+	MovedBy string
 	// Limit is how many at most are shown, 1 or more.
 	Limit int
 	// After is what the list before, which this one continues, had as its Next; empty: begin with

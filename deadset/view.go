@@ -69,6 +69,11 @@ type Entry struct {
 	Group string `json:"group"`
 	// Operation is the id of the operation that replayed it last; empty where none did.
 	Operation string `json:"operation,omitempty"`
+	// DeletedBy is the id of the operation, or of the delete by count, that put it into the trash.
+	// It is restored from there until ExpiresAt. Elsewhere they are empty.
+	DeletedBy string     `json:"deleted_by,omitempty"`
+	DeletedAt *time.Time `json:"deleted_at,omitempty"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	// IsHidden says that key, headers and value are left out; they may be anything.
 	IsHidden bool `json:"hidden,omitempty"`
 }

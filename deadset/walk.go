@@ -27,13 +27,44 @@ type errand struct {
 	few  int // how many it may hold at a time; 0: as many as a window holds
 	// which it is about; it leaves the others where they are. Nil: all.
 	which func(queue.Delivery) bool
-	// full says that no more is to be begun, from this message on. Nil: never.
+	// full says that no more is to be begun, from this one of them on. Nil: never.
 	full func(queue.Delivery) bool
 	// enough is closed when no more is to be begun, as long as there is more; nil: never.
 	enough <-chan struct{}
+	// begin is called once the lease is held, before anything is acted on, and ready before each
+	// window. Nil: there is nothing to be done first.
+	begin func(ctx context.Context, lease queue.Lease) error
+	ready func(ctx context.Context) error
 	// act begins with a message and calls done once, from any goroutine, with nil when the message
 	// may be acked.
 	act func(ctx context.Context, d queue.Delivery, done func(error))
+}
+
+// enter takes the lease for the errand, and finds the parts.
+func (e *errand) enter(ctx context.Context, s *Set) (lease queue.Lease, parts []part, err error) {
+	if lease, err = s.lease(ctx, walkPatience); err != nil {
+		return nil, nil, err
+	}
+	if parts, err = e.parts(ctx, s, lease); err != nil {
+		lease.Release()
+	}
+	return lease, parts, err
+}
+
+// parts finds the parts, and begins.
+func (e *errand) parts(ctx context.Context, s *Set, lease queue.Lease) ([]part, error) {
+	parts, err := s.pages.parts(ctx, lease)
+	if err == nil && e.begin != nil {
+		err = e.begin(ctx, lease)
+	}
+	return parts, err
+}
+
+func (e *errand) isReady(ctx context.Context) error {
+	if e.ready == nil {
+		return nil
+	}
+	return e.ready(ctx)
 }
 
 // walk runs the errand on the oldest messages, and on none that was not there at the start. Those
@@ -49,7 +80,7 @@ func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
 		return r, err
 	}
 	defer lease.Release()
-	parts, err := s.pages.parts(ctx, lease)
+	parts, err := e.parts(ctx, s, lease)
 	if err == nil {
 		r.Left = depthOf(parts)
 		err = s.through(ctx, parts, e, &r)
@@ -102,6 +133,9 @@ func (s *Set) windows(ctx context.Context, p part, e errand, r *Result) (worn bo
 		if e.which != nil {
 			most = e.most + queue.WindowSize // room for those that it passes over: a window of them ends the walk
 		}
+		if err = e.isReady(ctx); err != nil {
+			break
+		}
 		st, err = s.step(ctx, p, e, min(most, there))
 		gone := st.done + st.doubles
 		there -= gone
@@ -109,8 +143,8 @@ func (s *Set) windows(ctx context.Context, p part, e errand, r *Result) (worn bo
 		e.most -= st.done
 		r.Done += st.done
 		// A window in which nothing was done is worth another one only if it saw more that has to
-		// stay: else the next would be the same.
-		more = e.most > 0 && there > 0 && (gone > 0 || st.leftOut+st.tooLarge > leftOut+tooLarge)
+		// stay, or found no room: else the next would be the same.
+		more = e.most > 0 && there > 0 && (gone > 0 || e.full != nil && st.cut || st.leftOut+st.tooLarge > leftOut+tooLarge)
 		r.LeftOut += max(0, st.leftOut-leftOut)
 		r.TooLarge += max(0, st.tooLarge-tooLarge)
 		leftOut, tooLarge = max(leftOut, st.leftOut), max(tooLarge, st.tooLarge)
@@ -286,15 +320,16 @@ func (c *course) wants() bool {
 
 func (c *course) begin(ctx context.Context, d queue.Delivery) {
 	c.returns = max(c.returns, d.Returns)
+	if c.which != nil && !c.which(d) {
+		c.seen++
+		c.leftOut++
+		return
+	}
 	if c.full != nil && c.full(d) {
 		c.cut = true
 		return
 	}
 	c.seen++
-	if c.which != nil && !c.which(d) {
-		c.leftOut++
-		return
-	}
 	c.underWay++
 	c.begun++
 	c.act(ctx, d, func(err error) { c.outcomes <- outcome{d, err} })

@@ -47,11 +47,11 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 }
 
 // On is the lease for another queue; see queue.Lease.
-func (l *lease) On(name string) queue.Lease {
+func (l *lease) On(spec queue.Spec) queue.Lease {
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
 	main := l.whole()
-	part := &lease{b: l.b, name: name, main: main}
+	part := &lease{b: l.b, name: spec.Name, main: main}
 	main.parts = append(main.parts, part)
 	return part
 }

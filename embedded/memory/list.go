@@ -14,7 +14,7 @@ type list struct {
 	spec     queue.Spec
 	ready    []*item // oldest first
 	sessions []*session
-	timer    *time.Timer // fires when the oldest item of a Delay queue is due; nil before the first
+	timer    *time.Timer // fires when the oldest item of a queue with a TTL is due; nil before the first
 }
 
 type item struct {
@@ -22,7 +22,7 @@ type item struct {
 	from string // the Delay queue it was moved from
 	// seq is its place in the queue. What is given back goes there, in front of what came later.
 	seq uint64
-	due time.Time // when it leaves a Delay queue
+	due time.Time // when it leaves a queue with a TTL
 	// returns counts how often it was given back.
 	returns int64
 }
@@ -43,7 +43,7 @@ func (l *list) add(i *item) {
 
 // arm sets the timer for the oldest item, which is the first to be due.
 func (l *list) arm() {
-	if l.spec.Kind != queue.Delay || len(l.ready) == 0 || l.b.closed {
+	if l.spec.Kind != queue.Delay && l.spec.TTL == 0 || len(l.ready) == 0 || l.b.closed {
 		return
 	}
 	wait := time.Until(l.ready[0].due)
@@ -55,17 +55,19 @@ func (l *list) arm() {
 }
 
 // expire moves what is due to the target, in order. Where that is missing, it waits until it is
-// declared.
+// declared. Of a DeadSet, which has none, what is due is gone.
 func (l *list) expire() {
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
 	target := l.b.queues[l.spec.Target]
 	// The timer may fire as the broker ends, or as the queue is deleted and declared anew.
-	if l.b.closed || l.b.queues[l.spec.Name] != l || target == nil {
+	if l.b.closed || l.b.queues[l.spec.Name] != l || target == nil && l.spec.Kind == queue.Delay {
 		return
 	}
 	for now := time.Now(); len(l.ready) > 0 && !l.ready[0].due.After(now); {
-		target.append(l.pop().m, l.spec.Name)
+		if i := l.pop(); target != nil {
+			target.append(i.m, l.spec.Name)
+		}
 	}
 	l.arm()
 }

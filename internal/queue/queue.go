@@ -30,7 +30,8 @@ const (
 	Instant Kind = iota + 1
 	// Delay holds what waits; after TTL the broker moves it to Target.
 	Delay
-	// DeadSet holds what has no tries left. It has one active consumer at a time.
+	// DeadSet holds what has no tries left. It has one active consumer at a time. Where it has a
+	// TTL, what is older is gone.
 	DeadSet
 	// Log keeps what was published in its order, and drops the oldest where it grows too large. It
 	// is read with [Broker.Follow], by anybody, as often as they like, and never consumed.
@@ -46,7 +47,7 @@ const LogSize = 256 << 20
 type Spec struct {
 	Name string
 	Kind Kind
-	// TTL is how long a message waits in a Delay queue.
+	// TTL is how long a message waits in a Delay queue, or is kept in a DeadSet; 0 there: for good.
 	TTL time.Duration
 	// Target is the queue that the broker moves messages to: for Delay the instant queue, for
 	// Instant the dead set.
@@ -233,9 +234,9 @@ const WindowSize = 2000
 // Lease is the right to walk a queue, and others that belong to it. It ends with Release, or with
 // its connection: no window of it acts on anything after that.
 type Lease interface {
-	// On is this lease for another queue, which need not be there: its windows end with the lease.
-	// Only the lease itself is to be released.
-	On(queue string) Lease
+	// On is this lease for another queue, a DeadSet, which need not be there: its windows end with
+	// the lease. Only the lease itself is to be released.
+	On(spec Spec) Lease
 	// Depth waits until nobody holds messages of the queue, be it a process that has just died, and
 	// returns how many there are. The error is ErrMissing where there is no such queue.
 	Depth(ctx context.Context) (int, error)
@@ -260,7 +261,8 @@ type Window interface {
 	// Deliveries hands out the messages, oldest first, none that came after the window was opened.
 	// No more than WindowSize are held at a time: acks make room for the next. It is closed when as
 	// many were handed out as were asked for or were there, when the next one does not fit into the
-	// bytes, and when the broker ended the window, which Close tells.
+	// bytes, and when the broker ended the window, which Close tells. Of a queue with a TTL fewer
+	// may come than were there: the others are gone.
 	Deliveries() <-chan Delivery
 	// Depth is how many messages were in the queue when the window was opened.
 	Depth() int

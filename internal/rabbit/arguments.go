@@ -29,6 +29,9 @@ func Arguments(spec queue.Spec) (map[string]any, error) {
 	switch spec.Kind {
 	case queue.DeadSet:
 		args["x-single-active-consumer"] = true
+		if spec.TTL > 0 {
+			args["x-message-ttl"] = spec.TTL.Milliseconds()
+		}
 		return args, nil
 	case queue.Source:
 		return args, nil

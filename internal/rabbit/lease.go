@@ -20,8 +20,10 @@ var errAway = errors.New("away for longer than a walk waits")
 // lease is held by an exclusive queue on a connection of its own, so that the broker frees it when
 // the process dies.
 type lease struct {
-	b       *Broker
-	queue   string
+	b     *Broker
+	queue string
+	// ttl is for how long the queue keeps messages; 0: for good.
+	ttl     time.Duration
 	session *session
 	// locked is the channel that declared the exclusive queue; nil: another connection has that
 	// queue.
@@ -79,8 +81,8 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 
 // On is the lease for another queue; see queue.Lease. Its windows are channels of the same
 // connection.
-func (l *lease) On(name string) queue.Lease {
-	return &lease{b: l.b, queue: name, session: l.session, ended: l.ended}
+func (l *lease) On(spec queue.Spec) queue.Lease {
+	return &lease{b: l.b, queue: spec.Name, ttl: spec.TTL, session: l.session, ended: l.ended}
 }
 
 // Depth is that of a queue of which nobody holds messages; see queue.Lease.

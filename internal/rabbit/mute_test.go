@@ -39,18 +39,18 @@ func TestAQueueThatDoesNotAnswerIsNotTakenForAnEmptyOne(t *testing.T) {
 		if depth, err := b.Depth(within(t, 5*time.Second), page.Name); !errors.Is(err, queue.ErrUnavailable) {
 			t.Errorf("Depth: %d, %v", depth, err)
 		}
-		if depth, err := l.On(page.Name).Depth(within(t, 5*time.Second)); !errors.Is(err, queue.ErrUnavailable) {
+		if depth, err := l.On(page).Depth(within(t, 5*time.Second)); !errors.Is(err, queue.ErrUnavailable) {
 			t.Errorf("Depth of a lease: %d, %v", depth, err)
 		}
-		if w, err := l.On(page.Name).Window(within(t, 5*time.Second), 10, 1<<20); !errors.Is(err, queue.ErrUnavailable) {
+		if w, err := l.On(page).Window(within(t, 5*time.Second), 10, 1<<20); !errors.Is(err, queue.ErrUnavailable) {
 			t.Errorf("Window: %v, %v", w, err)
 		}
-		if err := l.On(page.Name).Drop(within(t, 5*time.Second)); !errors.Is(err, queue.ErrUnavailable) {
+		if err := l.On(page).Drop(within(t, 5*time.Second)); !errors.Is(err, queue.ErrUnavailable) {
 			t.Errorf("Drop: %v", err)
 		}
 		speak()
 		depthIs(t, b, page.Name, 10)
-		if err := l.On(page.Name).Drop(within(t, 5*time.Second)); err == nil {
+		if err := l.On(page).Drop(within(t, 5*time.Second)); err == nil {
 			t.Error("a queue with messages was deleted")
 		}
 		depthIs(t, b, page.Name, 10)

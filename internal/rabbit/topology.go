@@ -197,7 +197,8 @@ func (t *topology) compare(name string, equal bool) {
 // compareDeadSet compares the arguments of a queue that was not declared here, as that of a stream
 // whose retries are off. A missing one it does not make, but one that is deleted in between; and
 // where it may not ask, nothing is known.
-func (t *topology) compareDeadSet(s *session, name string) {
+func (t *topology) compareDeadSet(s *session, spec queue.Spec) {
+	name := spec.Name
 	t.mu.Lock()
 	_, asked := t.compared[name]
 	t.mu.Unlock()
@@ -207,7 +208,7 @@ func (t *topology) compareDeadSet(s *session, name string) {
 	if _, err := s.inspect(name); err != nil {
 		return
 	}
-	args, err := Arguments(queue.Spec{Name: name, Kind: queue.DeadSet})
+	args, err := Arguments(spec)
 	if err == nil {
 		err = s.declare(name, args)
 	}

@@ -85,7 +85,7 @@ func (l *lease) Narrow(ctx context.Context, most, few, maxBytes int) (queue.Wind
 		return nil, err
 	}
 	// Who walks has to know how many returns the queue bears; see ReturnLimit.
-	l.b.topology.compareDeadSet(l.session, l.queue)
+	l.b.topology.compareDeadSet(l.session, queue.Spec{Name: l.queue, Kind: queue.DeadSet, TTL: l.ttl})
 	w := newWindow(l, depth, maxBytes, maphash.MakeSeed())
 	w.prefetch = few
 	if err := w.start(min(most, depth)); err != nil {
@@ -180,7 +180,10 @@ func (w *window) read(ctx context.Context, deliveries <-chan amqp.Delivery, left
 				looks = 0
 			}
 			if err != nil || looks == windowLooks || quiet == int(windowSilence/windowIdle) {
-				w.finish(cmp.Or(err, errWindowShort))
+				if short := errWindowShort; w.l.ttl == 0 || looks < windowLooks { // else the others became too old
+					err = cmp.Or(err, short)
+				}
+				w.finish(err)
 				w.discard(deliveries)
 				return
 			}

@@ -3,6 +3,7 @@ package queuetest
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell/internal/queue"
 )
@@ -17,6 +18,7 @@ func parting() map[string]func(*testing.T, *world) {
 		"AQueueThatIsNotThereHasNoDepthForALease":      depthOfMissing,
 		"WhatIsAckedInOneQueueLeavesTheOthersAlone":    acksOfParts,
 		"AQueueThatWasDroppedIsMadeAgainWhenItIsAsked": provenAgain,
+		"WhatIsTooOldIsGoneAndSpoilsNoWindow":          fading,
 	}
 }
 
@@ -40,7 +42,7 @@ func leaseOnOthers(t *testing.T, w *world) {
 	w.fill(t, page.Name, 0, 5)
 	w.fill(t, w.dead, 5, 8)
 	l := w.lease(t, w.dead)
-	on := l.On(page.Name)
+	on := l.On(page)
 	for of, want := range map[queue.Lease]int{on: 5, l: 3} {
 		if n, err := of.Depth(within(t, patience)); n != want || err != nil {
 			t.Fatalf("depth %d, not %d: %v", n, want, err)
@@ -63,12 +65,12 @@ func acksOfParts(t *testing.T, w *world) {
 	w.fill(t, page.Name, 0, 5)
 	w.fill(t, w.dead, 0, 5)
 	l := w.lease(t, w.dead)
-	win := window(t, l.On(page.Name), 10)
+	win := window(t, l.On(page), 10)
 	win.all[0].Ack()
 	win.all[1].Ack()
 	shut(t, win, 3)
 	shut(t, window(t, l, 10), 5)
-	rest := window(t, l.On(page.Name), 10)
+	rest := window(t, l.On(page), 10)
 	are(t, rest.all, 2, 3, 4)
 	shut(t, rest, 3)
 }
@@ -94,7 +96,7 @@ func dropping(t *testing.T, w *world) {
 	page := w.page(t, "0")
 	w.fill(t, page.Name, 0, 1)
 	l := w.lease(t, w.dead)
-	on := l.On(page.Name)
+	on := l.On(page)
 	if err := on.Drop(within(t, patience)); err == nil {
 		t.Fatal("a queue with a message was deleted")
 	}
@@ -119,12 +121,12 @@ func provenAgain(t *testing.T, w *world) {
 	w.declare(t)
 	page := w.page(t, "0")
 	l := w.lease(t, w.dead)
-	if err := l.On(page.Name).Drop(within(t, patience)); err != nil {
+	if err := l.On(page).Drop(within(t, patience)); err != nil {
 		t.Fatal(err)
 	}
 	w.page(t, "0")
 	w.fill(t, page.Name, 0, 3)
-	shut(t, window(t, l.On(page.Name), 10), 3)
+	shut(t, window(t, l.On(page), 10), 3)
 }
 
 func partsEndWithTheLease(t *testing.T, w *world) {
@@ -132,12 +134,12 @@ func partsEndWithTheLease(t *testing.T, w *world) {
 	page := w.page(t, "0")
 	w.fill(t, page.Name, 0, 5)
 	l := w.lease(t, w.dead)
-	on := l.On(page.Name)
+	on := l.On(page)
 	held := window(t, on, 5).all
 	l.Release()
 	held[0].Ack() // too late
 	w.depthIs(t, page.Name, 5)
-	if _, err := l.On(page.Name).Window(t.Context(), 1, 1); !errors.Is(err, queue.ErrUnavailable) {
+	if _, err := l.On(page).Window(t.Context(), 1, 1); !errors.Is(err, queue.ErrUnavailable) {
 		t.Errorf("a window after the lease: %v", err)
 	}
 }
@@ -145,8 +147,40 @@ func partsEndWithTheLease(t *testing.T, w *world) {
 func depthOfMissing(t *testing.T, w *world) {
 	w.declare(t)
 	l := w.lease(t, w.dead)
-	if _, err := l.On(w.dead + ".page.0").Depth(within(t, patience)); !errors.Is(err, queue.ErrMissing) {
+	if _, err := l.On(queue.Spec{Name: w.dead + ".page.0", Kind: queue.DeadSet}).Depth(within(t, patience)); !errors.Is(err, queue.ErrMissing) {
 		t.Errorf("a queue that is not there: %v", err)
 	}
 	shut(t, window(t, l, 10), 0) // the lease goes on
+}
+
+// What becomes too old in somebody's hands is gone when it is given back, and one that was acked in
+// time is no trouble either.
+func fading(t *testing.T, w *world) {
+	w.declare(t)
+	const keep = time.Second
+	spec := queue.Spec{Name: w.dead + ".trash.1.0", Kind: queue.DeadSet, TTL: keep}
+	if w.place.Delete != nil {
+		t.Cleanup(func() { w.place.Delete(spec.Name) })
+	}
+	if n, err := w.Prove(within(t, patience), []queue.Spec{spec}); n != 1 || err != nil {
+		t.Fatalf("Prove: %d, %v", n, err)
+	}
+	w.fill(t, spec.Name, 0, 5)
+	l := w.lease(t, w.dead)
+	win := window(t, l.On(spec), 10)
+	are(t, win.all, 0, 1, 2, 3, 4)
+	if limit := w.ReturnLimit(spec.Name); limit < 1000 {
+		t.Errorf("its arguments were not compared: %d returns", limit)
+	}
+	win.all[0].Ack()
+	<-time.After(2 * keep)
+	w.fill(t, spec.Name, 5, 7)
+	if n, err := win.Close(within(t, patience)); n > 6 || err != nil {
+		t.Errorf("closed: %d, %v", n, err)
+	}
+	w.depthIs(t, spec.Name, 0)
+	shut(t, window(t, l.On(spec), 10), 0)
+	if err := l.On(spec).Drop(within(t, patience)); err != nil {
+		t.Error(err)
+	}
 }
