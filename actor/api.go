@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/deadset"
@@ -27,7 +28,7 @@ func (a *Actor) newServer() (*server.Server, error) {
 		Address: a.cfg.Server.Address, Access: access(a.cfg), Setting: a.cfg.Variable,
 		App: a.cfg.App.Name, Console: a.cfg.Server.Console,
 		BodyLimit:  int64(a.cfg.Server.BodyLimit),
-		Operations: a.operations, Pauses: a.pauses,
+		Operations: a.operations, Pauses: a.pauses, Trash: a.cfg.DeadSet.Trash,
 		Modes: a.cfg.Modes, NoAPI: modes{a.cfg}.noAPI(),
 		Streams: all, Health: a.health, Metrics: a.telemetry.Handler(), User: a.app.HTTP, GuardUser: a.app.Guard, Logger: a.log,
 	})
@@ -85,7 +86,16 @@ func (d deadSet) Peek(ctx context.Context, count int) (server.Page, error) {
 
 // Find lists messages for which a filter is true.
 func (d deadSet) Find(ctx context.Context, q server.Query) (server.List, error) {
-	list, err := d.set.Find(ctx, deadset.Query(q))
+	return listOf(d.set.Find(ctx, deadset.Query(q)))
+}
+
+// FindTrash lists messages of the trash that keeps them so long.
+func (d deadSet) FindTrash(ctx context.Context, keep time.Duration, q server.Query) (server.List, error) {
+	return listOf(d.set.Trash(keep).Find(ctx, deadset.Query(q)))
+}
+
+// listOf is a list in the server's words.
+func listOf(list deadset.List, err error) (server.List, error) {
 	if err != nil {
 		return server.List{}, forServer(err)
 	}
@@ -162,6 +172,16 @@ func (d deadSet) ReplayAll(ctx context.Context, count int) (server.Result, error
 func (d deadSet) Delete(ctx context.Context, count int) (server.Result, error) {
 	r, err := d.set.Delete(ctx, count)
 	d.telemetry.Deleted(int64(r.Done))
+	return server.Result(r), forServer(err)
+}
+
+// Trash moves the oldest messages into the trash that keeps them so long.
+func (d deadSet) Trash(ctx context.Context, keep time.Duration, operation string, count int) (server.Result, error) {
+	r, err := d.set.Trash(keep).Delete(ctx, operation, count)
+	d.telemetry.Deleted(int64(r.Done))
+	if errors.Is(err, deadset.ErrNoPage) && !errors.Is(err, queue.ErrUnavailable) {
+		err = inWords{err, server.ErrNoTrash}
+	}
 	return server.Result(r), forServer(err)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/streams"
 
@@ -49,7 +50,7 @@ func printTopology(_ context.Context, a *Actor, out io.Writer) error {
 		if err := printQueues(out, specs); err != nil {
 			return err
 		}
-		if err := printPages(out, l.retries.Topology().DeadSet, a.cfg.DeadSet.Pages); err != nil {
+		if err := printPages(out, l.retries.Topology().DeadSet, &a.cfg.DeadSet); err != nil {
 			return err
 		}
 	}
@@ -60,17 +61,27 @@ func printTopology(_ context.Context, a *Actor, out io.Writer) error {
 	return printQueues(out, []queue.Spec{sharedLog(a.cfg.App.Name)})
 }
 
-// printPages prints the pages that a sort of the dead set makes, as it needs them.
-func printPages(out io.Writer, deadSet string, most int) error {
-	if most == 0 {
-		return nil
+// printPages prints the pages that a sort of the dead set makes as it needs them, and those of its
+// trash, which a delete makes.
+func printPages(out io.Writer, deadSet string, of *config.DeadSet) error {
+	var specs []queue.Spec
+	if of.Pages > 0 {
+		specs = append(specs, queue.Spec{Name: upTo(deadset.PageOf(deadSet, 0), of.Pages-1, "a sort"), Kind: queue.DeadSet})
 	}
-	first := deadset.PageOf(deadSet, 0)
-	if most == 1 {
-		return printQueues(out, []queue.Spec{{Name: first, Kind: queue.DeadSet}})
+	if of.Trash > 0 {
+		// Their numbers go round: see package deadset.
+		name := upTo(deadset.TrashOf(deadSet, of.Trash, 0), deadset.MaxPages-1, "a delete")
+		specs = append(specs, queue.Spec{Name: name, Kind: queue.DeadSet, TTL: of.Trash})
 	}
-	name := fmt.Sprintf("%s to %d, which a sort makes as it needs them,", first, most-1)
-	return printQueues(out, []queue.Spec{{Name: name, Kind: queue.DeadSet}})
+	return printQueues(out, specs)
+}
+
+// upTo names queues from the first one on, up to a number.
+func upTo(first string, last int, who string) string {
+	if last == 0 {
+		return first
+	}
+	return fmt.Sprintf("%s to %d, which %s makes as it needs them,", first, last, who)
 }
 
 // printQueues prints the queues with their arguments.

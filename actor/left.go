@@ -167,6 +167,22 @@ func (d leftSet) Delete(ctx context.Context, count int) (server.Result, error) {
 	return d.deadSet.Delete(ctx, count)
 }
 
+// Trash moves the oldest messages into the trash.
+func (d leftSet) Trash(ctx context.Context, keep time.Duration, operation string, count int) (server.Result, error) {
+	if err := d.there(); err != nil {
+		return unknownLeft(), err
+	}
+	return d.deadSet.Trash(ctx, keep, operation, count)
+}
+
+// FindTrash lists messages of the trash.
+func (d leftSet) FindTrash(ctx context.Context, keep time.Duration, q server.Query) (server.List, error) {
+	if err := d.there(); err != nil {
+		return server.List{}, err
+	}
+	return d.deadSet.FindTrash(ctx, keep, q)
+}
+
 // Replay is refused: nobody would take what comes to the instant queue.
 func (d leftSet) Replay(context.Context, int) (server.Result, error) { return d.refuse() }
 

@@ -121,12 +121,20 @@ func (c chosenSet) Sample(ctx context.Context, r *operations.Request) (operation
 	if err != nil {
 		return operations.Sample{}, err
 	}
-	found, err := chosen.Sample(ctx)
+	found, err := chosen.sample(ctx)
 	if err != nil {
 		return operations.Sample{}, forOperations(err)
 	}
+	var room *int
+	if r.Action == operations.Delete && !r.Forever {
+		n, err := c.trash(r).Room(ctx)
+		if err != nil {
+			return operations.Sample{}, forOperations(err)
+		}
+		room = &n
+	}
 	return operations.Sample{
-		Matched: found.Matched, Bytes: found.Bytes, LeftOut: operations.LeftOut(found.LeftOut), Groups: anyOf(found.Groups), Samples: anyOf(found.Samples),
+		Room: room, Matched: found.Matched, Bytes: found.Bytes, LeftOut: operations.LeftOut(found.LeftOut), Groups: anyOf(found.Groups), Samples: anyOf(found.Samples),
 		Depth: found.Depth, Unsorted: found.Unsorted, Complete: found.Complete, AsOf: found.AsOf,
 	}, nil
 }
@@ -165,12 +173,7 @@ func (c chosenSet) Turn(ctx context.Context, enough <-chan struct{}, r *operatio
 	if err != nil {
 		return operations.Turn{}, err
 	}
-	act, count := chosen.Replay, c.line.telemetry.Replayed
-	if r.Action == operations.Delete {
-		act, count = chosen.Delete, c.line.telemetry.Deleted
-	}
-	t, err := act(ctx, enough, most)
-	count(int64(t.Done))
+	t, err := chosen.turn(ctx, enough, most)
 	return operations.Turn{Unseen: t.Unseen, Matched: t.Matched, Done: t.Done, Begun: t.Begun, LeftOut: operations.LeftOut(t.LeftOut), More: t.More}, forOperations(err)
 }
 
@@ -183,17 +186,58 @@ func (c chosenSet) Waiting(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// choose makes of a request what the dead set knows of it.
-func (c chosenSet) choose(r *operations.Request) (deadset.Choice, error) {
+// trash is the one that a delete or a restore is about, which keeps messages as long as the request
+// says: another process may have another setting.
+func (c chosenSet) trash(r *operations.Request) deadset.Trash {
+	return c.line.deadSet.Trash(time.Duration(r.Trash))
+}
+
+// choice is what a request is about: how to look at it, and what to do.
+type choice struct {
+	sample func(ctx context.Context) (deadset.Sample, error)
+	turn   func(ctx context.Context, enough <-chan struct{}, most int) (deadset.Turn, error)
+}
+
+// errNoTrash: a request says neither that what it deletes is gone nor that it is kept.
+var errNoTrash = inWords{errors.New("the request does not say for how long what is deleted is kept"), operations.ErrNever}
+
+// choose makes of a request what the dead set, or its trash, knows of it.
+func (c chosenSet) choose(r *operations.Request) (choice, error) {
 	of, err := r.Select.Compile(r.CreatedAt)
 	if err != nil {
-		return deadset.Choice{}, err
+		return choice{}, err
 	}
-	return c.line.deadSet.Choose(deadset.Selection{
-		Filter: of, Before: r.Before, Operation: r.ID, Canary: r.Canary > 0,
-		// A delete has no reason to leave them, and who names a message means it.
-		CrashLoops: r.CrashLoops || r.Action == operations.Delete, Undated: r.Select.IDs != nil,
-	})
+	if r.Trash == 0 && (r.Action == operations.Restore || r.Action == operations.Delete && !r.Forever) {
+		return choice{}, errNoTrash
+	}
+	sel := deadset.Selection{
+		Filter: of, Before: r.Before, Operation: r.ID, Canary: r.Canary > 0, MovedBy: r.Select.Operation,
+		// Only a replay has a reason to leave them, and who names a message means it. What was
+		// deleted may come back, whatever it is.
+		CrashLoops: r.CrashLoops || r.Action != operations.Replay, Undated: r.Select.IDs != nil || r.Action == operations.Restore,
+	}
+	if r.Action == operations.Restore {
+		back, err := c.trash(r).Choose(sel)
+		return choice{back.Sample, back.Restore}, err
+	}
+	chosen, err := c.line.deadSet.Choose(sel)
+	if err != nil {
+		return choice{}, err
+	}
+	act, count := chosen.Replay, c.line.telemetry.Replayed
+	if r.Action == operations.Delete {
+		act, count = chosen.Delete, c.line.telemetry.Deleted
+		if !r.Forever {
+			act = func(ctx context.Context, enough <-chan struct{}, most int) (deadset.Turn, error) {
+				return chosen.Trash(ctx, c.trash(r), enough, most)
+			}
+		}
+	}
+	return choice{chosen.Sample, func(ctx context.Context, enough <-chan struct{}, most int) (deadset.Turn, error) {
+		t, err := act(ctx, enough, most)
+		count(int64(t.Done))
+		return t, err
+	}}, nil
 }
 
 // forOperations says in the words of operations what is wrong with the queues.

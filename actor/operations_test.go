@@ -83,7 +83,7 @@ func TestOneCauseIsReplayedAnotherDeletedAndNothingElseMoves(t *testing.T) {
 		if o := r.operate(`{"action":"delete","stream":"orders","select":{"filter":{"error":"no such customer"}},"expect":19}`); o["state"] != "refused" {
 			t.Errorf("more than expected: %v", o)
 		}
-		if o := r.operate(`{"action":"delete","stream":"orders","select":{"filter":{"error":"no such customer"}},"expect":20}`); o["state"] != "done" || o["done"] != 20.0 || o["forever"] != true {
+		if o := r.operate(`{"action":"delete","stream":"orders","select":{"filter":{"error":"no such customer"}},"expect":20}`); o["state"] != "done" || o["done"] != 20.0 || o["forever"] != nil || o["trash"] != "72h0m0s" {
 			t.Errorf("delete: %v", o)
 		}
 		if left := valuesOf(r.deadCount(20)); left != ofCauses(n, 2) {

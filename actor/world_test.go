@@ -143,7 +143,7 @@ func (w *world) deleteQueues() {
 		return // the test ended its own broker
 	}
 	defer conn.Close()
-	kinds := []string{"instant", "source", "dead_set", "dead_set.page.0", "dead_set.page.1"}
+	kinds := []string{"instant", "source", "dead_set", "dead_set.page.0", "dead_set.page.1", "dead_set.trash.259200.0"}
 	for _, ms := range []int{50, 100, 150, 200, 300, 400, 500, 600, 1000, 2000, 5000, 15000, 60000, 3600000} {
 		kinds = append(kinds, fmt.Sprintf("delay.%d", ms))
 	}

@@ -106,6 +106,8 @@ func (v *checker) validate() {
 	v.check(c.DeadSet.WalkBytes > 0, "dead_set.walk_bytes", "must be above 0")
 	v.check(c.DeadSet.Index >= 0, "dead_set.index", "must be 0 or more")
 	v.oneOf("dead_set.values", c.DeadSet.Values, Viewer, Operator, "none")
+	v.check(c.DeadSet.Trash >= 0 && c.DeadSet.Trash%time.Second == 0, "dead_set.trash", "must be whole seconds, or 0")
+	v.check(c.DeadSet.TrashPages >= 1 && c.DeadSet.TrashPages <= mostPages/2, "dead_set.trash_pages", "must be 1 … %d", mostPages/2)
 	v.check(c.DeadSet.Pages >= 0 && c.DeadSet.Pages <= mostPages, "dead_set.pages", "must be 0 … %d", mostPages)
 	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	v.oneOf("log.format", c.Log.Format, "text", "json")

@@ -120,7 +120,7 @@ func (a arguments) addValue(name string, value any) error {
 	case string:
 		return a.add(name, v)
 	case bool:
-		if param == crashLoopName || filter.Known(name) {
+		if param == crashLoopName || param == foreverName || filter.Known(name) {
 			return a.add(name, strconv.FormatBool(v))
 		}
 	case json.Number:

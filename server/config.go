@@ -29,6 +29,8 @@ type Config struct {
 	Console bool
 	// Streams are the actor's streams by stream-id.
 	Streams map[string]Stream
+	// Trash is for how long what is deleted is kept, in whole seconds. 0: it is gone for good.
+	Trash time.Duration
 	// Operations acts on chosen messages. Nil: nobody does, and its routes are 404.
 	Operations Operations
 	// Pauses hold streams back in all processes of the app. Nil: none can be.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/stepwell/stepwell/internal/operations"
 )
@@ -20,6 +21,8 @@ type result struct {
 	LeftOut   int    `json:"left_out"`
 	TooLarge  int    `json:"too_large"`
 	Stopped   string `json:"stopped"`
+	// Undo is what names these messages in the trash; empty: they are not there.
+	Undo string `json:"undo,omitempty"`
 }
 
 // peeked is a [Page] on the wire. Cut says that more was asked for, and there is more, than one
@@ -54,11 +57,14 @@ func (d deadSets) replay(w http.ResponseWriter, r *http.Request) error {
 	}, crashLoopName)
 }
 
-// remove deletes the oldest dead messages.
+// remove deletes the oldest dead messages: into the trash, where there is one.
 func (d deadSets) remove(w http.ResponseWriter, r *http.Request) error {
 	return d.act(w, r, "delete", "deleted", func(set DeadSet, ctx context.Context, p params) (Result, error) {
-		return set.Delete(ctx, p.count)
-	})
+		if p.undo == "" {
+			return set.Delete(ctx, p.count)
+		}
+		return set.Trash(ctx, d.cfg.Trash, p.undo, p.count)
+	}, foreverName)
 }
 
 // act does what a person asked for to the oldest messages, in a call that knows the parameters more
@@ -67,6 +73,9 @@ func (d deadSets) act(w http.ResponseWriter, r *http.Request, action, done strin
 	p, err := d.params(w, r, more...)
 	if err != nil {
 		return err
+	}
+	if action == "delete" && !p.forever && d.cfg.Trash > 0 {
+		p.undo = operations.NewID(time.Now())
 	}
 	if d.cfg.Operations != nil {
 		if id := d.cfg.Operations.RunningOn(operations.Target{Stream: p.stream, Channel: p.channel}); id != "" {
@@ -108,6 +117,10 @@ func (d deadSets) answerOf(p params, done string, res Result) result {
 	if res.Left >= 0 {
 		answer.Left = &res.Left
 	}
+	if p.undo != "" && res.Done > 0 {
+		answer.Undo = p.undo
+		answer.Message += "; " + d.keptUntil(p.undo, time.Now())
+	}
 	if res.LeftOut > 0 {
 		answer.Message += fmt.Sprintf("; %d that killed the process were left out, for which include_crash_loop=true asks", res.LeftOut)
 	}
@@ -126,6 +139,9 @@ func (d deadSets) auditActed(r *http.Request, action string, p params, res Resul
 	}
 	if p.channel != "" {
 		attrs = append(attrs, slog.String("channel", p.channel))
+	}
+	if p.undo != "" {
+		attrs = append(attrs, slog.String("undo", p.undo))
 	}
 	if res.Left >= 0 {
 		attrs = append(attrs, slog.Int("left", res.Left))

@@ -22,7 +22,7 @@ type wishes struct{ requests }
 // confirms nothing.
 const changeWait = 15 * time.Second
 
-// goneForGood is what a delete says as long as nothing keeps what is deleted.
+// goneForGood is what a delete says where nothing keeps what is deleted.
 const goneForGood = "what is deleted is gone for good"
 
 // asked is the answer to who asks for an operation.
@@ -74,9 +74,7 @@ func (s wishes) ask(w http.ResponseWriter, r *http.Request) error {
 	if known {
 		status, message = http.StatusOK, message+": it was asked for before, with this Idempotency-Key"
 	}
-	if o.Forever {
-		message += "; " + goneForGood
-	}
+	message += s.becomes(&o.Request, o.ID)
 	if o.Alone != "" {
 		message += "; it lives in this process alone, and ends with it: " + o.Alone
 	}
@@ -95,8 +93,9 @@ func (s wishes) sample(w http.ResponseWriter, r *http.Request, runner Operations
 		DryRun: true, Action: asks.request.Action, Target: asks.request.Target, Select: asks.request.Select, Before: asks.request.Before, Sample: found,
 		Message: fmt.Sprintf("%s would act on %d messages of %s; nothing was changed", asks.request.Action, found.Matched, asks.who()),
 	}
-	if asks.request.Forever {
-		answer.Message += "; " + goneForGood
+	answer.Message += s.becomes(&asks.request, "")
+	if found.Room != nil {
+		answer.Message += fmt.Sprintf(", which has room for about %d", *found.Room)
 	}
 	if per := asks.rate.Per; per > 0 {
 		seconds := per.Seconds() * float64(found.Matched) / float64(asks.rate.Messages)

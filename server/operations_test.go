@@ -207,7 +207,7 @@ func TestWhatIsNotUnderstoodIsNeverTakenForAll(t *testing.T) {
 		`{` + whole + `,"select":{"all":true},"stream":"plain"}`:                                                "stream is given twice",
 		`{` + whole + `,"select":{"all":true}} {}`:                                                              "follows",
 		`{` + whole + `,"select":{"filter":{"error":[[[["x"]]]]}}}`:                                             "nested",
-		`{"action":"move","stream":"orders","select":{"all":true}}`:                                             "action must be replay, delete, sort or unsort",
+		`{"action":"move","stream":"orders","select":{"all":true}}`:                                             "action must be replay, delete, restore, sort or unsort",
 		`{"action":"replay","stream":"orders","forever":true,"select":{"all":true}}`:                            "forever is for delete",
 		`{"action":"replay","stream":"orders","select":{"all":true},"ahead":0}`:                                 "ahead must be 1 or more",
 		`{"action":"replay","stream":"orders","select":{"all":true},"ahead":"9"}`:                               "ahead must be a whole number",

@@ -20,7 +20,10 @@ type params struct {
 	channel   string // empty: that of the stream's own handler
 	count     int
 	crashLoop bool // also messages that killed the process
-	set       DeadSet
+	forever   bool // what is deleted is gone
+	// undo names what is put into the trash; empty: nothing is.
+	undo string
+	set  DeadSet
 }
 
 // The names under which parameters may be sent; Ziggurat's users say topic-entity.
@@ -29,6 +32,7 @@ const (
 	streamName    = "stream"
 	channelName   = "channel"
 	crashLoopName = "include_crash_loop"
+	foreverName   = "forever"
 )
 
 // meaning returns the parameter that a name stands for.
@@ -101,14 +105,19 @@ func (q requests) bare(next endpoint) endpoint {
 
 // resolve checks what was given and finds the dead set. It collects all mistakes.
 func (q requests) resolve(given map[string]string) (params, error) {
-	p := params{stream: given[streamName], channel: given[channelName], crashLoop: given[crashLoopName] == "true"}
+	p := params{stream: given[streamName], channel: given[channelName], crashLoop: given[crashLoopName] == "true", forever: given[foreverName] == "true"}
 	var wrong []string
 	var err error
 	if p.count, err = count(given); err != nil {
 		wrong = append(wrong, err.Error())
 	}
-	if text := given[crashLoopName]; text != "" && text != "true" && text != "false" {
-		wrong = append(wrong, fmt.Sprintf("%s must be true or false, not %q", crashLoopName, clip(text)))
+	for _, name := range []string{crashLoopName, foreverName} {
+		if text := given[name]; text != "" && text != "true" && text != "false" {
+			wrong = append(wrong, fmt.Sprintf("%s must be true or false, not %q", name, clip(text)))
+		}
+	}
+	if given[foreverName] == "false" && q.cfg.Trash == 0 {
+		wrong = append(wrong, fmt.Sprintf("forever must be true, or be left out: there is no trash (%s=0)", q.cfg.Setting("dead_set.trash")))
 	}
 	set, mistakes := q.target(given)
 	wrong = append(wrong, mistakes...)

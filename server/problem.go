@@ -51,6 +51,8 @@ func problemOf(log *slog.Logger, r *http.Request, err error) *problem {
 	switch {
 	case errors.Is(err, ErrBusy):
 		return &problem{status: http.StatusConflict, detail: ErrBusy.Error(), retryAfter: 1}
+	case errors.Is(err, ErrNoTrash):
+		return &problem{status: http.StatusServiceUnavailable, detail: err.Error() + ". With forever=true what is deleted is gone for good"}
 	case errors.Is(err, ErrUnavailable):
 		return &problem{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 5}
 	case errors.Is(err, ErrNotFound):

@@ -32,6 +32,7 @@ func rights() map[string]right {
 		"GET /v1/dead_set":                  looks,
 		"GET /v1/dead_set/groups":           looks,
 		"GET /v1/dead_set/export":           looks,
+		"GET /v1/dead_set/trash":            looks,
 		"GET /v1/dead_set/messages/:id":     looks,
 		"POST /v1/dead_set/replay":          changes,
 		"DELETE /v1/dead_set":               changes,

@@ -63,11 +63,15 @@ func (d deadSets) look(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := listed{
+	return d.answer(w, d.listed(r, list))
+}
+
+// listed is a list as who sends the request may see it.
+func (d deadSets) listed(r *http.Request, list List) listed {
+	return listed{
 		peeked:  peeked{Messages: d.veilAll(r, list.Messages), Depth: list.Depth, Cut: list.Next != ""},
 		Matched: list.Matched, Next: list.Next, Complete: list.Unsorted == 0, Unsorted: list.Unsorted, AsOf: list.AsOf,
 	}
-	return d.answer(w, answer)
 }
 
 // asksForList says that more is given than a peek knows.

@@ -50,6 +50,8 @@ func chosenBy(s operations.Selection) string {
 		return "all"
 	case s.Group != "":
 		return "group " + s.Group
+	case s.Operation != "":
+		return "operation " + clip(s.Operation)
 	case s.IDs != nil:
 		return fmt.Sprintf("%d ids", len(s.IDs))
 	}
@@ -114,7 +116,7 @@ func (s wishes) readWish(w http.ResponseWriter, r *http.Request) (wish, error) {
 	if a.key != "" {
 		a.request.Wish = fingerprint(m.of)
 	}
-	return a, nil
+	return a, s.findTrash(r, &a)
 }
 
 // readSort reads what is asked of a sort: it is about all that is there, so nothing is chosen.
@@ -145,22 +147,20 @@ func (s wishes) readAction(m *members, a *wish) {
 			}
 		}
 	case operations.Delete:
-		// Nothing keeps what is deleted: who asks for that must not believe it was kept.
-		if a.request.Forever = forever == nil || *forever; !a.request.Forever {
-			m.mistake("forever must be true, or be left out: there is no trash, " + goneForGood)
-		}
+		s.readDelete(m, forever, a)
 		if crashLoops != nil {
 			m.mistake("%s is for replay: a delete takes all that is chosen", crashLoopName)
 		}
 		if ahead != nil {
 			m.mistake("ahead is for replay: nobody has to handle what is deleted")
 		}
-	case operations.Sort, operations.Unsort:
+	case operations.Restore, operations.Sort, operations.Unsort:
 		if forever != nil || crashLoops != nil || ahead != nil {
-			m.mistake("forever, %s and ahead are for replay and delete: %s moves messages within their dead set alone", crashLoopName, a.request.Action)
+			m.mistake("forever, %s and ahead are for replay and delete: %s gives no message to a handler, and loses none", crashLoopName, a.request.Action)
 		}
 	default:
-		m.mistake("action must be %s, %s, %s or %s, not %q", operations.Replay, operations.Delete, operations.Sort, operations.Unsort, clip(a.request.Action))
+		m.mistake("action must be %s, %s, %s, %s or %s, not %q",
+			operations.Replay, operations.Delete, operations.Restore, operations.Sort, operations.Unsort, clip(a.request.Action))
 	}
 }
 
@@ -168,7 +168,7 @@ func (s wishes) readAction(m *members, a *wish) {
 func readSelection(m *members, now time.Time) operations.Selection {
 	var chosen operations.Selection
 	before := len(*m.wrong)
-	chosen.Group = m.text("group")
+	chosen.Group, chosen.Operation = m.text("group"), m.text("operation")
 	if all := m.flag("all"); all != nil {
 		// False would be nothing, or everything else.
 		if chosen.All = *all; !*all {

@@ -30,6 +30,8 @@ var (
 	// ErrRefused: nobody can walk that dead set before something is changed, as the error says,
 	// whose text is told (500).
 	ErrRefused = errors.New("walks of this dead set are refused")
+	// ErrNoTrash: what was to be deleted cannot be put into the trash (503).
+	ErrNoTrash = errors.New("the trash does not take what is deleted")
 	// ErrRetryOff: the stream has no dead set, since its retries are off (404).
 	ErrRetryOff = errors.New("retries are off for this stream: it has no dead set")
 )
@@ -47,8 +49,10 @@ type Page struct {
 // 1 … 500 of them, behind the one that the Next of an earlier list names.
 type Query struct {
 	Filter filter.Filter
-	Limit  int
-	After  string
+	// MovedBy leaves out of a trash what another operation deleted; empty: nothing.
+	MovedBy string
+	Limit   int
+	After   string
 }
 
 // List is what a query found.
@@ -114,6 +118,11 @@ type DeadSet interface {
 	ReplayAll(ctx context.Context, count int) (Result, error)
 	// Delete removes the oldest messages for good. The result counts also beside an error.
 	Delete(ctx context.Context, count int) (Result, error)
+	// Trash moves them into the trash that keeps them so long, where operation names who deleted
+	// them. The result counts also beside an error, which may be ErrNoTrash.
+	Trash(ctx context.Context, keep time.Duration, operation string, count int) (Result, error)
+	// FindTrash lists messages of that trash, as Find does.
+	FindTrash(ctx context.Context, keep time.Duration, q Query) (List, error)
 }
 
 // Operations acts on chosen messages of dead sets, in the background: an [operations.Runner]. What

@@ -28,6 +28,7 @@ type set struct {
 	all        []any
 	acted      []int                                        // the counts of all replays and deletes
 	crashLoops int                                          // how many of them were replays of all
+	trashed    []string                                     // of deletes into a trash: for how long, by whom, how many
 	query      server.Query                                 // the last one
 	asked      int                                          // how often anything was asked of it
 	trap       func(context.Context) (server.Result, error) // nil: all goes well
@@ -123,6 +124,18 @@ func (s *set) ReplayAll(ctx context.Context, count int) (server.Result, error) {
 }
 func (s *set) Delete(ctx context.Context, count int) (server.Result, error) {
 	return s.take(ctx, count)
+}
+
+func (s *set) Trash(ctx context.Context, keep time.Duration, operation string, count int) (server.Result, error) {
+	s.mu.Lock()
+	s.trashed = append(s.trashed, fmt.Sprint(keep, " ", operation[:3], " ", count))
+	s.mu.Unlock()
+	return s.take(ctx, count)
+}
+func (s *set) FindTrash(ctx context.Context, keep time.Duration, q server.Query) (server.List, error) {
+	list, err := s.Find(ctx, q)
+	list.Messages = append([]any{fmt.Sprint("kept for ", keep)}, list.Messages...)
+	return list, err
 }
 
 func (s *set) take(ctx context.Context, count int) (server.Result, error) {

@@ -90,6 +90,7 @@ type wish struct {
 	CrashLoops bool    `json:"include_crash_loop,omitempty"`
 	Ahead      *int    `json:"ahead,omitempty"`
 	Force      bool    `json:"force,omitempty"`
+	Forever    bool    `json:"forever,omitempty"`
 	Note       *string `json:"note,omitempty"`
 	guards
 }
@@ -119,6 +120,7 @@ type sample struct {
 	span
 	Matched int       `json:"matched"`
 	LeftOut leftOut   `json:"left_out"`
+	Room    *int      `json:"room"` // in the trash; nil: what is deleted is gone, or nothing is
 	Groups  []group   `json:"groups"`
 	AsOf    time.Time `json:"as_of"`
 	// Seconds is how long it takes at its rate; 0: it has none.
@@ -194,7 +196,11 @@ func (c acting) show(a *actor, action string, found sample) error {
 	if !c.DryRun {
 		to.out = a.errs
 	}
-	fmt.Fprintf(to.out, "%s: %d of the %d dead messages of %s\n", action, found.Matched, found.Depth, printable(c.who()))
+	what := "dead messages of"
+	if action == "restore" {
+		what = "messages in the trash of"
+	}
+	fmt.Fprintf(to.out, "%s: %d of the %d %s %s\n", action, found.Matched, found.Depth, what, printable(c.who()))
 	if text := found.LeftOut.String(); text != "" {
 		fmt.Fprintf(to.out, "left out: %s\n", text)
 	}
@@ -221,8 +227,11 @@ func (c acting) confirmChoice(a *actor, action string, found sample) error {
 		return errUnasked
 	}
 	question := fmt.Sprintf("Replay these %d messages of %s?", found.Matched, printable(c.who()))
-	if action == "delete" {
-		question = fmt.Sprintf("Delete these %d messages of %s for good?", found.Matched, printable(c.who()))
+	switch action {
+	case "delete":
+		question = fmt.Sprintf("Delete these %d messages of %s%s?", found.Matched, printable(c.who()), whereTo(found.Room != nil))
+	case "restore":
+		question = fmt.Sprintf("Move these %d messages back into the dead set of %s?", found.Matched, printable(c.who()))
 	}
 	if found.Unsorted > 0 {
 		question = fmt.Sprintf("And those that match among the %d that were not looked at? ", found.Unsorted) + question

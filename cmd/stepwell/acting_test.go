@@ -33,8 +33,12 @@ func (p *pile) Sample(_ context.Context, r *operations.Request) (operations.Samp
 	defer p.mu.Unlock()
 	p.sampled = append(p.sampled, *r)
 	groups := []any{&deadset.Group{Group: "7f3a91c2b04d", Count: p.match, Reason: "exhausted", Error: "status \x1b<n>", Minutes: make([]int, 60)}}
+	var room *int
+	if r.Trash > 0 && r.Action == operations.Delete {
+		room = new(4000)
+	}
 	s := operations.Sample{
-		Matched: p.match, Groups: groups, Samples: []any{}, Depth: 9 + p.unseen, Unsorted: p.unseen, Complete: p.unseen == 0,
+		Room: room, Matched: p.match, Groups: groups, Samples: []any{}, Depth: 9 + p.unseen, Unsorted: p.unseen, Complete: p.unseen == 0,
 		AsOf: time.Date(2026, 7, 1, 3, 4, 5, 678, time.UTC), LeftOut: operations.LeftOut{CrashLoop: 2},
 	}
 	p.match += p.more
@@ -106,11 +110,11 @@ func operating(t *testing.T, p *pile) *operations.Runner {
 func TestWhatIsChosenIsShownAskedAboutDoneAndWatched(t *testing.T) {
 	address, dead := serve(t, "")
 	for _, step := range []struct{ action, flags, question, chosen string }{
-		{"replay", "--group 7f3a91c2b04d --include-crash-loop", "Replay these 5 messages of orders?", "{[] 7f3a91c2b04d map[] false}"},
-		{"delete", "--error away --died-from 2h", "Delete these 5 messages of orders for good?", "{[]  map[died_from:2h error:away] false}"},
-		{"delete", "--group 7f3a91c2b04d --topic t", "Delete these 5 messages of orders for good?", "{[]  map[group:7f3a91c2b04d topic:t] false}"},
-		{"replay", "--id a,b --id c -c slow", "Replay these 5 messages of orders channel slow?", "{[a,b c]  map[] false}"},
-		{"replay", "--all --note mended --rate 100000/s --ahead 7", "Replay these 5 messages of orders?", "{[]  map[] true}"},
+		{"replay", "--group 7f3a91c2b04d --include-crash-loop", "Replay these 5 messages of orders?", "{[] 7f3a91c2b04d map[]  false}"},
+		{"delete", "--error away --died-from 2h", "Delete these 5 messages of orders for good?", "{[]  map[died_from:2h error:away]  false}"},
+		{"delete", "--group 7f3a91c2b04d --topic t", "Delete these 5 messages of orders for good?", "{[]  map[group:7f3a91c2b04d topic:t]  false}"},
+		{"replay", "--id a,b --id c -c slow", "Replay these 5 messages of orders channel slow?", "{[a,b c]  map[]  false}"},
+		{"replay", "--all --note mended --rate 100000/s --ahead 7", "Replay these 5 messages of orders?", "{[]  map[]  true}"},
 	} {
 		dead.pile.set(5, false)
 		var out, errs bytes.Buffer

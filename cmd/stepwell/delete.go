@@ -7,7 +7,10 @@ import (
 )
 
 // remove is stepwell dead-set delete.
-type remove struct{ acting }
+type remove struct {
+	acting
+	Forever bool `help:"For good, and not into the trash."`
+}
 
 var (
 	errUnasked = errors.New("nobody can be asked here, nothing was done: --yes does it without asking")
@@ -17,16 +20,30 @@ var (
 // Run deletes the oldest messages, or those that were chosen, once a person has said yes.
 func (c *remove) Run(ctx context.Context, a *actor) error {
 	if c.Count == nil {
-		return c.operate(ctx, a, c.wish("delete"))
+		w := c.wish("delete")
+		w.Forever = c.Forever
+		return c.operate(ctx, a, w)
 	}
 	if err := c.confirm(ctx, a); err != nil {
 		return err
 	}
 	var r result
-	if printed, err := a.do(ctx, "DELETE", "/v1/dead_set", c.which().query(), &r); printed || err != nil {
+	q := c.which().query()
+	if c.Forever {
+		q.Set("forever", "true")
+	}
+	if printed, err := a.do(ctx, "DELETE", "/v1/dead_set", q, &r); printed || err != nil {
 		return err
 	}
 	return a.printResult(r)
+}
+
+// whereTo says what becomes of what is deleted.
+func whereTo(kept bool) string {
+	if kept {
+		return ", into the trash"
+	}
+	return " for good"
 }
 
 // confirm returns an error unless the person says yes, now or by --yes.
@@ -45,5 +62,12 @@ func (c *remove) confirm(ctx context.Context, a *actor) error {
 	if err := a.get(ctx, "/v1/dead_set", c.which().query(), &page); err != nil {
 		return err
 	}
-	return a.ask(fmt.Sprintf("Delete the %d oldest of the %d dead messages of %s for good?", min(*c.Count, page.Depth), page.Depth, printable(c.who())))
+	kept := false
+	if !c.Forever {
+		var err error
+		if kept, err = a.keepsTrash(ctx, c.which()); err != nil {
+			return err
+		}
+	}
+	return a.ask(fmt.Sprintf("Delete the %d oldest of the %d dead messages of %s%s?", min(*c.Count, page.Depth), page.Depth, printable(c.who()), whereTo(kept)))
 }

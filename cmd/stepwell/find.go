@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 )
 
 // find is stepwell dead-set list.
@@ -39,7 +38,7 @@ func (c *find) Run(ctx context.Context, a *actor) error {
 	var all []json.RawMessage
 	var page foundPage
 	err := c.look(ctx, a, c.chosen, func() (_ span, err error) {
-		all, page, err = c.pages(ctx, a)
+		all, page, err = pages(ctx, a, "/v1/dead_set", c.query(), c.Limit)
 		return page.span, err
 	})
 	if err != nil {
@@ -54,22 +53,4 @@ func (c *find) Run(ctx context.Context, a *actor) error {
 		return err
 	}
 	return a.deadTable(rows)
-}
-
-// pages asks for one part of the list after another until the limit is reached or nothing more
-// matches.
-func (c *find) pages(ctx context.Context, a *actor) (all []json.RawMessage, page foundPage, err error) {
-	// The actor forgets a look after a second, and then looks anew: the cursor names the last
-	// message shown, and is refused where that is gone.
-	for q := c.query(); ; q.Set("cursor", page.Next) {
-		q.Set("limit", strconv.Itoa(min(maxPage, c.Limit-len(all))))
-		page = foundPage{} // what was decoded before is kept
-		if err := a.get(ctx, "/v1/dead_set", q, &page); err != nil {
-			return nil, page, err
-		}
-		all = append(all, page.Messages...)
-		if page.Next == "" || len(all) >= c.Limit {
-			return all, page, nil
-		}
-	}
 }

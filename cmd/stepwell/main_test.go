@@ -26,6 +26,7 @@ type set struct {
 	err  error
 
 	crashLoop bool         // the last replay was one of all
+	trashed   []string     // who deleted into the trash
 	lost      bool         // nobody knows how many are left
 	query     server.Query // the last one
 
@@ -96,6 +97,18 @@ func (s *set) ReplayAll(ctx context.Context, count int) (server.Result, error) {
 	return s.Delete(ctx, count)
 }
 
+func (s *set) Trash(ctx context.Context, _ time.Duration, operation string, count int) (server.Result, error) {
+	s.trashed = append(s.trashed, operation)
+	return s.Delete(ctx, count)
+}
+
+func (s *set) FindTrash(_ context.Context, keep time.Duration, q server.Query) (server.List, error) {
+	died := time.Date(2026, 7, 1, 3, 4, 5, 0, time.UTC)
+	return server.List{Matched: 1, Page: server.Page{Depth: 1, Messages: []any{
+		deadset.Entry{ID: "a", Reason: "exhausted", DiedAt: &died, Error: "kept " + keep.String(), DeletedBy: q.MovedBy, DeletedAt: &died, ExpiresAt: &died},
+	}}}, nil
+}
+
 func (s *set) Delete(_ context.Context, count int) (server.Result, error) {
 	if s.err != nil {
 		return server.Result{}, s.err
@@ -144,13 +157,19 @@ func (appPauses) Others() []server.OtherPause {
 // serve runs an actor's server with three dead messages until the test ends.
 func serve(t *testing.T, token string, modes ...string) (address string, dead *set) {
 	t.Helper()
+	return serveKeeping(t, 0, token, modes...)
+}
+
+// serveKeeping serves one that keeps so long what is deleted.
+func serveKeeping(t *testing.T, keep time.Duration, token string, modes ...string) (address string, dead *set) {
+	t.Helper()
 	dead = &set{left: 3}
 	queues := map[string]int{"shop.orders.dead_set": 3, "shop.orders.instant": 0}
 	oldest := &server.Oldest{Topic: "orders.v1", Partition: 3, Offset: 17, AgeSeconds: 130.4}
 	orders := &control{server.Status{Source: server.FromQueue, Joined: true, Lag: 12, Queues: queues, Oldest: oldest,
 		Channels: []server.ChannelStatus{{ID: "slow", InFlight: 3, Queues: map[string]int{"shop.orders.channel.slow.instant": 7}}}}}
 	s, err := server.New(server.Config{
-		Operations: operating(t, &dead.pile), Pauses: appPauses{orders},
+		Operations: operating(t, &dead.pile), Pauses: appPauses{orders}, Trash: keep,
 		Address: "127.0.0.1:0", Access: access(token), Timeouts: server.Timeouts{PeekWait: time.Millisecond}, Modes: modes,
 		Streams: map[string]server.Stream{"orders": {Control: orders, DeadSet: dead,
 			Channels: map[string]server.DeadSet{"slow": &set{left: 1}}}},

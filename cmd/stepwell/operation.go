@@ -22,7 +22,11 @@ type operation struct {
 		IDs    []string       `json:"ids"`
 		Group  string         `json:"group"`
 		Filter map[string]any `json:"filter"`
+		// Operation is what a restore takes back.
+		Operation string `json:"operation"`
 	} `json:"select"`
+	// Trash is for how long what a delete deleted is kept; empty: it is gone.
+	Trash     string    `json:"trash"`
 	By        string    `json:"by"`
 	Note      string    `json:"note"`
 	CreatedAt time.Time `json:"created_at"`
@@ -189,6 +193,9 @@ func (a *actor) printOperation(o operation, whole json.RawMessage) error {
 	if left := o.LeftOut.String(); left != "" {
 		text += "; left out: " + left
 	}
+	if o.Action == "delete" && o.Trash != "" && o.Done > 0 {
+		text += "; in the trash for " + printable(o.Trash) + ": stepwell dead-set undo " + printable(o.ID) + " brings it back"
+	}
 	_, err := fmt.Fprintln(a.out, text)
 	return err
 }
@@ -199,6 +206,8 @@ func (o operation) row() []string {
 	switch {
 	case o.Select.Group != "":
 		chosen = "group " + o.Select.Group
+	case o.Select.Operation != "":
+		chosen = "what " + o.Select.Operation + " deleted"
 	case len(o.Select.IDs) > 0:
 		chosen = strconv.Itoa(len(o.Select.IDs)) + " ids"
 	case len(o.Select.Filter) > 0:

@@ -145,8 +145,14 @@ func (w *worker) portion(at *State, canary bool) (most int, every time.Duration)
 	if Sorts(w.l.request.Action) {
 		most = min(most, at.Matched-at.Done) // what arrives meanwhile is none of it: else it might never end
 	}
+	if w.l.request.Action == Delete && !w.l.request.Forever {
+		most = min(most, max(leastTrashed, at.Matched-at.Done)) // as much room is made in the trash as a turn may fill
+	}
 	return most, every
 }
+
+// leastTrashed is how many messages a turn may delete that were not counted.
+const leastTrashed = 2000
 
 // outcome is what became of the operation's messages; alone says why what other processes handled
 // is not in it.

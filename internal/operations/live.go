@@ -120,9 +120,22 @@ func (w *worker) count(ctx context.Context) (goesOn bool, err error) {
 	case sample.Matched == 0:
 		w.end(ctx, Done, unseen(sample.Unsorted))
 		return false, nil
+	case sample.Room != nil && sample.Matched > *sample.Room:
+		w.full(ctx, done, &sample)
+		return false, nil
 	}
 	w.counted = true
 	return true, nil
+}
+
+// full is for a delete of more than fits into the trash.
+func (w *worker) full(ctx context.Context, done int, sample *Sample) {
+	p := Paused
+	if done == 0 {
+		p = Refused
+	}
+	w.end(ctx, p, fmt.Sprintf("%d more are to be deleted, and the trash has room for about %d: choose fewer, wait until it has dropped what is old, or delete for good (forever)",
+		sample.Matched, *sample.Room))
 }
 
 // tooMany says why an operation that has begun does not go on.

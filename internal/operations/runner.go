@@ -220,7 +220,7 @@ func (r *Runner) ask(ctx context.Context, request Request, at State, key string)
 	if err := set.May(ctx, &request); err != nil {
 		return o, false, err
 	}
-	request.ID = newID(request.CreatedAt)
+	request.ID = NewID(request.CreatedAt)
 	if key != "" {
 		request.ID = idOf(key)
 	}
@@ -329,8 +329,8 @@ func letters(b []byte) string {
 	return "op_" + strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(b))
 }
 
-// newID is an id that sorts by its time.
-func newID(at time.Time) string {
+// NewID is an id that sorts by its time.
+func NewID(at time.Time) string {
 	b := binary.BigEndian.AppendUint64(nil, uint64(at.UnixMilli()))[2:] //nolint:gosec // times are positive
 	b = append(b, make([]byte, 10)...)
 	_, _ = rand.Read(b[6:]) // never fails

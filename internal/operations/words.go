@@ -30,8 +30,10 @@ import (
 const (
 	// Replay gives messages a full new budget of tries.
 	Replay = "replay"
-	// Delete removes them for good.
+	// Delete moves them into the trash, or removes them for good.
 	Delete = "delete"
+	// Restore moves them from the trash back to where the dead arrive.
+	Restore = "restore"
 	// Sort moves what has arrived in a dead set into pages, so that looks see all of it. Unsort
 	// moves it back, for programs that know no pages. Both are about all that is there when they
 	// begin, and choose nothing.
@@ -43,7 +45,9 @@ const (
 func Sorts(action string) bool { return action == Sort || action == Unsort }
 
 // isAction says whether this release knows the action.
-func isAction(action string) bool { return action == Replay || action == Delete || Sorts(action) }
+func isAction(action string) bool {
+	return action == Replay || action == Delete || action == Restore || Sorts(action)
+}
 
 // MaxIDs is how many ids a selection names at most.
 const MaxIDs = 1000
@@ -62,6 +66,8 @@ type Selection struct {
 	Group string `json:"group,omitempty"`
 	// Filter has the parameters of [filter.Parse].
 	Filter map[string]string `json:"filter,omitempty"`
+	// Operation is the delete whose messages are restored; it is for that alone.
+	Operation string `json:"operation,omitempty"`
 	// All is every message.
 	All bool `json:"all,omitempty"`
 }
@@ -70,15 +76,15 @@ type Selection struct {
 // "2h" count from. The error says what is wrong with it.
 func (s Selection) Compile(asked time.Time) (filter.Filter, error) {
 	given := 0
-	for _, is := range []bool{s.IDs != nil, s.Group != "", s.Filter != nil, s.All} {
+	for _, is := range []bool{s.IDs != nil, s.Group != "", s.Filter != nil, s.Operation != "", s.All} {
 		if is {
 			given++
 		}
 	}
 	switch {
 	case given != 1:
-		return filter.Filter{}, errors.New("exactly one of ids, group, filter and all: true says what is meant")
-	case s.All:
+		return filter.Filter{}, errors.New("exactly one of ids, group, filter and all: true says what is meant, or operation what to restore")
+	case s.All, s.Operation != "":
 		return filter.All(), nil
 	case s.Group != "":
 		return filter.Parse(map[string]string{"group": s.Group}, asked)
@@ -103,8 +109,10 @@ type Request struct {
 	Expect *int `json:"expect,omitempty"`
 	// CrashLoops are replayed too.
 	CrashLoops bool `json:"include_crash_loop,omitempty"`
-	// Forever says that what is deleted is gone.
+	// Forever says that what is deleted is gone. Else Trash is for how long it is kept; a restore
+	// takes from the trash that keeps so long.
 	Forever bool `json:"forever,omitempty"`
+	Trash   Wait `json:"trash,omitzero"`
 	// Force sorts though others may consume who know no pages.
 	Force bool `json:"force,omitempty"`
 	// Ahead is how many messages may wait in the queue that takes what is replayed: while as many
@@ -223,6 +231,8 @@ type Sample struct {
 	Matched int     `json:"matched"`
 	Bytes   int64   `json:"bytes"`
 	LeftOut LeftOut `json:"left_out"`
+	// Room is about how many messages fit into the trash; nil: they do not go there.
+	Room *int `json:"room,omitempty"`
 	// Groups are what killed them, Samples some of them, in the form in which they become JSON.
 	Groups  []any `json:"groups"`
 	Samples []any `json:"samples"`

@@ -57,7 +57,7 @@ func FuzzARateIsReadAsItIsWritten(f *testing.F) {
 
 func TestIDsOfTheSameTimeDifferAndSortByTime(t *testing.T) {
 	at := time.Now()
-	a, b, later := newID(at), newID(at), newID(at.Add(time.Millisecond))
+	a, b, later := NewID(at), NewID(at), NewID(at.Add(time.Millisecond))
 	if a == b || !slices.IsSorted([]string{max(a, b), later}) || idOf("k") == idOf("l") {
 		t.Errorf("%s %s %s", a, b, later)
 	}

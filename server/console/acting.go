@@ -25,6 +25,7 @@ type sample struct {
 	Matched int       `json:"matched"`
 	Bytes   int64     `json:"bytes"`
 	LeftOut leftOut   `json:"left_out"`
+	Room    *int      `json:"room"` // in the trash; nil: nothing goes there
 	Groups  []group   `json:"groups"`
 	Samples []message `json:"samples"`
 }
@@ -32,8 +33,10 @@ type sample struct {
 // question is what is asked before anything is done.
 type question struct {
 	sample
-	// Action is replay or delete, and Words what it is about.
+	// Action is replay, delete or restore, and Words what it is about. Forever: what is deleted is
+	// gone.
 	Action, Words string
+	Forever       bool
 	// Beyond: what matches among messages that were not looked at is meant, too.
 	// Expect is how many may be touched.
 	Beyond bool
@@ -42,6 +45,25 @@ type question struct {
 	Rate, Canary string
 	// Once makes two presses of one button one wish.
 	Once string
+}
+
+// Verb is the action on a button.
+func (q question) Verb() string {
+	switch q.Action {
+	case "delete":
+		return "Delete"
+	case "restore":
+		return "Restore"
+	}
+	return "Replay"
+}
+
+// With is the value of a parameter that says so, for a link that keeps it.
+func (question) With(is bool) string {
+	if is {
+		return "true"
+	}
+	return ""
 }
 
 // Grows says that more died of a cause while somebody looked.
@@ -73,9 +95,13 @@ func (c *Console) confirm(w http.ResponseWriter, r *http.Request) error {
 	if at.Channel != "" {
 		wish["channel"] = at.Channel
 	}
+	if given.Get("forever") == "true" {
+		wish["forever"] = true
+	}
 	if err := c.api.send(r, http.MethodPost, "/v1/dead_set/operations", wish, &q.sample); err != nil {
 		return err
 	}
+	q.Forever = q.Action == "delete" && q.Room == nil
 	// What was seen is what is done: nothing that died after the look.
 	if q.AsOf.Before(q.Before) {
 		q.Before = q.AsOf
@@ -138,7 +164,11 @@ func confirmed(form url.Values, at choice) (map[string]any, error) {
 	}
 	// Exactly what the page had shown: names and values are those of its hidden fields.
 	wish := map[string]any{"select": selected, "before": form.Get("before"), "expect": expect}
-	if form.Get("action") == "delete" && form.Get("typed") != form.Get("expect") {
+	if form.Get("action") == "delete" {
+		// Whoever saw that it goes to the trash must not delete for good where that is gone by now.
+		wish["forever"] = form.Get("forever") == "true"
+	}
+	if wish["forever"] == true && form.Get("typed") != form.Get("expect") {
 		return nil, refuse(http.StatusUnprocessableEntity, "Nothing was deleted: %q was typed, and %d are to be deleted. Go back, and type that number if you mean it.", clip(form.Get("typed"), 20), expect)
 	}
 	for _, name := range []string{"rate", "note", "stop_at", "canary"} {

@@ -20,6 +20,8 @@ type choice struct {
 	// Picked are ids that somebody ticked; All says that all messages are meant.
 	Picked []string
 	All    bool
+	// Operation is a delete: what it put into the trash.
+	Operation string
 }
 
 // own are the names in a URL, or a form, that are no parameters of a filter. None of
@@ -27,7 +29,7 @@ type choice struct {
 // was meant.
 func own(name string) bool {
 	switch name {
-	case "stream", "channel", "cursor", "action", "pick", "all", "before", "expect", "rate", "canary", "stop_at", "note", "typed", "once", "include_crash_loop", "beyond":
+	case "stream", "channel", "cursor", "action", "pick", "all", "before", "expect", "rate", "canary", "stop_at", "note", "typed", "once", "include_crash_loop", "beyond", "operation", "forever":
 		return true
 	}
 	return false
@@ -37,7 +39,7 @@ func own(name string) bool {
 // refused: /v1 knows one value of each, and would do with the other what nobody asked
 // for.
 func choose(given url.Values) (choice, error) {
-	c := choice{Stream: given.Get("stream"), Channel: given.Get("channel"), Picked: given["pick"], All: given.Get("all") == "true", Filter: map[string]string{}}
+	c := choice{Stream: given.Get("stream"), Channel: given.Get("channel"), Picked: given["pick"], All: given.Get("all") == "true", Operation: given.Get("operation"), Filter: map[string]string{}}
 	for name, texts := range given {
 		if name != "pick" && len(texts) > 1 {
 			return c, refuse(http.StatusBadRequest, "%s is given twice", clip(name, 60))
@@ -94,6 +96,9 @@ func (c choice) To(page string, pairs ...string) string {
 			q.Set("all", "true")
 		}
 	}
+	if c.Operation != "" && (page == "confirm" || page == "trash") {
+		q.Set("operation", c.Operation)
+	}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		q.Del(pairs[i])
 		if pairs[i+1] != "" {
@@ -145,10 +150,11 @@ func (c choice) Pairs() [][2]string {
 
 // selection is what an operation acts on, as /v1 calls it. Exactly one of its fields is set.
 type selection struct {
-	IDs    []string          `json:"ids,omitempty"`
-	Group  string            `json:"group,omitempty"`
-	Filter map[string]string `json:"filter,omitempty"`
-	All    bool              `json:"all,omitempty"`
+	IDs       []string          `json:"ids,omitempty"`
+	Group     string            `json:"group,omitempty"`
+	Filter    map[string]string `json:"filter,omitempty"`
+	Operation string            `json:"operation,omitempty"`
+	All       bool              `json:"all,omitempty"`
 }
 
 // selected is what was chosen. Nothing chosen never means all, and two ways to choose
@@ -156,7 +162,7 @@ type selection struct {
 // out.
 func (c choice) selected() (selection, error) {
 	ways := 0
-	for _, is := range []bool{len(c.Picked) > 0, len(c.Filter) > 0, c.All} {
+	for _, is := range []bool{len(c.Picked) > 0, len(c.Filter) > 0, c.Operation != "", c.All} {
 		if is {
 			ways++
 		}
@@ -167,7 +173,7 @@ func (c choice) selected() (selection, error) {
 	if group := c.Filter["group"]; group != "" && len(c.Filter) == 1 {
 		return selection{Group: group}, nil
 	}
-	return selection{c.Picked, "", c.Filter, c.All}, nil
+	return selection{IDs: c.Picked, Filter: c.Filter, Operation: c.Operation, All: c.All}, nil
 }
 
 // fixed is the choice with times such as 2h as what they are now: what is confirmed
@@ -189,6 +195,8 @@ func (s selection) Words() string {
 		return "all messages"
 	case s.Group != "":
 		return "those of the cause " + s.Group
+	case s.Operation != "":
+		return "what was deleted by " + clip(s.Operation, 60)
 	case len(s.IDs) == 1:
 		return fmt.Sprintf("the message %q", clip(s.IDs[0], 200))
 	case len(s.IDs) > 1:

@@ -97,6 +97,7 @@ type page func(w http.ResponseWriter, r *http.Request) error
 //
 //	/console/groups    stream, channel, and the parameters of a filter, as /v1 calls them
 //	/console/messages  the same, and cursor, behind which the list goes on
+//	/console/trash     as messages, and operation: what that has deleted
 //	/console/message   stream, channel, id, and view: json, raw or hex
 //	/console/save      stream, channel, id, and part: key or value
 //	/console/export    as groups
@@ -104,7 +105,8 @@ type page func(w http.ResponseWriter, r *http.Request) error
 //	/console/operation   id
 //	/console/confirm   action, stream, channel, and what is meant: pick, again and again, or
 //	                   the parameters of a filter, or all=true; beyond=true for what lies
-//	                   behind the messages of a look
+//	                   behind the messages of a look; operation for what a restore is about, and
+//	                   forever=true for a delete that does not go to the trash
 //
 // A form has the same names, and what its page knew when it was made.
 func (c *Console) table() map[string]page {
@@ -112,7 +114,8 @@ func (c *Console) table() map[string]page {
 		"GET /console":             home,
 		"GET /console/{$}":         c.streams,
 		"GET /console/groups":      c.groups,
-		"GET /console/messages":    c.messages,
+		"GET /console/messages":    c.list("messages", "/v1/dead_set"),
+		"GET /console/trash":       c.list("trash", "/v1/dead_set/trash"),
 		"GET /console/message":     c.message,
 		"GET /console/save":        c.save,
 		"GET /console/export":      c.export,

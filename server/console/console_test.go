@@ -46,9 +46,24 @@ func TestAPersonFindsACauseReplaysItAndDeletesAnotherWithoutAnyScript(t *testing
 
 	p.follow("What is dead now")
 	p.follow("Delete…")
+	p.has(t, "Delete 3 messages?", "goes to the trash")
+	p.press("Delete 3", nil)
+	eventually(t, "the three are deleted", func() bool { return w.dead() == 0 })
+	p.follow("In the trash")
+	p.has(t, "3 of 3 in the trash match", "the card was refused", "Restore all of it…")
+	p.follow("op_")
+	p.follow("Undo…")
+	p.has(t, "Restore 3 messages?", "what was deleted by op_")
+	p.press("Restore 3", nil)
+	eventually(t, "the three are back", func() bool { return w.dead() == 3 })
+	p.open("GET", "/console/groups?stream=orders", nil)
+	p.follow("Delete…")
+	p.follow("For good instead")
 	p.has(t, "Delete 3 messages?", "gone for good")
 	p.press("Delete 3 for good", map[string]string{"typed": "3"})
-	eventually(t, "the three are deleted", func() bool { return w.dead() == 0 })
+	eventually(t, "the three are deleted for good", func() bool { return w.dead() == 0 })
+	p.open("GET", "/console/trash?stream=orders", nil)
+	p.has(t, "The trash is empty.")
 	p.open("GET", "/console/operations", nil)
 	p.has(t, "delete of orders", "replay of orders")
 	if w.handled.Load() != 5 {
@@ -57,11 +72,11 @@ func TestAPersonFindsACauseReplaysItAndDeletesAnotherWithoutAnyScript(t *testing
 }
 
 // The page asks for it by itself; a script that sends the form must not get around it.
-func TestADeleteWantsItsNumberTyped(t *testing.T) {
+func TestADeleteForGoodWantsItsNumberTyped(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	w.die(2, records(2, "no")...)
-	p := w.visit("/console/confirm?stream=orders&all=true&action=delete")
+	p := w.visit("/console/confirm?stream=orders&all=true&action=delete&forever=true")
 	form := p.asks()
 	for _, typed := range []string{"", "1", "two", "2 "} {
 		form.Set("typed", typed)
@@ -225,7 +240,7 @@ func TestAChannelHasADeadSetOfItsOwn(t *testing.T) {
 	p.has(t, "1 dead, by cause", "channel slow")
 	p.follow("Delete…")
 	p.has(t, "of orders channel slow")
-	p.press("Delete 1 for good", map[string]string{"typed": "1"})
+	p.press("Delete 1", nil)
 	eventually(t, "it is deleted", func() bool {
 		return strings.Contains(w.visit("/console/groups?stream=orders&channel=slow").text, "Nothing is dead here")
 	})
@@ -303,6 +318,8 @@ func TestNoneOneAndTwoThousandDeadAreShown(t *testing.T) {
 	p.open("GET", "/console/confirm?stream=orders&all=true&action=delete", nil)
 	p.has(t, "Delete 2,000 messages?", "They are not touched")
 	p.follow("Those that match, too")
+	p.has(t, "Delete up to 2,005 messages?", "goes to the trash")
+	p.follow("For good instead")
 	p.has(t, "Delete up to 2,005 messages?", "Type 2005")
 	p.press("Delete up to 2,005 for good", map[string]string{"typed": "2005"})
 	eventually(t, "all are deleted", func() bool { return w.dead() == 0 })

@@ -78,36 +78,42 @@ func (c *Console) groups(w http.ResponseWriter, r *http.Request) error {
 	}{lookedAt(r, at, answer.span), answer.Groups, matched}})
 }
 
-// messages lists the oldest that match.
-func (c *Console) messages(w http.ResponseWriter, r *http.Request) error {
-	at, moved, err := chosenBy(w, r)
-	if err != nil || moved {
-		return err
+// list is the page of that name, which lists the messages that match, of the dead set or of its
+// trash.
+func (c *Console) list(name, path string) page {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		at, moved, err := chosenBy(w, r)
+		if err != nil || moved {
+			return err
+		}
+		// A page that a phone can still scroll; the next one begins behind the last
+		// message of this one.
+		query := at.query()
+		query.Set("limit", "50")
+		cursor := r.URL.Query().Get("cursor")
+		if cursor != "" {
+			query.Set("cursor", cursor)
+		}
+		if at.Operation != "" && name == "trash" {
+			query.Set("operation", at.Operation)
+		}
+		var answer struct {
+			span
+			Messages []message `json:"messages"`
+			Matched  int       `json:"matched"`
+			Next     string    `json:"next"`
+		}
+		if err := c.api.get(r, path, query, &answer); err != nil {
+			return err
+		}
+		return c.show(w, r, http.StatusOK, name, sheet{Title: at.Who() + ": " + name, Section: name, At: at, Of: struct {
+			looked
+			Messages []message
+			Matched  int
+			Next     string
+			Later    bool // this is not the first page
+		}{lookedAt(r, at, answer.span), answer.Messages, answer.Matched, answer.Next, cursor != ""}})
 	}
-	// A page that a phone can still scroll; the next one begins behind the last
-	// message of this one.
-	query := at.query()
-	query.Set("limit", "50")
-	cursor := r.URL.Query().Get("cursor")
-	if cursor != "" {
-		query.Set("cursor", cursor)
-	}
-	var answer struct {
-		span
-		Messages []message `json:"messages"`
-		Matched  int       `json:"matched"`
-		Next     string    `json:"next"`
-	}
-	if err := c.api.get(r, "/v1/dead_set", query, &answer); err != nil {
-		return err
-	}
-	return c.show(w, r, http.StatusOK, "messages", sheet{Title: at.Who() + ": messages", Section: "messages", At: at, Of: struct {
-		looked
-		Messages []message
-		Matched  int
-		Next     string
-		Later    bool // this is not the first page
-	}{lookedAt(r, at, answer.span), answer.Messages, answer.Matched, answer.Next, cursor != ""}})
 }
 
 // export saves what matches.
@@ -268,6 +274,9 @@ type message struct {
 	TraceID       string       `json:"trace_id"`
 	Group         string       `json:"group"`
 	Operation     string       `json:"operation"`
+	DeletedBy     string       `json:"deleted_by"`
+	DeletedAt     time.Time    `json:"deleted_at"`
+	ExpiresAt     time.Time    `json:"expires_at"`
 	Hidden        bool         `json:"hidden"`
 	rest
 }

@@ -26,6 +26,7 @@ func routes() []struct {
 		{method: "GET", path: "/console/"},
 		{method: "GET", path: "/console/groups?stream=orders"},
 		{method: "GET", path: "/console/messages?stream=orders"},
+		{method: "GET", path: "/console/trash?stream=orders"},
 		{method: "GET", path: "/console/message?stream=orders&id=orders.v1:0:0"},
 		{method: "GET", path: "/console/save?stream=orders&id=orders.v1:0:0&part=value"},
 		{method: "GET", path: "/console/export?stream=orders"},

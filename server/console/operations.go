@@ -15,6 +15,8 @@ type operation struct {
 	Channel string    `json:"channel"`
 	Select  selection `json:"select"`
 	// Before leaves out what died later, Expect is how many may be touched; nil: nobody said.
+	// Trash is for how long what was deleted is kept; empty: it is gone.
+	Trash     string    `json:"trash"`
 	Before    time.Time `json:"before"`
 	Expect    *int      `json:"expect"`
 	Note      string    `json:"note"`
@@ -94,6 +96,37 @@ func (o operation) At() choice { return choice{Stream: o.Stream, Channel: o.Chan
 
 // Key names a number of it for those who keep it up to date.
 func (o operation) Key(number string) string { return "operation " + o.ID + " " + number }
+
+// Undo is the URL of the page that asks before what was deleted is restored; empty:
+// there is nothing to restore.
+func (o operation) Undo() string {
+	if o.Action != "delete" || o.KeptUntil().Before(time.Now()) {
+		return ""
+	}
+	at := o.At()
+	at.Operation = o.ID
+	return at.To("confirm", "action", "restore")
+}
+
+// InTrash is the URL of the page that shows what was deleted.
+func (o operation) InTrash() string {
+	at := o.At()
+	at.Operation = o.ID
+	return at.To("trash")
+}
+
+// KeptUntil is until when all that was deleted is in the trash: what was deleted first is the first
+// to go.
+func (o operation) KeptUntil() time.Time {
+	keep, err := time.ParseDuration(o.Trash)
+	if err != nil {
+		return time.Time{}
+	}
+	if o.StartedAt.IsZero() {
+		return o.CreatedAt.Add(keep)
+	}
+	return o.StartedAt.Add(keep)
+}
 
 // Left is how long it takes about, in words; empty: not known.
 func (o operation) Left() string {

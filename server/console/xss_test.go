@@ -75,7 +75,7 @@ func TestNoTextOfAMessageBecomesAnythingElse(t *testing.T) {
 		}
 		for _, path := range []string{
 			"/console/", "/console/groups" + with("error", "header."+text), "/console/messages" + with("error", "cursor", "value."+text),
-			"/console/message" + with("id", "view"), "/console/message" + with("id") + "&view=hex", "/console/message" + with("id") + "&view=raw",
+			"/console/trash" + with("error", "cursor"), "/console/trash" + with("operation"), "/console/message" + with("id", "view"), "/console/message" + with("id") + "&view=hex", "/console/message" + with("id") + "&view=raw",
 			"/console/operations" + with(), "/console/operation" + with("id"), "/console/confirm" + with("pick", "action"), "/console/confirm" + with("key", "topic") + "&action=delete",
 			"/console/login?next=" + url.QueryEscape(text), "/console/confirm" + with("action"),
 		} {

@@ -65,6 +65,20 @@ func (s scripted) Message(_ context.Context, id string) (server.Detail, error) {
 	}, {Attempt: 2}}}}, s.err
 }
 func (s scripted) Delete(context.Context, int) (server.Result, error) { return s.result, s.err }
+func (s scripted) Trash(context.Context, time.Duration, string, int) (server.Result, error) {
+	return s.result, s.err
+}
+func (s scripted) FindTrash(ctx context.Context, keep time.Duration, q server.Query) (server.List, error) {
+	list, err := s.Find(ctx, q)
+	list.Messages = nil
+	for _, m := range s.page.Messages {
+		if e, is := m.(deadset.Entry); is {
+			e.DeletedBy, e.DeletedAt, e.ExpiresAt = "op_1", new(time.Now()), new(time.Now().Add(keep))
+			list.Messages = append(list.Messages, e)
+		}
+	}
+	return list, err
+}
 
 // three are messages that match whatever an operation is asked for; each turn does one.
 type three struct{}
@@ -74,7 +88,7 @@ func (three) Sample(_ context.Context, r *operations.Request) (operations.Sample
 	if r.Channel != "" {
 		return operations.Sample{}, server.ErrBusy
 	}
-	return operations.Sample{Matched: 3, Bytes: 9, LeftOut: operations.LeftOut{CrashLoop: 1}, Groups: []any{}, Samples: entries().Messages, Depth: 4, Complete: true, AsOf: time.Now()}, nil
+	return operations.Sample{Room: new(4000), Matched: 3, Bytes: 9, LeftOut: operations.LeftOut{CrashLoop: 1}, Groups: []any{}, Samples: entries().Messages, Depth: 4, Complete: true, AsOf: time.Now()}, nil
 }
 func (three) Waiting(context.Context) (int, error) { return 0, nil }
 
@@ -180,6 +194,12 @@ func TestWhatTheServerAnswersIsWhatItsDescriptionSays(t *testing.T) {
 		{"a message that is not there", "GET", "/v1/dead_set/messages/none?stream=orders", "", "t", 404},
 		{"replay", "POST", "/v1/dead_set/replay", `{"count":"2","topic-entity":"orders"}`, "t", 200},
 		{"delete", "DELETE", "/v1/dead_set", `{"count":2,"topic_entity":"orders"}`, "t", 200},
+		{"delete for good", "DELETE", "/v1/dead_set", `{"count":2,"topic_entity":"orders","forever":true}`, "t", 200},
+		{"trash", "GET", "/v1/dead_set/trash?stream=orders&operation=op_1&limit=2&reason=exhausted", "", "t", 200},
+		{"a page of the trash that is gone", "GET", "/v1/dead_set/trash?stream=orders&cursor=x", "", "t", 410},
+		{"trash of no stream", "GET", "/v1/dead_set/trash", "", "t", 400},
+		{"trash while another walks", "GET", "/v1/dead_set/trash?stream=busy", "", "t", 409},
+		{"trash without retries", "GET", "/v1/dead_set/trash?stream=plain", "", "t", 404},
 		{"replay that stopped", "POST", "/v1/dead_set/replay" + which + "half", "", "t", 503},
 		{"delete that stopped", "DELETE", "/v1/dead_set" + which + "half", "", "t", 503},
 		{"busy", "GET", "/v1/dead_set" + which + "busy", "", "t", 409},
@@ -202,6 +222,8 @@ func TestWhatTheServerAnswersIsWhatItsDescriptionSays(t *testing.T) {
 		{"another with its key", "POST", "/v1/dead_set/operations", `{"action":"delete","stream":"orders","channel":"slow","select":{"ids":["b"]},"forever":true}`, "t", 409},
 		{"an operation on nothing", "POST", "/v1/dead_set/operations", `{"action":"replay","stream":"orders","select":{"filter":{}}}`, "t", 400},
 		{"an operation without retries", "POST", "/v1/dead_set/operations", `{"action":"replay","stream":"plain","select":{"all":true}}`, "t", 404},
+		{"a restore", "POST", "/v1/dead_set/operations", `{"action":"restore","stream":"orders","select":{"operation":"op_x"},"expect":3}`, "t", 202},
+		{"a delete into the trash", "POST", "/v1/dead_set/operations", `{"action":"delete","stream":"orders","select":{"all":true}}`, "t", 202},
 		{"operations", "GET", "/v1/dead_set/operations?stream=orders&limit=2", "", "t", 200},
 		{"operations of a state that there is not", "GET", "/v1/dead_set/operations?state=x", "", "t", 400},
 		{"an operation that there is not", "GET", "/v1/dead_set/operations/op_x", "", "t", 404},
@@ -277,7 +299,7 @@ func conforms(t *testing.T, router routers.Router, req *http.Request, resp *http
 func serve(t *testing.T) (address string) {
 	t.Helper()
 	s, err := server.New(server.Config{
-		Address: "127.0.0.1:0", Access: server.Access{Tokens: []server.Token{{Name: "token", Role: server.Operator, Secret: "t"}, {Name: "bob", Role: server.Viewer, Secret: "v"}}}, Streams: streams(), Timeouts: server.Timeouts{PeekWait: time.Millisecond}, Operations: operating(t), Pauses: paused{},
+		Address: "127.0.0.1:0", Access: server.Access{Tokens: []server.Token{{Name: "token", Role: server.Operator, Secret: "t"}, {Name: "bob", Role: server.Viewer, Secret: "v"}}}, Streams: streams(), Timeouts: server.Timeouts{PeekWait: time.Millisecond}, Operations: operating(t), Pauses: paused{}, Trash: 72 * time.Hour,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }),
 	})
 	if err != nil {

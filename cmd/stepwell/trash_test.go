@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell/internal/operations"
+)
+
+const threeDays = 72 * time.Hour
+
+func TestADeleteSaysWhetherItIsForGoodOrIntoTheTrashAndHowToUndoIt(t *testing.T) {
+	for _, test := range []struct {
+		keep      time.Duration
+		flags     string
+		question  string
+		undo      bool
+		intoTrash int
+	}{
+		{threeDays, "--all", "Delete these 5 messages of orders, into the trash?", true, 0},
+		{threeDays, "--all --forever", "Delete these 5 messages of orders for good?", false, 0},
+		{0, "--all", "Delete these 5 messages of orders for good?", false, 0},
+		{threeDays, "-n 2", "Delete the 2 oldest of the 3 dead messages of orders, into the trash?", true, 1},
+		{threeDays, "-n 2 --forever", "Delete the 2 oldest of the 3 dead messages of orders for good?", false, 0},
+		{0, "-n 2", "Delete the 2 oldest of the 3 dead messages of orders for good?", false, 0},
+	} {
+		address, dead := serveKeeping(t, test.keep, "")
+		dead.pile.set(5, false)
+		var asked string
+		var out, errs bytes.Buffer
+		args := append(strings.Fields("dead-set delete -s orders --address "+address), strings.Fields(test.flags)...)
+		code := run(t.Context(), args, func(question string) error { asked = question; return nil }, &out, &errs)
+		undo := regexp.MustCompile(`stepwell dead-set undo op_[0-9a-z]+ brings it back`).MatchString(out.String())
+		if code != exitOK || asked != test.question || undo != test.undo || len(dead.trashed) != test.intoTrash {
+			t.Errorf("%s, kept %s: exit %d, asked %q, %q %q, %v", test.flags, test.keep, code, asked, &out, &errs, dead.trashed)
+		}
+	}
+}
+
+func TestTheTrashIsShownWithWhoDeletedWhatAndUntilWhenItIsKept(t *testing.T) {
+	address, dead := serveKeeping(t, threeDays, "")
+	out, errs, code := command(t, address, strings.Fields("dead-set trash -s orders --operation op_1 --error away -n 7")...)
+	if code != exitOK || errs != "" || !strings.Contains(out, "KEPT UNTIL") || !strings.Contains(out, "op_1") || !strings.Contains(out, "kept 72h0m0s") {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+	out, _, code = command(t, address, strings.Fields("dead-set trash -s orders --json")...)
+	if code != exitOK || !strings.HasPrefix(out, `{"id":"a"`) || !strings.Contains(out, `"expires_at":"2026-07-01T03:04:05Z"`) {
+		t.Errorf("exit %d, %q", code, out)
+	}
+	for _, args := range []string{"-s orders --operation=", "-s orders -n 0", "-s orders --error="} {
+		if _, _, code := command(t, address, strings.Fields("dead-set trash "+args)...); code != exitUsage {
+			t.Errorf("%s: exit %d", args, code)
+		}
+	}
+	if len(dead.trashed) > 0 {
+		t.Errorf("a look deleted: %v", dead.trashed)
+	}
+}
+
+func TestAnUndoRestoresWhatOneOperationDeletedOnceAPersonSaidYes(t *testing.T) {
+	address, dead := serveKeeping(t, threeDays, "")
+	dead.pile.set(5, false)
+	out, errs, code := command(t, address, strings.Fields("dead-set delete -s orders -c slow --all --yes")...)
+	id := regexp.MustCompile(`op_[0-9a-z]+`).FindString(out)
+	if code != exitOK || id == "" {
+		t.Fatalf("exit %d, %q, %q", code, out, errs)
+	}
+	for name, step := range map[string]struct {
+		args     string
+		ask      asker
+		code     int
+		question string
+	}{
+		"no":                       {id, func(string) error { return errNo }, exitFailed, ""},
+		"nobody":                   {id, nil, exitUsage, ""},
+		"a dry run":                {id + " --dry-run", nil, exitOK, ""},
+		"a yes":                    {id, func(string) error { return nil }, exitOK, "Move these 5 messages back into the dead set of orders channel slow?"},
+		"of a delete by count":     {"op_0000 -s orders --yes", nil, exitOK, ""},
+		"of one that nobody knows": {"op_0000 --yes", nil, exitFailed, ""},
+		"of one without a name":    {"", nil, exitUsage, ""},
+		"of no stream":             {"op_0000 --stream= --yes", nil, exitUsage, ""},
+	} {
+		dead.pile.set(5, false)
+		var asked string
+		ask := step.ask
+		if ask != nil {
+			ask = func(question string) error { asked = question; return step.ask(question) }
+		}
+		var out, errs bytes.Buffer
+		code := run(t.Context(), append(strings.Fields("dead-set undo --address "+address), strings.Fields(step.args)...), ask, &out, &errs)
+		if code != step.code || step.question != "" && asked != step.question {
+			t.Errorf("%s: exit %d, asked %q, %q, %q", name, code, asked, &out, &errs)
+		}
+		begun := len(dead.pile.asked) > 0
+		if does := step.code == exitOK && !strings.Contains(step.args, "dry-run"); begun != does {
+			t.Errorf("%s: something was done: %t", name, begun)
+		} else if does {
+			if r := dead.pile.last(t); r.Action != operations.Restore || fmt.Sprint(r.Select.Operation) != strings.Fields(step.args)[0] || *r.Expect != 5 {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+		if step.code == exitOK && !strings.Contains(out.String()+errs.String(), "restore: 5 of the 9 messages in the trash of orders") {
+			t.Errorf("%s: it shows %q %q", name, &out, &errs)
+		}
+	}
+}
