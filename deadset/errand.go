@@ -1,0 +1,61 @@
+package deadset
+
+import (
+	"context"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// errand is what a walk is for.
+type errand struct {
+	most int // messages
+	few  int // how many it may hold at a time; 0: as many as a window holds
+	// which it is about; it leaves the others where they are. Nil: all.
+	which func(queue.Delivery) bool
+	// full says that no more is to be begun, from this one of them on. Nil: never.
+	full func(queue.Delivery) bool
+	// enough is closed when no more is to be begun, as long as there is more; nil: never.
+	enough <-chan struct{}
+	// begin is called once the lease is held, before anything is acted on, and ready before each
+	// window. Nil: there is nothing to be done first.
+	begin func(ctx context.Context, lease queue.Lease) error
+	ready func(ctx context.Context) error
+	// act begins with a message and calls done once, from any goroutine, with nil when the message
+	// may be acked.
+	act func(ctx context.Context, d queue.Delivery, done func(error))
+}
+
+// enter takes the lease for the errand, and finds the parts.
+func (e *errand) enter(ctx context.Context, s *Set) (lease queue.Lease, parts []part, err error) {
+	if lease, err = s.lease(ctx, walkPatience); err != nil {
+		return nil, nil, err
+	}
+	if parts, err = e.parts(ctx, s, lease); err != nil {
+		lease.Release()
+	}
+	return lease, parts, err
+}
+
+// parts finds the parts, and begins.
+func (e *errand) parts(ctx context.Context, s *Set, lease queue.Lease) ([]part, error) {
+	parts, err := s.pages.parts(ctx, lease)
+	if err == nil && e.begin != nil {
+		err = e.begin(ctx, lease)
+	}
+	return parts, err
+}
+
+func (e *errand) isReady(ctx context.Context) error {
+	if e.ready == nil {
+		return nil
+	}
+	return e.ready(ctx)
+}
+
+// open opens a window that fits the errand.
+func (e errand) open(ctx context.Context, p part, oldest, maxBytes int) (queue.Window, error) {
+	if e.few > 0 {
+		return p.Narrow(ctx, oldest, e.few, maxBytes)
+	}
+	return p.Window(ctx, oldest, maxBytes)
+}
