@@ -86,7 +86,7 @@ func TestAnOperationWhoseProcessIsKilledAtAnyStepGoesOnInAnother(t *testing.T) {
 		k.one.ready()
 		k.other = w.start(app, settings{"MODES": "api"}) // three replicas, with the victim
 		k.other.ready()
-		for _, action := range []string{"replay", "delete"} {
+		for _, action := range []string{"replay", "delete", "trash"} {
 			for _, mark := range []string{
 				"operation asked:1", "operation begun:1", "operation promised:1", "walk held:1", "walk published:3", "walk confirmed:3", "walk acked:1", "walk closed:1",
 				"operation promised:2", "operation ends:1",
@@ -118,12 +118,15 @@ func (k *killing) at(t *testing.T, action, mark string) {
 	v := k.w.victim(t, k.program, mark)
 	handled := len(k.handled.all())
 	key := fmt.Sprintf("%s-%d", k.w.app, k.round)
-	forever := ""
-	if action == "delete" {
+	does, forever := action, ""
+	switch action {
+	case "delete":
 		forever = `,"forever":true`
+	case "trash":
+		does = "delete"
 	}
 	body := fmt.Sprintf(`{"action":%q,"stream":"orders","select":{"filter":{"value":"chosen"}},"expect":%d,"before":%q,"rate":"15/s"%s}`,
-		action, n, time.Now().UTC().Format(time.RFC3339Nano), forever)
+		does, n, time.Now().UTC().Format(time.RFC3339Nano), forever)
 	status, text := v.do("POST", "/v1/dead_set/operations", body, key)
 	later := k.values("chosen later", 5) // died after it was asked for
 	k.w.produce(values(later...)...)
@@ -163,6 +166,11 @@ func (k *killing) at(t *testing.T, action, mark string) {
 	// All that came later is there, in its order, and nothing else.
 	if left := valuesOf(k.one.deadCount(len(later))); left != strings.Join(later, " ") {
 		t.Errorf("%s at %s: left %s", action, mark, left)
+	}
+	if action == "trash" {
+		if got := valuesOf(k.one.inTrash(fmt.Sprint("&limit=500&operation=", o["id"]))); got != strings.Join(before, " ") {
+			t.Errorf("%s at %s: in the trash %s", action, mark, got)
+		}
 	}
 	if action == "replay" {
 		eventually(t, "all are handled", func() bool { return len(k.handled.all()) >= handled+n })

@@ -51,13 +51,17 @@ func (r *run) dieInOperation(action, mark string) {
 	if mark != "walk published" && mark != "walk confirmed" { // once a turn
 		most = 2
 	}
+	forever := ""
+	if action == "delete" {
+		forever = `,"forever":true`
+	}
 	for range 3 {
 		p := r.dying(mark, 1+r.random.IntN(most))
 		r.until("it is ready", time.Minute, p.ready)
 		r.until("some are dead", time.Minute, func() bool { _, dead := r.watch.done(); return dead > most })
 		for !p.died(500 * time.Millisecond) { // there may have been too few
 			_, _, _ = p.do(r.t.Context(), http.MethodPost, "/v1/dead_set/operations", // it may die before it has answered
-				fmt.Sprintf(`{"action":%q,"stream":"orders","select":{"filter":{"reason":"dead_letter"}}}`, action))
+				fmt.Sprintf(`{"action":%q,"stream":"orders","select":{"filter":{"reason":"dead_letter"}}%s}`, action, forever))
 		}
 	}
 }
