@@ -65,7 +65,7 @@ func TestARabbitMQUserNeedsNoMoreRightsThanTheManualSays(t *testing.T) {
 			// Nothing is gone for good because of a right that is missing, unless somebody says so.
 			status, answer := r.do("DELETE", "/v1/dead_set", `{"count":1,"stream":"orders"}`)
 			if test.declare == "check" {
-				if status != 503 || !hasAll(fmt.Sprint(answer["detail"]), "RABBITMQ_DECLARE=check", "forever=true", w.queue("orders", "dead_set.trash.259200.0")) {
+				if status != 503 || !hasAll(fmt.Sprint(answer["detail"]), "no right to configure it", "forever=true", w.queue("orders", "dead_set.trash.259200.0")) {
 					t.Errorf("%s: delete: %d %v", test.name, status, answer)
 				}
 				r.deadCount(1)

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/filter"
 	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/rabbit"
 )
 
 // withTrash has the pages of the trash go when the test is over.
@@ -183,6 +186,25 @@ func TestATrashOnRabbitMQEmptiesItself(t *testing.T) {
 		}
 		if n, err := b.Depth(t.Context(), name); n != 0 || err != nil {
 			t.Errorf("%d are still there, %v", n, err)
+		}
+	})
+}
+
+func TestWithoutTheRightToMakeItsQueuesNothingIsDeletedIntoTheTrash(t *testing.T) {
+	onRabbitMQ(t, 5, func(t *testing.T, url string, b queue.Broker, cfg deadset.Config) {
+		checks := rabbit.New(rabbit.Config{URLs: []string{url}, DeclareOnlyCheck: true, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+		run(t, checks)
+		cfg.Broker, cfg.TrashPages = checks, 8
+		s := deadset.New(cfg)
+		r, err := s.Trash(keep).Delete(t.Context(), "op_1", 3)
+		if !errors.Is(err, deadset.ErrNoPage) || !strings.Contains(err.Error(), deadset.TrashOf(cfg.Queue, keep, 0)+" is missing") || r.Done != 0 || r.Left != 5 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if done, err := throw(t, s, everythingOf("op_2")); !errors.Is(err, deadset.ErrNoPage) || done != 0 {
+			t.Errorf("%d deleted, %v", done, err)
+		}
+		if got := idsWhenFree(t, b, cfg.Queue); !slices.Equal(got, from(0, 5)) {
+			t.Errorf("left: %v", got)
 		}
 	})
 }
