@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -25,8 +26,21 @@ import (
 // embeddedFlag asks for queues inside the process.
 const embeddedFlag = "--embedded"
 
+// about is what the usage of all actors cannot say.
+const about = embeddedFlag + `, with any command or none, keeps the queues in the process, to try it; else RABBITMQ_URL
+says where they are. Calls are posted to /calls: docs/RETRIER.md has all of it.
+`
+
 func main() {
 	r := &retrier{}
+	for _, arg := range os.Args[1:] {
+		switch {
+		case arg == "--help", arg == "-h", arg == "help":
+			fmt.Print(about)
+		case strings.HasPrefix(arg, "-") && arg != embeddedFlag && arg != "--version":
+			fmt.Fprint(os.Stderr, about)
+		}
+	}
 	if i := slices.Index(os.Args, embeddedFlag); i > 0 {
 		os.Args = slices.Delete(os.Args, i, i+1)
 		r.embedded = true

@@ -245,6 +245,22 @@ func TestAllMistakesOfTheSettingsAreToldAtOnceByEveryCommandAndTheExitCodeIsTwo(
 	}
 }
 
+func TestTheUsageAndAMistypedFlagTellOfTheFlagThatEmbeds(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		arg  string
+		code int
+		told bool
+	}{{"--help", 0, true}, {"--embed", 2, true}, {"--version", 0, false}, {"docter", 2, false}} {
+		program := exec.CommandContext(t.Context(), os.Args[0], test.arg)
+		program.Env = append(os.Environ(), childVariable+"=yes")
+		out, err := program.CombinedOutput()
+		if code := program.ProcessState.ExitCode(); code != test.code || strings.Contains(string(out), embeddedFlag+", with any command") != test.told {
+			t.Errorf("%s: exit code %d, %v: %s", test.arg, code, err, out)
+		}
+	}
+}
+
 func TestSettingsAreReadFromTheFileAndTheEnvironment(t *testing.T) {
 	key := func(c string) string {
 		return "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(c, 24)))
