@@ -121,7 +121,7 @@ type DeadSet struct {
 	Index     int    `key:"index" default:"64MiB" unit:"bytes" doc:"Memory that a process may take to remember what is in pages of its dead sets, so that looks need not read all of them each time; 0: none."`
 	Pages     int    `key:"pages" default:"64" doc:"How many pages of at most 2000 messages each dead set may be sorted into; 0: none, and a sort is refused. 0 to 512."`
 
-	Trash      time.Duration `key:"trash" default:"72h" doc:"For how long what is deleted from a dead set is kept in its trash, from where it can be restored; 0: there is none, and it is gone. Whole seconds. What was deleted under another value is kept as long as that said."`
+	Trash      time.Duration `key:"trash" default:"72h" doc:"For how long what is deleted from a dead set is kept in its trash, from where it can be restored; 0: there is none, and it is gone. Whole seconds, 720h at most. What was deleted under another value is kept as long as that said."`
 	TrashPages int           `key:"trash_pages" default:"64" doc:"How many pages of at most 2000 messages the trash of a dead set may fill: a delete of more is refused. 1 to 256."`
 }
 

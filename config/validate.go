@@ -23,9 +23,11 @@ var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 const (
 	maxID       = 60
 	maxDuration = 10 * 365 * 24 * time.Hour
-	maxVHost    = 255  // bytes, AMQP's short string
-	mostPages   = 512  // deadset.MaxPages
-	maxPrefetch = 2000 // what RabbitMQ allows a quorum queue's consumer at most
+	maxVHost    = 255 // bytes, AMQP's short string
+	mostPages   = 512 // deadset.MaxPages
+	// longestTrash is for how long operations are known; RabbitMQ's clock takes 49 days.
+	longestTrash = 30 * 24 * time.Hour
+	maxPrefetch  = 2000 // what RabbitMQ allows a quorum queue's consumer at most
 	// minMessageSize has room for headers of 64 KiB, which is what may stay of a message that is
 	// too large, and for what is added on its way.
 	minMessageSize = 72 << 10
@@ -106,7 +108,7 @@ func (v *checker) validate() {
 	v.check(c.DeadSet.WalkBytes > 0, "dead_set.walk_bytes", "must be above 0")
 	v.check(c.DeadSet.Index >= 0, "dead_set.index", "must be 0 or more")
 	v.oneOf("dead_set.values", c.DeadSet.Values, Viewer, Operator, "none")
-	v.check(c.DeadSet.Trash >= 0 && c.DeadSet.Trash%time.Second == 0, "dead_set.trash", "must be whole seconds, or 0")
+	v.check(c.DeadSet.Trash >= 0 && c.DeadSet.Trash <= longestTrash && c.DeadSet.Trash%time.Second == 0, "dead_set.trash", "must be whole seconds, 0s … %dh", longestTrash/time.Hour)
 	v.check(c.DeadSet.TrashPages >= 1 && c.DeadSet.TrashPages <= mostPages/2, "dead_set.trash_pages", "must be 1 … %d", mostPages/2)
 	v.check(c.DeadSet.Pages >= 0 && c.DeadSet.Pages <= mostPages, "dead_set.pages", "must be 0 … %d", mostPages)
 	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
