@@ -68,14 +68,13 @@ func (t *trashes) all() []*Set {
 func (t Trash) Find(ctx context.Context, q Query) (List, error) { return t.set.Find(ctx, q) }
 
 // Room is about how many more messages fit, where they are not so large that fewer than 2000 make a
-// page.
+// page. It has no lease, so it does not know which run of pages is filled, only how many have some.
 func (t Trash) Room(ctx context.Context) (int, error) {
 	at, err := t.set.pages.state(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("look at the trash: %w", err)
 	}
-	end := min(MaxPages, at.last+1+t.set.cfg.Pages-at.used)
-	room := (end - at.last - 1) * queue.WindowSize
+	room := max(0, t.set.cfg.Pages-at.used) * queue.WindowSize
 	if at.last >= 0 {
 		room += max(0, queue.WindowSize-at.depth)
 	}

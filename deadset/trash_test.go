@@ -233,8 +233,11 @@ func TestTheNumbersOfATrashThatIsNeverEmptyDoNotComeToAnEnd(t *testing.T) {
 			if done, err := throw(t, s, everythingOf(fmt.Sprint("op_", day))); done != each || err != nil {
 				t.Fatalf("day %d: %d deleted, %v", day, done, err)
 			}
-			if day%10 == 9 {
+			if day%3 == 2 {
 				s = thrown(b, 64) // another process, which knows nothing
+				if room, err := s.Trash(keep).Room(t.Context()); err != nil || room < 10*queue.WindowSize {
+					t.Fatalf("day %d: room for %d, %v", day, room, err)
+				}
 			}
 			if oldest := max(0, first-3*each); day%5 == 4 {
 				if got := trashed(t, s); !slices.Equal(got, from(oldest, first+each-oldest)) {
