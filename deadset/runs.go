@@ -106,6 +106,13 @@ func (p *pages) placeIn(ctx context.Context, of part) (place int64, err error) {
 	return place, err
 }
 
+// isTurned says whether the second run by its names comes first.
+func (p *pages) isTurned() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.turned
+}
+
 // turn has the second run come before the first: what is there to be filled next lies behind both.
 func (p *pages) turn() {
 	p.mu.Lock()

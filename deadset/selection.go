@@ -181,19 +181,21 @@ type pass struct {
 	operation string
 	next      int // the part to go on with
 	done      int // since it began
-	// paged is how many messages were in pages when the turn before ended.
+	// paged is how many messages were in pages when the turn before ended, turned in which order
+	// the runs of a trash were.
 	paged   int
+	turned  bool
 	unseen  int
 	leftOut LeftOut
 }
 
 // among is the pass as it goes on among so many messages in pages. It begins anew where a sort put
-// some into parts that it has passed.
-func (at pass) among(paged int) pass {
-	if at.next > 0 && paged > at.paged {
+// some into parts that it has passed, and where parts have other numbers.
+func (at pass) among(paged int, turned bool) pass {
+	if at.next > 0 && (paged > at.paged || turned != at.turned) {
 		at = pass{operation: at.operation, done: at.done}
 	}
-	at.paged = paged
+	at.paged, at.turned = paged, turned
 	return at
 }
 
@@ -233,7 +235,7 @@ func (c Choice) turn(ctx context.Context, e errand) (t Turn, err error) {
 	}
 	defer lease.Release()
 	t.Depth = depthOf(parts)
-	at := s.passes.of(c.sel.Operation).among(pagedIn(parts))
+	at := s.passes.of(c.sel.Operation).among(pagedIn(parts), s.pages.isTurned())
 	most := e.most
 	finished := false
 	for i := range parts {

@@ -67,8 +67,8 @@ func (t *trashes) all() []*Set {
 // Find lists what is in the trash, in the order in which it was deleted; see [Set.Find].
 func (t Trash) Find(ctx context.Context, q Query) (List, error) { return t.set.Find(ctx, q) }
 
-// Room is about how many more messages fit, where they are not so large that fewer than 2000 make a
-// page. It has no lease, so it does not know which run of pages is filled, only how many have some.
+// Room is about how many more messages fit, where they are not so large that fewer than 2000 make
+// a page. It has no lease: it does not know which run of pages is filled, only how many have some.
 func (t Trash) Room(ctx context.Context) (int, error) {
 	at, err := t.set.pages.state(ctx)
 	if err != nil {
