@@ -16,8 +16,8 @@ import (
 )
 
 // Each patch of the folder mutations breaks a promise on purpose. Its text says in which scenario
-// that shows. A patch that no longer applies is a failure: whoever changes the code it breaks says
-// anew how to break it.
+// that shows, or in which test of which package, where that breaks the very step. A patch that no
+// longer applies is a failure: whoever changes the code it breaks says anew how to break it.
 func TestEveryMutationIsCaught(t *testing.T) {
 	patches, err := filepath.Glob("mutations/*.patch")
 	if err != nil || len(patches) == 0 {
@@ -36,8 +36,12 @@ func TestEveryMutationIsCaught(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			s := sites[field(t, path, "RabbitMQ: ")]
-			c := named(t, field(t, path, "Scenario: "))
+			s := sites[must(t, path, "RabbitMQ: ")]
+			if test := field(t, path, "Test: "); test != "" {
+				s.mustFailTest(t, path, test)
+				return
+			}
+			c := named(t, must(t, path, "Scenario: "))
 			if c.calls {
 				mutant := buildMutant(t, path, "./cmd/retrier")
 				s.retrier = func() (string, error) { return mutant, nil }
@@ -63,6 +67,27 @@ func (s *site) mustFail(t *testing.T, c scenario, random *rand.Rand) {
 	t.Errorf("not caught in %d runs of %q", most, c.name)
 }
 
+// mustFailTest runs one test of one package, "./deadset TestX", in a tree to which the patch was
+// applied. That it fails to compile, or does not run, is no catch.
+func (s *site) mustFailTest(t *testing.T, patch, test string) {
+	dir := mutated(t, patch)
+	pkg, name, _ := strings.Cut(test, " ")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-run", "^"+name+"$", pkg)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "STEPWELL_TEST_RABBITMQ="+s.rabbit.Version+"="+s.rabbit.URL, "STEPWELL_TEST_KAFKA="+s.kafka.Bootstrap)
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "--- FAIL: "+name) {
+		t.Errorf("not caught by %s: %v\n%s", test, err, out)
+		return
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "_test.go:") {
+			t.Logf("caught: %s", strings.TrimSpace(line))
+			return
+		}
+	}
+}
+
 func named(t *testing.T, name string) scenario {
 	t.Helper()
 	all := scenarios()
@@ -73,7 +98,17 @@ func named(t *testing.T, name string) scenario {
 	return all[i]
 }
 
-// field reads what follows the label at the beginning of a line.
+// must is field, of a patch that has it.
+func must(t *testing.T, path, label string) string {
+	t.Helper()
+	value := field(t, path, label)
+	if value == "" {
+		t.Fatalf("%s has no line that begins %q", path, label)
+	}
+	return value
+}
+
+// field reads what follows the label at the beginning of a line; empty: there is none.
 func field(t *testing.T, path, label string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -85,31 +120,38 @@ func field(t *testing.T, path, label string) string {
 			return strings.TrimSpace(value)
 		}
 	}
-	t.Fatalf("%s has no line that begins %q", path, label)
 	return ""
 }
 
 // buildMutant builds the program from a copy of the tree to which the patch was applied.
 func buildMutant(t *testing.T, patch, program string) string {
 	t.Helper()
-	dir := t.TempDir()
+	child := filepath.Join(t.TempDir(), "child")
+	do(t, mutated(t, patch), "go", "build", "-tags", "failpoint", "-o", child, program)
+	return child
+}
+
+// mutated is a copy of the tree to which the patch was applied.
+func mutated(t *testing.T, patch string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
 	copyTree(t, "..", dir)
 	patch, err := filepath.Abs(patch)
 	if err != nil {
 		t.Fatal(err)
 	}
-	child := filepath.Join(t.TempDir(), "child")
-	for _, argv := range [][]string{
-		{"git", "apply", patch},
-		{"go", "build", "-tags", "failpoint", "-o", child, program},
-	} {
-		cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v: %s", strings.Join(argv, " "), err, out)
-		}
+	do(t, dir, "git", "apply", patch)
+	return dir
+}
+
+// do runs a command in a folder.
+func do(t *testing.T, dir string, argv ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", strings.Join(argv, " "), err, out)
 	}
-	return child
 }
 
 // copyTree copies what is needed to build: Go files, and what they embed.

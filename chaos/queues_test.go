@@ -148,6 +148,9 @@ func (r *run) empty() map[string][]ledger.Position {
 		if kind == deadSet && r.dragged > 0 {
 			r.complain("%d messages in the dead set have headers that the broker wrote in another queue", r.dragged)
 		}
+		if kind == deadSet {
+			r.once()
+		}
 	}
 	ch := r.channel()
 	for _, kind := range r.kinds() {
@@ -211,6 +214,9 @@ func (r *run) position(d *amqp.Delivery) ledger.Position {
 		for word := range strings.FieldsSeq(head) {
 			if reason, ok := strings.CutPrefix(word, "reason="); ok {
 				r.end.Reasons[p] = reason
+			}
+			if strings.HasPrefix(word, "died=") {
+				r.deaths[d.MessageId+" "+word]++
 			}
 		}
 	}

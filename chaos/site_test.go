@@ -85,8 +85,10 @@ type run struct {
 	most              holds  // that an actor may have in the end
 	end               ledger.End
 	connections       []*amqp.Connection
-	dragged           int      // dead messages with headers of the broker
-	complaints        []string // of what is wrong beside what the ledger shows
+	dragged           int            // dead messages with headers of the broker
+	single            bool           // nothing but what died twice may be twice in the dead set
+	deaths            map[string]int // messages of the dead sets, by their ids and when they died
+	complaints        []string       // of what is wrong beside what the ledger shows
 }
 
 // test runs the scenario and fails when anything is lost, or is not as it should be.
@@ -144,7 +146,7 @@ func (s *site) start(t *testing.T, c scenario, random *rand.Rand) *run {
 func (s *site) quiet(t *testing.T, c scenario, random *rand.Rand) *run {
 	name := fmt.Sprintf("c%d", time.Now().UnixNano()%1e12)
 	r := &run{site: s, t: t, random: random, app: name, topic: name + ".v1", env: c.env, parts: c.parts, most: s.most(c)}
-	r.end.Reasons = map[ledger.Position]string{}
+	r.end.Reasons, r.deaths = map[ledger.Position]string{}, map[string]int{}
 	r.program = s.child
 	if c.jumps {
 		program, err := s.jumper()
