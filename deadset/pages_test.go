@@ -165,3 +165,25 @@ type keepingLease struct{ queue.Lease }
 func (l keepingLease) On(spec queue.Spec) queue.Lease { return keepingLease{l.Lease.On(spec)} }
 
 func (l keepingLease) Drop(context.Context) error { return errors.New("403") }
+
+// A turn whose time is over before it has moved anything, since RabbitMQ is slow, is not the last.
+func TestATurnOfASortThatHasNoTimeToMoveAnythingSaysThatThereIsMore(t *testing.T) {
+	idle := 0
+	for range 40 { // which of two channels that are ready is taken is left to chance
+		inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+			bury(t, b, 3)
+			enough := make(chan struct{})
+			f := &faulty{Broker: b, at: 3, crash: func() { close(enough) }} // as its window is opened
+			r, err := paged(f, 8).Pages().Sort(t.Context(), enough, "op", everything)
+			if err != nil || !f.reached() || !r.More && r.Done < 3 {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			if r.Done == 0 {
+				idle++
+			}
+		})
+	}
+	if idle == 0 {
+		t.Error("each had time")
+	}
+}

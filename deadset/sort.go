@@ -200,6 +200,7 @@ func (m *sorting) turn(ctx context.Context, parts []part, most int, t *Turn) err
 			return err
 		}
 		if !m.full && st.done == 0 && st.tooLarge == tooLarge {
+			t.More = st.cut // since its time is over
 			break
 		}
 		tooLarge = st.tooLarge
