@@ -186,6 +186,9 @@ type State struct {
 	Matched int     `json:"matched"`
 	Done    int     `json:"done"`
 	LeftOut LeftOut `json:"left_out"`
+	// ActsBefore leaves out more than the request's Before: what died so late before that some of
+	// it was not there yet when somebody looked. Zero: it does not.
+	ActsBefore time.Time `json:"acts_before,omitzero"`
 	// Outcome is what became of what was replayed, as far as anybody told; nil: it is no replay.
 	Outcome *outcomes.Outcome `json:"outcome,omitempty"`
 	// CanaryOver says that nobody waits for the canary any more: it is handled, or somebody let the

@@ -1,0 +1,115 @@
+package operations
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// onTheWay is how long a message may be on its way from its death to the dead set.
+const onTheWay = 2 * time.Second
+
+// count looks how many match. Where none does the operation is over; where more do than are
+// expected it is refused, or paused if it has begun.
+func (w *worker) count(ctx context.Context) (goesOn bool, err error) {
+	// The process that was asked may have had other settings. Whether it was alone is not asked
+	// once more, of a sort: who runs it may be another.
+	if !Sorts(w.l.request.Action) {
+		if err := w.set.May(ctx, &w.l.request); err != nil {
+			return false, err
+		}
+	}
+	sample, err := w.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	w.saved(time.Time{}) // who goes on after a kill has to know what there was
+	at, err := w.tell(ctx, func(s *State) {
+		s.Why = ""
+		if w.cutOff {
+			s.find(&sample)
+		}
+		// What is too large only a turn finds out.
+		sample.LeftOut.TooLarge = s.LeftOut.TooLarge
+		s.Matched, s.LeftOut = s.Done+sample.Matched, sample.LeftOut
+		s.Unsorted, s.Complete = sample.Unsorted, sample.Unsorted == 0
+	})
+	if err != nil {
+		return false, err
+	}
+	w.cutOff = false
+	expected, done := w.l.request.Expect, max(at.Done, at.Begun)
+	switch {
+	case expected != nil && done+sample.Matched > *expected && done == 0:
+		w.end(ctx, Refused, fmt.Sprintf("%d match, and %d were expected: nothing was touched. Look again, and ask anew", sample.Matched, *expected))
+		return false, nil
+	case expected != nil && done+sample.Matched > *expected:
+		w.end(ctx, Paused, tooMany(sample.Matched, *expected, done-at.Done))
+		return false, nil
+	case sample.Matched == 0:
+		w.end(ctx, Done, unseen(sample.Unsorted))
+		return false, nil
+	case sample.Room != nil && sample.Matched > *sample.Room && done == 0:
+		w.end(ctx, Refused, full(&sample))
+		return false, nil
+	case sample.Room != nil && sample.Matched > *sample.Room:
+		w.end(ctx, Paused, full(&sample))
+		return false, nil
+	}
+	w.counted = true
+	return true, nil
+}
+
+// look counts what matches. While messages go on dying some are always on their way: they died
+// before somebody looked, and come after that, so that more match than were seen. Where nothing is
+// done yet, and leaving out what died in the last two seconds before is enough, that is done.
+func (w *worker) look(ctx context.Context) (Sample, error) {
+	request, at := &w.l.request, w.now()
+	if !at.ActsBefore.IsZero() {
+		request.Before = at.ActsBefore
+	}
+	sample, err := w.set.Sample(ctx, request)
+	if err != nil || request.Expect == nil || sample.Matched <= *request.Expect || max(at.Done, at.Begun) > 0 || !at.ActsBefore.IsZero() {
+		return sample, err
+	}
+	calmer := *request
+	calmer.Before = calmer.Before.Add(-onTheWay)
+	less, err := w.set.Sample(ctx, &calmer)
+	if err != nil || less.Matched == 0 || less.Matched > *request.Expect {
+		return sample, err
+	}
+	request.Before = calmer.Before
+	_, err = w.tell(ctx, func(s *State) { s.ActsBefore = calmer.Before })
+	return less, err
+}
+
+// full says why a delete is not done, or not done further, of more than fits into the trash.
+func full(sample *Sample) string {
+	return fmt.Sprintf("%d more are to be deleted, and the trash has room for about %d: choose fewer, wait until it has dropped what is old, or delete for good (forever)",
+		sample.Matched, *sample.Room)
+}
+
+// tooMany says why an operation that has begun does not go on.
+func tooMany(match, expected, uncertain int) string {
+	why := fmt.Sprintf("%d more match, and %d in all were expected", match, expected)
+	if uncertain > 0 {
+		why += fmt.Sprintf(", of which a turn that was cut off may have done %d", uncertain)
+	}
+	return why + ": look again, cancel this one and ask anew"
+}
+
+// find corrects what is done by a look after a turn that was cut off: where that look saw all
+// messages, and the one before did, what is not there any more is done. Where they did not others
+// may have come into view, and what that turn began counts as done where no more than expected may
+// be.
+func (s *State) find(sample *Sample) {
+	if !s.Complete || sample.Unsorted > 0 {
+		return
+	}
+	done := max(s.Done, s.Matched-sample.Matched)
+	if s.Begun > 0 && s.Begun >= s.Done {
+		done = max(s.Done, min(done, s.Begun))
+		s.Begun = done
+	}
+	s.Done = done
+}

@@ -1,0 +1,70 @@
+package operations
+
+import (
+	"testing"
+	"time"
+)
+
+func TestMoreThanExpectedAreNotTouched(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match = 11 })
+		id := ask(t, r, request(orders, 10), Unlimited).ID
+		time.Sleep(time.Minute)
+		if o := find(t, r, id); o.Phase != Refused || o.Done != 0 || o.Matched != 11 || o.Why == "" || len(p.turns) != 0 {
+			t.Errorf("%+v, %d turns", o, len(p.turns))
+		}
+	})
+}
+
+func TestNeverMoreAreDoneThanWereExpectedAlsoWhereMoreComeIntoView(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match, p.behind = 10, 100 })
+		id := ask(t, r, request(orders, 12), Unlimited).ID
+		time.Sleep(time.Minute)
+		o := find(t, r, id)
+		if o.Phase != Paused || o.Done != 12 || o.Why == "" {
+			t.Errorf("%+v", o)
+		}
+		change(t, r, id, Running)
+		time.Sleep(time.Minute)
+		if o := find(t, r, id); o.Phase != Paused || o.Done != 12 {
+			t.Errorf("resumed: %+v", o)
+		}
+		p.set(func(p *pile) { p.match, p.behind = 0, 0 })
+		change(t, r, id, Running)
+		time.Sleep(time.Minute)
+		if o := find(t, r, id); o.Phase != Done || o.Done != 12 {
+			t.Errorf("when the others are gone: %+v", o)
+		}
+	})
+}
+
+func TestWhatWasOnItsWayWhenSomebodyLookedIsLeftOutWhereMoreMatchThanWereSeen(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		for _, test := range []struct {
+			expect, young int
+			age           time.Duration // of the storm, when it was asked for
+			want          Phase
+		}{
+			{100, 5, time.Second, Done},    // 100 were seen, of which 5 died in the last second, and 5 were on their way
+			{100, 5, time.Minute, Refused}, // these were there to be seen
+			{90, 15, time.Second, Refused}, // more match all the same
+		} {
+			request := request(orders, test.expect)
+			request.Before = time.Now()
+			p.set(func(p *pile) {
+				p.match, p.young, p.storm = 95, test.young+5, request.Before.Add(-test.age)
+			})
+			o := ask(t, r, request, Unlimited)
+			time.Sleep(time.Minute)
+			switch o = find(t, r, o.ID); {
+			case o.Phase != test.want:
+				t.Errorf("%+v: %s, %s", test, o.Phase, o.Why)
+			case test.want == Done && (o.Done != 95 || !o.ActsBefore.Equal(request.Before.Add(-2*time.Second)) || !o.Before.Equal(request.Before)):
+				t.Errorf("%+v", o)
+			case test.want == Refused && (o.Done != 0 || !o.ActsBefore.IsZero()):
+				t.Errorf("%+v", o)
+			}
+		}
+	})
+}
