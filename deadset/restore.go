@@ -33,7 +33,7 @@ func (r Restoration) Restore(ctx context.Context, enough <-chan struct{}, most i
 	home := r.of.from
 	home.recent.forget()
 	defer home.recent.forget()
-	there := prints{}
+	var there prints
 	t, err := r.what.turn(ctx, errand{
 		most: most, enough: enough,
 		begin: func(ctx context.Context, lease queue.Lease) (err error) {
@@ -55,19 +55,25 @@ func (r Restoration) Restore(ctx context.Context, enough <-chan struct{}, most i
 	return t, nil
 }
 
-// arrivedIn has the prints of what a window shows where the dead arrive.
+// arrivedIn has the prints of what a window shows where the dead arrive. What came back too often
+// is published anew: each turn of a restore looks there.
 func arrivedIn(ctx context.Context, s *Set, lease queue.Lease) (prints, error) {
+	there := prints{}
 	depth, err := lease.Depth(ctx)
 	if err != nil || depth == 0 {
-		return nil, err
+		return there, err
 	}
 	at := part{lease, s.cfg.Queue, arrivals, 0, depth}
 	found, _, err := at.clear(ctx, s.cfg.WalkBytes, nil)
-	there := prints{}
+	returns := int64(0)
 	for _, h := range found {
 		if of, known := printOf(&h.Delivery, &h.found); known {
 			there[of] = true
 		}
+		returns = max(returns, h.Returns)
+	}
+	if err == nil && isWorn(s.cfg.Broker, at, returns) {
+		err = s.renewAll(ctx, at)
 	}
 	return there, err
 }

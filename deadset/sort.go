@@ -214,5 +214,8 @@ func (m *sorting) turn(ctx context.Context, parts []part, most int, t *Turn) err
 func (m *sorting) fill(ctx context.Context, from part, most, oldest int) (step, error) {
 	st, err := m.set.step(ctx, from, errand{most: most, enough: m.enough, full: m.isFull, act: m.put}, oldest)
 	m.filled()
+	if err == nil && isWorn(m.set.cfg.Broker, from, st.returns) && st.depth > st.done {
+		err = m.set.renewAll(ctx, from)
+	}
 	return st, err
 }

@@ -261,3 +261,46 @@ func TestAWalkThatMeetsWhatIsWornStopsAfterItsWindowAndSaysSo(t *testing.T) {
 		}
 	})
 }
+
+// fragile is a broker whose queues drop what came back too often.
+type fragile struct{ *memory.Broker }
+
+func (fragile) ReturnLimit(string) int64 { return limit }
+
+// A slow operation has many turns, and each looks where the dead arrive.
+func TestASlowSortAndASlowRestoreWearNothingOut(t *testing.T) {
+	const turns = 2 * limit
+	for name, turn := range map[string]func(ctx context.Context, s *deadset.Set, back deadset.Restoration) error{
+		"sort": func(ctx context.Context, s *deadset.Set, _ deadset.Restoration) error {
+			_, err := s.Pages().Sort(ctx, nil, "op_1", 1)
+			return err
+		},
+		"restore": func(ctx context.Context, _ *deadset.Set, back deadset.Restoration) error {
+			_, err := back.Restore(ctx, nil, 1)
+			return err
+		},
+	} {
+		inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+			bury(t, b, turns)
+			s := deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: fragile{b}, Pages: 8, TrashPages: 8})
+			if done, err := throw(t, s, everythingOf("op_0")); done != turns || err != nil {
+				t.Fatalf("%d deleted, %v", done, err)
+			}
+			buryMore(t, b, turns, turns+1)
+			back, err := s.Trash(keep).Choose(everythingOf("op_2"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range turns {
+				if err := turn(t.Context(), s, back); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}
+			for _, d := range take(t, b, dead) {
+				if d.Returns >= limit {
+					t.Errorf("%s: %s came back %d times", name, d.ID, d.Returns)
+				}
+			}
+		})
+	}
+}
