@@ -120,4 +120,5 @@ func (p *pages) turn() {
 	p.turned = !p.turned
 	p.tops[0], p.tops[1] = p.tops[1], p.tops[0]
 	p.empty, p.proven, p.enough = map[int]time.Time{}, nil, false
+	p.operation = "" // what it is about to prove has other numbers by now
 }
