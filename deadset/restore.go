@@ -42,9 +42,12 @@ func (r Restoration) Restore(ctx context.Context, enough <-chan struct{}, most i
 		},
 		act: func(ctx context.Context, d queue.Delivery, done func(error)) {
 			h := hold(d)
-			if of, known := printOf(&h.Delivery, &h.found); known && there[of] {
-				done(nil)
-				return
+			if of, known := printOf(&h.Delivery, &h.found); known {
+				if there[of] {
+					done(nil)
+					return
+				}
+				there[of] = true // if it does not come there, this one stays in the trash
 			}
 			home.publisher.Publish(ctx, home.cfg.Queue, unmoved(d.Message), done)
 		},

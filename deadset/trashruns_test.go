@@ -55,3 +55,22 @@ func TestALookThatFindsTheRunsOfATrashTheOtherWayRoundDisturbsNoDelete(t *testin
 		}
 	})
 }
+
+// What a process published late, that had lost its lease, lies in another page than what was
+// published in its place.
+func TestWhatIsTwiceInATrashComesBackOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+		makeRun(t, b, 0, 0, 3, "op_0")
+		makeRun(t, b, 1, 1, 3, "op_0")
+		s := roomy(b)
+		restore(t, s, everythingOf("op_1"))
+		synctest.Wait()
+		if got := listed(t, s); len(got) != 3 {
+			t.Errorf("restored: %v", got)
+		}
+		synctest.Wait()
+		if got := trashed(t, s); len(got) > 0 {
+			t.Errorf("still in the trash: %v", got)
+		}
+	})
+}
