@@ -90,7 +90,7 @@ type wish struct {
 	CrashLoops bool    `json:"include_crash_loop,omitempty"`
 	Ahead      *int    `json:"ahead,omitempty"`
 	Force      bool    `json:"force,omitempty"`
-	Forever    bool    `json:"forever,omitempty"`
+	Forever    *bool   `json:"forever,omitempty"`
 	Note       *string `json:"note,omitempty"`
 	guards
 }
@@ -157,6 +157,9 @@ func (c acting) operate(ctx context.Context, a *actor, w wish) error {
 	if w.Expect = c.Expect; w.Expect == nil {
 		most := found.Matched + found.Unsorted
 		w.Expect = &most
+	}
+	if found.Room != nil {
+		w.Forever = new(bool) // also where another process answers, which has no trash: it refuses
 	}
 	o, begun, err := a.begin(ctx, w)
 	if err != nil {

@@ -21,16 +21,22 @@ var (
 func (c *remove) Run(ctx context.Context, a *actor) error {
 	if c.Count == nil {
 		w := c.wish("delete")
-		w.Forever = c.Forever
+		if c.Forever {
+			w.Forever = &c.Forever
+		}
 		return c.operate(ctx, a, w)
 	}
-	if err := c.confirm(ctx, a); err != nil {
+	kept, err := c.confirm(ctx, a)
+	if err != nil {
 		return err
 	}
 	var r result
 	q := c.which().query()
-	if c.Forever {
+	switch {
+	case c.Forever:
 		q.Set("forever", "true")
+	case kept: // also where another process answers, which has no trash: it refuses
+		q.Set("forever", "false")
 	}
 	if printed, err := a.do(ctx, "DELETE", "/v1/dead_set", q, &r); printed || err != nil {
 		return err
@@ -46,13 +52,14 @@ func whereTo(kept bool) string {
 	return " for good"
 }
 
-// confirm returns an error unless the person says yes, now or by --yes.
-func (c *remove) confirm(ctx context.Context, a *actor) error {
+// confirm returns an error unless the person says yes, now or by --yes. kept says that they were
+// told that it goes to the trash.
+func (c *remove) confirm(ctx context.Context, a *actor) (kept bool, err error) {
 	switch {
 	case c.Yes:
-		return nil
+		return false, nil
 	case a.ask == nil:
-		return errUnasked
+		return false, errUnasked
 	}
 	var page struct {
 		Depth int `json:"depth"`
@@ -60,14 +67,12 @@ func (c *remove) confirm(ctx context.Context, a *actor) error {
 	// The question names how many there are now. What dies until the answer comes is newer, and not
 	// among the oldest that are deleted.
 	if err := a.get(ctx, "/v1/dead_set", c.which().query(), &page); err != nil {
-		return err
+		return false, err
 	}
-	kept := false
 	if !c.Forever {
-		var err error
 		if kept, err = a.keepsTrash(ctx, c.which()); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return a.ask(fmt.Sprintf("Delete the %d oldest of the %d dead messages of %s%s?", min(*c.Count, page.Depth), page.Depth, printable(c.who()), whereTo(kept)))
+	return kept, a.ask(fmt.Sprintf("Delete the %d oldest of the %d dead messages of %s%s?", min(*c.Count, page.Depth), page.Depth, printable(c.who()), whereTo(kept)))
 }

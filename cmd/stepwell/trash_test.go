@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -37,6 +40,34 @@ func TestADeleteSaysWhetherItIsForGoodOrIntoTheTrashAndHowToUndoIt(t *testing.T)
 		undo := regexp.MustCompile(`stepwell dead-set undo op_[0-9a-z]+ brings it back`).MatchString(out.String())
 		if code != exitOK || asked != test.question || undo != test.undo || len(dead.trashed) != test.intoTrash {
 			t.Errorf("%s, kept %s: exit %d, asked %q, %q %q, %v", test.flags, test.keep, code, asked, &out, &errs, dead.trashed)
+		}
+	}
+}
+
+// Behind one address there may be processes of two releases, or of two configurations.
+func TestWhatAPersonWasToldGoesToTheTrashIsNotDeletedForGoodByAProcessThatHasNone(t *testing.T) {
+	for _, flags := range []string{"--all", "-n 2"} {
+		keeping, one := serveKeeping(t, threeDays, "")
+		without, other := serve(t, "")
+		one.pile.set(5, false)
+		other.pile.set(5, false)
+		asked := false
+		front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+			to := keeping
+			if asked {
+				to = without
+			}
+			r.SetURL(&url.URL{Scheme: "http", Host: strings.TrimPrefix(to, "http://")})
+		}})
+		t.Cleanup(front.Close)
+		var out, errs bytes.Buffer
+		args := append(strings.Fields("dead-set delete -s orders --address "+front.URL), strings.Fields(flags)...)
+		code := run(t.Context(), args, func(question string) error {
+			asked = strings.HasSuffix(question, ", into the trash?")
+			return nil
+		}, &out, &errs)
+		if code != exitFailed || !asked || !strings.Contains(errs.String(), "there is no trash") || other.left != 3 || len(other.pile.asked) > 0 {
+			t.Errorf("%s: exit %d, %q %q, %d left", flags, code, &out, &errs, other.left)
 		}
 	}
 }
