@@ -38,26 +38,32 @@ func (w *worker) count(ctx context.Context) (goesOn bool, err error) {
 		return false, err
 	}
 	w.cutOff = false
-	expected, done := w.l.request.Expect, max(at.Done, at.Begun)
-	switch {
-	case expected != nil && done+sample.Matched > *expected && done == 0:
-		w.end(ctx, Refused, fmt.Sprintf("%d match, and %d were expected: nothing was touched. Look again, and ask anew", sample.Matched, *expected))
-		return false, nil
-	case expected != nil && done+sample.Matched > *expected:
-		w.end(ctx, Paused, tooMany(sample.Matched, *expected, done-at.Done))
-		return false, nil
-	case sample.Matched == 0:
-		w.end(ctx, Done, unseen(sample.Unsorted))
-		return false, nil
-	case sample.Room != nil && sample.Matched > *sample.Room && done == 0:
-		w.end(ctx, Refused, full(&sample))
-		return false, nil
-	case sample.Room != nil && sample.Matched > *sample.Room:
-		w.end(ctx, Paused, full(&sample))
+	if p, why := verdict(w.l.request.Expect, &at, &sample); p != "" {
+		w.end(ctx, p, why)
 		return false, nil
 	}
 	w.counted = true
 	return true, nil
+}
+
+// verdict is how an operation of which that was found ends, or rests, and why; empty: it goes on.
+func verdict(expected *int, at *State, found *Sample) (p Phase, why string) {
+	done := max(at.Done, at.Begun)
+	tooMuch := Paused
+	if done == 0 {
+		tooMuch = Refused
+	}
+	switch {
+	case expected != nil && done+found.Matched > *expected && done == 0:
+		return tooMuch, fmt.Sprintf("%d match, and %d were expected: nothing was touched. Look again, and ask anew", found.Matched, *expected)
+	case expected != nil && done+found.Matched > *expected:
+		return tooMuch, tooMany(found.Matched, *expected, done-at.Done)
+	case found.Matched == 0:
+		return Done, unseen(found.Unsorted)
+	case found.Room != nil && found.Matched > *found.Room:
+		return tooMuch, full(found)
+	}
+	return "", ""
 }
 
 // look counts what matches. While messages go on dying some are always on their way: they died
