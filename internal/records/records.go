@@ -58,7 +58,8 @@ type Record struct {
 type Config struct {
 	Broker queue.Broker
 	// Log is the name of the log.
-	Log    string
+	Log string
+	// Logger is told once why the log is not read. Nil: slog's default.
 	Logger *slog.Logger
 	// Large are the kinds whose values may have more than MostValue bytes, and how many. One change
 	// of such a kind is under way at a time: entries on their way must stay few megabytes.
@@ -103,6 +104,7 @@ type Store struct {
 
 // New makes a store. It reads nothing: Run does.
 func New(cfg Config) *Store {
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	cfg.patience, cfg.pause = cmp.Or(cfg.patience, 30*time.Second), cmp.Or(cfg.pause, 50*time.Millisecond)
 	return &Store{
 		cfg: cfg, publisher: cfg.Broker.Publisher("records"), writers: semaphore.NewWeighted(100), renewing: semaphore.NewWeighted(1), large: semaphore.NewWeighted(1),
