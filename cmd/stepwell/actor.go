@@ -62,6 +62,9 @@ func (r *refusal) Error() string {
 	if r.text != "" {
 		text += ": " + r.text
 	}
+	if r.status == http.StatusUnauthorized {
+		text += " (this command sends what STEPWELL_TOKEN, --token-file or --token says)"
+	}
 	if r.retryAfter != "" {
 		text += " (try again in " + r.retryAfter + " s)"
 	}

@@ -429,7 +429,7 @@ func TestTheTokenComesFromTheVariableOrAFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte("swordfish\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, errs, code := command(t, address, "streams"); code != exitFailed || !strings.Contains(errs, "server.token") {
+	if _, errs, code := command(t, address, "streams"); code != exitFailed || !strings.Contains(errs, "server.token") || !strings.Contains(errs, "STEPWELL_TOKEN") {
 		t.Errorf("without: %d %s", code, errs)
 	}
 	if _, errs, code := command(t, address, "streams", "--token-file", file); code != exitOK {
