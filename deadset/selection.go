@@ -155,7 +155,8 @@ type Turn struct {
 // Replay gives messages of the choice a full new budget, the oldest first and at most so many, in
 // one window, and begins with no more once enough is closed. Each is published to the instant queue
 // with the operation's mark, and removed here when that is confirmed; all others go back to where
-// they were. The Turn is true also beside an error, which is as that of [Set.Replay].
+// they were. Where there is an error, which is as that of [Set.Replay], the Turn still says what
+// was done before it.
 func (c Choice) Replay(ctx context.Context, enough <-chan struct{}, most int) (Turn, error) {
 	t, err := c.turn(ctx, errand{most: most, enough: enough, act: func(ctx context.Context, d queue.Delivery, done func(error)) {
 		c.set.publisher.Publish(ctx, c.set.cfg.Instant, replayed(d, envelope.Mark{Operation: c.sel.Operation, Canary: c.sel.Canary}), done)

@@ -79,8 +79,8 @@ func (g Pages) tidy(ctx context.Context) error {
 // without being published again. What is too large to be published with the mark stays where it is.
 //
 // Pages are made before the lease is taken, since a queue that was just created has to rest: a turn
-// that makes some may do nothing else. The Turn is true also beside an error, which is as that of
-// [Set.Replay], or [ErrNoPage].
+// that makes some may do nothing else. Where there is an error, which is as that of [Set.Replay] or
+// [ErrNoPage], the Turn still says what was done before it.
 func (g Pages) Sort(ctx context.Context, enough <-chan struct{}, operation string, most int) (t Turn, err error) {
 	s := g.set
 	// As around a walk.
@@ -117,8 +117,9 @@ func (g Pages) Sort(ctx context.Context, enough <-chan struct{}, operation strin
 // Back moves what is in pages back to where the dead arrive, behind what is there, for programs
 // that know no pages; and deletes pages that are empty, however short a time they have been.
 //
-// It acts as Sort does, but that what it was cut off with may be there twice: what it put down last
-// lies at the end of a queue, where no look comes to.
+// It acts as Sort does, with one difference: after a kill a message may be there twice. What a
+// sort put down last lies in the last page, where the next reader finds it and removes what it was
+// moved from; what this puts down last lies behind all that has arrived, where no look reaches it.
 func (g Pages) Back(ctx context.Context, enough <-chan struct{}, most int) (t Turn, err error) {
 	s := g.set
 	s.recent.forget()

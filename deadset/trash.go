@@ -204,8 +204,9 @@ func (c Choice) Trash(ctx context.Context, to Trash, enough <-chan struct{}, mos
 	return t, nil
 }
 
-// Delete moves the count oldest messages of the dead set into the trash, with this mark. The result
-// is true also beside an error, which is as that of [Choice.Trash].
+// Delete moves the count oldest messages of the dead set into the trash, with this mark. Where
+// there is an error, which is as that of [Choice.Trash], the Result still says what was done before
+// it.
 func (t Trash) Delete(ctx context.Context, operation string, count int) (Result, error) {
 	t.set.recent.forget()
 	defer t.set.recent.forget()

@@ -268,8 +268,8 @@ type DeadSet interface {
 	// Sample counts what the request is about.
 	Sample(ctx context.Context, r *Request) (Sample, error)
 	// Turn acts on the oldest messages that the request is about, at most so many, as far as one
-	// look sees, and begins with no more once enough is closed. What it returns is true also beside
-	// an error.
+	// look sees, and begins with no more once enough is closed. Where there is an error the
+	// Turn still says what was done before it.
 	Turn(ctx context.Context, enough <-chan struct{}, r *Request, most int) (Turn, error)
 	// Waiting is how many messages wait to be handled where a replay puts what it replays, whoever
 	// put them there. What a process has fetched already is not counted.
