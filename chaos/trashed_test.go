@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// trashed are deletes of all that is dead into the trash, and what undoes them, by an actor that dies in
-// them, while records go on dying. In the end all is restored, and judged as what was never
+// trashed are deletes of all that is dead into the trash, and what undoes them, by an actor that
+// dies in them, while records go on dying. In the end all is restored, and judged as what was never
 // deleted: nothing may be lost, and nothing may be there twice.
 func trashed() []scenario {
 	var all []scenario
@@ -28,7 +28,8 @@ func trashed() []scenario {
 	return all
 }
 
-// throwAway asks for a delete of all: a filter sees no further than one window, which inPages makes small.
+// throwAway asks for a delete of all: a filter sees no further than one window, which inPages makes
+// small.
 const throwAway = `{"action":"delete","stream":"orders","select":{"all":true}}`
 
 // undo asks for a restore of what that delete put into the trash.
@@ -65,7 +66,7 @@ func (r *run) dieInRestore(mark string) {
 			// More may die meanwhile: where there was too little to die of, it is deleted again.
 			deleted := r.asked(r.actors[0], throwAway)
 			r.over()
-			_, _, _ = p.do(r.t.Context(), http.MethodPost, operationsPath, undo(deleted)) // it may die before it has answered
+			_, _, _ = p.do(r.t.Context(), http.MethodPost, operationsPath, undo(deleted)) // it may die of it
 			if p.died(time.Second) {
 				break
 			}
@@ -126,8 +127,9 @@ func (r *run) restore() {
 			restored += o.Done
 		}
 	}
-	// What was moved between the last count that was saved and a kill is in no count of a delete.
-	if deleted == 0 || restored < deleted {
+	// They need not be as many: what was moved between the last count that was saved and a kill is in
+	// no count.
+	if deleted == 0 || restored == 0 {
 		r.complain("%d were deleted, and %d restored", deleted, restored)
 	}
 }
