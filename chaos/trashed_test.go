@@ -66,7 +66,8 @@ func (r *run) dieInRestore(mark string) {
 			// More may die meanwhile: where there was too little to die of, it is deleted again.
 			deleted := r.asked(r.actors[0], throwAway)
 			r.over()
-			_, _, _ = p.do(r.t.Context(), http.MethodPost, operationsPath, undo(deleted)) // it may die of it
+			// It may die before it has answered.
+			_, _, _ = p.do(r.t.Context(), http.MethodPost, operationsPath, undo(deleted))
 			if p.died(time.Second) {
 				break
 			}
