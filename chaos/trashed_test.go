@@ -128,8 +128,8 @@ func (r *run) restore() {
 			restored += o.Done
 		}
 	}
-	// They need not be as many: what was moved between the last count that was saved and a kill is in
-	// no count.
+	// They need not be as many: what was moved between the last count that was saved and a kill is
+	// in no count.
 	if deleted == 0 || restored == 0 {
 		r.complain("%d were deleted, and %d restored", deleted, restored)
 	}
