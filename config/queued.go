@@ -67,6 +67,7 @@ func (v *checker) exchange(id, at string, s *Stream) {
 	const longest = 255 // bytes, of a name and of a key in AMQP
 	v.check(s.Queue == "", at+"exchange", "cannot be beside %s: a stream has the one or the other", v.names.variable(at+"queue"))
 	v.check(!v.cfg.enqueued[id], at+"exchange", "is for streams that are not Enqueued: those have a queue of their own")
+	v.check(strings.TrimSpace(s.Exchange) != "", at+"exchange", "has only blanks, and must be the name of an exchange")
 	v.check(len(s.Exchange) <= longest, at+"exchange", "is longer than %d bytes", longest)
 	v.check(len(s.RoutingKeys) > 0, at+"routing_keys", "is required beside an exchange: # has all that comes to a topic exchange, or to a fanout one")
 	for _, key := range s.RoutingKeys {
@@ -78,6 +79,7 @@ func (v *checker) exchange(id, at string, s *Stream) {
 func (v *checker) queue(id, at, name string) {
 	const longest = 255 // bytes, of a name in AMQP
 	v.check(!v.cfg.enqueued[id], at+"queue", "is for streams that are not Enqueued: those have a queue of their own")
+	v.check(strings.TrimSpace(name) != "", at+"queue", "has only blanks, and must be the name of a queue")
 	v.check(len(name) <= longest, at+"queue", "is longer than %d bytes", longest)
 	v.check(!strings.HasPrefix(name, v.cfg.App.Name+"."), at+"queue", "begins with %s., as the queues that are ours: their messages have a form of their own", v.cfg.App.Name)
 	for other, s := range v.cfg.Streams {

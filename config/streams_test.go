@@ -23,6 +23,8 @@ func TestStreamsThatCannotRunTogetherDoNotStart(t *testing.T) {
 		{"a topic of dots", map[string]config.Stream{"a": {Topics: []string{".."}}}, "is no name that a topic of Kafka can have"},
 		{"two with the same variables", map[string]config.Stream{"a-b": topics, "a_b": topics}, "rename one of them"},
 		{"two of one group", map[string]config.Stream{"a": {Topics: []string{"t"}, Group: "g"}, "b": {Topics: []string{"t"}, Group: "g"}}, `STREAMS_B_GROUP: "g" is the consumer group of stream "a" too`},
+		{"a queue of blanks", map[string]config.Stream{"a": {Queue: "  "}}, "STREAMS_A_QUEUE: \"  \" has only blanks"},
+		{"an exchange of blanks", map[string]config.Stream{"a": {Exchange: "  ", RoutingKeys: []string{"#"}}}, "STREAMS_A_EXCHANGE: \"  \" has only blanks"},
 		{"one with a dot in its id", map[string]config.Stream{"a.b": topics}, `stream "a.b"`},
 		{"one with too long an id", map[string]config.Stream{strings.Repeat("a", 61): topics}, "at most 60"},
 		{"one whose code has a bad value", map[string]config.Stream{"a": {Topics: []string{"t"}, Concurrency: -1}}, `STREAMS_A_CONCURRENCY: "-1" is not within 1 to 1999 (from code)`},
