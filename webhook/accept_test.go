@@ -196,7 +196,8 @@ func TestWhatIsNotAPostOfJSONIsToldWhatWouldBe(t *testing.T) {
 		{"POST", "/calls", strings.Repeat(" ", 1001), nil, 413, "larger than 1000 bytes"},
 		{"POST", "/retry", strings.Repeat(" ", 1001), nil, 413, "larger than 1000 bytes"},
 		{"DELETE", "/calls/" + strings.Repeat("x", 201), "", nil, 400, "200 are the limit"},
-		{"DELETE", "/calls/a", "", nil, 503, "records"},
+		{"DELETE", "/calls/a", "", nil, 409, "records"},
+		{"POST", "/retry_workflow", `{"name":"a","retry_delays":[1000]}`, nil, 409, "records"},
 		{"DELETE", "/calls/a?dry_run=true", "", nil, 400, "DELETE /calls/{id} takes no query parameters"},
 		{"POST", "/calls?after=5s", "{}", nil, 400, "no query parameters"},
 	}

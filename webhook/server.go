@@ -256,7 +256,7 @@ func unavailable(err error) error {
 
 // notStored is the answer where a record was not stored: no other try helps, or one later may.
 func (s *Server) notStored(err error) error {
-	if errors.Is(err, errFixed) || s.handler.refused(err) {
+	if errors.Is(err, errFixed) || errors.Is(err, ErrNoRecords) || s.handler.refused(err) {
 		return &problem{status: http.StatusConflict, detail: err.Error()}
 	}
 	return unavailable(err)

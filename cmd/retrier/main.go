@@ -128,9 +128,28 @@ func (r *retrier) stop(context.Context) error {
 // records are workflows and cancels, which all processes share unless the settings say otherwise.
 func (s *settings) records(env *actor.Env, workflows webhook.Static) webhook.Records {
 	if !s.Records {
-		return workflows
+		return off{workflows}
 	}
 	return webhook.NewShared(workflows, env.Shared("workflow"), env.Shared("cancelled"))
+}
+
+// off are the records of a retrier that has none, by its setting, which its errors name.
+type off struct{ webhook.Static }
+
+// SetWorkflow stores nothing.
+func (o off) SetWorkflow(ctx context.Context, name string, waits []time.Duration) error {
+	return bySetting(o.Static.SetWorkflow(ctx, name, waits))
+}
+
+// Cancel cancels nothing.
+func (o off) Cancel(ctx context.Context, id string) error { return bySetting(o.Static.Cancel(ctx, id)) }
+
+// bySetting says why there are no records.
+func bySetting(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w (APP_RECORDS=false)", err)
 }
 
 // hosts says for the log what may be called.

@@ -86,7 +86,7 @@ func TestWithoutRecordsNothingIsStoredAndCallsAreMade(t *testing.T) {
 		run := w.start("APP_RECORDS=false", "APP_WORKFLOWS_TEST=1s")
 		for path, method := range map[string]string{"/retry_workflow": "POST", "/calls/a": "DELETE"} {
 			a := run.do(method, path, `{"name":"other","retry_delays":[5000]}`)
-			if a.status != 503 || !strings.Contains(fmt.Sprint(a.json["detail"]), "records") {
+			if a.status != 409 || !strings.Contains(fmt.Sprint(a.json["detail"]), "APP_RECORDS=false") {
 				t.Errorf("%s: %d %v", path, a.status, a.json)
 			}
 		}

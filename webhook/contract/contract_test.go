@@ -57,7 +57,7 @@ func TestWhatTheServerTakesAndAnswersIsWhatItsDescriptionSays(t *testing.T) {
 	away := serve(t, webhook.Config{Enqueue: func(context.Context, string, stepwell.Message, time.Duration) error { return errors.New("away") }})
 	awayRouter, _ := description(t, away)
 	t.Run("not confirmed", func(t *testing.T) { answers(t, awayRouter, away, "POST", "/calls", call, 503, true) })
-	t.Run("no records", func(t *testing.T) { answers(t, awayRouter, away, "DELETE", "/calls/a", "", 503, true) })
+	t.Run("no records", func(t *testing.T) { answers(t, awayRouter, away, "DELETE", "/calls/a", "", 409, true) })
 }
 
 func TestTheDescriptionHasWhatTheServerServesAndNothingElse(t *testing.T) {
