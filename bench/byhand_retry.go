@@ -50,6 +50,9 @@ func retryByHand(ctx context.Context, conn *amqp.Connection, queue string, handl
 			err = ack()
 		case d, ok := <-deliveries:
 			if !ok {
+				if ctx.Err() != nil { // the client ends the consumer then, and select may see that first
+					return ack()
+				}
 				return errors.New("the consumer was ended")
 			}
 			if err := handle(tryOf(d)); err != nil {
