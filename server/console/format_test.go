@@ -11,9 +11,41 @@ import (
 
 // A number that a person confirmed reads as it did where it was confirmed.
 func TestThePageOfAnOperationWritesAllNumbersAlike(t *testing.T) {
-	api := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"id": "op_1", "action": "replay", "stream": "orders", "state": "running", "matched": 94120, "expect": 94120, "canary": 1000})
-	})
+	page := operationPage(t, map[string]any{"id": "op_1", "action": "replay", "stream": "orders", "state": "running", "matched": 94120, "expect": 94120, "canary": 1000})
+	for _, want := range []string{"0 of 94,120", "94,120 messages, as was confirmed", "1,000 messages first"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q is not in %s", want, page)
+		}
+	}
+}
+
+func TestThePageOfAnOperationSaysWhatDiedTooLateForIt(t *testing.T) {
+	asked, acts := "2026-11-25T09:00:02Z", "2026-11-25T09:00:00Z"
+	for _, test := range []struct {
+		action, acts string
+		says         string // empty: no line of it
+	}{
+		{"delete", "", "09:00:02"},
+		{"replay", acts, "09:00:00"}, // it left out more than was asked for
+		{"restore", "", ""},
+		{"sort", "", ""},
+	} {
+		o := map[string]any{"id": "op_1", "action": test.action, "stream": "orders", "state": "done", "before": asked}
+		if test.acts != "" {
+			o["acts_before"] = test.acts
+		}
+		_, line, found := strings.Cut(operationPage(t, o), "<dt>Died before</dt>")
+		line, _, _ = strings.Cut(line, "</dd>")
+		if found != (test.says != "") || !strings.Contains(line, test.says) {
+			t.Errorf("%s %q: %q, want %q", test.action, test.acts, line, test.says)
+		}
+	}
+}
+
+// operationPage is the page of an operation that /v1 shows so.
+func operationPage(t *testing.T, o map[string]any) string {
+	t.Helper()
+	api := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(o) })
 	entered := func(r *http.Request, _ User) (*http.Request, error) { return r, nil }
 	c, err := New(Config{API: api, App: "shipping", Enter: entered, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -21,10 +53,8 @@ func TestThePageOfAnOperationWritesAllNumbersAlike(t *testing.T) {
 	}
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/console/operation?id=op_1", nil))
-	page := w.Body.String()
-	for _, want := range []string{"0 of 94,120", "94,120 messages, as was confirmed", "1,000 messages first"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("%d: %q is not in %s", w.Code, want, page)
-		}
+	if w.Code != http.StatusOK {
+		t.Fatalf("%d: %s", w.Code, w.Body)
 	}
+	return w.Body.String()
 }

@@ -14,14 +14,16 @@ type operation struct {
 	Stream  string    `json:"stream"`
 	Channel string    `json:"channel"`
 	Select  selection `json:"select"`
-	// Before leaves out what died later, Expect is how many may be touched; nil: nobody said.
 	// Trash is for how long what was deleted is kept; empty: it is gone.
-	Trash     string    `json:"trash"`
-	Before    time.Time `json:"before"`
-	Expect    *int      `json:"expect"`
-	Note      string    `json:"note"`
-	By        string    `json:"by"`
-	CreatedAt time.Time `json:"created_at"`
+	Trash string `json:"trash"`
+	// Before leaves out what died later, ActsBefore, where there is one, yet more. Expect is how
+	// many may be touched; nil: nobody said.
+	Before     time.Time `json:"before"`
+	ActsBefore time.Time `json:"acts_before"`
+	Expect     *int      `json:"expect"`
+	Note       string    `json:"note"`
+	By         string    `json:"by"`
+	CreatedAt  time.Time `json:"created_at"`
 	// Phase is how far it is, Why why it waits or ended so.
 	Phase  string `json:"state"`
 	Why    string `json:"why"`
@@ -88,8 +90,17 @@ func (l leftOut) Words() string {
 	return strings.Join(all, "; ")
 }
 
-// Chooses says that it is about what was chosen, and not about all that there was.
-func (o operation) Chooses() bool { return o.Action != "sort" && o.Action != "unsort" }
+// DiedBefore is the time of death from which on messages are not touched; zero: it is not about
+// what died. A restore is about what was deleted, a sort about all that there was.
+func (o operation) DiedBefore() time.Time {
+	switch {
+	case o.Action != "replay" && o.Action != "delete":
+		return time.Time{}
+	case !o.ActsBefore.IsZero():
+		return o.ActsBefore
+	}
+	return o.Before
+}
 
 // At is the dead set that it acts on.
 func (o operation) At() choice { return choice{Stream: o.Stream, Channel: o.Channel} }
