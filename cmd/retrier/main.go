@@ -63,6 +63,8 @@ const (
 	concurrency = 64
 	// tries is how often a call can be tried again: its own waits end it earlier.
 	tries = 1000
+	// delay is the wait of a call whose handler ended without a verdict, as with a panic.
+	delay = 5 * time.Second
 )
 
 // app is the actor.
@@ -82,7 +84,7 @@ func (r *retrier) app() actor.App {
 			OnDead: func(ctx context.Context, m *stepwell.Message, err error) error {
 				return r.handler.Fallback(ctx, m, err)
 			},
-			Config: config.Stream{Concurrency: concurrency, Retry: config.Retry{Count: new(tries), Delay: 5 * time.Second}},
+			Config: config.Stream{Concurrency: concurrency, Retry: config.Retry{Count: new(tries), Delay: delay}},
 		}},
 	}
 	if r.embedded {

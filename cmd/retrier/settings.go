@@ -99,6 +99,7 @@ func (s *settings) fits(c *config.Config) error {
 	if of.Retry.Policy != "linear" || *of.Retry.Count < tries {
 		errs = append(errs, fmt.Errorf("RETRY_COUNT and RETRY_POLICY are not for the retrier, whose calls bring their own waits: %d tries of policy %s would end some of them early", *of.Retry.Count, of.Retry.Policy))
 	}
+	errs = append(errs, ownWaits(of.Retry)...)
 	if s.Timeout >= of.HandlerTimeout {
 		errs = append(errs, fmt.Errorf("APP_TIMEOUT of %s must be below HANDLER_TIMEOUT of %s", s.Timeout, of.HandlerTimeout))
 	}
@@ -113,6 +114,24 @@ func (s *settings) fits(c *config.Config) error {
 		errs = append(errs, fmt.Errorf("APP_HOST_LIMIT of %d must be above 0", s.HostLimit))
 	}
 	return errors.Join(errs...)
+}
+
+// ownWaits refuses what would make no call wait longer or shorter: a setting that is taken and does
+// nothing looks like a promise.
+func ownWaits(r config.Retry) (errs []error) {
+	refuse := func(name string, value any) {
+		errs = append(errs, fmt.Errorf("RETRY_%s, or STREAMS_CALLS_RETRY_%[1]s, of %v is not for the retrier, whose calls bring their own waits: leave it out, and give waits with the call, or APP_WORKFLOWS_<NAME>", name, value))
+	}
+	if r.Delay != delay {
+		refuse("DELAY", r.Delay)
+	}
+	if r.Step != 0 {
+		refuse("STEP", r.Step)
+	}
+	if r.Jitter != 0 {
+		refuse("JITTER", r.Jitter)
+	}
+	return errs
 }
 
 // fileSecrets are those of the file, in which lines with # are for people. What an entry must look
