@@ -73,8 +73,11 @@ func (p plan) measure(ctx context.Context, b *brokers, g group, progress io.Writ
 			if err != nil {
 				return nil, fmt.Errorf("round %d: %w", n+1, err)
 			}
-			fmt.Fprintf(progress, "round %d  %-9s %-24s %12.0f records/s, CPU s per million %.2f, RabbitMQ's %.1f  %v\n",
-				n+1, g.name, c.name, r.perSecond(), r.cpuPerMillion(), r.brokerPerMillion(), r.Notes)
+			cpu := fmt.Sprintf("CPU s per million %.2f", r.cpuPerMillion())
+			if r.Broker > 0 {
+				cpu += fmt.Sprintf(", RabbitMQ's %.1f", r.brokerPerMillion())
+			}
+			fmt.Fprintf(progress, "round %d  %-9s %-24s %12.0f records/s, %s  %v\n", n+1, g.name, c.name, r.perSecond(), cpu, r.Notes)
 			results[c.name] = r
 		}
 		rounds = append(rounds, results)

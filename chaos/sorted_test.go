@@ -27,17 +27,24 @@ func sorted() []scenario {
 
 // dieInSort asks an actor for sorts, which dies at the mark, three times.
 func (r *run) dieInSort(mark string) {
+	for n := range 3 {
+		r.dyingOften(mark, n).diesOf(sortBody("sort"))
+	}
+	r.operate("sort") // behind those that were begun, which any actor goes on with
+}
+
+// dyingOften starts an actor that dies at the mark, for the n-th time, and waits until there is
+// enough to do.
+func (r *run) dyingOften(mark string, n int) *process {
+	r.t.Helper()
 	most := 20
 	if mark != "walk published" && mark != "walk confirmed" { // once a page, or a turn
 		most = 2
 	}
-	for n := range 3 {
-		p := r.dying(mark, 1+r.random.IntN(most))
-		r.until("it is ready", time.Minute, p.ready)
-		r.until("some are dead", time.Minute, func() bool { _, dead := r.watch.done(); return dead > 60*(n+1) })
-		p.diesOf(sortBody("sort"))
-	}
-	r.operate("sort") // behind those that were begun, which any actor goes on with
+	p := r.dying(mark, 1+r.random.IntN(most))
+	r.until("it is ready", time.Minute, p.ready)
+	r.until("some are dead", time.Minute, func() bool { _, dead := r.watch.done(); return dead > 60*(n+1) })
+	return p
 }
 
 // diesOf asks an actor for operations until it dies of one. Who runs them goes on while there is
@@ -79,21 +86,38 @@ func (p *process) operations() (all []operation, over bool) {
 	return list.Operations, !slices.ContainsFunc(list.Operations, func(o operation) bool { return o.State == "queued" || o.State == "running" })
 }
 
-// operate asks a living actor for a sort, or its way back, and waits until that and all that were
-// asked for before are over.
-func (r *run) operate(action string) {
+// asked asks a living actor for an operation, and returns its id.
+func (r *run) asked(body string) (id string) {
 	r.t.Helper()
-	r.until(action+" is asked for", time.Minute, func() bool {
-		status, _, err := r.actors[0].do(r.t.Context(), http.MethodPost, operationsPath, sortBody(action))
-		return err == nil && status == http.StatusAccepted
+	r.until("it is asked for: "+body, time.Minute, func() bool {
+		status, text, err := r.actors[0].do(r.t.Context(), http.MethodPost, operationsPath, body)
+		var o operation
+		if err != nil || status != http.StatusAccepted || json.Unmarshal([]byte(text), &o) != nil {
+			return false
+		}
+		id = o.ID
+		return true
 	})
-	var all []operation
+	return id
+}
+
+// over waits until no operation waits or runs, and returns all.
+func (r *run) over() (all []operation) {
+	r.t.Helper()
 	r.until("operations are over", 4*time.Minute, func() (over bool) {
 		all, over = r.actors[0].operations()
 		return over
 	})
+	return all
+}
+
+// operate asks a living actor for a sort, or its way back, and waits until that and all that were
+// asked for before are over.
+func (r *run) operate(action string) {
+	r.t.Helper()
+	r.asked(sortBody(action))
 	moved := 0
-	for _, o := range all {
+	for _, o := range r.over() {
 		if moved += o.Done; o.State != "done" {
 			r.complain("a %s is %s: %s", o.Action, o.State, o.Why)
 		}

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -44,19 +43,6 @@ func (r *run) dieInTrash(mark string) {
 	}
 }
 
-// dyingOften starts an actor that dies at the mark, and waits until there is enough to do.
-func (r *run) dyingOften(mark string, n int) *process {
-	r.t.Helper()
-	most := 20
-	if mark != "walk published" && mark != "walk confirmed" { // once a page, or a turn
-		most = 2
-	}
-	p := r.dying(mark, 1+r.random.IntN(most))
-	r.until("it is ready", time.Minute, p.ready)
-	r.until("some are dead", time.Minute, func() bool { _, dead := r.watch.done(); return dead > 60*(n+1) })
-	return p
-}
-
 // dieInRestore has a living actor delete, and asks another to undo that, which dies at the mark,
 // three times.
 func (r *run) dieInRestore(mark string) {
@@ -64,7 +50,7 @@ func (r *run) dieInRestore(mark string) {
 		p := r.dyingOften(mark, n)
 		for began := time.Now(); ; {
 			// More may die meanwhile: where there was too little to die of, it is deleted again.
-			deleted := r.asked(r.actors[0], throwAway)
+			deleted := r.asked(throwAway)
 			r.over()
 			// It may die before it has answered.
 			_, _, _ = p.do(r.t.Context(), http.MethodPost, operationsPath, undo(deleted))
@@ -81,31 +67,6 @@ func (r *run) dieInRestore(mark string) {
 	}
 }
 
-// asked asks a living actor for an operation, and returns its id.
-func (r *run) asked(p *process, body string) (id string) {
-	r.t.Helper()
-	r.until("it is asked for", time.Minute, func() bool {
-		status, text, err := p.do(r.t.Context(), http.MethodPost, operationsPath, body)
-		var o operation
-		if err != nil || status != http.StatusAccepted || json.Unmarshal([]byte(text), &o) != nil {
-			return false
-		}
-		id = o.ID
-		return true
-	})
-	return id
-}
-
-// over waits until no operation waits or runs, and returns all.
-func (r *run) over() (all []operation) {
-	r.t.Helper()
-	r.until("operations are over", 4*time.Minute, func() (over bool) {
-		all, over = r.actors[0].operations()
-		return over
-	})
-	return all
-}
-
 // restore undoes all deletes once no operation runs, so that the judge finds where the dead arrive
 // what was never deleted.
 func (r *run) restore() {
@@ -113,7 +74,7 @@ func (r *run) restore() {
 	r.single = true
 	for _, o := range r.over() {
 		if o.Action == "delete" {
-			r.asked(r.actors[0], undo(o.ID))
+			r.asked(undo(o.ID))
 		}
 	}
 	deleted, restored := 0, 0

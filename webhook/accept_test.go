@@ -200,6 +200,7 @@ func TestWhatIsNotAPostOfJSONIsToldWhatWouldBe(t *testing.T) {
 		{"POST", "/retry_workflow", `{"name":"a","retry_delays":[1000]}`, nil, 409, "records"},
 		{"DELETE", "/calls/a?dry_run=true", "", nil, 400, "DELETE /calls/{id} takes no query parameters"},
 		{"POST", "/calls?after=5s", "{}", nil, 400, "no query parameters"},
+		{"GET", "/calls/openapi.json?v=2", "", nil, 200, ""},
 	}
 	for _, test := range tests {
 		code, answer := ask(t, h, test.method, test.path, test.body, test.headers...)

@@ -85,7 +85,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 		return &problem{status: http.StatusMethodNotAllowed, detail: clip(r.Method) + " is not for this path", allow: strings.Join(allowed, ", ")}
 	}
-	if r.URL.RawQuery != "" && strings.HasPrefix(path, "/calls") { // those of the REST retrier took any
+	// Those of the REST retrier took any.
+	if r.URL.RawQuery != "" && (path == "/calls" || path == "/calls/{id}") {
 		return &problem{status: http.StatusBadRequest, detail: r.Method + " " + path + " takes no query parameters"}
 	}
 	return serve(w, r)

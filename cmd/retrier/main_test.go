@@ -222,7 +222,7 @@ func TestAllMistakesOfTheSettingsAreToldAtOnceByEveryCommandAndTheExitCodeIsTwo(
 		program.Env = append(os.Environ(), childVariable+"=yes",
 			"APP_WORKFLOWS_A=5s,soon", "APP_WORKFLOWS_B_C=5s", "APP_WORKFLOWS_D=500h,500h", "APP_TLS_CA_FILE=/nowhere", "APP_TLS_CERT_FILE=/nowhere",
 			"APP_BODY_LIMIT=100000000", "APP_HOST_LIMIT=-1", "APP_TIMEOUT=10m", "APP_HOSTS=http://x,*.", "APP_SECRETS=a=b", "APP_SECRETS_FILE="+file,
-			"APP_RECORDS=perhaps", "APP_HOST=a.example", "APP_SERVICE_HOST=10.0.0.1", "RETRY_COUNT=3", "RETRY_DELAY=3s", "STREAMS_CALLS_RETRY_JITTER=0.2", "CONCURRENCY=many", "SERVER_ADDRESS=localhost:0")
+			"APP_RECORDS=perhaps", "APP_HOST=a.example", "APP_SERVICE_HOST=10.0.0.1", "RETRY_COUNT=3", "RETRY_DELAY=3s", "RETRY_STEP=1s", "STREAMS_CALLS_RETRY_JITTER=0.2", "CONCURRENCY=many", "SERVER_ADDRESS=localhost:0")
 		var out, errs strings.Builder
 		program.Stdout, program.Stderr = &out, &errs
 		err := program.Run()
@@ -232,7 +232,7 @@ func TestAllMistakesOfTheSettingsAreToldAtOnceByEveryCommandAndTheExitCodeIsTwo(
 		for _, part := range []string{
 			"\n  APP_WORKFLOWS_A: ", "\n  APP_WORKFLOWS_B: ", "\n  APP_WORKFLOWS_D: ", "\n  APP_SECRETS_FILE: secret \"b\"", "\n  APP_TLS_CA_FILE: ",
 			"\n  APP_TLS_CERT_FILE and APP_TLS_KEY_FILE ", "\n  APP_BODY_LIMIT ", "\n  APP_HOST_LIMIT ", "\n  APP_TIMEOUT of ", "\n  APP_TIMEOUT: ",
-			"\n  RETRY_COUNT ", "\n  RETRY_DELAY, or STREAMS_CALLS_RETRY_DELAY, of 3s is not for the retrier", "\n  RETRY_JITTER, or STREAMS_CALLS_RETRY_JITTER, of 0.2 is not for the retrier", "\n  CONCURRENCY: ", "\n  APP_HOSTS: host \"http://x\"", "\n  APP_HOSTS: host \"*\"", "\n  APP_SECRETS: secret \"a\"",
+			"\n  RETRY_COUNT ", "\n  RETRY_DELAY, or STREAMS_CALLS_RETRY_DELAY, of 3s is not for the retrier", "\n  RETRY_STEP, or STREAMS_CALLS_RETRY_STEP, of 1s is not for the retrier", "\n  RETRY_JITTER, or STREAMS_CALLS_RETRY_JITTER, of 0.2 is not for the retrier", "\n  CONCURRENCY: ", "\n  APP_HOSTS: host \"http://x\"", "\n  APP_HOSTS: host \"*\"", "\n  APP_SECRETS: secret \"a\"",
 			"\n  APP_HOST is not known; did you mean APP_HOSTS?\n", "settings below app: records (APP_RECORDS) is no true or false",
 		} {
 			if strings.Count(errs.String(), part) != 1 {

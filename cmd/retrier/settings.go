@@ -116,8 +116,8 @@ func (s *settings) fits(c *config.Config) error {
 	return errors.Join(errs...)
 }
 
-// ownWaits refuses what would make no call wait longer or shorter: a setting that is taken and does
-// nothing looks like a promise.
+// ownWaits refuses waits of the stream, of which a call that fails has none: a setting that is
+// taken and does nothing for it looks like a promise.
 func ownWaits(r config.Retry) (errs []error) {
 	refuse := func(name string, value any) {
 		errs = append(errs, fmt.Errorf("RETRY_%s, or STREAMS_CALLS_RETRY_%[1]s, of %v is not for the retrier, whose calls bring their own waits: leave it out, and give waits with the call, or APP_WORKFLOWS_<NAME>", name, value))
