@@ -127,7 +127,8 @@ func (w *world) actorCommand(t testing.TB, args []string, env settings) *exec.Cm
 // worker is an actor in a process of its own whose tries can be read.
 type worker struct {
 	*process
-	y *tally // by value; what was done is not known
+	y   *tally // by value; what was done is not known
+	log string // path
 }
 
 // work starts an actor of the role.
@@ -171,25 +172,34 @@ func read(t testing.TB, cmd *exec.Cmd) *worker {
 			t.Logf("the end of the actor's log:\n%s", data[max(0, len(data)-3000):])
 		}
 	})
-	return &worker{&process{cmd}, y}
+	return &worker{&process{cmd}, y, log}
 }
 
 // attempt is the highest attempt that was made of the value; 0: none.
 func (k *worker) attempt(value string) int { return k.y.doneOf(value) }
+
+// says reports whether the actor's log has the text.
+func (k *worker) says(text string) bool {
+	data, err := os.ReadFile(k.log)
+	return err == nil && strings.Contains(string(data), text)
+}
 
 func TestTheSecondSignalExitsAtOnceWithOne(t *testing.T) {
 	onOneRabbitMQ(t, func(t *testing.T, w *world) {
 		w.produce(values("x")...)
 		k := w.work(t, "stubborn", nil)
 		eventually(t, "the handler runs", func() bool { return k.attempt("x") == 1 })
-		began := time.Now()
-		for range 2 {
+		ask := func() {
 			if err := k.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
-			// One that comes within a second is the first once more.
-			always(t, "the actor drains", 1100*time.Millisecond, func() bool { return k.cmd.Process.Signal(syscall.Signal(0)) == nil })
 		}
+		ask()
+		eventually(t, "the actor heeds the first signal", func() bool { return k.says("msg=stop budget") })
+		// One that comes within a second of when the actor heeded the first is the first once more.
+		always(t, "the actor drains", 1100*time.Millisecond, func() bool { return k.cmd.Process.Signal(syscall.Signal(0)) == nil })
+		began := time.Now()
+		ask()
 		err := k.cmd.Wait()
 		var exit *exec.ExitError
 		if took := time.Since(began); !errors.As(err, &exit) || exit.ExitCode() != 1 || took > 5*time.Second {

@@ -55,8 +55,8 @@ const sameSignal = time.Second
 // heed calls stop at the first signal and exit at the second.
 func heed(signals <-chan os.Signal, stop, exit func()) {
 	<-signals
-	stop()
 	first := time.Now()
+	stop()
 	for range signals {
 		if time.Since(first) >= sameSignal {
 			exit()
