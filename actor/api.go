@@ -28,10 +28,19 @@ func (a *Actor) newServer() (*server.Server, error) {
 		Address: a.cfg.Server.Address, Access: access(a.cfg), Setting: a.cfg.Variable,
 		App: a.cfg.App.Name, Console: a.cfg.Server.Console,
 		BodyLimit:  int64(a.cfg.Server.BodyLimit),
+		EditLimit:  editLimit(&a.cfg.DeadSet),
 		Operations: a.operations, Pauses: a.pauses, Trash: a.cfg.DeadSet.Trash,
 		Modes: a.cfg.Modes, NoAPI: modes{a.cfg}.noAPI(),
 		Streams: all, Health: a.health, Metrics: a.telemetry.Handler(), User: a.app.HTTP, GuardUser: a.app.Guard, Logger: a.log,
 	})
+}
+
+// editLimit is the largest body of an edit; 0: nobody edits.
+func editLimit(of *config.DeadSet) int64 {
+	if !of.Edit {
+		return 0
+	}
+	return int64(of.EditLimit)
 }
 
 // access says who may use the server, and as whom.
@@ -183,6 +192,26 @@ func (d deadSet) Trash(ctx context.Context, keep time.Duration, operation string
 		err = inWords{err, server.ErrNoTrash}
 	}
 	return server.Result(r), forServer(err)
+}
+
+// Edit replaces a message by an edited copy, and moves it into the trash that keeps it so long.
+func (d deadSet) Edit(ctx context.Context, keep time.Duration, operation, id string, by server.Edit) (as string, err error) {
+	as, err = d.set.Trash(keep).Edit(ctx, operation, id, deadset.Edit(by))
+	switch {
+	case err == nil:
+		d.telemetry.Replayed(1)
+	// What is not known to be done comes before why it is not.
+	case errors.Is(err, deadset.ErrHalfEdited):
+		err = inWords{err, server.ErrHalfEdited}
+	case errors.Is(err, queue.ErrTooLarge):
+		err = inWords{err, server.ErrTooLarge}
+	case errors.Is(err, deadset.ErrCopies), errors.Is(err, deadset.ErrNoEdit),
+		errors.Is(err, deadset.ErrNoPage) && !errors.Is(err, queue.ErrUnavailable):
+		err = inWords{err, server.ErrNoEdit}
+	default:
+		err = forServer(err)
+	}
+	return as, err
 }
 
 // inWords is an error that is one of the server's own, in the words of whoever met it.

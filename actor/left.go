@@ -189,6 +189,12 @@ func (d leftSet) Replay(context.Context, int) (server.Result, error) { return d.
 // ReplayAll is refused likewise.
 func (d leftSet) ReplayAll(context.Context, int) (server.Result, error) { return d.refuse() }
 
+// Edit is refused likewise.
+func (d leftSet) Edit(context.Context, time.Duration, string, string, server.Edit) (string, error) {
+	_, err := d.refuse()
+	return "", err
+}
+
 func (d leftSet) refuse() (server.Result, error) {
 	if err := d.there(); err != nil {
 		return unknownLeft(), err

@@ -123,6 +123,9 @@ type DeadSet struct {
 
 	Trash      time.Duration `key:"trash" default:"72h" doc:"For how long what is deleted from a dead set is kept in its trash, from where it can be restored; 0: there is none, and it is gone. Whole seconds, 720h at most. What was deleted under another value is kept as long as that said."`
 	TrashPages int           `key:"trash_pages" default:"64" doc:"How many pages of at most 2000 messages the trash of a dead set may fill: a delete of more is refused. 1 to 256."`
+
+	Edit      bool `key:"edit" default:"false" doc:"Whether operators may edit a dead message: an edited copy is handled, and the message itself goes to the trash, for which DEAD_SET_TRASH must be above 0. Who edits must see values, see DEAD_SET_VALUES."`
+	EditLimit int  `key:"edit_limit" default:"1MiB" unit:"bytes" doc:"Largest body of a request that edits a message. SERVER_BODY_LIMIT is for all others."`
 }
 
 // Log is what the actor's own logger does, where the code gives none.

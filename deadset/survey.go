@@ -194,10 +194,16 @@ func (s *Set) Message(ctx context.Context, id string) (Detail, error) {
 		return Detail{}, err
 	case copies > 0:
 		return s.values.detail(ctx, first, copies), nil
-	case !v.Complete:
-		return Detail{}, fmt.Errorf("%w among the oldest %d of %d: the others were not looked at", ErrNotFound, v.Depth-v.Unsorted, v.Depth)
 	}
-	return Detail{}, ErrNotFound
+	return Detail{}, v.notFound()
+}
+
+// notFound says that nothing of what was looked at has the id.
+func (v Span) notFound() error {
+	if v.Complete {
+		return ErrNotFound
+	}
+	return fmt.Errorf("%w among the oldest %d of %d: the others were not looked at", ErrNotFound, v.Depth-v.Unsorted, v.Depth)
 }
 
 // detail shows one message, whole.

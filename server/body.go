@@ -18,15 +18,20 @@ import (
 
 // body reads the request's body, which is JSON or empty.
 func (q requests) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	return readBody(w, r, q.cfg.BodyLimit)
+}
+
+// readBody reads a body of at most so many bytes.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	tooLarge := &problem{
 		status: http.StatusRequestEntityTooLarge,
-		detail: fmt.Sprintf("the body is larger than %d bytes", q.cfg.BodyLimit),
+		detail: fmt.Sprintf("the body is larger than %d bytes", limit),
 	}
 	// Nothing of it is read then.
-	if r.ContentLength > q.cfg.BodyLimit {
+	if r.ContentLength > limit {
 		return nil, tooLarge
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, q.cfg.BodyLimit))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	switch _, large := errors.AsType[*http.MaxBytesError](err); {
 	case large:
 		return nil, tooLarge

@@ -24,6 +24,9 @@ type Config struct {
 	Setting func(key string) string
 	// BodyLimit is the largest body of a request to /v1 in bytes. Default: 64 KiB.
 	BodyLimit int64
+	// EditLimit is the largest body of a request that edits a dead message, in bytes. 0: nobody may
+	// edit any.
+	EditLimit int64
 	// App names the actor on the pages of the console. Console serves it, at /console.
 	App     string
 	Console bool

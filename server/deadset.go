@@ -79,10 +79,7 @@ func (d deadSets) act(w http.ResponseWriter, r *http.Request, action, done strin
 	}
 	if d.cfg.Operations != nil {
 		if id := d.cfg.Operations.RunningOn(operations.Target{Stream: p.stream, Channel: p.channel}); id != "" {
-			return &problem{
-				status: http.StatusConflict, retryAfter: 5, operation: id,
-				detail: "operation " + id + " runs on this dead set: wait until it is over, or pause or cancel it",
-			}
+			return inTheWay(id)
 		}
 	}
 	// The result counts also beside an error: what was done stays done.
@@ -105,6 +102,14 @@ func (d deadSets) act(w http.ResponseWriter, r *http.Request, action, done strin
 	return &problem{
 		status: http.StatusServiceUnavailable, retryAfter: 5, result: &answer,
 		detail: answer.Message + ", then stopped: " + answer.Stopped,
+	}
+}
+
+// inTheWay refuses what has to wait for an operation.
+func inTheWay(id string) error {
+	return &problem{
+		status: http.StatusConflict, retryAfter: 5, operation: id,
+		detail: "operation " + id + " runs on this dead set: wait until it is over, or pause or cancel it",
 	}
 }
 

@@ -26,14 +26,19 @@ func (q requests) hides(r *http.Request) bool { return !callerOf(r).role.has(q.c
 
 // revealed refuses what shows values, keys and headers to who may not see them.
 func (q requests) revealed(r *http.Request, what string) error {
+	return q.seen(r, what+" would show values, keys or headers")
+}
+
+// seen refuses what is for those alone who see values, keys and headers.
+func (q requests) seen(r *http.Request, what string) error {
 	if !q.hides(r) {
 		return nil
 	}
 	setting := q.cfg.Setting("dead_set.values") + "=" + string(q.cfg.Values)
 	if q.cfg.Values.rank() == 0 {
-		return refused(what + " would show values, keys or headers, which nobody sees (" + setting + ")")
+		return refused(what + ", which nobody sees (" + setting + ")")
 	}
-	return refused(what + " would show values, keys or headers, and needs the role " + string(q.cfg.Values) + " (" + setting + ")")
+	return refused(what + ", and needs the role " + string(q.cfg.Values) + " (" + setting + ")")
 }
 
 // mayFilter refuses a filter by what is hidden.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/stepwell/stepwell/internal/spelling"
 )
@@ -117,6 +119,39 @@ func (m *members) text(name string) string {
 	return text
 }
 
+// part is a member that is bytes of a record: a text, or base64 where the member that is named
+// encoding says so, or null. Nil: there is none.
+func (m *members) part(name, encoding string) *[]byte {
+	v, there := m.has(name)
+	kind := m.text(encoding)
+	if !there {
+		if kind != "" {
+			m.mistake("%s%s is given, and no %s", m.where, encoding, name)
+		}
+		return nil
+	}
+	if v == nil && kind == "" {
+		return new([]byte)
+	}
+	text, is := v.(string)
+	b := []byte(text)
+	switch {
+	case !is:
+		m.mistake("%s%s must be a text, or null without %s", m.where, name, encoding)
+	case kind == "base64":
+		var err error
+		if b, err = base64.StdEncoding.Strict().DecodeString(text); err != nil {
+			m.mistake("%s%s is not base64: %s", m.where, name, err)
+		}
+	case kind != "" && kind != "text":
+		m.mistake("%s%s must be text or base64, not %q", m.where, encoding, clip(kind))
+	// Whoever reads JSON puts this sign in the place of what is no text.
+	case strings.ContainsRune(text, utf8.RuneError):
+		m.mistake("%s%s has U+FFFD in it, which may stand for bytes that are no text: give it as base64", m.where, name)
+	}
+	return &b
+}
+
 // flag is a member that is true or false; nil: there is none.
 func (m *members) flag(name string) *bool {
 	v, there := m.has(name)
@@ -155,6 +190,25 @@ func (m *members) object(name string) (members, bool) {
 		m.mistake("%s%s must be an object", m.where, name)
 	}
 	return members{where: m.where + name + ".", of: of, wrong: m.wrong}, is
+}
+
+// objects are those of a member that is a list of them; nil and false: there is none.
+func (m *members) objects(name string) (all []members, there bool) {
+	v, there := m.has(name)
+	if !there {
+		return nil, false
+	}
+	list, is := v.([]any)
+	for i, one := range list {
+		of, isObject := one.(map[string]any)
+		is = is && isObject
+		all = append(all, members{where: fmt.Sprintf("%s%s[%d].", m.where, name, i), of: of, wrong: m.wrong})
+	}
+	if !is {
+		m.mistake("%s%s must be a list of objects", m.where, name)
+		return nil, false
+	}
+	return all, true
 }
 
 // rest makes a mistake of each member that nobody has asked for.

@@ -74,7 +74,7 @@ func (s wishes) ask(w http.ResponseWriter, r *http.Request) error {
 	if known {
 		status, message = http.StatusOK, message+": it was asked for before, with this Idempotency-Key"
 	}
-	message += s.becomes(&o.Request, o.ID)
+	message += s.becomes(&asks, o.ID)
 	if o.Alone != "" {
 		message += "; it lives in this process alone, and ends with it: " + o.Alone
 	}
@@ -93,7 +93,7 @@ func (s wishes) sample(w http.ResponseWriter, r *http.Request, runner Operations
 		DryRun: true, Action: asks.request.Action, Target: asks.request.Target, Select: asks.request.Select, Before: asks.request.Before, Sample: found,
 		Message: fmt.Sprintf("%s would act on %d messages of %s; nothing was changed", asks.request.Action, found.Matched, asks.who()),
 	}
-	answer.Message += s.becomes(&asks.request, "")
+	answer.Message += s.becomes(&asks, "")
 	if found.Room != nil {
 		answer.Message += fmt.Sprintf(", which has room for about %d", *found.Room)
 	}

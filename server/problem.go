@@ -53,13 +53,17 @@ func problemOf(log *slog.Logger, r *http.Request, err error) *problem {
 		return &problem{status: http.StatusConflict, detail: ErrBusy.Error(), retryAfter: 1}
 	case errors.Is(err, ErrNoTrash):
 		return &problem{status: http.StatusServiceUnavailable, detail: err.Error() + ". With forever=true what is deleted is gone for good"}
+	case errors.Is(err, ErrHalfEdited): // no Retry-After: somebody has to look first
+		return &problem{status: http.StatusServiceUnavailable, detail: err.Error()}
 	case errors.Is(err, ErrUnavailable):
 		return &problem{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 5}
 	case errors.Is(err, ErrNotFound):
 		return &problem{status: http.StatusNotFound, detail: err.Error()}
 	case errors.Is(err, ErrMoved):
 		return &problem{status: http.StatusGone, detail: ErrMoved.Error()}
-	case errors.Is(err, ErrReplayOff), errors.Is(err, ErrOthers), errors.Is(err, ErrNotShared):
+	case errors.Is(err, ErrTooLarge):
+		return &problem{status: http.StatusRequestEntityTooLarge, detail: err.Error()}
+	case errors.Is(err, ErrNoEdit), errors.Is(err, ErrReplayOff), errors.Is(err, ErrOthers), errors.Is(err, ErrNotShared):
 		return &problem{status: http.StatusConflict, detail: err.Error()}
 	case errors.Is(err, ErrRetryOff):
 		return &problem{status: http.StatusNotFound, detail: err.Error()}

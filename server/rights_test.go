@@ -24,29 +24,30 @@ const (
 // the tests of that package.
 func rights() map[string]right {
 	return map[string]right{
-		"GET /ping":                         everybody,
-		"GET /livez":                        everybody,
-		"GET /readyz":                       everybody,
-		"GET /metrics":                      everybody,
-		"GET /openapi.json":                 everybody,
-		"GET /v1/dead_set":                  looks,
-		"GET /v1/dead_set/groups":           looks,
-		"GET /v1/dead_set/export":           looks,
-		"GET /v1/dead_set/trash":            looks,
-		"GET /v1/dead_set/messages/:id":     looks,
-		"POST /v1/dead_set/replay":          changes,
-		"DELETE /v1/dead_set":               changes,
-		"POST /v1/dead_set/operations":      changes,
-		"GET /v1/dead_set/operations":       looks,
-		"GET /v1/dead_set/operations/:id":   looks,
-		"PATCH /v1/dead_set/operations/:id": changes,
-		"GET /v1/streams":                   looks,
-		"POST /v1/streams/:id/pause":        changes,
-		"POST /v1/streams/:id/resume":       changes,
-		"GET /console":                      ofConsole,
-		"GET /console/*":                    ofConsole,
-		"POST /console":                     ofConsole,
-		"POST /console/*":                   ofConsole,
+		"GET /ping":                           everybody,
+		"GET /livez":                          everybody,
+		"GET /readyz":                         everybody,
+		"GET /metrics":                        everybody,
+		"GET /openapi.json":                   everybody,
+		"GET /v1/dead_set":                    looks,
+		"GET /v1/dead_set/groups":             looks,
+		"GET /v1/dead_set/export":             looks,
+		"GET /v1/dead_set/trash":              looks,
+		"GET /v1/dead_set/messages/:id":       looks,
+		"POST /v1/dead_set/messages/:id/edit": changes,
+		"POST /v1/dead_set/replay":            changes,
+		"DELETE /v1/dead_set":                 changes,
+		"POST /v1/dead_set/operations":        changes,
+		"GET /v1/dead_set/operations":         looks,
+		"GET /v1/dead_set/operations/:id":     looks,
+		"PATCH /v1/dead_set/operations/:id":   changes,
+		"GET /v1/streams":                     looks,
+		"POST /v1/streams/:id/pause":          changes,
+		"POST /v1/streams/:id/resume":         changes,
+		"GET /console":                        ofConsole,
+		"GET /console/*":                      ofConsole,
+		"POST /console":                       ofConsole,
+		"POST /console/*":                     ofConsole,
 	}
 }
 
@@ -119,7 +120,8 @@ func TestAViewerChangesNothingHoweverTheyAsk(t *testing.T) {
 	for request, body := range map[string]string{
 		"POST /v1/dead_set/replay?count=1&stream=orders": "", "DELETE /v1/dead_set?count=1&stream=orders": "",
 		"POST /v1/dead_set/operations": all + "}", "POST /v1/dead_set/operations ": all + `,"dry_run":true}`,
-		"PATCH /v1/dead_set/operations/op_1": `{"state":"paused"}`, "POST /v1/streams/orders/pause": "", "POST /mine": "",
+		"POST /v1/dead_set/messages/a:0:7/edit": `{"stream":"orders","value":"x"}`,
+		"PATCH /v1/dead_set/operations/op_1":    `{"state":"paused"}`, "POST /v1/streams/orders/pause": "", "POST /mine": "",
 	} {
 		method, path, _ := strings.Cut(strings.TrimSpace(request), " ")
 		// A method in a header is for frameworks that believe it.

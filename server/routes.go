@@ -39,6 +39,7 @@ func (s *Server) routes() []route {
 		{http.MethodGet, "/v1/dead_set/export", api(dead.export)},
 		{http.MethodGet, "/v1/dead_set/trash", api(dead.trash)},
 		{http.MethodGet, "/v1/dead_set/messages/:id", api(dead.message)},
+		{http.MethodPost, "/v1/dead_set/messages/:id/edit", api(ops.edit)},
 		{http.MethodPost, "/v1/dead_set/replay", long(dead.replay)},
 		{http.MethodDelete, "/v1/dead_set", long(dead.remove)},
 		{http.MethodPost, "/v1/dead_set/operations", api(ops.ask)},

@@ -181,11 +181,9 @@ func (d deadSets) message(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	id := r.PathValue("id")
-	if r.URL.RawPath != "" { // it has something escaped
-		if id, err = url.PathUnescape(id); err != nil {
-			return mistake("the id cannot be read: %s", clip(err.Error()))
-		}
+	id, err := messageID(r)
+	if err != nil {
+		return err
 	}
 	one, err := patiently(r.Context(), d.cfg, func(ctx context.Context) (Detail, error) { return sought.set.Message(ctx, id) })
 	if err != nil {
@@ -195,6 +193,19 @@ func (d deadSets) message(w http.ResponseWriter, r *http.Request) error {
 		return d.answer(w, d.veil(r, one.Message))
 	}
 	return d.attach(w, part, one)
+}
+
+// messageID is the id of a message that the path names.
+func messageID(r *http.Request) (string, error) {
+	id := r.PathValue("id")
+	if r.URL.RawPath == "" { // it has nothing escaped
+		return id, nil
+	}
+	id, err := url.PathUnescape(id)
+	if err != nil {
+		return "", mistake("the id cannot be read: %s", clip(err.Error()))
+	}
+	return id, nil
 }
 
 // attach answers with bytes that a browser saves and never shows: they may be anybody's.

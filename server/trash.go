@@ -41,7 +41,7 @@ func (d deadSets) trash(w http.ResponseWriter, r *http.Request) error {
 	if id, there := given[operationName]; there && id == "" {
 		return mistake("operation is empty: leave it out, or say who deleted what is looked for")
 	}
-	keep, err := d.keeps(r.Context(), sought.query.MovedBy, operations.Target{Stream: given[streamName], Channel: given[channelName]})
+	keep, _, err := d.keeps(r.Context(), sought.query.MovedBy, operations.Target{Stream: given[streamName], Channel: given[channelName]})
 	if err != nil {
 		return err
 	}
@@ -52,31 +52,31 @@ func (d deadSets) trash(w http.ResponseWriter, r *http.Request) error {
 	return d.answer(w, d.listed(r, list))
 }
 
-// keeps is for how long the trash keeps that has what the operation deleted; without one it is that
-// of now. A delete by count has left no record, and those of others are forgotten one day: then it
-// is that of now, too.
-func (q requests) keeps(ctx context.Context, id string, of operations.Target) (time.Duration, error) {
-	keep := q.cfg.Trash
+// keeps is for how long the trash keeps that has what the operation deleted, and which action that
+// was; without one it is that of now. A delete by count has left no record, and those of others are
+// forgotten one day: then it is that of now, too.
+func (q requests) keeps(ctx context.Context, id string, of operations.Target) (keep time.Duration, action string, err error) {
+	keep = q.cfg.Trash
 	if id != "" && q.cfg.Operations != nil {
 		o, err := q.cfg.Operations.Find(ctx, id)
 		switch {
 		case errors.Is(err, operations.ErrUnknown):
 		case err != nil:
-			return 0, err
-		case o.Action != operations.Delete:
-			return 0, mistake("operation %s is a %s: only what was deleted is in the trash", clip(id), o.Action)
+			return 0, "", err
+		case o.Action != operations.Delete && o.Action != operations.Edit:
+			return 0, "", mistake("operation %s is a %s: only what was deleted is in the trash", clip(id), o.Action)
 		case o.Target != of:
-			return 0, mistake("operation %s is of %s", clip(id), params{stream: o.Stream, channel: o.Channel}.who())
+			return 0, "", mistake("operation %s is of %s", clip(id), params{stream: o.Stream, channel: o.Channel}.who())
 		case o.Forever:
-			return 0, &problem{status: http.StatusNotFound, detail: "operation " + clip(id) + " has deleted for good: nothing keeps that"}
+			return 0, "", &problem{status: http.StatusNotFound, detail: "operation " + clip(id) + " has deleted for good: nothing keeps that"}
 		default:
-			keep = time.Duration(o.Trash)
+			keep, action = time.Duration(o.Trash), o.Action
 		}
 	}
 	if keep == 0 {
-		return 0, q.noTrash()
+		return 0, "", q.noTrash()
 	}
-	return keep, nil
+	return keep, action, nil
 }
 
 // findTrash finds the trash that a restore takes from. Nothing else takes from any.
@@ -88,8 +88,8 @@ func (s wishes) findTrash(r *http.Request, a *wish) error {
 	default:
 		return nil
 	}
-	keep, err := s.keeps(r.Context(), a.request.Select.Operation, a.request.Target)
-	a.request.Trash = operations.Wait(keep)
+	keep, undoes, err := s.keeps(r.Context(), a.request.Select.Operation, a.request.Target)
+	a.request.Trash, a.undoes = operations.Wait(keep), undoes
 	return err
 }
 
@@ -104,9 +104,13 @@ func (s wishes) readDelete(m *members, forever *bool, a *wish) {
 	}
 }
 
-// becomes says what becomes of what is deleted.
-func (s wishes) becomes(o *operations.Request, begun string) string {
+// becomes says what becomes of what is deleted, and what no restore takes back. begun is the id of
+// the operation; empty: it was not begun.
+func (s wishes) becomes(a *wish, begun string) string {
+	o := &a.request
 	switch {
+	case a.undoes == operations.Edit:
+		return "; it does not take back the edited copy, which was sent to be handled"
 	case o.Action != operations.Delete:
 		return ""
 	case o.Forever:

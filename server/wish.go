@@ -24,6 +24,7 @@ type wish struct {
 	rate    operations.Rate
 	key     string // that makes it the same when it is sent again; empty: it is a new one each time
 	dryRun  bool
+	undoes  string // the action of the operation that a restore undoes; empty: not known
 }
 
 // who is the dead set for people.
@@ -95,9 +96,7 @@ func (s wishes) readWish(w http.ResponseWriter, r *http.Request) (wish, error) {
 			m.mistake("rate %s", err)
 		}
 	}
-	if len(a.request.Note) > maxNote {
-		m.mistake("note is %d bytes long, and %d are the limit", len(a.request.Note), maxNote)
-	}
+	m.note(a.request.Note)
 	if a.key, err = idempotencyKey(r); err != nil {
 		m.mistake("%s", err)
 	}
@@ -117,6 +116,13 @@ func (s wishes) readWish(w http.ResponseWriter, r *http.Request) (wish, error) {
 		a.request.Wish = fingerprint(m.of)
 	}
 	return a, s.findTrash(r, &a)
+}
+
+// note makes a mistake of a note that is too long.
+func (m *members) note(text string) {
+	if len(text) > maxNote {
+		m.mistake("note is %d bytes long, and %d are the limit", len(text), maxNote)
+	}
 }
 
 // readSort reads what is asked of a sort: it is about all that is there, so nothing is chosen.
@@ -264,10 +270,15 @@ func (s wishes) readChange(w http.ResponseWriter, r *http.Request) (operations.C
 
 // object reads the body of a request, which has no parameters beside it.
 func (s wishes) object(w http.ResponseWriter, r *http.Request) (members, error) {
+	return s.objectWithin(w, r, s.cfg.BodyLimit)
+}
+
+// objectWithin reads such a body of at most so many bytes.
+func (s wishes) objectWithin(w http.ResponseWriter, r *http.Request, limit int64) (members, error) {
 	if r.URL.RawQuery != "" {
 		return members{}, mistake("what is wished for stands in the body: there are no parameters in the query")
 	}
-	body, err := s.body(w, r)
+	body, err := readBody(w, r, limit)
 	if err != nil {
 		return members{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/filter"
 	"github.com/stepwell/stepwell/internal/operations"
 )
@@ -32,6 +33,13 @@ var (
 	ErrRefused = errors.New("walks of this dead set are refused")
 	// ErrNoTrash: what was to be deleted cannot be put into the trash (503).
 	ErrNoTrash = errors.New("the trash does not take what is deleted")
+	// ErrNoEdit: that message cannot be edited: others have its id, nobody can read it, or the trash
+	// does not take it (409).
+	ErrNoEdit = errors.New("the message cannot be edited")
+	// ErrHalfEdited: nobody knows how far an edit came (503).
+	ErrHalfEdited = errors.New("nobody knows how far the edit came")
+	// ErrTooLarge: what was edited is larger than the queues take (413).
+	ErrTooLarge = errors.New("the message is larger than the queues take")
 	// ErrRetryOff: the stream has no dead set, since its retries are off (404).
 	ErrRetryOff = errors.New("retries are off for this stream: it has no dead set")
 )
@@ -97,6 +105,13 @@ type Result struct {
 	Stopped string
 }
 
+// Edit is what a record is to have in place of what it has. Nil: that stays. What is pointed to may
+// be nil: a value or a key that is null.
+type Edit struct {
+	Value, Key *[]byte
+	Headers    *[]stepwell.Header
+}
+
 // DeadSet is the dead set of one stream. Counts are 1 … [MaxCount]; all act on the oldest messages.
 type DeadSet interface {
 	// Peek returns the oldest messages and changes nothing.
@@ -123,6 +138,10 @@ type DeadSet interface {
 	Trash(ctx context.Context, keep time.Duration, operation string, count int) (Result, error)
 	// FindTrash lists messages of that trash, as Find does.
 	FindTrash(ctx context.Context, keep time.Duration, q Query) (List, error)
+	// Edit has an edited copy of the message with the id handled anew, and moves the message into
+	// that trash. It returns the copy's id. The error may be ErrNotFound, ErrNoEdit, ErrHalfEdited
+	// or ErrTooLarge; after all but ErrHalfEdited the message is where it was.
+	Edit(ctx context.Context, keep time.Duration, operation, id string, by Edit) (as string, err error)
 }
 
 // Operations acts on chosen messages of dead sets, in the background: an [operations.Runner]. What
@@ -137,6 +156,9 @@ type Operations interface {
 	List(ctx context.Context) ([]operations.Operation, error)
 	// Change returns the operation as it is then.
 	Change(ctx context.Context, id string, c operations.Change) (operations.Operation, error)
+	// Note calls do once, with the id of an operation that nobody runs, and keeps a record of how it
+	// ended. Where none can be kept it does not call it.
+	Note(ctx context.Context, r operations.Request, do func(ctx context.Context, id string) (operations.Phase, error)) (operations.Operation, error)
 	// RunningOn is the id of the operation that runs on a dead set; empty: none does.
 	RunningOn(t operations.Target) string
 }

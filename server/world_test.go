@@ -29,6 +29,7 @@ type set struct {
 	acted      []int                                        // the counts of all replays and deletes
 	crashLoops int                                          // how many of them were replays of all
 	trashed    []string                                     // of deletes into a trash: for how long, by whom, how many
+	edits      []edit                                       // all that were asked for
 	query      server.Query                                 // the last one
 	asked      int                                          // how often anything was asked of it
 	trap       func(context.Context) (server.Result, error) // nil: all goes well
@@ -136,6 +137,24 @@ func (s *set) FindTrash(ctx context.Context, keep time.Duration, q server.Query)
 	list, err := s.Find(ctx, q)
 	list.Messages = append([]any{fmt.Sprint("kept for ", keep)}, list.Messages...)
 	return list, err
+}
+
+// Edit notes what an edit was to make of which message.
+func (s *set) Edit(ctx context.Context, keep time.Duration, operation, id string, by server.Edit) (string, error) {
+	if _, err := s.enter(ctx); err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.edits = append(s.edits, edit{keep, operation, id, by})
+	return id + "~" + operation, nil
+}
+
+// edit is one that a set was asked for.
+type edit struct {
+	keep          time.Duration
+	operation, id string
+	by            server.Edit
 }
 
 func (s *set) take(ctx context.Context, count int) (server.Result, error) {

@@ -12,8 +12,13 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// maxID leaves room to AMQP's 255 bytes, for what others put around an id.
-const maxID = 200
+const (
+	// maxID leaves room to AMQP's 255 bytes, for what others put around an id.
+	maxID = 200
+	// maxEdited leaves room to maxID, for the name of a channel: InChannel must not replace what says
+	// that the message was edited.
+	maxEdited = maxID - 64
+)
 
 // ID is the identity of a record, topic:partition:offset. Where that is longer than 200 bytes, the
 // topic is replaced by the first half of its SHA-256 in hex.
@@ -43,6 +48,29 @@ func InChannel(id, channel string) string {
 	return id + "@" + channel
 }
 
+// Edited is the identity of a message that the operation has edited: id~operation. What an earlier
+// edit put behind the id is left out. Where that is longer than 136 bytes, the first half of the
+// id's SHA-256 in hex stands for it. Each edit is an operation of its own: the copy of an edit after
+// another was undone must not have an id that a process remembers as handled.
+func Edited(id, operation string) string {
+	if isEdited(id) {
+		id = id[:strings.LastIndexByte(id, '~')]
+	}
+	if len(id)+1+len(operation) > maxEdited {
+		sum := sha256.Sum256([]byte(id))
+		id = hex.EncodeToString(sum[:len(sum)/2])
+	}
+	return id + "~" + operation
+}
+
+// isEdited says whether the id is that of an edited message.
+func isEdited(id string) bool {
+	_, operation, is := cutLast(id, "~")
+	// It may be in a channel by now.
+	operation, _, _ = strings.Cut(operation, "@")
+	return is && len(operation) <= maxOperation && strings.HasPrefix(operation, "op_")
+}
+
 // InQueue is the identity of a message that its producer gave none, and that came from a queue:
 // queue:token. Where that is longer than 200 bytes it is the token.
 func InQueue(queue, token string) string {
@@ -55,9 +83,11 @@ func InQueue(queue, token string) string {
 // NewToken draws an [Envelope.Token]: 26 letters and digits, of which no two are ever the same.
 func NewToken() string { return rand.Text() }
 
-// HasPosition says that Kafka has the record as well. What comes from elsewhere is in a queue and
-// nowhere else: no pointer can stand for it.
-func (e *Envelope) HasPosition() bool { return e.Message.Origin.Topic != "" }
+// HasPosition says that Kafka has the record as well. What comes from elsewhere, or was edited, is
+// in a queue and nowhere else: no pointer can stand for it.
+func (e *Envelope) HasPosition() bool {
+	return e.Message.Origin.Topic != "" && !isEdited(e.Message.ID)
+}
 
 func appendPosition(dst []byte, partition int32, offset int64) []byte {
 	dst = strconv.AppendInt(append(dst, ':'), int64(partition), 10)

@@ -43,14 +43,18 @@ func (e *Either) Ask(ctx context.Context, request Request, rate Rate, key string
 	if key != "" && e.of(ctx, idOf(key)) == e.Alone {
 		return e.Alone.Ask(ctx, request, rate, key)
 	}
-	why := e.Missing()
-	if why == nil && e.Impossible != nil {
-		why = e.Impossible(ctx)
-	}
-	if why != nil {
+	if why := e.withoutRecords(ctx); why != nil {
 		return e.Alone.ask(ctx, request, State{Rate: rate, Alone: why.Error()}, key)
 	}
 	return e.Shared.Ask(ctx, request, rate, key)
+}
+
+// withoutRecords is why what is asked for now is kept in this process; nil: it is kept in records.
+func (e *Either) withoutRecords(ctx context.Context) error {
+	if why := e.Missing(); why != nil || e.Impossible == nil {
+		return why
+	}
+	return e.Impossible(ctx)
 }
 
 // Sample counts what an operation would act on; see [Runner.Sample].

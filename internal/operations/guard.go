@@ -103,10 +103,10 @@ type Accepted struct {
 
 // asked says that somebody knows what becomes of the messages of such a request.
 func (r *Runner) asked(request *Request) bool {
-	return r.cfg.Outcomes != nil && request.Action == Replay
+	return r.cfg.Outcomes != nil && (request.Action == Replay || request.Action == Edit)
 }
 
-// told adds to replays what became of their messages, as far as that is known: also to those that
+// told adds to replays and edits what became of their messages, as far as that is known: also to those that
 // are over, whose last messages were handled since. What they knew before stays where that is gone.
 func (r *Runner) told(all []Operation) {
 	var ids []string

@@ -31,7 +31,8 @@ const (
 // one another: an operation is what its store says, and not what somebody remembers. A request is
 // written once, its state again and again, so the two are two values.
 type Store interface {
-	// Create keeps a new one in its first state. The error is ErrExists or ErrFull.
+	// Create keeps a new one in its first state, which may be an end. The error is ErrExists or
+	// ErrFull.
 	Create(ctx context.Context, r Request, s State) error
 	// Change replaces a state by what change makes of it, and returns what it is then. change is
 	// called again where another changed it meanwhile; an error of its own ends Change and is
@@ -75,8 +76,19 @@ func (m *Memory) Create(_ context.Context, r Request, s State) error {
 	if len(m.all)-len(m.over) >= MaxWaiting {
 		return ErrFull
 	}
+	if s.Phase.IsOver() {
+		m.overLocked(r.ID)
+	}
 	m.putLocked(Operation{r, s})
 	return nil
+}
+
+// overLocked notes that one more is over, and forgets the oldest of too many.
+func (m *Memory) overLocked(id string) {
+	if m.over = append(m.over, id); len(m.over) > MaxFinished {
+		delete(m.all, m.over[0])
+		m.over = slices.Delete(m.over, 0, 1)
+	}
 }
 
 // Change replaces a state; see [Store]. What is over makes room for others when it is the oldest.
@@ -92,13 +104,9 @@ func (m *Memory) Change(_ context.Context, id string, change func(State) (State,
 		return s, err
 	}
 	if s.Phase.IsOver() && !o.Phase.IsOver() {
-		m.over = append(m.over, id)
+		m.overLocked(id)
 	}
 	m.putLocked(Operation{o.Request, s})
-	if len(m.over) > MaxFinished {
-		delete(m.all, m.over[0])
-		m.over = slices.Delete(m.over, 0, 1)
-	}
 	return s, nil
 }
 

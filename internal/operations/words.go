@@ -39,6 +39,9 @@ const (
 	// begin, and choose nothing.
 	Sort   = "sort"
 	Unsort = "unsort"
+	// Edit replaces one message by an edited copy that is handled anew, and moves it into the trash.
+	// It is done at once by whoever is asked, see [Runner.Note]: a Runner runs none.
+	Edit = "edit"
 )
 
 // Sorts says whether the action moves messages within their dead set, and chooses none.
@@ -66,7 +69,7 @@ type Selection struct {
 	Group string `json:"group,omitempty"`
 	// Filter has the parameters of [filter.Parse].
 	Filter map[string]string `json:"filter,omitempty"`
-	// Operation is the delete whose messages are restored; it is for that alone.
+	// Operation is the delete or the edit whose messages are restored; it is for that alone.
 	Operation string `json:"operation,omitempty"`
 	// All is every message.
 	All bool `json:"all,omitempty"`

@@ -79,6 +79,12 @@ func (s scripted) FindTrash(ctx context.Context, keep time.Duration, q server.Qu
 	}
 	return list, err
 }
+func (s scripted) Edit(_ context.Context, _ time.Duration, operation, id string, _ server.Edit) (string, error) {
+	if id != "orders.v1:0:7" {
+		return "", server.ErrNotFound
+	}
+	return id + "~" + operation, s.err
+}
 
 // three are messages that match whatever an operation is asked for; each turn does one.
 type three struct{}
@@ -192,6 +198,13 @@ func TestWhatTheServerAnswersIsWhatItsDescriptionSays(t *testing.T) {
 		{"message", "GET", "/v1/dead_set/messages/orders.v1:0:7?stream=orders", "", "t", 200},
 		{"value of a message", "GET", "/v1/dead_set/messages/orders.v1:0:7?stream=orders&part=value", "", "t", 200},
 		{"a message that is not there", "GET", "/v1/dead_set/messages/none?stream=orders", "", "t", 404},
+		{"an edit", "POST", "/v1/dead_set/messages/orders.v1:0:7/edit", `{"stream":"orders","channel":"slow","value":"{}","key":null,"headers":[{"key":"AA==","key_encoding":"base64","value":null}],"note":"n"}`, "t", 200},
+		{"an edit of nothing", "POST", "/v1/dead_set/messages/orders.v1:0:7/edit", `{"stream":"orders"}`, "t", 400},
+		{"an edit by who may only look", "POST", "/v1/dead_set/messages/orders.v1:0:7/edit", `{"stream":"orders","value":"x"}`, "v", 403},
+		{"an edit of what is not there", "POST", "/v1/dead_set/messages/none/edit", `{"stream":"orders","value":"x"}`, "t", 404},
+		{"an edit without retries", "POST", "/v1/dead_set/messages/orders.v1:0:7/edit", `{"stream":"plain","value":"x"}`, "t", 404},
+		{"an edit while brokers are away", "POST", "/v1/dead_set/messages/orders.v1:0:7/edit", `{"stream":"away","value":"x"}`, "t", 503},
+		{"an edit that is too large", "POST", "/v1/dead_set/messages/orders.v1:0:7/edit", `{"stream":"orders","value":"` + strings.Repeat("x", 3000) + `"}`, "t", 413},
 		{"replay", "POST", "/v1/dead_set/replay", `{"count":"2","topic-entity":"orders"}`, "t", 200},
 		{"delete", "DELETE", "/v1/dead_set", `{"count":2,"topic_entity":"orders"}`, "t", 200},
 		{"delete for good", "DELETE", "/v1/dead_set", `{"count":2,"topic_entity":"orders","forever":true}`, "t", 200},
@@ -299,7 +312,7 @@ func conforms(t *testing.T, router routers.Router, req *http.Request, resp *http
 func serve(t *testing.T) (address string) {
 	t.Helper()
 	s, err := server.New(server.Config{
-		Address: "127.0.0.1:0", Access: server.Access{Tokens: []server.Token{{Name: "token", Role: server.Operator, Secret: "t"}, {Name: "bob", Role: server.Viewer, Secret: "v"}}}, Streams: streams(), Timeouts: server.Timeouts{PeekWait: time.Millisecond}, Operations: operating(t), Pauses: paused{}, Trash: 72 * time.Hour,
+		Address: "127.0.0.1:0", Access: server.Access{Tokens: []server.Token{{Name: "token", Role: server.Operator, Secret: "t"}, {Name: "bob", Role: server.Viewer, Secret: "v"}}}, Streams: streams(), Timeouts: server.Timeouts{PeekWait: time.Millisecond}, Operations: operating(t), Pauses: paused{}, Trash: 72 * time.Hour, EditLimit: 2000,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }),
 	})
 	if err != nil {

@@ -1,0 +1,49 @@
+package operations
+
+import (
+	"context"
+	"time"
+)
+
+// cutOff is what the record of something says that is done at once, until it is done.
+const cutOff = "it was begun, and its end is not known: the process that did it may have been killed"
+
+// Note does something at once, and keeps a record of it, which nobody runs. do is called once, with
+// the id, and says how it ended and in which phase; what is returned is its error. The record is
+// there before, as that of something cut off: so a kill leaves it behind. Where no record can be
+// made do is not called, and the error says why.
+func (r *Runner) Note(ctx context.Context, request Request, do func(ctx context.Context, id string) (Phase, error)) (Operation, error) {
+	return r.note(ctx, request, r.cfg.Alone, do)
+}
+
+func (r *Runner) note(ctx context.Context, request Request, alone string, do func(ctx context.Context, id string) (Phase, error)) (Operation, error) {
+	if r.isClosed() {
+		return Operation{}, ErrClosed
+	}
+	request.ID = NewID(request.CreatedAt)
+	at := State{Runner: r.cfg.Name, Alone: alone, StartedAt: request.CreatedAt}.ending(Failed, cutOff, request.CreatedAt)
+	if err := r.cfg.Store.Create(ctx, request, at); err != nil {
+		return Operation{}, err
+	}
+	phase, err := do(ctx, request.ID)
+	at = at.ending(phase, "", time.Now().UTC())
+	at.Complete = true
+	if err != nil {
+		at.Why = err.Error()
+	} else {
+		at.Matched, at.Done = 1, 1
+	}
+	// Beyond a ctx that is over: it is done.
+	if _, kept := r.cfg.Store.Change(context.WithoutCancel(ctx), request.ID, func(State) (State, error) { return at, nil }); kept != nil {
+		r.cfg.Logger.Warn("what became of an operation could not be recorded", "operation", request.ID, "action", request.Action, "state", at.Phase, "error", kept)
+	}
+	return Operation{request, at}, err
+}
+
+// Note does something at once and keeps a record of it; see [Runner.Note].
+func (e *Either) Note(ctx context.Context, request Request, do func(ctx context.Context, id string) (Phase, error)) (Operation, error) {
+	if why := e.withoutRecords(ctx); why != nil {
+		return e.Alone.note(ctx, request, why.Error(), do)
+	}
+	return e.Shared.Note(ctx, request, do)
+}
