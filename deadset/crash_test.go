@@ -65,7 +65,7 @@ func crashes(t *testing.T, test func(t *testing.T, ctx context.Context, b *memor
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				f := &faulty{Broker: b, at: at, crash: func() { cut(b, cancel) }}
-				s := deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: f})
+				s := deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: f, TrashPages: 8})
 				test(t, ctx, b, s, f.reached)
 				over = !f.reached()
 				if t.Failed() {

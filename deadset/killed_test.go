@@ -98,6 +98,8 @@ func tasks(s, wide *deadset.Set) map[string]func(context.Context) (more bool, er
 			_, err := s.Trash(keep).Delete(ctx, "op_2", 30)
 			return false, err
 		},
+		"edit":       edits(s, "op_1"),
+		"edit again": edits(s, "op_2"),
 		"restore": func(ctx context.Context) (bool, error) {
 			c, err := wide.Trash(keep).Choose(deadset.Selection{Filter: filter.All(), Before: time.Now(), Operation: "op_3", MovedBy: "op_1"})
 			if err != nil {
@@ -114,6 +116,18 @@ func tasks(s, wide *deadset.Set) map[string]func(context.Context) (more bool, er
 			_, err := s.Delete(ctx, 30)
 			return false, err
 		},
+	}
+}
+
+// edits is an edit of one message, which may have been done before.
+func edits(s *deadset.Set, operation string) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		value := []byte("edited")
+		_, err := s.Trash(keep).Edit(ctx, operation, "t:0:7", deadset.Edit{Value: &value})
+		if errors.Is(err, deadset.ErrNotFound) {
+			err = nil
+		}
+		return false, err
 	}
 }
 

@@ -1,0 +1,193 @@
+package deadset_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/deadset"
+	"github.com/stepwell/stepwell/embedded/memory"
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// valued is an edit of the value alone.
+func valued(text string) deadset.Edit { return deadset.Edit{Value: new([]byte(text))} }
+
+// decoded is what is in a queue, which is empty then.
+func decoded(t *testing.T, b queue.Broker, name string) (all []*envelope.Envelope) {
+	t.Helper()
+	for _, d := range take(t, b, name) {
+		e, err := envelope.Decode(d.Message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func TestAnEditSendsACopyAndKeepsWhatWasThereUntilItIsUndone(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+		e := deadOf(1, time.Now())
+		e.Message.Key, e.Message.Headers = []byte("k"), []stepwell.Header{{Key: "h", Value: []byte("v")}}
+		e.History = []envelope.Try{{Attempt: 3, At: time.Now(), Error: "before"}}
+		bury(t, b, 1)
+		put(t, b, dead, e.Encode())
+		s := roomy(b)
+		for n, by := range []deadset.Edit{
+			valued("edited"),
+			{Key: new([]byte), Headers: &[]stepwell.Header{{Key: "other"}}},
+		} {
+			operation := fmt.Sprint("op_", n)
+			as, err := s.Trash(keep).Edit(t.Context(), operation, "t:0:1", by)
+			if err != nil || as != "t:0:1~"+operation {
+				t.Fatalf("%q, %v", as, err)
+			}
+			synctest.Wait()
+			if left := listed(t, s); !slices.Equal(left, []string{"t:0:0"}) {
+				t.Errorf("left %v", left)
+			}
+			synctest.Wait()
+			if gone := trashed(t, s); !slices.Equal(gone, []string{"t:0:1"}) {
+				t.Errorf("in the trash %v", gone)
+			}
+			synctest.Wait()
+			sent := decoded(t, b, ready)
+			if len(sent) != 1 {
+				t.Fatalf("%d sent", len(sent))
+			}
+			m := sent[0].Message
+			if m.ID != as || m.Attempt != 1 || m.Replays != 1 || m.Origin.Topic != "t" || len(sent[0].History) != 1 || sent[0].Mark().Operation != operation || !sent[0].DiedAt.IsZero() {
+				t.Errorf("sent: %+v", sent[0])
+			}
+			want := map[bool]string{true: "edited k [{h v}]", false: "1  [{other }]"}[n == 0]
+			if got := fmt.Sprintf("%s %s %s", m.Value, m.Key, m.Headers); got != want {
+				t.Errorf("sent %q, want %q", got, want)
+			}
+			if n == 1 && (m.Key != nil || m.Headers[0].Value != nil) {
+				t.Errorf("null became something: %#v, %#v", m.Key, m.Headers)
+			}
+			back := everythingOf("op_back")
+			back.MovedBy = operation
+			if done := restore(t, s, back); done != 1 {
+				t.Fatalf("%d restored", done)
+			}
+			synctest.Wait()
+			if left := listed(t, s); !slices.Equal(left, []string{"t:0:0", "t:0:1"}) {
+				t.Errorf("restored: %v", left)
+			}
+			synctest.Wait()
+		}
+		if was := decoded(t, b, dead)[1].Message; string(was.Value) != "1" || string(was.Key) != "k" || was.Attempt != 4 {
+			t.Errorf("it is not as it was: %+v", was)
+		}
+	})
+}
+
+func TestAnEditReachesIntoPagesAndTakesNothingElse(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+		bury(t, b, 10)
+		s := thrown(b, 64)
+		sorted(t, s, "op")
+		if _, err := s.Trash(keep).Edit(t.Context(), "op_1", "t:0:5", valued("x")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if left := listed(t, s); !slices.Equal(left, append(from(0, 5), from(6, 4)...)) {
+			t.Errorf("left: %v", left)
+		}
+		synctest.Wait()
+		if sent := ids(t, b, ready); !slices.Equal(sent, []string{"t:0:5~op_1"}) {
+			t.Errorf("sent: %v", sent)
+		}
+	})
+}
+
+func TestWhatCannotBeEditedStaysWhereItIs(t *testing.T) {
+	pointer := deadOf(7, time.Now())
+	pointer.Point()
+	for name, test := range map[string]struct {
+		put    []queue.Message
+		id     string
+		by     deadset.Edit
+		broker func(*memory.Broker)
+		pages  int
+		want   error
+		says   string
+	}{
+		"an id that two have":        {put: []queue.Message{deadOf(1, time.Now()).Encode(), deadOf(1, time.Now().Add(time.Second)).Encode()}, id: "t:0:1", by: valued("x"), pages: 8, want: deadset.ErrCopies, says: "more than one"},
+		"an id that none has":        {id: "t:0:9", by: valued("x"), pages: 8, want: deadset.ErrNotFound},
+		"what nobody can read":       {put: []queue.Message{{ID: "foreign", Body: []byte("{")}}, id: "foreign", by: valued("x"), pages: 8, want: deadset.ErrNoEdit, says: "cannot be read"},
+		"a part of what is in Kafka": {put: []queue.Message{pointer.Encode()}, id: "t:0:7", by: valued("x"), pages: 8, want: deadset.ErrNoEdit, says: "only in Kafka"},
+		"into a trash that is full":  {id: "t:0:0", by: valued("x"), want: deadset.ErrNoPage},
+		"to more than is taken":      {id: "t:0:0", by: valued(strings.Repeat("x", 4000)), pages: 8, broker: func(b *memory.Broker) { b.MaxMessageSize = 3000 }, want: queue.ErrTooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+				if test.broker != nil {
+					test.broker(b)
+				}
+				bury(t, b, 1)
+				for _, m := range test.put {
+					put(t, b, dead, m)
+				}
+				s := thrown(b, test.pages)
+				before := listed(t, s)
+				synctest.Wait()
+				if as, err := s.Trash(keep).Edit(t.Context(), "op_1", test.id, test.by); !errors.Is(err, test.want) || errors.Is(err, deadset.ErrHalfEdited) || !strings.Contains(fmt.Sprint(err), test.says) || as != "" {
+					t.Errorf("%q, %v", as, err)
+				}
+				synctest.Wait()
+				if left, sent := ids(t, b, dead), ids(t, b, ready); !slices.Equal(left, before) || len(sent) > 0 {
+					t.Errorf("left %v of %v, sent %v", left, before, sent)
+				}
+			})
+		})
+	}
+}
+
+func TestAnEditedPointerIsARecordOfItsOwn(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+		e := deadOf(7, time.Now())
+		e.Point()
+		put(t, b, dead, e.Encode())
+		by := deadset.Edit{Value: new([]byte("x")), Key: new([]byte("k")), Headers: &[]stepwell.Header{}}
+		if _, err := roomy(b).Trash(keep).Edit(t.Context(), "op_1", "t:0:7", by); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		sent := decoded(t, b, ready)
+		if len(sent) != 1 || sent[0].Pointer || string(sent[0].Message.Value) != "x" || sent[0].HasPosition() {
+			t.Errorf("sent: %+v", sent)
+		}
+	})
+}
+
+func TestACrashAtAnyStepOfAnEditLeavesTheMessageInTheDeadSetOrBothCopiesElsewhere(t *testing.T) {
+	crashes(t, func(t *testing.T, ctx context.Context, b *memory.Broker, s *deadset.Set, crashed func() bool) {
+		as, err := s.Trash(keep).Edit(ctx, "op_1", "t:0:2", valued("x"))
+		if crashed() {
+			mend(b)
+		} else if err != nil || as != "t:0:2~op_1" {
+			t.Errorf("without a crash: %q, %v", as, err)
+		}
+		synctest.Wait()
+		left, kept, sent := ids(t, b, dead), inTrash(t, b, dead), ids(t, b, ready)
+		isLeft, isSent := slices.Contains(left, "t:0:2"), len(sent) > 0
+		switch {
+		case !isLeft && (!isSent || len(kept) == 0), isSent && len(kept) == 0, len(left) < 3:
+			t.Errorf("left %v, kept %v, sent %v, %v", left, kept, sent, err)
+		case err == nil && isLeft && !crashed():
+			t.Errorf("it was done, and left %v", left)
+		case isSent && err != nil && !errors.Is(err, deadset.ErrHalfEdited):
+			t.Errorf("the copy was sent, and nobody is told: %v", err)
+		}
+	})
+}
