@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"streams":         {"/", "internal/crew", "internal/envelope", "internal/failpoint", "internal/ledger", "internal/solo", "internal/task"},
 	"retry":           {"/", "internal/backoff", "internal/envelope", "internal/failpoint", "internal/inbox", "internal/outcomes", "internal/queue", "internal/task"},
 	"deadset":         {"/", "internal/cause", "internal/envelope", "internal/failpoint", "internal/filter", "internal/queue"},
-	"server":          {"internal/filter", "internal/operations", "internal/spelling", "server/console"},
+	"server":          {"/", "internal/filter", "internal/operations", "internal/spelling", "server/console"},
 	"server/console":  {},
 	"server/contract": {},
 	"actor": {

@@ -20,8 +20,8 @@ var (
 	ErrCopies = errors.New("more than one dead message has this id: replay or delete all but one")
 	// ErrNoEdit: this message cannot be edited; the error around it says why.
 	ErrNoEdit = errors.New("the message cannot be edited")
-	// ErrHalfEdited: nobody knows whether the edited copy was stored, and whether the message itself
-	// is still in the dead set.
+	// ErrHalfEdited: nobody knows whether the edited copy was stored, and whether the message
+	// itself is still in the dead set.
 	ErrHalfEdited = errors.New("the edited copy may have been sent, and the message itself may still be in the dead set: look there before you edit it again")
 )
 
@@ -36,12 +36,12 @@ type Edit struct {
 // with a new id and a full new budget to the instant queue, both with the mark of the operation,
 // which no other edit may have. It returns the copy's id.
 //
-// The message is removed when both are confirmed. A crash before that leaves it in the dead set, in
-// the trash as well, and last of all its edited copy is on its way: never is neither there. Another
-// edit then is another operation, and sends another copy.
+// The message is removed when both are confirmed. A crash before that leaves it in the dead set;
+// then in the trash as well; and last of all its edited copy is on its way, too. Another edit after
+// that is another operation, and sends another copy.
 //
-// The error is ErrNotFound, an error of an edit, queue.ErrTooLarge where the copy is larger than may
-// be published, or as that of [Choice.Trash].
+// The error is ErrNotFound, an error of an edit, queue.ErrTooLarge where the copy is larger than
+// may be published, or as that of [Choice.Trash].
 func (t Trash) Edit(ctx context.Context, operation, id string, by Edit) (as string, err error) {
 	t.set.recent.forget()
 	defer t.set.recent.forget()

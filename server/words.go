@@ -33,8 +33,8 @@ var (
 	ErrRefused = errors.New("walks of this dead set are refused")
 	// ErrNoTrash: what was to be deleted cannot be put into the trash (503).
 	ErrNoTrash = errors.New("the trash does not take what is deleted")
-	// ErrNoEdit: that message cannot be edited: others have its id, nobody can read it, or the trash
-	// does not take it (409).
+	// ErrNoEdit: that message cannot be edited: others have its id, nobody can read it, or the
+	// trash does not take it (409).
 	ErrNoEdit = errors.New("the message cannot be edited")
 	// ErrHalfEdited: nobody knows how far an edit came (503).
 	ErrHalfEdited = errors.New("nobody knows how far the edit came")
@@ -156,8 +156,8 @@ type Operations interface {
 	List(ctx context.Context) ([]operations.Operation, error)
 	// Change returns the operation as it is then.
 	Change(ctx context.Context, id string, c operations.Change) (operations.Operation, error)
-	// Note calls do once, with the id of an operation that nobody runs, and keeps a record of how it
-	// ended. Where none can be kept it does not call it.
+	// Note calls do once, with the id of an operation that nobody runs, and keeps a record of how
+	// it ended. Where none can be kept it does not call it.
 	Note(ctx context.Context, r operations.Request, do func(ctx context.Context, id string) (operations.Phase, error)) (operations.Operation, error)
 	// RunningOn is the id of the operation that runs on a dead set; empty: none does.
 	RunningOn(t operations.Target) string

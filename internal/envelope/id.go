@@ -15,8 +15,8 @@ import (
 const (
 	// maxID leaves room to AMQP's 255 bytes, for what others put around an id.
 	maxID = 200
-	// maxEdited leaves room to maxID, for the name of a channel: InChannel must not replace what says
-	// that the message was edited.
+	// maxEdited leaves room to maxID, for the name of a channel: InChannel must not replace what
+	// says that the message was edited.
 	maxEdited = maxID - 64
 )
 
@@ -50,8 +50,8 @@ func InChannel(id, channel string) string {
 
 // Edited is the identity of a message that the operation has edited: id~operation. What an earlier
 // edit put behind the id is left out. Where that is longer than 136 bytes, the first half of the
-// id's SHA-256 in hex stands for it. Each edit is an operation of its own: the copy of an edit after
-// another was undone must not have an id that a process remembers as handled.
+// id's SHA-256 in hex stands for it. Each edit is an operation of its own: the copy of an edit
+// after another was undone must not have an id that a process remembers as handled.
 func Edited(id, operation string) string {
 	if isEdited(id) {
 		id = id[:strings.LastIndexByte(id, '~')]

@@ -40,7 +40,10 @@ func TestWithoutRecordsAnOperationLivesInTheProcessThatIsAskedUntilThereAreSome(
 		if here.Alone != missing.Error() || e.RunningOn(orders) != here.ID {
 			t.Errorf("%+v, %s runs", here, e.RunningOn(orders))
 		}
-		if all, err := e.List(t.Context()); err != nil || len(all) != 1 {
+		if o, err := e.Note(t.Context(), noted(), func(context.Context, string) (Phase, error) { return Done, nil }); err != nil || o.Alone != missing.Error() {
+			t.Errorf("at once: %+v, %v", o, err)
+		}
+		if all, err := e.List(t.Context()); err != nil || len(all) != 2 {
 			t.Errorf("%v, %v", all, err)
 		}
 		missing = nil
@@ -53,7 +56,7 @@ func TestWithoutRecordsAnOperationLivesInTheProcessThatIsAskedUntilThereAreSome(
 			t.Errorf("asked for once more: %+v", o)
 		}
 		there := ask("")
-		if all, err := e.List(t.Context()); err != nil || there.Alone != "" || len(all) != 2 {
+		if all, err := e.List(t.Context()); err != nil || there.Alone != "" || len(all) != 3 {
 			t.Errorf("%+v, %v, %v", there, all, err)
 		}
 		for _, o := range []Operation{here, there} {

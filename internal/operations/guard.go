@@ -102,16 +102,17 @@ type Accepted struct {
 }
 
 // asked says that somebody knows what becomes of the messages of such a request.
-func (r *Runner) asked(request *Request) bool {
-	return r.cfg.Outcomes != nil && (request.Action == Replay || request.Action == Edit)
+func (c *Config) asked(request *Request) bool {
+	return c.Outcomes != nil && (request.Action == Replay || request.Action == Edit)
 }
 
-// told adds to replays and edits what became of their messages, as far as that is known: also to those that
-// are over, whose last messages were handled since. What they knew before stays where that is gone.
+// told adds to replays and edits what became of their messages, as far as that is known: also to
+// those that are over, whose last messages were handled since. What they knew before stays where
+// that is gone.
 func (r *Runner) told(all []Operation) {
 	var ids []string
 	for i := range all {
-		if r.asked(&all[i].Request) {
+		if r.cfg.asked(&all[i].Request) {
 			ids = append(ids, all[i].ID)
 		}
 	}
@@ -120,7 +121,7 @@ func (r *Runner) told(all []Operation) {
 	}
 	known, _ := r.cfg.Outcomes.Of(ids...)
 	for i := range all {
-		if t := known[all[i].ID]; r.asked(&all[i].Request) && (t.Tried()+t.Bad() > 0 || all[i].Outcome == nil) {
+		if t := known[all[i].ID]; r.cfg.asked(&all[i].Request) && (t.Tried()+t.Bad() > 0 || all[i].Outcome == nil) {
 			of := t.Outcome(all[i].Done)
 			all[i].Outcome = &of
 		}
@@ -130,7 +131,7 @@ func (r *Runner) told(all []Operation) {
 // inCanary says that the operation replays its first few messages, or waits for what becomes of
 // them.
 func (w *worker) inCanary(at *State) bool {
-	return w.r.asked(&w.l.request) && w.l.request.Canary > 0 && !at.CanaryOver
+	return w.r.cfg.asked(&w.l.request) && w.l.request.Canary > 0 && !at.CanaryOver
 }
 
 // portion is how many messages the next turn may act on, and how long it is until the one after it.
@@ -175,7 +176,7 @@ func (w *worker) held(ctx context.Context, at *State) (every time.Duration, goes
 
 // goesWrong pauses a replay of which too many messages fail, and says so.
 func (w *worker) goesWrong(ctx context.Context, at *State) bool {
-	if !w.r.asked(&w.l.request) {
+	if !w.r.cfg.asked(&w.l.request) {
 		return false
 	}
 	t, _ := w.outcome()

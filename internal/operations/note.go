@@ -13,16 +13,16 @@ const cutOff = "it was begun, and its end is not known: the process that did it 
 // there before, as that of something cut off: so a kill leaves it behind. Where no record can be
 // made do is not called, and the error says why.
 func (r *Runner) Note(ctx context.Context, request Request, do func(ctx context.Context, id string) (Phase, error)) (Operation, error) {
-	return r.note(ctx, request, r.cfg.Alone, do)
-}
-
-func (r *Runner) note(ctx context.Context, request Request, alone string, do func(ctx context.Context, id string) (Phase, error)) (Operation, error) {
 	if r.isClosed() {
 		return Operation{}, ErrClosed
 	}
+	return r.cfg.note(ctx, request, do)
+}
+
+func (c Config) note(ctx context.Context, request Request, do func(ctx context.Context, id string) (Phase, error)) (Operation, error) {
 	request.ID = NewID(request.CreatedAt)
-	at := State{Runner: r.cfg.Name, Alone: alone, StartedAt: request.CreatedAt}.ending(Failed, cutOff, request.CreatedAt)
-	if err := r.cfg.Store.Create(ctx, request, at); err != nil {
+	at := State{Runner: c.Name, Alone: c.Alone, StartedAt: request.CreatedAt}.ending(Failed, cutOff, request.CreatedAt)
+	if err := c.Store.Create(ctx, request, at); err != nil {
 		return Operation{}, err
 	}
 	phase, err := do(ctx, request.ID)
@@ -34,16 +34,22 @@ func (r *Runner) note(ctx context.Context, request Request, alone string, do fun
 		at.Matched, at.Done = 1, 1
 	}
 	// Beyond a ctx that is over: it is done.
-	if _, kept := r.cfg.Store.Change(context.WithoutCancel(ctx), request.ID, func(State) (State, error) { return at, nil }); kept != nil {
-		r.cfg.Logger.Warn("what became of an operation could not be recorded", "operation", request.ID, "action", request.Action, "state", at.Phase, "error", kept)
+	if _, kept := c.Store.Change(context.WithoutCancel(ctx), request.ID, func(State) (State, error) { return at, nil }); kept != nil {
+		c.Logger.Warn("what became of an operation could not be recorded", "operation", request.ID, "action", request.Action, "state", at.Phase, "error", kept)
 	}
 	return Operation{request, at}, err
 }
 
 // Note does something at once and keeps a record of it; see [Runner.Note].
 func (e *Either) Note(ctx context.Context, request Request, do func(ctx context.Context, id string) (Phase, error)) (Operation, error) {
-	if why := e.withoutRecords(ctx); why != nil {
-		return e.Alone.note(ctx, request, why.Error(), do)
+	why := e.withoutRecords(ctx)
+	switch {
+	case why == nil:
+		return e.Shared.Note(ctx, request, do)
+	case e.Alone.isClosed():
+		return Operation{}, ErrClosed
 	}
-	return e.Shared.Note(ctx, request, do)
+	alone := e.Alone.cfg
+	alone.Alone = why.Error()
+	return alone.note(ctx, request, do)
 }

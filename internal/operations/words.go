@@ -39,8 +39,8 @@ const (
 	// begin, and choose nothing.
 	Sort   = "sort"
 	Unsort = "unsort"
-	// Edit replaces one message by an edited copy that is handled anew, and moves it into the trash.
-	// It is done at once by whoever is asked, see [Runner.Note]: a Runner runs none.
+	// Edit replaces one message by an edited copy that is handled anew, and moves it into the
+	// trash. It is done at once by whoever is asked, see [Runner.Note]: a Runner runs none.
 	Edit = "edit"
 )
 
