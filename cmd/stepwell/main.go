@@ -8,6 +8,7 @@
 //	stepwell dead-set replay --stream orders --group 7f3a91c2b04d --rate 200/s
 //	stepwell dead-set delete --stream orders --error "no such customer" --dry-run
 //	stepwell dead-set replay --stream orders --count 10
+//	stepwell dead-set edit --stream orders orders.v1:3:8812
 //	stepwell dead-set trash --stream orders
 //	stepwell dead-set undo op_01k9…
 //	stepwell dead-set sort --stream orders
@@ -73,6 +74,7 @@ type commands struct {
 		Peek   peek   `cmd:"" help:"Show the oldest messages; nothing changes."`
 		Replay replay `cmd:"" help:"Give messages a full new budget of tries: the oldest, or those that are chosen."`
 		Delete remove `cmd:"" help:"Delete messages, into the trash where there is one: the oldest, or those that are chosen."`
+		Edit   edit   `cmd:"" help:"Have a copy of one message with another value handled, and put the message itself into the trash."`
 		Trash  trash  `cmd:"" help:"Show what was deleted and is kept; nothing changes."`
 		Undo   undo   `cmd:"" help:"Move what was deleted from the trash back into the dead set."`
 		Sort   sorts  `cmd:"" help:"Sort what has arrived into pages, so that all of it is seen; no message leaves the dead set."`

@@ -25,8 +25,9 @@ type set struct {
 	left int
 	err  error
 
-	crashLoop bool         // the last replay was one of all
-	trashed   []string     // who deleted into the trash
+	crashLoop bool     // the last replay was one of all
+	trashed   []string // who deleted into the trash
+	edited    []string
 	lost      bool         // nobody knows how many are left
 	query     server.Query // the last one
 
@@ -109,6 +110,11 @@ func (s *set) FindTrash(_ context.Context, keep time.Duration, q server.Query) (
 	}}}, nil
 }
 
+func (s *set) Edit(_ context.Context, _ time.Duration, operation, id string, by server.Edit) (string, error) {
+	s.edited = append(s.edited, string(*by.Value))
+	return id + "~" + operation, s.err
+}
+
 func (s *set) Delete(_ context.Context, count int) (server.Result, error) {
 	if s.err != nil {
 		return server.Result{}, s.err
@@ -169,7 +175,7 @@ func serveKeeping(t *testing.T, keep time.Duration, token string, modes ...strin
 	orders := &control{server.Status{Source: server.FromQueue, Joined: true, Lag: 12, Queues: queues, Oldest: oldest,
 		Channels: []server.ChannelStatus{{ID: "slow", InFlight: 3, Queues: map[string]int{"shop.orders.channel.slow.instant": 7}}}}}
 	s, err := server.New(server.Config{
-		Operations: operating(t, &dead.pile), Pauses: appPauses{orders}, Trash: keep,
+		Operations: operating(t, &dead.pile), Pauses: appPauses{orders}, Trash: keep, EditLimit: 1 << 20,
 		Address: "127.0.0.1:0", Access: access(token), Timeouts: server.Timeouts{PeekWait: time.Millisecond}, Modes: modes,
 		Streams: map[string]server.Stream{"orders": {Control: orders, DeadSet: dead,
 			Channels: map[string]server.DeadSet{"slow": &set{left: 1}}}},

@@ -111,7 +111,7 @@ func (o operation) Key(number string) string { return "operation " + o.ID + " " 
 // Undo is the URL of the page that asks before what was deleted is restored; empty:
 // there is nothing to restore.
 func (o operation) Undo() string {
-	if o.Action != "delete" || o.KeptUntil().Before(time.Now()) {
+	if o.Action != "delete" && o.Action != "edit" || o.KeptUntil().Before(time.Now()) {
 		return ""
 	}
 	at := o.At()

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// edit is stepwell dead-set edit. It edits the value alone.
+type edit struct {
+	ID      string  `arg:"" help:"The message's id."`
+	Stream  string  `help:"The stream-id." required:"" short:"s"`
+	Channel *string `help:"One of the stream's channels; default: the stream itself." short:"c"`
+	Value   string  `help:"File with the new value; default: the editor that VISUAL or EDITOR names is opened." type:"existingfile" placeholder:"FILE"`
+	Note    *string `help:"A note for who looks at the operation."`
+	Yes     bool    `help:"Do not ask; needs --value." short:"y"`
+}
+
+// Validate is called by kong before Run.
+func (c *edit) Validate() error {
+	for name, text := range map[string]*string{"channel": c.Channel, "note": c.Note} {
+		if text != nil && *text == "" {
+			return empty(name)
+		}
+	}
+	if c.Yes && c.Value == "" {
+		return errors.New("--yes needs --value FILE: an editor is for a person, who is asked")
+	}
+	return nil
+}
+
+// changed is what the actor is asked for. The value goes as base64: any bytes survive that.
+type changed struct {
+	Stream   string  `json:"stream"`
+	Channel  *string `json:"channel,omitempty"`
+	Value    []byte  `json:"value"`
+	Encoding string  `json:"encoding"`
+	Note     *string `json:"note,omitempty"`
+}
+
+// Run has a copy of the message with another value handled, once a person has said yes.
+func (c *edit) Run(ctx context.Context, a *actor) error {
+	if a.ask == nil && !c.Yes {
+		return fmt.Errorf("%w, with --value FILE", errUnasked)
+	}
+	path, q := "/v1/dead_set/messages/"+url.PathEscape(c.ID), url.Values{"stream": {c.Stream}, "part": {"value"}}
+	if c.Channel != nil {
+		q.Set("channel", *c.Channel)
+	}
+	was, err := a.send(ctx, "GET", path, q)
+	if err != nil {
+		return err
+	}
+	now, err := c.value(ctx, was)
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(was, now) {
+		return fmt.Errorf("the value is what it was: %w", errNo)
+	}
+	if !c.Yes {
+		if _, err := fmt.Fprint(a.errs, difference(was, now)); err != nil {
+			return fmt.Errorf("show the difference: %w", err)
+		}
+		question := fmt.Sprintf("Have this copy of %s handled, and put the message itself into the trash?", printable(c.ID))
+		if err := a.ask(question); err != nil {
+			return err
+		}
+	}
+	var whole json.RawMessage
+	if err := a.wish(ctx, "POST", path+"/edit", changed{c.Stream, c.Channel, now, "base64", c.Note}, &whole); err != nil {
+		return err
+	}
+	if a.json {
+		return a.line(whole)
+	}
+	var answer result
+	if err := read(whole, &answer); err != nil {
+		return err
+	}
+	return a.write([]byte(printable(answer.Message) + "\n"))
+}
+
+// value is the new one: that of the file, or what a person makes of it in the editor.
+func (c *edit) value(ctx context.Context, was []byte) ([]byte, error) {
+	if c.Value != "" {
+		now, err := os.ReadFile(c.Value)
+		if err != nil {
+			return nil, fmt.Errorf("--value: %w", err)
+		}
+		return now, nil
+	}
+	editor := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"))
+	if editor == "" {
+		return nil, errors.New("neither VISUAL nor EDITOR says which editor to open: set one, or give --value FILE")
+	}
+	// A folder of its own: editors leave copies beside the file, which nobody else is to read.
+	folder, err := os.MkdirTemp("", "stepwell-edit-")
+	if err != nil {
+		return nil, fmt.Errorf("open the editor: %w", err)
+	}
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, "value")
+	if err := os.WriteFile(path, was, 0o600); err != nil {
+		return nil, fmt.Errorf("open the editor: %w", err)
+	}
+	// By a shell, since a variable such as "code --wait" has arguments.
+	open := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, editor, path)
+	open.Stdin, open.Stdout, open.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := open.Run(); err != nil {
+		return nil, fmt.Errorf("the editor %q: %w: %w", editor, err, errNo)
+	}
+	now, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read what the editor left: %w", err)
+	}
+	// Most editors end the last line, which the value of a record rarely has.
+	if !bytes.HasSuffix(was, []byte("\n")) {
+		now = bytes.TrimSuffix(now, []byte("\n"))
+	}
+	return now, nil
+}
+
+// mostShown is how many lines of each side a difference shows.
+const mostShown = 100
+
+// difference is what a person is shown: the lines that are not the same at the beginning and at the
+// end of both.
+func difference(was, now []byte) string {
+	a, b := strings.Split(string(was), "\n"), strings.Split(string(now), "\n")
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	var text strings.Builder
+	for _, side := range []struct {
+		sign  string
+		lines []string
+	}{{"- ", a}, {"+ ", b}} {
+		for _, line := range side.lines[:min(len(side.lines), mostShown)] {
+			text.WriteString(side.sign + printable(line) + "\n")
+		}
+		if more := len(side.lines) - mostShown; more > 0 {
+			fmt.Fprintf(&text, "%s… %d lines more\n", side.sign, more)
+		}
+	}
+	fmt.Fprintf(&text, "%d bytes, %d before\n", len(now), len(was))
+	return text.String()
+}

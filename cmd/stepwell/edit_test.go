@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// edits runs the command on the message that the actor of the tests has, whose value is "\x00whole".
+func edits(t *testing.T, address string, ask asker, flags ...string) (out, errs string, code int) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = run(t.Context(), append([]string{"dead-set", "edit", "-s", "orders", "orders/v1:0:7", "--address", address}, flags...), ask, &o, &e)
+	return o.String(), e.String(), code
+}
+
+// file has the text.
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestAnEditOpensTheEditorShowsTheDifferenceAndAsks(t *testing.T) {
+	address, dead := serveKeeping(t, threeDays, "")
+	t.Setenv("VISUAL", "")
+	t.Setenv("EDITOR", file(t, "#!/bin/sh\nprintf 'new\\n\\033line\\n' > \"$1\"\n"))
+	shown, asked := "", ""
+	out, errs, code := edits(t, address, func(question string) error { asked = question; return nil }, "--note", "mended")
+	shown = errs
+	if code != exitOK || len(dead.edited) != 1 || dead.edited[0] != "new\n\x1bline" {
+		t.Fatalf("exit %d, %q, %q, edited %q", code, out, errs, dead.edited)
+	}
+	if !strings.Contains(shown, "-  whole\n+ new\n+  line\n9 bytes, 6 before") || !strings.HasPrefix(asked, "Have this copy of orders/v1:0:7 handled") || strings.Contains(shown, "\x1b") {
+		t.Errorf("shown %q, asked %q", shown, asked)
+	}
+	if !strings.Contains(out, "edited orders/v1:0:7 of orders") || !strings.Contains(out, "stepwell dead-set undo op_") {
+		t.Errorf("it says %q", out)
+	}
+}
+
+func TestWithoutAYesAChangeOrATerminalNothingIsEdited(t *testing.T) {
+	address, dead := serveKeeping(t, threeDays, "")
+	t.Setenv("VISUAL", "")
+	yes, no := func(string) error { return nil }, func(string) error { return errNo }
+	for name, test := range map[string]struct {
+		editor string
+		ask    asker
+		flags  []string
+		code   int
+		says   string
+	}{
+		"nobody is there":              {"true", nil, nil, exitUsage, "--value FILE"},
+		"nobody is there, with a file": {"true", nil, []string{"--value", file(t, "x")}, exitUsage, "nothing was done"},
+		"no":                           {"true", no, []string{"--value", file(t, "x")}, exitFailed, "nothing was done"},
+		"yes without a file":           {"true", yes, []string{"--yes"}, exitUsage, "--yes needs --value"},
+		"a file that is not there":     {"true", yes, []string{"--value", "/none"}, exitUsage, "/none"},
+		"nothing was changed":          {"true", yes, nil, exitFailed, "the value is what it was"},
+		"the editor fails":             {"false", yes, nil, exitFailed, "the editor"},
+		"there is no editor":           {"", yes, nil, exitFailed, "VISUAL nor EDITOR"},
+		"a message that is not there":  {"true", yes, []string{"--channel", "none"}, exitFailed, "no channel"},
+		"an empty note":                {"true", yes, []string{"--note="}, exitUsage, "note"},
+	} {
+		t.Setenv("EDITOR", test.editor)
+		out, errs, code := edits(t, address, test.ask, test.flags...)
+		if code != test.code || !strings.Contains(errs, test.says) || out != "" || len(dead.edited) > 0 {
+			t.Errorf("%s: exit %d, %q, %q, edited %q", name, code, out, errs, dead.edited)
+		}
+	}
+}
+
+func TestAFileIsTheNewValueAsItIs(t *testing.T) {
+	address, dead := serveKeeping(t, threeDays, "")
+	out, errs, code := edits(t, address, nil, "--value", file(t, "\xff\n"), "--yes", "--json")
+	if code != exitOK || len(dead.edited) != 1 || dead.edited[0] != "\xff\n" || !strings.Contains(out, `"edited_id":"orders/v1:0:7~op_`) {
+		t.Errorf("exit %d, %q, %q, edited %q", code, out, errs, dead.edited)
+	}
+}
