@@ -14,6 +14,15 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
+// An edit is a delete of one message into the trash, see trash.go, and between the confirm of that
+// and the ack the publish of its edited copy:
+//
+//	look: one has the id -- lease -- into the trash, confirmed -- copy sent, confirmed -- ack
+//
+// The trash is first since it is what may be full, missing or forbidden: then nothing was sent. A
+// message that is in the trash and in the dead set is a nuisance that passes with time, a copy that
+// was sent is handled.
+
 // Errors of an edit. After each but ErrHalfEdited the message is in the dead set as it was.
 var (
 	// ErrCopies: more than one message has the id.

@@ -12,6 +12,9 @@ import (
 	"github.com/stepwell/stepwell/internal/operations"
 )
 
+// This file has one message edited. Who may do that is asked first, before anything of the request
+// is read: what is refused tells nothing of what is there.
+
 // edited is the answer to who edits a message.
 type edited struct {
 	asked
@@ -97,6 +100,10 @@ func (s wishes) readEdit(w http.ResponseWriter, r *http.Request) (request operat
 		Select: operations.Selection{IDs: []string{id}}, Before: now, Trash: operations.Wait(s.cfg.Trash), Note: m.text("note"), By: who(r), CreatedAt: now,
 	}
 	m.note(request.Note)
+	// Sent again after an answer that was lost it finds no message with the id, and needs no key.
+	if _, given := r.Header["Idempotency-Key"]; given {
+		m.mistake("Idempotency-Key is for operations: each edit sends a copy of its own")
+	}
 	by = Edit{Value: m.part("value", "encoding"), Key: m.part("key", "key_encoding"), Headers: readHeaders(&m)}
 	set, mistakes := s.target(map[string]string{streamName: request.Stream, channelName: request.Channel})
 	*m.wrong = append(*m.wrong, mistakes...)

@@ -150,6 +150,14 @@ func TestWhoSeesNoValuesEditsNone(t *testing.T) {
 	}
 }
 
+func TestAnEditTakesNoKeyThatItWouldNotKeep(t *testing.T) {
+	w, _ := operating(t, mayEdit)
+	a := w.do("POST", editing, `{"stream":"orders","value":"x"}`, "Idempotency-Key", "k")
+	if a.status != http.StatusBadRequest || !strings.Contains(a.text, "Idempotency-Key") || len(w.orders.edited()) > 0 {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+}
+
 func TestAnEditThatFailsSaysWhetherAnythingWasDone(t *testing.T) {
 	for of, want := range map[error]struct {
 		status int

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// edits runs the command on the message that the actor of the tests has, whose value is "\x00whole".
+// edits runs the command on the message that the actor of the tests has. Its value is "\x00whole".
 func edits(t *testing.T, address string, ask asker, flags ...string) (out, errs string, code int) {
 	t.Helper()
 	var o, e bytes.Buffer

@@ -5,6 +5,10 @@ import (
 	"time"
 )
 
+// A record of what is done at once is written in an end state from its first moment on. So it is
+// nobody's to run, to resume or to wait for, in this release and in older ones, which show it; and
+// it is forgotten with all others that are over.
+
 // cutOff is what the record of something says that is done at once, until it is done.
 const cutOff = "it was begun, and its end is not known: the process that did it may have been killed"
 
