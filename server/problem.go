@@ -57,22 +57,18 @@ func problemOf(log *slog.Logger, r *http.Request, err error) *problem {
 		return &problem{status: http.StatusServiceUnavailable, detail: err.Error()}
 	case errors.Is(err, ErrUnavailable):
 		return &problem{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 5}
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrRetryOff):
 		return &problem{status: http.StatusNotFound, detail: err.Error()}
 	case errors.Is(err, ErrMoved):
 		return &problem{status: http.StatusGone, detail: ErrMoved.Error()}
-	case errors.Is(err, ErrTooLarge):
+	case errors.Is(err, ErrTooLarge), errors.Is(err, operations.ErrLarge):
 		return &problem{status: http.StatusRequestEntityTooLarge, detail: err.Error()}
 	case errors.Is(err, ErrNoEdit), errors.Is(err, ErrReplayOff), errors.Is(err, ErrOthers), errors.Is(err, ErrNotShared):
 		return &problem{status: http.StatusConflict, detail: err.Error()}
-	case errors.Is(err, ErrRetryOff):
-		return &problem{status: http.StatusNotFound, detail: err.Error()}
 	case errors.Is(err, operations.ErrUnknown):
 		return &problem{status: http.StatusNotFound, detail: operations.ErrUnknown.Error()}
 	case errors.Is(err, operations.ErrOver), errors.Is(err, operations.ErrForeign), errors.Is(err, operations.ErrOtherWish):
 		return &problem{status: http.StatusConflict, detail: err.Error()}
-	case errors.Is(err, operations.ErrLarge):
-		return &problem{status: http.StatusRequestEntityTooLarge, detail: err.Error()}
 	case errors.Is(err, operations.ErrFull), errors.Is(err, operations.ErrAway), errors.Is(err, operations.ErrClosed):
 		return &problem{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 5}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
