@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/task"
@@ -190,4 +195,32 @@ func TestACommitThatFailedIsOverWhenNothingIsLeftToCommit(t *testing.T) {
 			t.Errorf("wrong: %q; logged:\n%s", wrong, &log.text)
 		}
 	})
+}
+
+func TestACommitThatIsRefusedIsSaidUntilOneIsTaken(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 1)
+	var refuses atomic.Bool
+	var refused atomic.Int32
+	refuses.Store(true)
+	w.refuseCommits(func(kmsg.OffsetCommitRequestTopicPartition) *kerr.Error {
+		if refuses.Load() {
+			return kerr.GroupAuthorizationFailed
+		}
+		return nil
+	}, &refused)
+	w.produce(0, 10)
+	r := w.run(w.config(), newJournal().settleAll)
+	eventually(t, "the status says so", func() bool { return strings.Contains(r.Status().Err, "GROUP_AUTHORIZATION_FAILED") })
+	before := refused.Load()
+	eventually(t, "it goes on trying", func() bool { return refused.Load() > before })
+	if err := r.Status().Err; !strings.Contains(err, "commit offsets: topic "+w.topic+" partition 0") {
+		t.Error("the status says", err)
+	}
+	refuses.Store(false)
+	eventually(t, "what was refused is committed", func() bool { return w.committed()[0] == 10 })
+	eventually(t, "the status says it no more", func() bool { return r.Status().Err == "" })
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
 }

@@ -291,6 +291,17 @@ func (c *counter) Duplicate()       { c.duplicates.Add(1) }
 // refuseMetadataOver makes the fake broker refuse longer metadata, as brokers with a lower
 // offset.metadata.max.bytes do.
 func (w *world) refuseMetadataOver(limit int, refused *atomic.Int32) {
+	w.refuseCommits(func(p kmsg.OffsetCommitRequestTopicPartition) *kerr.Error {
+		if p.Metadata != nil && len(*p.Metadata) > limit {
+			return kerr.OffsetMetadataTooLarge
+		}
+		return nil
+	}, refused)
+}
+
+// refuseCommits makes the fake broker answer commits of the group with what why says of each
+// partition; where that is nothing of any, it commits.
+func (w *world) refuseCommits(why func(kmsg.OffsetCommitRequestTopicPartition) *kerr.Error, refused *atomic.Int32) {
 	w.fake.ControlKey(int16(kmsg.OffsetCommit), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		w.fake.KeepControl()
 		req := r.(*kmsg.OffsetCommitRequest)
@@ -298,22 +309,22 @@ func (w *world) refuseMetadataOver(limit int, refused *atomic.Int32) {
 			return nil, nil, false
 		}
 		resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
-		long := false
+		refuses := false
 		for _, t := range req.Topics {
 			answer := kmsg.NewOffsetCommitResponseTopic()
 			answer.Topic, answer.TopicID = t.Topic, t.TopicID
 			for _, p := range t.Partitions {
 				part := kmsg.NewOffsetCommitResponseTopicPartition()
 				part.Partition = p.Partition
-				if p.Metadata != nil && len(*p.Metadata) > limit {
-					long = true
-					part.ErrorCode = kerr.OffsetMetadataTooLarge.Code
+				if err := why(p); err != nil {
+					refuses = true
+					part.ErrorCode = err.Code
 				}
 				answer.Partitions = append(answer.Partitions, part)
 			}
 			resp.Topics = append(resp.Topics, answer)
 		}
-		if !long {
+		if !refuses {
 			return nil, nil, false
 		}
 		refused.Add(1)
