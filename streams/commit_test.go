@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/ledger"
 	"github.com/stepwell/stepwell/internal/task"
 )
 
@@ -223,4 +225,35 @@ func TestACommitThatIsRefusedIsSaidUntilOneIsTaken(t *testing.T) {
 	if err := r.end(); err != nil {
 		t.Error(err)
 	}
+}
+
+// Only refusals in a row count: healing a topic ends its calls.
+func TestATopicIsHealedOnlyWhenItsCommitsAreRefusedForAWhileWithoutOneThatIsTaken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tp := topicPartition{"orders", 0}
+		p := &partition{topicPartition: tp, books: books{ledger: ledger.New(ledger.Rules{})}}
+		heal := newHealer()
+		c := newCommitter(&common{}, &assignments{owned: map[topicPartition]*partition{tp: p}}, nil, nil, heal)
+		answered := func(err error) {
+			sending{c, nil, map[topicPartition]commitOf{tp: {p: p}}}.stored(tp, err)
+		}
+		for range 3 {
+			answered(kerr.UnknownTopicID)
+			time.Sleep(refusedFor)
+			answered(nil)
+			time.Sleep(refusedFor)
+		}
+		answered(kerr.UnknownTopicID)
+		time.Sleep(refusedFor)
+		answered(kerr.UnknownTopicID)
+		if due := heal.due(time.Now()); len(due) > 0 {
+			t.Error("healed though none was refused for longer:", due)
+		}
+		time.Sleep(1)
+		answered(kerr.UnknownTopicID)
+		if due := heal.due(time.Now()); !slices.Equal(due, []string{"orders"}) {
+			t.Error("to be healed:", due)
+		}
+	})
 }
