@@ -139,6 +139,17 @@ func TestAnEditThatIsNotUnderstoodOrNotAllowedChangesNothing(t *testing.T) {
 	}
 }
 
+func TestAPathWithoutAnIDNamesNoMessage(t *testing.T) {
+	w, _ := operating(t, mayEdit)
+	a := w.do("POST", "/v1/dead_set/messages//edit", `{"stream":"orders","value":"x"}`)
+	if a.status != 400 || !strings.Contains(fmt.Sprint(a.json["detail"]), "its id is empty") {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+	if all := w.orders.edited(); len(all) > 0 || strings.Contains(w.log.String(), "audit") {
+		t.Errorf("edited: %v, log %s", all, w.log)
+	}
+}
+
 // Who may change things and may not see values edits nothing either: the edit would be of what they
 // do not know.
 func TestWhoSeesNoValuesEditsNone(t *testing.T) {

@@ -198,12 +198,14 @@ func (d deadSets) message(w http.ResponseWriter, r *http.Request) error {
 // messageID is the id of a message that the path names.
 func messageID(r *http.Request) (string, error) {
 	id := r.PathValue("id")
-	if r.URL.RawPath == "" { // it has nothing escaped
-		return id, nil
+	if r.URL.RawPath != "" { // it has something escaped
+		var err error
+		if id, err = url.PathUnescape(id); err != nil {
+			return "", mistake("the id cannot be read: %s", clip(err.Error()))
+		}
 	}
-	id, err := url.PathUnescape(id)
-	if err != nil {
-		return "", mistake("the id cannot be read: %s", clip(err.Error()))
+	if id == "" {
+		return "", mistake("the path names no message: its id is empty")
 	}
 	return id, nil
 }
