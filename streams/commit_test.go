@@ -244,6 +244,10 @@ func TestATopicIsHealedOnlyWhenItsCommitsAreRefusedForAWhileWithoutOneThatIsTake
 			answered(nil)
 			time.Sleep(refusedFor)
 		}
+		for range 3 { // no other error is about which topic there is
+			answered(kerr.GroupAuthorizationFailed)
+			time.Sleep(refusedFor)
+		}
 		answered(kerr.UnknownTopicID)
 		time.Sleep(refusedFor)
 		answered(kerr.UnknownTopicID)
