@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -190,4 +191,45 @@ func TestACrashAtAnyStepOfAnEditLeavesTheMessageInTheDeadSetOrBothCopiesElsewher
 			t.Errorf("the copy was sent, and nobody is told: %v", err)
 		}
 	})
+}
+
+// latecomer has another message arrive when pages are made, which is between the look of an edit
+// and its walk, and takes nothing that is published to the trash.
+type latecomer struct {
+	queue.Broker
+	arrive func()
+}
+
+func (l latecomer) Prove(ctx context.Context, specs []queue.Spec) (int, error) {
+	l.arrive()
+	return l.Broker.Prove(ctx, specs)
+}
+
+func (l latecomer) Publisher(name string) queue.Publisher { return tooSmall{l.Broker.Publisher(name)} }
+
+type tooSmall struct{ queue.Publisher }
+
+func (p tooSmall) Publish(_ context.Context, _ string, _ queue.Message, done func(error)) {
+	told := make(chan struct{})
+	go func() { defer close(told); done(queue.ErrTooLarge) }()
+	<-told // an outcome may be there before anybody waits for it
+}
+
+// The other one died at the same moment, as one of which a second copy was on its way.
+func TestAnEditTakesNoOtherMessageOfItsIDInPlaceOfOneThatIsTooLarge(t *testing.T) {
+	for range 100 { // which of two that are ready a goroutine takes is by chance
+		inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+			twin := deadOf(1, time.Now()).Encode()
+			put(t, b, dead, twin)
+			late := latecomer{b, sync.OnceFunc(func() { put(t, b, dead, twin) })}
+			s := deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: late, TrashPages: 8})
+			if as, err := s.Trash(keep).Edit(t.Context(), "op_1", "t:0:1", valued("x")); !errors.Is(err, queue.ErrTooLarge) {
+				t.Errorf("%q, %v", as, err)
+			}
+			synctest.Wait()
+			if left, sent := ids(t, b, dead), ids(t, b, ready); !slices.Equal(left, []string{"t:0:1", "t:0:1"}) || len(sent) > 0 {
+				t.Errorf("left %v, sent %v", left, sent)
+			}
+		})
+	}
 }
