@@ -106,6 +106,35 @@ func TestALongReplayOutlivesTheTimeoutsForReadingAndWriting(t *testing.T) {
 	}
 }
 
+// net/http ends what reads a connection at its deadline, and with that the contexts of this request
+// and of all that come later on the connection.
+func TestALongLookOutlivesTheTimeoutForReadingAndSpoilsNoLaterRequest(t *testing.T) {
+	const short = 30 * time.Millisecond
+	w := start(t, func(c *server.Config) { c.ReadTimeout = short })
+	slow := false
+	w.orders.fail(func(ctx context.Context) (server.Result, error) {
+		if slow {
+			select {
+			case <-ctx.Done():
+			case <-time.After(10 * short):
+			}
+		}
+		return server.Result{}, ctx.Err()
+	})
+	for _, path := range []string{"/v1/dead_set?count=1&stream=orders", "/v1/dead_set/groups?stream=orders", "/v1/dead_set/export?stream=orders"} {
+		slow = true
+		if a := w.do("GET", path, ""); a.status != 200 {
+			t.Errorf("%s: a long look: %d %s", path, a.status, a.text)
+		}
+		slow = false
+		for range 2 {
+			if a := w.do("GET", path, ""); a.status != 200 {
+				t.Errorf("%s: on the same connection: %d %s", path, a.status, a.text)
+			}
+		}
+	}
+}
+
 func TestAClientThatGoesAwayStopsItsWalk(t *testing.T) {
 	w := start(t, nil)
 	inside, stopped := make(chan struct{}), make(chan struct{})

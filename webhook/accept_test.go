@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -337,5 +339,53 @@ func TestNobodyAsksWhetherAnIDThatWasJustDrawnIsCancelled(t *testing.T) {
 	}
 	if calls := s.calls(t); len(calls) != 5 {
 		t.Errorf("%d calls are stored, want all", len(calls))
+	}
+}
+
+// slowRecords take their time for a cancel, and fail.
+type slowRecords struct {
+	Static
+	take time.Duration
+}
+
+func (s slowRecords) Cancel(ctx context.Context, _ string) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(s.take):
+		return errors.New("not known at present")
+	}
+}
+
+// net/http ends what reads a connection at its deadline, and with that the contexts of this request
+// and of all that come later on the connection.
+func TestACancelThatTakesLongSpoilsNoLaterCallOnItsConnection(t *testing.T) {
+	const short = 30 * time.Millisecond
+	s := NewServer(handler(t, &stored{}, func(c *Config) { c.Records = slowRecords{take: 10 * short} }))
+	s.readTimeout = short
+	listener := httptest.NewServer(s)
+	defer listener.Close()
+	send := func(method, path, body string) (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), method, listener.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := listener.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(text)
+	}
+	if code, text := send("DELETE", "/calls/a", ""); code != 503 || !strings.Contains(text, "not known at present") || !strings.Contains(text, "RABBITMQ_URL") {
+		t.Errorf("the cancel: %d %s", code, text)
+	}
+	if code, text := send("POST", "/calls", `{"request":{"url":"http://localhost/"},"waits":[]}`); code != 202 {
+		t.Errorf("a call after it: %d %s", code, text)
 	}
 }

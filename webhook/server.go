@@ -24,6 +24,8 @@ type Server struct {
 	handler *Handler
 	// routes are by path, then method, and do not change.
 	routes map[string]map[string]endpoint
+	// readTimeout is how long a client may take for a body.
+	readTimeout time.Duration
 }
 
 // endpoint answers a request, or returns the error to answer with.
@@ -33,9 +35,7 @@ const (
 	// acceptTimeout is how long a call waits for its confirm: for what is younger than that the
 	// broker may be choosing a new leader, or be away for a moment.
 	acceptTimeout = 30 * time.Second
-	// readTimeout is how long a client may take for a body.
-	readTimeout = 10 * time.Second
-	// writeTimeout is how long it may take for an answer, beyond acceptTimeout.
+	// writeTimeout is how long a client may take for an answer, beyond acceptTimeout.
 	writeTimeout = 10 * time.Second
 )
 
@@ -44,7 +44,7 @@ var description []byte
 
 // NewServer makes a server of the calls that h makes.
 func NewServer(h *Handler) *Server {
-	s := &Server{handler: h}
+	s := &Server{handler: h, readTimeout: 10 * time.Second}
 	s.routes = map[string]map[string]endpoint{
 		"/calls":              {http.MethodPost: s.accept},
 		"/calls/openapi.json": {http.MethodGet: describe, http.MethodHead: describe},
@@ -59,8 +59,12 @@ func NewServer(h *Handler) *Server {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The actor's server sets no limits of time for routes that are not its own.
 	c, now := http.NewResponseController(w), time.Now()
-	_ = c.SetReadDeadline(now.Add(readTimeout)) // what has no deadlines is no connection
-	_ = c.SetWriteDeadline(now.Add(readTimeout + acceptTimeout + writeTimeout))
+	// Where there is no body, net/http watches the connection already, and the deadline would end
+	// the contexts of this request and of all that come later on the connection.
+	if r.Body != http.NoBody {
+		_ = c.SetReadDeadline(now.Add(s.readTimeout)) // what has no deadlines is no connection
+	}
+	_ = c.SetWriteDeadline(now.Add(s.readTimeout + acceptTimeout + writeTimeout))
 	if err := s.serve(w, r); err != nil {
 		problemOf(err).write(w)
 	}
@@ -147,7 +151,7 @@ func (s *Server) store(w http.ResponseWriter, r *http.Request, p *parser, a acce
 	case err != nil:
 		return &problem{
 			status: http.StatusServiceUnavailable, retryAfter: 5,
-			detail: fmt.Sprintf("the call %q was not confirmed, and perhaps stored: send it again; a receiver knows one that is made twice by its webhook-id: %v", a.call.ID, err),
+			detail: fmt.Sprintf("RabbitMQ (RABBITMQ_URL) has not confirmed the call %q, and perhaps stored it: send it again; a receiver knows one that is made twice by its webhook-id: %v", a.call.ID, err),
 		}
 	}
 	return writeJSON(w, http.StatusAccepted, receipt{ID: a.call.ID, Notes: a.notes})
@@ -209,7 +213,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, whole, err := readAll(http.MaxBytesReader(w, r.Body, limit+1), limit)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &problem{status: http.StatusRequestTimeout, detail: fmt.Sprintf("the body did not come within %s", readTimeout)}
+		return nil, &problem{status: http.StatusRequestTimeout, detail: fmt.Sprintf("the body did not come within %s", s.readTimeout)}
 	case err != nil:
 		return nil, &problem{status: http.StatusBadRequest, detail: "the body could not be read to its end"}
 	case !whole:
@@ -250,9 +254,9 @@ func (p *parser) problem() error {
 	return &problem{status: http.StatusBadRequest, detail: strings.Join(texts, "; "), errors: p.mistakes}
 }
 
-// unavailable is the answer where records cannot be used.
+// unavailable is the answer where records cannot be used: they are in RabbitMQ.
 func unavailable(err error) error {
-	return &problem{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 5}
+	return &problem{status: http.StatusServiceUnavailable, detail: "RabbitMQ (RABBITMQ_URL) is needed for this, and not there now: " + err.Error(), retryAfter: 5}
 }
 
 // notStored is the answer where a record was not stored: no other try helps, or one later may.

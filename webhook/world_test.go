@@ -23,7 +23,10 @@ type stored struct {
 	err    error
 }
 
-func (s *stored) enqueue(_ context.Context, stream string, m stepwell.Message, after time.Duration) error {
+func (s *stored) enqueue(ctx context.Context, stream string, m stepwell.Message, after time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if stream != "calls" {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -171,8 +172,10 @@ func TestWithoutRabbitMQNoCallIsAccepted(t *testing.T) {
 			eventually(t, "the call is made", func() bool { return len(r.requests()) == 1 })
 			time.Sleep(2 * time.Second) // a queue that is younger may be lost by the broker itself
 			node.Kill()
-			if a := run.do("POST", "/calls", body("away")); a.status != 503 || a.json["detail"] == "" {
-				t.Errorf("accepted without RabbitMQ: %d %v", a.status, a.json)
+			for what, a := range map[string]answer{"accepted": run.do("POST", "/calls", body("away")), "cancelled": run.do("DELETE", "/calls/away", "")} {
+				if detail, _ := a.json["detail"].(string); a.status != 503 || !strings.Contains(detail, "RABBITMQ_URL") {
+					t.Errorf("%s without RabbitMQ: %d %v", what, a.status, a.json)
+				}
 			}
 			node.Restart()
 			eventually(t, "calls are accepted again", func() bool { return run.do("POST", "/calls", body("after")).status == 202 })
