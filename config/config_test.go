@@ -193,7 +193,7 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		},
 		{
 			"a first rest that is too long", "RETRY_IN_PLACE=1 RETRY_DELAY=16m",
-			`before retry 1, and 15m is the most of one wait in place: RETRY_IN_PLACE=0, or RETRY_DELAY=15m fits (0s in place)`,
+			`before retry 1, and 15m is the most of one wait in place: RETRY_IN_PLACE=0, or RETRY_DELAY=15m fits `,
 		},
 		{"waits in place where all are", "RETRY_ENABLED=false RETRY_IN_PLACE=all", `RETRY_IN_PLACE: "all" is not for RETRY_ENABLED=false`},
 		{"more jitter than half", "RETRY_JITTER=0.6", `RETRY_JITTER: "0.6" is not within 0 to 0.5`},

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -59,11 +60,28 @@ func (w waits) inPlace(r Retry) {
 	switch {
 	case r.Policy == Schedule:
 	case fits == 0:
-		ways = append(ways, fmt.Sprintf("%s=%s", w.shown(w.at, "retry.delay"), brief(LongestRest)))
+		if d := r.longestDelay(len(all)); d > 0 {
+			ways = append(ways, fmt.Sprintf("%s=%s", w.shown(w.at, "retry.delay"), brief(d)))
+		}
 	case r.InPlace == All:
 		ways = append(ways, fmt.Sprintf("%s=%d", w.shown(w.at, "retry.count"), fits))
 	}
-	w.check(false, path, "%s: %s fits (%s in place)", too, strings.Join(ways, ", or "), brief(sum))
+	rest := ""
+	if fits > 0 {
+		rest = fmt.Sprintf(" (%s in place)", brief(sum))
+	}
+	w.check(false, path, "%s: %s fits%s", too, strings.Join(ways, ", or "), rest)
+}
+
+// longestDelay is the longest RETRY_DELAY, in whole seconds, with which so many waits may be in
+// place; 0: none is short enough.
+func (r Retry) longestDelay(wanted int) time.Duration {
+	seconds := sort.Search(int(LongestRest/time.Second), func(n int) bool {
+		r.Delay = time.Duration(n+1) * time.Second
+		fits, _ := resting(r.waits()[:wanted])
+		return fits < wanted
+	})
+	return time.Duration(seconds) * time.Second
 }
 
 // resting is how many waits, the first ones, a message may rest in place, and for how long that is.

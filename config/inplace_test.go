@@ -3,6 +3,8 @@ package config_test
 import (
 	"errors"
 	"math"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +44,33 @@ func TestWhatDoesNotFitInPlaceIsToldBesideAllOtherMistakes(t *testing.T) {
 	var all config.Errors
 	if !errors.As(err, &all) || len(all) != 3 || !strings.Contains(err.Error(), "RETRY_IN_PLACE") {
 		t.Errorf("got %v, want three mistakes", err)
+	}
+}
+
+func TestWhatIsSaidToFitInPlaceFits(t *testing.T) {
+	setting := regexp.MustCompile(`(RETRY_[A-Z_]+)=(\S+?),? `)
+	for _, env := range []string{
+		"RETRY_DELAY=20m", "RETRY_DELAY=20m RETRY_COUNT=10", "RETRY_DELAY=20m RETRY_STEP=1m", "RETRY_DELAY=16m RETRY_POLICY=exponential",
+		"RETRY_DELAY=20m RETRY_STEP=20m", "RETRY_DELAY=10m RETRY_COUNT=20", "RETRY_POLICY=schedule RETRY_SCHEDULE=1s,16m",
+	} {
+		wrong := source(append([]string{"RETRY_IN_PLACE=all"}, strings.Fields(env)...)...)
+		_, err := config.Load(wrong)
+		if err == nil {
+			t.Errorf("%s: it fits", env)
+			continue
+		}
+		_, says, _ := strings.Cut(err.Error(), "the most ")
+		ways := setting.FindAllString(says, -1)
+		if len(ways) == 0 {
+			t.Errorf("%s: no way out: %v", env, err)
+		}
+		for _, way := range ways {
+			right := wrong
+			right.Environ = append(slices.Clone(wrong.Environ), strings.Trim(way, ", "))
+			if _, err := config.Load(right); err != nil {
+				t.Errorf("%s with %s: %v", env, way, err)
+			}
+		}
 	}
 }
 
