@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,9 +20,11 @@ import (
 //
 // Writing goes on until ctx ends, whatever is wrong with the cluster; what can never succeed, as a
 // topic that is not there or a record that is too large, is an error at once. Within one call a
-// record is not stored twice (the producer is idempotent). Records without a header
-// traceparent get that of ctx, where there are spans. It may be called from any goroutine, from the
-// start function on and until the stop function has returned.
+// record is not stored twice (the producer is idempotent). What was under way when ctx ended may
+// still be written: the bytes of key, value and headers are not to be changed after an error.
+// Records without a header traceparent are written with that of ctx, where there are spans. After
+// nil they say where they are. It may be called from any goroutine, from the start function on and
+// until the stop function has returned.
 func (e *Env) Produce(ctx context.Context, records ...*kgo.Record) error {
 	if e.producer == nil {
 		return errors.New("produce: an Env that no actor made")
@@ -71,14 +74,41 @@ func (p *producer) produce(ctx context.Context, records []*kgo.Record) error {
 		return err
 	}
 	carry, end := p.measure.Send(ctx, len(records))
-	for _, r := range records {
-		addTrace(r, carry)
-	}
-	if err = client.ProduceSync(ctx, records...).FirstErr(); err != nil {
+	if err = write(ctx, client, records, carry); err != nil {
 		err = fmt.Errorf("produce: %w", err)
 	}
 	end(err)
 	return err
+}
+
+// write produces records and waits, but no longer than ctx lasts: the client does not give up what
+// it has sent to a broker before that answers, and a broker that hangs does not. It works on copies
+// for that reason.
+func write(ctx context.Context, client *kgo.Client, records []*kgo.Record, carry map[string]string) error {
+	written, copies := make(chan error, len(records)), make([]kgo.Record, len(records))
+	for i, r := range records {
+		copies[i] = *r
+		addTrace(&copies[i], carry)
+		client.Produce(ctx, &copies[i], func(_ *kgo.Record, err error) { written <- err })
+	}
+	var failed error
+	for range records {
+		select {
+		case err := <-written:
+			failed = cmp.Or(failed, err)
+		case <-ctx.Done():
+			return cmp.Or(failed, ctx.Err())
+		}
+	}
+	if failed != nil {
+		return failed
+	}
+	for i, r := range records { // where each is, for the caller
+		headers, in := r.Headers, r.Context
+		*r = copies[i]
+		r.Headers, r.Context = headers, in
+	}
+	return nil
 }
 
 // open returns the client.
@@ -111,11 +141,13 @@ func (p *producer) run(ctx context.Context) error {
 	return nil
 }
 
-// addTrace leads from a record to the trace in which it was written, unless it says itself.
+// addTrace leads from a record to the trace in which it was written, unless it says itself. The
+// list of headers is a new one: the old one may be that of other records, too.
 func addTrace(r *kgo.Record, carry map[string]string) {
 	if slices.ContainsFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == "traceparent" }) {
 		return
 	}
+	r.Headers = slices.Clip(r.Headers)
 	for name, value := range carry {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 	}

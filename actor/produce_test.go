@@ -71,6 +71,14 @@ func TestWhatAHandlerProducesIsInKafkaWhenItReturnsAndLeadsToItsTrace(t *testing
 		eventually(t, "the metric", func() bool {
 			return r.metric(`messaging_client_sent_messages_total{messaging_operation_name="send",messaging_system="kafka"} `) == 2
 		})
+		shared := append(make([]kgo.RecordHeader, 0, 4), kgo.RecordHeader{Key: "of", Value: []byte("many records")})
+		record := &kgo.Record{Topic: to, Headers: shared}
+		if err := env.Produce(ctx, record); err != nil || record.Timestamp.IsZero() {
+			t.Errorf("%v: a record of which is not said where it is: %+v", err, record)
+		}
+		if at := shared[:2][1]; at.Key != "" || len(record.Headers) != 1 {
+			t.Errorf("a header was written into a list of the caller's: %s", at.Key)
+		}
 		r.end()
 		if err := env.Produce(ctx, &kgo.Record{Topic: to}); err == nil || !strings.Contains(err.Error(), "the actor has stopped") {
 			t.Errorf("after the stop: %v", err)
