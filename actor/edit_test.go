@@ -2,6 +2,7 @@ package actor_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -52,5 +53,34 @@ func TestWithoutTheSettingNothingIsEdited(t *testing.T) {
 			t.Errorf("%d %v", status, answer)
 		}
 		r.deadCount(1)
+	})
+}
+
+// No pointer can stand for an edited copy: one that just fits into a queue would find no place with
+// its first failure, and be called every minute for ever.
+func TestAnEditedCopyLeavesRoomForWhatItsFailuresAdd(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		cfg := w.takesLittle() // 100 KiB
+		cfg["DEAD_SET_EDIT"] = "true"
+		r := w.start(orders(func(_ context.Context, m *stepwell.Message) error {
+			return stepwell.DeadLetter(errors.New(strings.Repeat("no such customer ", 100)))
+		}), cfg)
+		w.produce(numbered(1)...)
+		id := fmt.Sprint(r.deadCount(1)[0]["id"])
+		edit := func(id string, size int) (int, map[string]any) {
+			value := base64.StdEncoding.EncodeToString(noise(size))
+			return r.do("POST", "/v1/dead_set/messages/"+id+"/edit", fmt.Sprintf(`{"stream":"orders","encoding":"base64","value":%q}`, value))
+		}
+		if status, o := edit(id, 100<<10-400); status != 413 || !strings.Contains(fmt.Sprint(o["detail"]), "RABBITMQ_MAX_MESSAGE_SIZE") {
+			t.Errorf("one that just fits: %d %v", status, o)
+		}
+		if kept := r.inTrash(""); len(kept) > 0 {
+			t.Errorf("nothing was edited, and in the trash: %v", kept)
+		}
+		status, o := edit(id, 35<<10)
+		if status != 200 {
+			t.Fatalf("%d %v", status, o)
+		}
+		eventually(t, "the copy dies", func() bool { all := r.dead(10); return len(all) == 1 && all[0]["id"] == o["edited_id"] })
 	})
 }

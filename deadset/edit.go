@@ -1,6 +1,7 @@
 package deadset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,7 +82,7 @@ func (t Trash) edit(ctx context.Context, operation, id string, by Edit) (as stri
 		case err != nil:
 			return "", err
 		case did.LeftOut.TooLarge > 0:
-			return "", queue.ErrTooLarge
+			return "", cmp.Or(e.refused, queue.ErrTooLarge)
 		case !did.More:
 			return "", ErrNotFound
 		}
@@ -114,7 +115,10 @@ func (s *Set) alone(ctx context.Context, id string) (died time.Time, err error) 
 type editing struct {
 	*trashing
 	by Edit
-	as string // the id of the edited copy; the goroutine of the walk writes it
+	// as is the id of the edited copy, refused why it cannot be sent for its size. The goroutine of
+	// the walk writes both.
+	as      string
+	refused error
 	// begun is closed when there is a message in hand: no other is taken.
 	begun chan struct{}
 	// sending: the edited copy may be on its way.
@@ -129,6 +133,10 @@ func (e *editing) one() errand {
 	of.act = func(ctx context.Context, d queue.Delivery, done func(error)) {
 		close(e.begun)
 		out, err := e.by.of(d, e.operation)
+		if err == nil {
+			e.refused = e.fits(out)
+			err = e.refused
+		}
 		if err != nil {
 			done(err)
 			return
@@ -146,6 +154,17 @@ func (e *editing) one() errand {
 		})
 	}
 	return of
+}
+
+// fits says why the edited copy may not be sent for its size. No pointer can stand for it: one that
+// just fits would find no place with its first failure, and be tried for ever.
+func (e *editing) fits(out queue.Message) error {
+	cfg := &e.from.cfg
+	if size := out.Size(); cfg.MaxEdited > 0 && size > cfg.MaxEdited {
+		return fmt.Errorf("%w: the copy has %d bytes, and may have %d, %d less than %s: its failures need that room",
+			queue.ErrTooLarge, size, cfg.MaxEdited, envelope.MaxHeaders, cfg.Setting("rabbitmq.max_message_size"))
+	}
+	return nil
 }
 
 // of is the edited copy of a message.

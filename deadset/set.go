@@ -31,6 +31,9 @@ type Config struct {
 	// Pages is how many pages a sort may make; see [Set.Pages]. Those that are there are walked in
 	// any case. TrashPages is how many pages of its trash may have messages; see [Set.Trash].
 	Pages, TrashPages int
+	// MaxEdited is how large an edited copy may be, in bytes, so that its failures find room: it is
+	// in no log. 0: as large as the broker takes.
+	MaxEdited int
 	// WalkBytes bounds the memory that a walk keeps; 0: 64 MiB.
 	WalkBytes int
 	// Index bounds what is remembered of pages, so that looks need not read all of them again; nil:

@@ -50,6 +50,8 @@ func (s wishes) edit(w http.ResponseWriter, r *http.Request) error {
 		}
 		return operations.Done, nil
 	})
+	// Anew: the walk may have used up the first, and what is half done must be told of.
+	writeWithin(w, s.cfg.WriteTimeout)
 	who := wish{request: request}.who()
 	attrs := []slog.Attr{slog.String("action", request.Action), slog.String("stream", request.Stream)}
 	if request.Channel != "" {
@@ -63,7 +65,6 @@ func (s wishes) edit(w http.ResponseWriter, r *http.Request) error {
 	}
 	message := fmt.Sprintf("edited %s of %s: the copy %s is handled anew; the message itself is %s, and not the copy",
 		request.Select.IDs[0], who, as, s.keptUntil(o.ID, time.Now()))
-	writeWithin(w, s.cfg.WriteTimeout) // anew: the walk may have used up the first
 	return writeJSON(w, http.StatusOK, jsonType, edited{asked{s.shown(r, o), message}, as})
 }
 

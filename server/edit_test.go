@@ -190,6 +190,18 @@ func TestAnEditThatFailsSaysWhetherAnythingWasDone(t *testing.T) {
 	}
 }
 
+// Who edits while the broker stalls waits long, and has to be told that somebody must look.
+func TestAnEditThatTakesAllItsTimeIsAnsweredAllTheSame(t *testing.T) {
+	w, _ := operating(t, mayEdit, func(c *server.Config) { c.WriteTimeout = 100 * time.Millisecond })
+	w.orders.fail(func(ctx context.Context) (server.Result, error) {
+		<-ctx.Done()
+		return server.Result{}, fmt.Errorf("edit: %w", server.ErrHalfEdited)
+	})
+	if a := w.do("POST", editing, `{"stream":"orders","value":"x"}`); a.status != http.StatusServiceUnavailable || a.json["operation"] == nil {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+}
+
 func TestAnEditWaitsForNoOperationAndIsRefusedBesideOne(t *testing.T) {
 	w, p := operating(t, mayEdit)
 	w.do("POST", "/v1/dead_set/operations", `{"action":"replay","stream":"orders","select":{"all":true}}`)
