@@ -190,6 +190,14 @@ func TestAnEditThatFailsSaysWhetherAnythingWasDone(t *testing.T) {
 	}
 }
 
+func TestAnEditWithMoreMistakesThanAnybodyReadsIsToldOfSome(t *testing.T) {
+	w, _ := operating(t, mayEdit)
+	a := w.do("POST", editing, `{"stream":"orders","headers":[`+strings.Repeat(`{"key":1,"value":2,"x":3},`, 9999)+`{}]}`)
+	if a.status != http.StatusBadRequest || len(a.text) > 8<<10 || !strings.Contains(a.text, "headers[0].key must be a text") || !strings.Contains(a.text, "mistakes more") {
+		t.Errorf("%d, %d bytes: %.2000s", a.status, len(a.text), a.text)
+	}
+}
+
 // Who edits while the broker stalls waits long, and has to be told that somebody must look.
 func TestAnEditThatTakesAllItsTimeIsAnsweredAllTheSame(t *testing.T) {
 	w, _ := operating(t, mayEdit, func(c *server.Config) { c.WriteTimeout = 100 * time.Millisecond })

@@ -225,10 +225,17 @@ func (m *members) rest() {
 	}
 }
 
+// mostTold is how many mistakes are told: a large body may have more than anybody reads.
+const mostTold = 20
+
 // err is all mistakes at once.
 func (m *members) err() error {
-	if len(*m.wrong) == 0 {
+	told := *m.wrong
+	if len(told) == 0 {
 		return nil
 	}
-	return mistake("%s", strings.Join(*m.wrong, "; "))
+	if more := len(told) - mostTold; more > 0 {
+		told = append(told[:mostTold:mostTold], fmt.Sprintf("and %d mistakes more", more))
+	}
+	return mistake("%s", strings.Join(told, "; "))
 }
