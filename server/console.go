@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -11,7 +13,7 @@ import (
 func (s *Server) newConsole() (*console.Console, error) {
 	c := console.Config{
 		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }),
-		App: s.cfg.App, Everybody: s.userOf(everybody(""), ""), Enter: s.entering, Stopping: s.gate.closing, Logger: s.cfg.Logger,
+		App: s.cfg.App, Everybody: s.userOf(everybody(""), ""), Enter: s.entering, EditLimit: s.cfg.EditLimit, Stopping: s.gate.closing, Work: s.gate.work, Logger: s.cfg.Logger,
 	}
 	for _, t := range s.cfg.Tokens {
 		c.Users = append(c.Users, s.userOf(caller{name: t.Name, role: t.Role}, t.Secret))
@@ -51,9 +53,15 @@ func (s *Server) visit(w http.ResponseWriter, r *http.Request) error {
 	}
 	// A form is read within the time for bodies. After that the deadline would cancel what takes
 	// long, as it does for /v1.
-	r.Body = http.MaxBytesReader(w, r.Body, s.cfg.BodyLimit)
-	if err := r.ParseForm(); err != nil {
-		s.console.Refuse(w, r, http.StatusBadRequest, "the form cannot be read, or is too large")
+	limit, setting := s.console.FormLimit(r, s.cfg.BodyLimit)
+	r.Body = http.MaxBytesReader(w, r.Body, limit)
+	err = r.ParseForm()
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		s.console.Refuse(w, r, http.StatusRequestEntityTooLarge, fmt.Sprintf("the form is too large, and nothing was done: it may have %d bytes (%s). Go back, and what you typed is still there", limit, s.cfg.Setting(setting)))
+		return nil
+	}
+	if err != nil {
+		s.console.Refuse(w, r, http.StatusBadRequest, "the form cannot be read")
 		return nil
 	}
 	if err := readUntil(w, time.Time{}); err != nil {

@@ -39,7 +39,7 @@ func TestAFormThatIsTooLargeIsRefused(t *testing.T) {
 	base := "http://" + w.server.Addr()
 	form := "do=pause&stream=orders&x=" + strings.Repeat("x", 2000)
 	a := w.do("POST", "/console/streams", form, "Content-Type", "application/x-www-form-urlencoded", "Origin", base)
-	if a.status != http.StatusBadRequest || !strings.Contains(a.text, "too large") {
+	if a.status != http.StatusRequestEntityTooLarge || !strings.Contains(a.text, "it may have 1000 bytes (server.body_limit)") {
 		t.Errorf("%d %s", a.status, a.text)
 	}
 	if small := w.do("POST", "/console/streams", "do=pause&stream=orders", "Content-Type", "application/x-www-form-urlencoded", "Origin", base); small.status != http.StatusOK {

@@ -15,8 +15,10 @@ type v1 struct{ handler http.Handler }
 
 // refusal is an answer of /v1 that is a problem, or one of our own.
 type refusal struct {
-	Status     int    `json:"status"`
-	Detail     string `json:"detail"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	// Operation is the one that it is about; empty: none.
+	Operation  string `json:"operation"`
 	retryAfter string
 }
 

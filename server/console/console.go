@@ -11,6 +11,7 @@
 //	choice.go    what the URL says: which dead set, which messages
 //	streams.go, deadset.go, message.go, operations.go   a page each
 //	acting.go    asking before something is replayed or deleted, and doing it
+//	edit.go, part.go   a form for one message, the difference, and the edit
 //	events.go    numbers that change while a page is open
 //	api.go       a request to /v1
 //
@@ -56,8 +57,11 @@ type Config struct {
 	// Enter is the request as one of the user's, whose session it shows; its error is for them to
 	// read. It is not called where there are no Users.
 	Enter func(*http.Request, User) (*http.Request, error)
-	// Stopping ends when the actor stops: pages that are kept up to date end then.
-	Stopping context.Context
+	// EditLimit is how many bytes the form of an edit may have; 0: nobody may edit anything.
+	EditLimit int64
+	// Stopping ends when the actor stops: pages that are kept up to date end then. Work ends when
+	// requests have to, and nothing goes on for whoever has left.
+	Stopping, Work context.Context
 	// Logger receives audit lines of logins, and what went wrong inside.
 	Logger *slog.Logger
 }
@@ -99,6 +103,7 @@ type page func(w http.ResponseWriter, r *http.Request) error
 //	/console/messages  the same, and cursor, behind which the list goes on
 //	/console/trash     as messages, and operation: what that has deleted
 //	/console/message   stream, channel, id, and view: json, raw or hex
+//	/console/edit      stream, channel, id
 //	/console/save      stream, channel, id, and part: key or value
 //	/console/export    as groups
 //	/console/operations  stream, state
@@ -108,7 +113,10 @@ type page func(w http.ResponseWriter, r *http.Request) error
 //	                   behind the messages of a look; operation for what a restore is about, and
 //	                   forever=true for a delete that does not go to the trash
 //
-// A form has the same names, and what its page knew when it was made.
+// A form has the same names, and what its page knew when it was made. That of an edit has value,
+// key and headers, of which each is left out that is to stay, value_null, key_null and note. The
+// page of the difference sends these as=base64, with was, which tells what it had shown, and do:
+// edit, or type to change it further.
 func (c *Console) table() map[string]page {
 	return map[string]page{
 		"GET /console":             home,
@@ -117,8 +125,9 @@ func (c *Console) table() map[string]page {
 		"GET /console/messages":    c.list("messages", "/v1/dead_set"),
 		"GET /console/trash":       c.list("trash", "/v1/dead_set/trash"),
 		"GET /console/message":     c.message,
-		"GET /console/save":        c.save,
-		"GET /console/export":      c.export,
+		"GET /console/edit":        edits{c}.form,
+		"GET /console/save":        c.api.save,
+		"GET /console/export":      c.api.export,
 		"GET /console/operations":  c.operations,
 		"GET /console/operation":   c.operation,
 		"GET /console/confirm":     c.confirm,
@@ -127,9 +136,10 @@ func (c *Console) table() map[string]page {
 		"GET /console/console.css": file("console.css", "text/css; charset=utf-8"),
 		"GET /console/console.js":  file("console.js", "text/javascript; charset=utf-8"),
 		"GET /console/icon.svg":    file("icon.svg", "image/svg+xml"),
+		"POST /console/edit":       edits{c}.asked,
 		"POST /console/streams":    c.holdStream,
 		"POST /console/operations": c.ask,
-		"POST /console/operation":  c.change,
+		"POST /console/operation":  c.api.change,
 		"POST /console/login":      c.login,
 		"POST /console/logout":     c.logout,
 	}
@@ -219,9 +229,10 @@ type sheet struct {
 	// Section is the part of the console that the page belongs to, for its navigation.
 	Section string
 	// By is who looks at the page, where there is a session, which they could end; what they may is
-	// as for a [User]. Live: numbers are kept up to date while the page is open.
-	By                string
-	Acts, Reads, Live bool
+	// as for a [User], and whether they may edit. Live: numbers are kept up to date while the page
+	// is open.
+	By                       string
+	Acts, Reads, Edits, Live bool
 	// At is the dead set that the page is about, and what was chosen of it; zero: none.
 	At choice
 	// Of is what the page shows, of a type of its own.
@@ -231,7 +242,7 @@ type sheet struct {
 // show writes a page. It is made before anything is sent, so that half a page is none.
 func (c *Console) show(w http.ResponseWriter, r *http.Request, status int, name string, s sheet) error {
 	u := userOf(r)
-	s.App, s.By, s.Acts, s.Reads = c.cfg.App, u.Name, u.Acts, u.Reads
+	s.App, s.By, s.Acts, s.Reads, s.Edits = c.cfg.App, u.Name, u.Acts, u.Reads, c.mayEdit(u)
 	var body bytes.Buffer
 	if err := c.pages.ExecuteTemplate(&body, name+".html", s); err != nil {
 		return fmt.Errorf("make page %s: %w", name, err)
@@ -275,7 +286,8 @@ func see(w http.ResponseWriter, r *http.Request, to string) error {
 // failure is what a page of an error shows.
 type failure struct {
 	Title, Text string
-	Away        bool // the queues are
+	Away        bool   // the queues are
+	Operation   string // whose page says more; empty: none
 }
 
 // fail shows an error. What is no refusal is our own fault, and only the log has it.
@@ -288,15 +300,21 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if refused.retryAfter != "" {
 		w.Header().Set("Retry-After", refused.retryAfter)
 	}
-	c.Refuse(w, r, refused.Status, refused.Detail)
+	c.refuse(w, r, refused)
 }
 
 // Refuse answers with a page that says why there is no other.
 func (c *Console) Refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
+	c.refuse(w, r, &refusal{Status: status, Detail: why})
+}
+
+func (c *Console) refuse(w http.ResponseWriter, r *http.Request, no *refusal) {
 	protect(w.Header())
-	title := http.StatusText(status)
-	if err := c.show(w, r, status, "error", sheet{Title: title, Of: failure{title, why, status == http.StatusServiceUnavailable}}); err != nil {
+	title := http.StatusText(no.Status)
+	// Beside an operation nobody knows that nothing was done.
+	away := no.Status == http.StatusServiceUnavailable && no.Operation == ""
+	if err := c.show(w, r, no.Status, "error", sheet{Title: title, Of: failure{title, no.Detail, away, no.Operation}}); err != nil {
 		c.cfg.Logger.Error("console: a page went wrong", "error", err)
-		send(w, status, "text/plain; charset=utf-8", []byte(why+"\n"))
+		send(w, no.Status, "text/plain; charset=utf-8", []byte(no.Detail+"\n"))
 	}
 }

@@ -117,12 +117,12 @@ func (c *Console) list(name, path string) page {
 }
 
 // export saves what matches.
-func (c *Console) export(w http.ResponseWriter, r *http.Request) error {
+func (v v1) export(w http.ResponseWriter, r *http.Request) error {
 	at, err := choose(r.URL.Query())
 	if err != nil {
 		return err
 	}
-	return c.api.hand(w, r, "/v1/dead_set/export", at.query())
+	return v.hand(w, r, "/v1/dead_set/export", at.query())
 }
 
 // lookedAt is what stands around a table of what was chosen.

@@ -28,6 +28,8 @@ func routes() []struct {
 		{method: "GET", path: "/console/messages?stream=orders"},
 		{method: "GET", path: "/console/trash?stream=orders"},
 		{method: "GET", path: "/console/message?stream=orders&id=orders.v1:0:0"},
+		{method: "GET", path: "/console/edit?stream=orders&id=orders.v1:0:0"},
+		{method: "GET", path: "/console/edit?stream=orders&id=orders.v1:0:0&value=x&do=edit"},
 		{method: "GET", path: "/console/save?stream=orders&id=orders.v1:0:0&part=value"},
 		{method: "GET", path: "/console/export?stream=orders"},
 		{method: "GET", path: "/console/operations"},
@@ -41,6 +43,7 @@ func routes() []struct {
 		{method: "GET", path: "/console/icon.svg", open: true},
 		{method: "POST", path: "/console/streams", form: url.Values{"stream": {"orders"}, "do": {"pause"}}},
 		{method: "POST", path: "/console/operations", form: url.Values{"stream": {"orders"}, "all": {"true"}, "action": {"delete"}, "before": {"2100-01-01T00:00:00Z"}, "expect": {"1"}, "typed": {"1"}, "once": {"x"}}},
+		{method: "POST", path: "/console/edit", form: url.Values{"stream": {"orders"}, "id": {"orders.v1:0:0"}, "value": {"x"}, "do": {"edit"}}},
 		{method: "POST", path: "/console/operation", form: url.Values{"id": {"op_1"}, "state": {"cancelled"}}},
 		{method: "POST", path: "/console/login", form: url.Values{"token": {"secret"}}, open: true},
 		{method: "POST", path: "/console/logout", form: url.Values{}},
@@ -57,7 +60,7 @@ func (w *world) state(headers ...string) string {
 // Links are followed by anything: other pages, previews of chats, browsers that guess what is next.
 func TestWhatIsGotChangesNothing(t *testing.T) {
 	t.Parallel()
-	w := start(t)
+	w := start(t, "DEAD_SET_EDIT=true")
 	w.die(1, records(1, "no")...)
 	before := w.state()
 	for _, r := range routes() {
@@ -90,7 +93,7 @@ func TestWhatIsGotChangesNothing(t *testing.T) {
 // Files that are saved have a stricter policy of their own.
 func TestEveryAnswerForbidsFramesScriptsOfOthersAndCopies(t *testing.T) {
 	t.Parallel()
-	w := start(t)
+	w := start(t, "DEAD_SET_EDIT=true")
 	w.die(1, records(1, "no")...)
 	for _, r := range append(routes(), struct {
 		method, path string
@@ -114,7 +117,7 @@ func TestEveryAnswerForbidsFramesScriptsOfOthersAndCopies(t *testing.T) {
 // A browser always says where a form comes from. What says nothing is no browser, and has /v1.
 func TestAPostNeedsAnOriginThatIsTheConsolesOwn(t *testing.T) {
 	t.Parallel()
-	w := start(t)
+	w := start(t, "DEAD_SET_EDIT=true")
 	w.die(1, records(1, "no")...)
 	before := w.state()
 	for _, headers := range [][]string{
@@ -141,7 +144,7 @@ func TestAPostNeedsAnOriginThatIsTheConsolesOwn(t *testing.T) {
 // Roles so far: who has the token, and who has not.
 func TestWithoutASessionNothingIsShownOrDone(t *testing.T) {
 	t.Parallel()
-	w := start(t, "SERVER_TOKEN=secret", "SERVER_ADDRESS=0.0.0.0")
+	w := start(t, "SERVER_TOKEN=secret", "SERVER_ADDRESS=0.0.0.0", "DEAD_SET_EDIT=true")
 	w.die(1, records(1, "no-one-may-see-it")...)
 	bearer := []string{"Authorization", "Bearer secret"}
 	before := w.state(bearer...)

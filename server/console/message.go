@@ -96,12 +96,12 @@ func pretty(text []byte) string {
 }
 
 // save has the browser save a value or a key as it is.
-func (c *Console) save(w http.ResponseWriter, r *http.Request) error {
+func (v v1) save(w http.ResponseWriter, r *http.Request) error {
 	given := r.URL.Query()
 	at := choice{Stream: given.Get("stream"), Channel: given.Get("channel")}
 	id, q := given.Get("id"), at.where()
 	if q.Set("part", given.Get("part")); q.Get("part") == "" || id == "" {
 		return refuse(http.StatusBadRequest, "id and part say what to save: part is value or key")
 	}
-	return c.api.hand(w, r, "/v1/dead_set/messages/"+url.PathEscape(id), q)
+	return v.hand(w, r, "/v1/dead_set/messages/"+url.PathEscape(id), q)
 }

@@ -209,7 +209,7 @@ func (c *Console) operation(w http.ResponseWriter, r *http.Request) error {
 
 // change pauses, resumes or cancels an operation, or gives it another rate. Whether
 // that goes is for /v1 to say: the page may be older than what it shows.
-func (c *Console) change(w http.ResponseWriter, r *http.Request) error {
+func (v v1) change(w http.ResponseWriter, r *http.Request) error {
 	id := r.PostFormValue("id")
 	wish := map[string]string{}
 	for _, name := range []string{"state", "rate"} {
@@ -217,7 +217,7 @@ func (c *Console) change(w http.ResponseWriter, r *http.Request) error {
 			wish[name] = text
 		}
 	}
-	if err := c.api.send(r, http.MethodPatch, "/v1/dead_set/operations/"+url.PathEscape(id), wish, nil); err != nil {
+	if err := v.send(r, http.MethodPatch, "/v1/dead_set/operations/"+url.PathEscape(id), wish, nil); err != nil {
 		return err
 	}
 	return see(w, r, "/console/operation?"+url.Values{"id": {id}}.Encode())

@@ -27,19 +27,25 @@ func (w *world) visit(path string) *plain {
 // open opens a page and goes where it leads.
 func (p *plain) open(method, path string, form url.Values) {
 	p.t.Helper()
+	if status := p.ask(method, path, form); status != http.StatusOK {
+		p.t.Fatalf("%s %s: %d %s", method, path, status, p.text)
+	}
+}
+
+// ask does so also where that is a page of an error.
+func (p *plain) ask(method, path string, form url.Values) int {
+	p.t.Helper()
 	a := p.try(method, path, form, "Origin", p.base)
 	for a.status == http.StatusSeeOther {
 		path = a.header.Get("Location")
 		a = p.try("GET", path, nil)
-	}
-	if a.status != http.StatusOK {
-		p.t.Fatalf("%s %s: %d %s", method, path, a.status, a.text)
 	}
 	page, err := html.Parse(strings.NewReader(a.text))
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	p.path, p.page, p.text = path, page, textOf(page)
+	return a.status
 }
 
 // follow presses the first link whose text begins so.
@@ -98,7 +104,17 @@ func filled(form *html.Node, fill map[string]string) url.Values {
 	for n := range form.Descendants() {
 		name := attr(n, "name")
 		switch {
-		case name == "" || n.Data != "input" && n.Data != "select":
+		case name == "" || n.Data != "input" && n.Data != "select" && n.Data != "textarea":
+		case n.Data == "textarea":
+			text, is := fill[name]
+			if !is {
+				text = rawText(n)
+			}
+			values.Set(name, text)
+		case attr(n, "type") == "checkbox" && checked(n):
+			if text, is := fill[name]; !is || text != "" {
+				values.Set(name, attr(n, "value"))
+			}
 		case fill[name] != "" && attr(n, "type") == "checkbox":
 			if attr(n, "value") == fill[name] {
 				values.Add(name, fill[name])
@@ -116,8 +132,24 @@ func filled(form *html.Node, fill map[string]string) url.Values {
 			values.Set(name, attr(n, "value"))
 		}
 	}
+	for _, texts := range values {
+		for i, text := range texts {
+			texts[i] = strings.ReplaceAll(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text), "\n", "\r\n")
+		}
+	}
 	return values
 }
+
+// rawText is the text of an element as it is.
+func rawText(n *html.Node) string {
+	var all strings.Builder
+	for d := range n.Descendants() {
+		all.WriteString(d.Data)
+	}
+	return all.String()
+}
+
+func checked(n *html.Node) bool { _, is := find(n, "checked"); return is }
 
 func find(n *html.Node, name string) (string, bool) {
 	for _, a := range n.Attr {
@@ -139,6 +171,20 @@ func textOf(n *html.Node) string {
 		}
 	}
 	return strings.Join(strings.Fields(strings.Join(all, " ")), " ")
+}
+
+// edits is the form of an edit on the page, filled in.
+func (p *plain) edits(fill map[string]string) (form url.Values) {
+	p.t.Helper()
+	for n := range p.page.Descendants() {
+		if n.Data == "form" && attr(n, "action") == "/console/edit" {
+			form = filled(n, fill)
+		}
+	}
+	if form == nil {
+		p.t.Fatalf("no form of an edit on %s: %s", p.path, p.text)
+	}
+	return form
 }
 
 // asks is the form of the page that asks before a replay or a delete, as it is filled at first.

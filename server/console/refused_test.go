@@ -32,11 +32,14 @@ func TestWhatTheAPIRefusesIsToldInItsWords(t *testing.T) {
 		for _, of := range []struct{ method, path string }{
 			{"GET", "/console/"}, {"GET", "/console/groups?stream=orders"}, {"GET", "/console/messages?stream=orders"}, {"GET", "/console/message?stream=orders&id=a"},
 			{"GET", "/console/confirm?stream=orders&all=true&action=replay"}, {"GET", "/console/operations"}, {"GET", "/console/operation?id=a"},
-			{"POST", "/console/operations"}, {"POST", "/console/operation"}, {"POST", "/console/streams"},
+			{"GET", "/console/edit?stream=orders&id=a"}, {"POST", "/console/edit"}, {"POST", "/console/operations"}, {"POST", "/console/operation"}, {"POST", "/console/streams"},
 		} {
 			body := form.Encode()
 			if of.path == "/console/streams" {
 				body = "do=pause"
+			}
+			if of.path == "/console/edit" {
+				body = "do=edit&stream=orders&id=a&value=x"
 			}
 			r := httptest.NewRequest(of.method, of.path, strings.NewReader(body))
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

@@ -38,7 +38,7 @@ func acts(t *testing.T, text string) (all []string) {
 		switch to := attr(n, "action") + attr(n, "href"); {
 		case n.Data == "form" && strings.EqualFold(attr(n, "method"), "post") && to != "/console/logout":
 			all = append(all, to)
-		case strings.HasPrefix(to, "/console/confirm") && (n.Data == "a" || textOf(n) != ""):
+		case (strings.HasPrefix(to, "/console/confirm") || strings.HasPrefix(to, "/console/edit")) && (n.Data == "a" || textOf(n) != ""):
 			all = append(all, to)
 		case n.Data == "input" && attr(n, "type") == "checkbox" && attr(n, "name") == "pick":
 			all = append(all, "tick")
@@ -51,7 +51,7 @@ func acts(t *testing.T, text string) (all []string) {
 // for the viewer is refused.
 func TestAViewerSeesAllAndHasNoButtonThatChangesAnythingAndAForgedFormIsRefused(t *testing.T) {
 	t.Parallel()
-	w := start(t, staff)
+	w := start(t, staff, "DEAD_SET_EDIT=true")
 	w.die(1, records(1, "no")...)
 	alice, bob := w.login(alices), w.login(bobs)
 	id := operationIn(w.post("/console/operations", url.Values{"stream": {"orders"}, "error": {"none has it"}, "action": {"replay"}, "before": {"2100-01-01T00:00:00Z"}, "expect": {"1"}, "once": {"o"}}, "Cookie", alice))
@@ -70,7 +70,7 @@ func TestAViewerSeesAllAndHasNoButtonThatChangesAnythingAndAForgedFormIsRefused(
 					t.Errorf("POST %s: %d %s", path, a.status, a.text)
 				}
 			}
-		case strings.HasPrefix(path, "/console/confirm"):
+		case strings.HasPrefix(path, "/console/confirm"), strings.HasPrefix(path, "/console/edit"):
 			if a := w.try("GET", path, nil, "Cookie", bob); a.status != http.StatusForbidden || !strings.Contains(a.text, "operator") {
 				t.Errorf("%s: %d %s", path, a.status, a.text)
 			}

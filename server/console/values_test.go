@@ -37,6 +37,7 @@ func looks(id string) []struct {
 		{path: v1 + of + "&count=5"}, {path: v1 + of + "&limit=5"}, {path: v1 + of + "&error=archive"}, {path: v1 + "/groups" + of}, {path: one},
 		{path: one + "&part=value", refused: true}, {path: one + "&part=key", refused: true}, {path: v1 + "/export" + of, refused: true},
 		{path: "/console/groups" + of}, {path: "/console/messages" + of}, {path: page}, {path: page + "&view=raw"}, {path: page + "&view=hex"},
+		{path: "/console/edit" + of + "&id=" + url.QueryEscape(id), refused: true},
 		{path: "/console/save" + of + "&part=value&id=" + url.QueryEscape(id), refused: true}, {path: "/console/export" + of, refused: true},
 		{path: v1 + "/operations", body: wish(`{"all":true}`)}, {path: v1 + "/operations", body: wish(`{"ids":["` + id + `"]}`)},
 		// An id that is there, and one that is not: both say the same.
@@ -69,13 +70,16 @@ func TestWhoMayNotSeeValuesFindsThemOutByNoPageFilterExportOrRefusal(t *testing.
 	}
 	tokens := map[string]string{"operator": alices, "viewer": bobs}
 	for values, roles := range sees {
-		w := start(t, staff, "DEAD_SET_VALUES="+values)
+		w := start(t, staff, "DEAD_SET_VALUES="+values, fmt.Sprintf("DEAD_SET_EDIT=%t", values != "none"))
 		id := w.secret()
 		shown := 0
 		for role, may := range roles {
 			headers := []string{"Cookie", w.login(tokens[role]), "Authorization", "Bearer " + tokens[role]}
 			for _, look := range looks(id) {
-				acts := look.body != "" || strings.HasPrefix(look.path, "/console/confirm")
+				if edit := strings.HasPrefix(look.path, "/console/edit"); edit && values == "none" {
+					continue // nobody may edit
+				}
+				acts := look.body != "" || strings.HasPrefix(look.path, "/console/confirm") || strings.HasPrefix(look.path, "/console/edit")
 				if acts && role == "viewer" {
 					continue // refused for that
 				}

@@ -31,6 +31,7 @@ type world struct {
 	base    string
 	mended  atomic.Bool
 	handled atomic.Int64
+	last    atomic.Pointer[stepwell.Message] // that was handled
 	brokers *embedded.Brokers
 	client  *http.Client // knows no redirects
 	stop    func()       // stops the actor, and waits until it has
@@ -39,6 +40,7 @@ type world struct {
 func (w *world) order(_ context.Context, m *stepwell.Message) error {
 	switch {
 	case w.mended.Load():
+		w.last.Store(m)
 		w.handled.Add(1)
 		return nil
 	case strings.HasPrefix(string(m.Key), "slow"):

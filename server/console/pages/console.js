@@ -86,7 +86,7 @@ function pressed(event) {
 	case 'j': move(1); break;
 	case 'k': move(-1); break;
 	case 'x': one('input[type=checkbox]', row ?? document.createElement('p'))?.click(); break;
-	case 'r': case 'd': case 'u': act(key, row); break;
+	case 'r': case 'd': case 'u': case 'e': act(key, row); break;
 	case 'o': location.assign('/console/operations'); break;
 	case '?': one('#help').showModal(); break;
 	case '/': {
