@@ -22,7 +22,7 @@ func TestAxeFindsNothingOnAnyPageLightOrDark(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := start(t)
+	w := start(t, mayEdit)
 	w.die(3, record("text:1", "no"), record("text:2", "注文"), record("text:3", "no"))
 	runs, done := w.operation("no"), w.operation("none")
 	ctx := tab(t)

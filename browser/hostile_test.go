@@ -23,6 +23,7 @@ func pages(id, operation string) []string {
 	return []string{
 		"/console/", "/console/groups?stream=orders", "/console/messages?stream=orders", "/console/trash?stream=orders", "/console/message?stream=orders&id=" + url.QueryEscape(id),
 		"/console/message?stream=orders&view=hex&id=" + url.QueryEscape(id), "/console/confirm?stream=orders&all=true&action=replay", "/console/confirm?stream=orders&all=true&action=delete",
+		"/console/edit?stream=orders&id=" + url.QueryEscape(id), "/console/edit?stream=orders&id=none",
 		"/console/operations", "/console/operation?id=" + operation, "/console/groups?stream=orders&channel=slow", "/console/message?stream=orders&id=none", "/console/login",
 	}
 }
@@ -71,7 +72,7 @@ func listen(ctx context.Context) *heard {
 // What anybody can write into a topic runs in no browser, and has it ask nobody else for anything.
 func TestNothingOfAMessageRunsAndNothingForeignIsAskedFor(t *testing.T) {
 	t.Parallel()
-	w := start(t)
+	w := start(t, mayEdit)
 	const evil = `"><img src=//evil.test/x onerror=alert(1)><script>alert(2)</script><svg/onload=alert(3)><a href=javascript:alert(4) autofocus onfocus=alert(5)>`
 	w.die(1, &kgo.Record{Topic: "orders.v1", Key: []byte("text:" + evil), Value: []byte(evil), Headers: []kgo.RecordHeader{{Key: evil, Value: []byte(evil)}}})
 	id := w.operation(evil)
@@ -81,6 +82,8 @@ func TestNothingOfAMessageRunsAndNothingForeignIsAskedFor(t *testing.T) {
 	for _, path := range pages("orders.v1:0:0", id) {
 		run(t, ctx, chromedp.Navigate(w.base+path), ready(), chromedp.WaitReady("main"))
 	}
+	run(t, ctx, chromedp.Navigate(w.base+editing("orders.v1:0:0")), chromedp.SendKeys("textarea[name=value]", evil), chromedp.SendKeys("input[name=note]", evil),
+		chromedp.Click(button("Show the difference")), shows("All else stays as it is"), chromedp.Click(button("Change it further")), chromedp.WaitVisible("textarea"))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if foreign := slices.DeleteFunc(slices.Clone(h.asked), func(u string) bool { return strings.HasPrefix(u, w.base+"/console/") }); len(foreign) > 0 || len(h.asked) == 0 || len(h.said) > 0 {
@@ -127,7 +130,7 @@ func TestAFormOfAForeignPageDoesNothing(t *testing.T) {
 // A phone at night: nothing has to be scrolled sideways to be read.
 func TestPagesFitANarrowScreen(t *testing.T) {
 	t.Parallel()
-	w := start(t)
+	w := start(t, mayEdit)
 	long := strings.Repeat("aVeryLongWordWithoutAnyPlaceToBreakIt", 20)
 	w.die(2, record("text:1", long), &kgo.Record{Topic: "orders.v1", Key: []byte("text:" + long), Value: []byte("注文が見つかりません"), Headers: []kgo.RecordHeader{{Key: long, Value: []byte(long)}}})
 	id := w.operation(long[:400])
@@ -139,6 +142,12 @@ func TestPagesFitANarrowScreen(t *testing.T) {
 			if wide > width {
 				t.Errorf("%s at %d is %d wide", path, width, wide)
 			}
+		}
+		var wide int64
+		run(t, ctx, chromedp.Navigate(w.base+editing("orders.v1:0:1")), chromedp.SendKeys("textarea[name=value]", long), chromedp.Click(button("Show the difference")), shows("All else stays as it is"), ready(),
+			chromedp.Evaluate("document.documentElement.scrollWidth", &wide))
+		if wide > width {
+			t.Errorf("a difference at %d is %d wide", width, wide)
 		}
 	}
 }

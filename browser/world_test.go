@@ -27,6 +27,7 @@ type world struct {
 	base    string
 	mended  atomic.Bool
 	handled atomic.Int64
+	last    atomic.Pointer[stepwell.Message] // that was handled
 	brokers *embedded.Brokers
 	stop    func() // stops the actor, and waits until it has
 }
@@ -36,6 +37,7 @@ func (w *world) order(_ context.Context, m *stepwell.Message) error {
 	why, _, _ := strings.Cut(string(m.Key), ":")
 	switch {
 	case w.mended.Load() || why == "fine":
+		w.last.Store(m)
 		w.handled.Add(1)
 		return nil
 	case why == "refused":
