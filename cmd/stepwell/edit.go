@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -59,10 +60,19 @@ func (c *edit) Run(ctx context.Context, a *actor) error {
 	if err != nil {
 		return err
 	}
-	now, err := c.value(ctx, was)
-	if err != nil {
-		return err
+	replace := func(now []byte) error { return c.replace(ctx, a, path, was, now) }
+	if c.Value == "" {
+		return inEditor(ctx, was, replace)
 	}
+	now, err := os.ReadFile(c.Value)
+	if err != nil {
+		return fmt.Errorf("--value: %w", err)
+	}
+	return replace(now)
+}
+
+// replace shows the difference, asks, and has it done.
+func (c *edit) replace(ctx context.Context, a *actor, path string, was, now []byte) error {
 	if bytes.Equal(was, now) {
 		return fmt.Errorf("the value is what it was: %w", errNo)
 	}
@@ -77,7 +87,7 @@ func (c *edit) Run(ctx context.Context, a *actor) error {
 	}
 	var whole json.RawMessage
 	if err := a.wish(ctx, "POST", path+"/edit", changed{c.Stream, c.Channel, now, "base64", c.Note}, &whole); err != nil {
-		return err
+		return half(err)
 	}
 	if a.json {
 		return a.line(whole)
@@ -89,26 +99,41 @@ func (c *edit) Run(ctx context.Context, a *actor) error {
 	return a.write([]byte(printable(answer.Message) + "\n"))
 }
 
-// value is the new one: that of the file, or what a person makes of it in the editor.
-func (c *edit) value(ctx context.Context, was []byte) ([]byte, error) {
-	if c.Value != "" {
-		now, err := os.ReadFile(c.Value)
-		if err != nil {
-			return nil, fmt.Errorf("--value: %w", err)
-		}
-		return now, nil
+// half says of an edit that may be half done that somebody has to look: done again it would send
+// another copy. Of what it did not do the actor says when to try again.
+func half(err error) error {
+	r, ok := errors.AsType[*refusal](err)
+	if !ok || r.status != http.StatusServiceUnavailable || r.retryAfter != "" {
+		return err
 	}
+	return fmt.Errorf("%w: %w", errLook, err)
+}
+
+// inEditor has a person make the new value in the editor. What they wrote is kept where replace
+// goes wrong, but for a no.
+func inEditor(ctx context.Context, was []byte, replace func(now []byte) error) error {
 	editor := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"))
 	if editor == "" {
-		return nil, errors.New("neither VISUAL nor EDITOR says which editor to open: set one, or give --value FILE")
+		return errors.New("neither VISUAL nor EDITOR says which editor to open: set one, or give --value FILE")
 	}
 	// A folder of its own: editors leave copies beside the file, which nobody else is to read.
 	folder, err := os.MkdirTemp("", "stepwell-edit-")
 	if err != nil {
-		return nil, fmt.Errorf("open the editor: %w", err)
+		return fmt.Errorf("open the editor: %w", err)
 	}
-	defer os.RemoveAll(folder)
 	path := filepath.Join(folder, "value")
+	now, err := written(ctx, editor, path, was)
+	if err == nil {
+		err = replace(now)
+		if err != nil && !errors.Is(err, errNo) && os.WriteFile(path, now, 0o600) == nil {
+			return fmt.Errorf("%w; what you wrote is in %s, which --value takes", err, path)
+		}
+	}
+	return errors.Join(err, os.RemoveAll(folder))
+}
+
+// written is what the editor made of the value, in the file of that path.
+func written(ctx context.Context, editor, path string, was []byte) ([]byte, error) {
 	if err := os.WriteFile(path, was, 0o600); err != nil {
 		return nil, fmt.Errorf("open the editor: %w", err)
 	}

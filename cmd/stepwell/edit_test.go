@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stepwell/stepwell/server"
 )
 
 // edits runs the command on the message that the actor of the tests has. Its value is "\x00whole".
@@ -71,6 +73,43 @@ func TestWithoutAYesAChangeOrATerminalNothingIsEdited(t *testing.T) {
 		if code != test.code || !strings.Contains(errs, test.says) || out != "" || len(dead.edited) > 0 {
 			t.Errorf("%s: exit %d, %q, %q, edited %q", name, code, out, errs, dead.edited)
 		}
+	}
+}
+
+// Done again it would send another copy.
+func TestAnEditThatMayBeHalfDoneIsNoneToTryAgain(t *testing.T) {
+	address, dead := serveKeeping(t, threeDays, "")
+	for of, want := range map[error]int{server.ErrHalfEdited: exitLook, server.ErrUnavailable: exitAgain, server.ErrBusy: exitAgain, server.ErrNotFound: exitFailed} {
+		dead.editErr = of
+		if _, errs, code := edits(t, address, nil, "--value", file(t, "x"), "--yes"); code != want {
+			t.Errorf("%v: exit %d, %q", of, code, errs)
+		}
+	}
+}
+
+func TestWhatSomebodyWroteIsKeptWhereTheEditGoesWrong(t *testing.T) {
+	address, dead := serveKeeping(t, threeDays, "")
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("VISUAL", "")
+	t.Setenv("EDITOR", file(t, "#!/bin/sh\nprintf 'new\\n' > \"$1\"\n"))
+	for of, want := range map[error]int{nil: 0, server.ErrUnavailable: 1} {
+		dead.editErr = of
+		_, errs, _ := edits(t, address, func(string) error { return nil })
+		kept, err := filepath.Glob(filepath.Join(os.TempDir(), "stepwell-edit-*", "value"))
+		if err != nil || len(kept) != want {
+			t.Fatalf("%v: kept %v, %v, %q", of, kept, err, errs)
+		}
+		for _, path := range kept {
+			wrote, err := os.ReadFile(path)
+			if err != nil || string(wrote) != "new" || !strings.Contains(errs, path) || os.RemoveAll(filepath.Dir(path)) != nil {
+				t.Errorf("kept %q, %v, it says %q", wrote, err, errs)
+			}
+		}
+	}
+	dead.editErr = nil
+	edits(t, address, func(string) error { return errNo })
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("after a no: %v, %v", left, err)
 	}
 }
 

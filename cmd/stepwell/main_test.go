@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,7 @@ type set struct {
 	crashLoop bool     // the last replay was one of all
 	trashed   []string // who deleted into the trash
 	edited    []string
+	editErr   error
 	lost      bool         // nobody knows how many are left
 	query     server.Query // the last one
 
@@ -112,7 +114,7 @@ func (s *set) FindTrash(_ context.Context, keep time.Duration, q server.Query) (
 
 func (s *set) Edit(_ context.Context, _ time.Duration, operation, id string, by server.Edit) (string, error) {
 	s.edited = append(s.edited, string(*by.Value))
-	return id + "~" + operation, s.err
+	return id + "~" + operation, cmp.Or(s.editErr, s.err)
 }
 
 func (s *set) Delete(_ context.Context, count int) (server.Result, error) {
