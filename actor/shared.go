@@ -26,17 +26,19 @@ var ErrUnknown = errors.New("not known at present")
 // of RabbitMQ. They are in a stream of RabbitMQ (x-queue-type), which is not flushed to disk with
 // each write: where the power fails on all of its nodes, the last seconds may be gone.
 type Shared struct {
-	store *records.Store
-	kind  string
+	store  *records.Store
+	kind   string
+	status func() queue.Status // RabbitMQ's
 }
 
 // sharing is the store of what an app's processes share; it reads nothing before somebody wants it
 // to.
 type sharing struct {
-	store *records.Store
-	own   bool // the app itself has values in it: see [App.Shared]
-	once  sync.Once
-	used  chan struct{} // closed then
+	store  *records.Store
+	status func() queue.Status // RabbitMQ's
+	own    bool                // the app itself has values in it: see [App.Shared]
+	once   sync.Once
+	used   chan struct{} // closed then
 }
 
 // Shared returns the values of a kind, which may be any text but must not begin with "stepwell". It
@@ -46,7 +48,7 @@ func (e *Env) Shared(kind string) *Shared {
 		return nil
 	}
 	e.shared.use()
-	return &Shared{store: e.shared.store, kind: kind}
+	return &Shared{store: e.shared.store, kind: kind, status: e.shared.status}
 }
 
 // Get returns a value as this process knows it, which is what others set until some milliseconds
@@ -54,7 +56,7 @@ func (e *Env) Shared(kind string) *Shared {
 // until all was read after the start.
 func (s *Shared) Get(name string) (value json.RawMessage, ok bool, err error) {
 	r, ok, err := s.store.Get(s.kind, name)
-	return r.Value, ok, shared(err)
+	return r.Value, ok, s.failed(err)
 }
 
 // Latest returns a value as it is now: what was set before Latest was called, in any process, it
@@ -62,7 +64,7 @@ func (s *Shared) Get(name string) (value json.RawMessage, ok bool, err error) {
 // [ErrUnknown].
 func (s *Shared) Latest(ctx context.Context, name string) (value json.RawMessage, ok bool, err error) {
 	r, ok, err := s.store.Latest(ctx, s.kind, name)
-	return r.Value, ok, shared(err)
+	return r.Value, ok, s.failed(err)
 }
 
 // Set stores a value, which is JSON of at most 16 KiB, until a time, to the second; zero: for ever.
@@ -70,21 +72,28 @@ func (s *Shared) Latest(ctx context.Context, name string) (value json.RawMessage
 // An error that wraps [ErrRefused] says that it cannot be stored, as when there are 10,000 of the
 // kind already, or 32 MiB of all; after any other it may be stored, or not.
 func (s *Shared) Set(ctx context.Context, name string, value json.RawMessage, until time.Time) error {
-	return shared(s.store.Change(ctx, s.kind, name, func(r records.Record) (records.Record, error) {
+	return s.failed(s.store.Change(ctx, s.kind, name, func(r records.Record) (records.Record, error) {
 		r.Value, r.Until = value, until
 		return r, nil
 	}))
 }
 
-// shared makes an error one of this package.
-func shared(err error) error {
-	switch {
-	case errors.Is(err, records.ErrRefused):
+// failed makes an error one of this package, which says why where RabbitMQ is away.
+func (s *Shared) failed(err error) error {
+	if errors.Is(err, records.ErrRefused) {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
-	case errors.Is(err, records.ErrUnknown):
-		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
-	return err
+	why := ""
+	if !errors.Is(err, queue.ErrUnavailable) { // which says why
+		why = away(s.status())
+	}
+	switch {
+	case errors.Is(err, records.ErrUnknown):
+		return fmt.Errorf("%w%s: %w", ErrUnknown, why, err)
+	case err != nil:
+		return fmt.Errorf("not known to be stored%s: %w", why, err)
+	}
+	return nil
 }
 
 // sharedLog is the queue that has what an app's processes share.
@@ -100,7 +109,7 @@ func newSharing(app *App, queues queue.Broker, cfg *config.Config, operating boo
 	case queues == nil:
 		return nil, fmt.Errorf("the app shares values between its processes, which needs RabbitMQ: set %s", cfg.Variable("rabbitmq.url"))
 	}
-	s := &sharing{own: app.Shared, used: make(chan struct{}), store: records.New(records.Config{
+	s := &sharing{status: queues.Status, own: app.Shared, used: make(chan struct{}), store: records.New(records.Config{
 		Broker: queues, Log: sharedLog(cfg.App.Name).Name, Logger: log, Large: operations.Large(),
 	})}
 	if operating {

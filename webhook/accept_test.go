@@ -382,7 +382,7 @@ func TestACancelThatTakesLongSpoilsNoLaterCallOnItsConnection(t *testing.T) {
 		}
 		return resp.StatusCode, string(text)
 	}
-	if code, text := send("DELETE", "/calls/a", ""); code != 503 || !strings.Contains(text, "not known at present") || !strings.Contains(text, "RABBITMQ_URL") {
+	if code, text := send("DELETE", "/calls/a", ""); code != 503 || !strings.Contains(text, "not known at present") {
 		t.Errorf("the cancel: %d %s", code, text)
 	}
 	if code, text := send("POST", "/calls", `{"request":{"url":"http://localhost/"},"waits":[]}`); code != 202 {

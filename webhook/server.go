@@ -254,9 +254,10 @@ func (p *parser) problem() error {
 	return &problem{status: http.StatusBadRequest, detail: strings.Join(texts, "; "), errors: p.mistakes}
 }
 
-// unavailable is the answer where records cannot be used: they are in RabbitMQ.
+// unavailable is the answer where records cannot be used. Their error says why: RabbitMQ is away,
+// or their queue cannot be read.
 func unavailable(err error) error {
-	return &problem{status: http.StatusServiceUnavailable, detail: "RabbitMQ (RABBITMQ_URL) is needed for this, and not there now: " + err.Error(), retryAfter: 5}
+	return &problem{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 5}
 }
 
 // notStored is the answer where a record was not stored: no other try helps, or one later may.

@@ -154,7 +154,7 @@ func TestACallIsAcceptedOnlyOnceConfirmed(t *testing.T) {
 	})
 }
 
-func TestWithoutRabbitMQNoCallIsAccepted(t *testing.T) {
+func TestWithoutRabbitMQNothingIsAcceptedAndTheAnswerSaysWhy(t *testing.T) {
 	t.Parallel()
 	for _, release := range []string{"oldest", "newest"} {
 		t.Run(release, func(t *testing.T) {
@@ -172,11 +172,21 @@ func TestWithoutRabbitMQNoCallIsAccepted(t *testing.T) {
 			eventually(t, "the call is made", func() bool { return len(r.requests()) == 1 })
 			time.Sleep(2 * time.Second) // a queue that is younger may be lost by the broker itself
 			node.Kill()
-			for what, a := range map[string]answer{"accepted": run.do("POST", "/calls", body("away")), "cancelled": run.do("DELETE", "/calls/away", "")} {
-				if detail, _ := a.json["detail"].(string); a.status != 503 || !strings.Contains(detail, "RABBITMQ_URL") {
-					t.Errorf("%s without RabbitMQ: %d %v", what, a.status, a.json)
-				}
+			var asked sync.WaitGroup
+			for _, ask := range [][3]string{
+				{"POST", "/calls", body("away")},
+				{"DELETE", "/calls/away", ""},
+				{"POST", "/retry_workflow", `{"name":"away","retry_delays":[5000]}`},
+			} {
+				asked.Go(func() {
+					a, err := send(t.Context(), ask[0], "http://"+run.actor.Address()+ask[1], ask[2])
+					says := fmt.Sprint(a.json["detail"])
+					if err != nil || a.status != 503 || !strings.Contains(says, "RabbitMQ is away") || !strings.Contains(says, "RABBITMQ_URL") {
+						t.Errorf("%s %s without RabbitMQ: %d %s, %v", ask[0], ask[1], a.status, says, err)
+					}
+				})
 			}
+			asked.Wait()
 			node.Restart()
 			eventually(t, "calls are accepted again", func() bool { return run.do("POST", "/calls", body("after")).status == 202 })
 			eventually(t, "and made", func() bool {
