@@ -3,7 +3,6 @@ package actor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -65,10 +64,7 @@ func (i *intake) Run(stop, work context.Context) error {
 		return nil
 	}
 	i.log.Info("a queue is consumed", "queue", i.own.Name)
-	if err := i.consume(stop, work); err != nil {
-		return fmt.Errorf("queue %s: %w", i.own.Name, err)
-	}
-	return nil
+	return i.consume(stop, work)
 }
 
 func (i *intake) consume(stop, work context.Context) error {

@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/stepwell/stepwell"
@@ -62,7 +61,7 @@ func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 		return <-r.failed
 	}
 	if err != nil && stop.Err() == nil {
-		return fmt.Errorf("consume %s: %w", in.cfg.Queue, err)
+		return err // it names the queue
 	}
 	return nil
 }

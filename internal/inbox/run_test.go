@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -387,11 +388,11 @@ func TestRunReturnsOnlyWhenAllItsCallsHave(t *testing.T) {
 	})
 }
 
-// closed is a broker that cannot consume any more.
+// closed is a broker that cannot consume any more, and names what it cannot.
 type closed struct{ queue.Broker }
 
-func (closed) Consume(context.Context, context.Context, queue.Consumption) error {
-	return queue.ErrClosed
+func (closed) Consume(_, _ context.Context, c queue.Consumption) error {
+	return fmt.Errorf("consume %s: %w", c.Queue, queue.ErrClosed)
 }
 
 func TestRunSaysWhyAQueueIsConsumedNoMoreUnlessAStopWasAskedFor(t *testing.T) {
@@ -399,7 +400,7 @@ func TestRunSaysWhyAQueueIsConsumedNoMoreUnlessAStopWasAskedFor(t *testing.T) {
 		w.cfg.Broker = closed{w.broker}
 		w.renew()
 		ctx, stop := context.WithCancel(w.t.Context())
-		if err := w.inbox.Run(ctx, ctx, nil); !errors.Is(err, queue.ErrClosed) || !strings.Contains(err.Error(), w.cfg.Queue) {
+		if err := w.inbox.Run(ctx, ctx, nil); !errors.Is(err, queue.ErrClosed) || strings.Count(err.Error(), w.cfg.Queue) != 1 {
 			t.Errorf("error %v", err)
 		}
 		stop()

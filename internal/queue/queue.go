@@ -159,7 +159,7 @@ type Broker interface {
 
 	// Consume hands out the queue's messages until stop ends, through all reconnects; then it hands
 	// out nothing more, waits until all it handed out is acked or released, or work ends, and gives
-	// the rest back.
+	// the rest back. An error names the queue.
 	Consume(stop, work context.Context, c Consumption) error
 
 	// Lease takes the right to walk the queue, on a connection of its own; ErrLeased when it is

@@ -234,7 +234,7 @@ func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err
 	if err != nil {
 		return nil, "", err
 	}
-	err = k.session.call("consume "+k.c.Queue, func() error {
+	err = k.session.call("open consumer", func() error {
 		deliveries, err = k.ch.Consume(k.c.Queue, tag, false, false, false, false, nil)
 		return err
 	})

@@ -53,7 +53,7 @@ func (s *session) examine(name string) (quorum bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	err = s.call("consume "+name, func() error {
+	err = s.call("open consumer", func() error {
 		_, err := ch.Consume(name, "", false, false, false, false, amqp.Table{"x-stream-offset": "next"})
 		return err
 	})

@@ -30,7 +30,7 @@ func TestASourceThatIsMadeAnewAsAStreamIsConsumedNoMore(t *testing.T) {
 		changed := make(chan struct{}, 1)
 		pause := func(is bool) { paused.Store(is); changed <- struct{}{} }
 		refused := func() bool {
-			return strings.Contains(b.Trouble(name), name+": it is a stream (x-queue-type)") && strings.Contains(b.Status().Detail, b.Trouble(name))
+			return strings.HasPrefix(b.Trouble(name), "consume "+name+": it is a stream (x-queue-type)") && strings.Contains(b.Status().Detail, b.Trouble(name))
 		}
 		declareForeign(t, url, name, "quorum")
 		consume(t, b, queue.Consumption{Queue: name, Foreign: true, Handle: ackAll(&count), Paused: paused.Load, Changed: changed})

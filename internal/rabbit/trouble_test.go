@@ -58,6 +58,9 @@ func TestAStopIsNoSignThatAQueueIsConsumedAgain(t *testing.T) {
 		name := newNames(t, url).instant // nobody declares it
 		stop := consume(t, b, queue.Consumption{Queue: name, Handle: func(context.Context, queue.Delivery) bool { return true }})
 		eventually(t, 20*time.Second, "trouble", func() bool { return b.Trouble(name) != "" })
+		if says := b.Trouble(name); strings.Count(says, "consume "+name) != 1 || !strings.Contains(says, "NOT_FOUND") {
+			t.Errorf("it says %s", says)
+		}
 		stop()
 		if said := log.String(); strings.Contains(said, "in use again") || b.Trouble(name) != "" {
 			t.Errorf("trouble %q, and the log has\n%s", b.Trouble(name), said)
