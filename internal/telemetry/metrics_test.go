@@ -87,6 +87,22 @@ func TestCountersAreZeroBeforeTheirFirstEvent(t *testing.T) {
 	}
 }
 
+// A 0 that nothing can move says that all is well, and of what.
+func TestWhatReadsNothingFromKafkaHasNoCountersOfIt(t *testing.T) {
+	in := newTelemetry(t, telemetry.Options{})
+	in.Queue("payments")
+	in.Channel("orders", "slow")
+	text := scrape(in)
+	for _, name := range []string{"messaging_client_consumed_messages_total", "stepwell_records_lost_total", "stepwell_records_expired_total"} {
+		if strings.Contains(text, name+"{") {
+			t.Errorf("there is %s", name)
+		}
+	}
+	if want := `stepwell_retries_total{stepwell_stream="payments"} 0`; !strings.Contains(text, want) {
+		t.Errorf("no %s in\n%s", want, text)
+	}
+}
+
 func TestCallsOfEveryKindAreCountedUnderTheNameOfTheirVerdict(t *testing.T) {
 	own, given := newTelemetry(t, telemetry.Options{}), sdkmetric.NewManualReader()
 	theirs := newTelemetry(t, telemetry.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(given))})

@@ -35,7 +35,11 @@ type Stream struct {
 
 // Stream returns what measures a stream that reads Kafka. Ask for each stream once.
 func (t *Telemetry) Stream(id string) *Stream {
-	return t.measure(id, semconv.MessagingSystemKafka, streamAttribute(id))
+	s := t.measure(id, semconv.MessagingSystemKafka, streamAttribute(id))
+	s.Consumed(0)
+	s.Lost(0)
+	s.Expired(0)
+	return s
 }
 
 // Queue returns what measures a stream whose messages come from RabbitMQ alone.
@@ -87,15 +91,16 @@ func (t *Telemetry) measure(name string, system attribute.KeyValue, who ...attri
 }
 
 // begin makes all counters 0: what appears with its first event has no increase for Prometheus.
+// Those of what was read from Kafka are for [Telemetry.Stream] alone: elsewhere they stay 0 for
+// ever.
 func (s *Stream) begin() {
 	ctx := context.Background()
-	for _, c := range []metric.Int64Counter{s.i.enqueued, s.i.retries, s.i.inPlace, s.i.orderGivenUp, s.i.duplicate, s.i.lost, s.i.expired, s.i.dropped, s.i.fallback, s.i.replayed, s.i.deleted} {
+	for _, c := range []metric.Int64Counter{s.i.enqueued, s.i.retries, s.i.inPlace, s.i.orderGivenUp, s.i.duplicate, s.i.dropped, s.i.fallback, s.i.replayed, s.i.deleted} {
 		c.Add(ctx, 0, s.add...)
 	}
 	if s.durations == nil {
 		s.i.skipped.Add(ctx, 0, s.add...)
 	}
-	s.i.consumed.Add(ctx, 0, s.poll...)
 	s.i.sent.Add(ctx, 0, s.send...)
 	for _, reason := range []string{
 		stepwell.ReasonExhausted, stepwell.ReasonDeadLetter, stepwell.ReasonDecode, stepwell.ReasonUndecodable,
@@ -136,7 +141,7 @@ func (s *Stream) Handled(ctx context.Context, lane, n int, d time.Duration, verd
 
 // Consumed counts records read from Kafka.
 func (s *Stream) Consumed(n int64) {
-	if s != nil && n > 0 {
+	if s != nil {
 		s.i.consumed.Add(context.Background(), n, s.poll...)
 	}
 }
@@ -221,7 +226,7 @@ func (s *Stream) Deleted(n int64) {
 }
 
 func (s *Stream) count(n int64, of func(*instruments) metric.Int64Counter) {
-	if s == nil || n == 0 {
+	if s == nil {
 		return
 	}
 	of(&s.i).Add(context.Background(), n, s.add...)
