@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -77,5 +78,30 @@ func TestAProduceToABrokerThatHangsEndsWithItsContext(t *testing.T) {
 			}
 		}
 		r.end()
+	})
+}
+
+func TestWhatIsTooLargeForTheProducerSaysWhichLimitThatIs(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		started := make(chan *actor.Env, 1)
+		app := orders(done)
+		app.Start = func(_ context.Context, e *actor.Env) error { started <- e; return nil }
+		for _, limit := range []int32{0, largest} { // 0: the client's own
+			app.Kafka = func(stream string) (opts []kgo.Opt) {
+				if stream == "" && limit > 0 {
+					opts = append(opts, kgo.ProducerBatchMaxBytes(limit))
+				}
+				return opts
+			}
+			r := w.start(app, nil)
+			err := (<-started).Produce(t.Context(), &kgo.Record{Topic: w.topic, Value: noise(2 << 20)})
+			switch {
+			case limit > 0 && err != nil:
+				t.Errorf("with a limit of %d: %v", limit, err)
+			case limit == 0 && (err == nil || !strings.Contains(err.Error(), "limit is 1000012 bytes a batch") || !strings.Contains(err.Error(), "kgo.ProducerBatchMaxBytes in App.Kafka")):
+				t.Errorf("with the client's own limit: %v", err)
+			}
+			r.end()
+		}
 	})
 }
