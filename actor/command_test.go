@@ -70,6 +70,9 @@ func play(role string) {
 			select {} // the work is done, and the process is killed before anybody knows
 		}
 	}
+	if kind == "deadly" { // which is not asked before what kills the process goes to the dead set
+		orders.OnDead = func(context.Context, *stepwell.Message, error) error { return nil }
+	}
 	if os.Getenv(batchVariable) != "" {
 		orders.Handler, orders.Batch = nil, eachOf(handle)
 	}

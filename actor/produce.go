@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell/internal/telemetry"
@@ -19,7 +20,8 @@ import (
 // of them again.
 //
 // Writing goes on until ctx ends, whatever is wrong with the cluster; what can never succeed, as a
-// topic that is not there or a record that is too large, is an error at once. Within one call a
+// topic that is not there or a record that is too large, is an error at once. Records of more than
+// 1 MB are too large unless [App].Kafka sets kgo.ProducerBatchMaxBytes. Within one call a
 // record is not stored twice (the producer is idempotent). What was under way when ctx ended may
 // still be written: the bytes of key, value and headers are not to be changed after an error.
 // Records without a header traceparent are written with that of ctx, where there are spans. After
@@ -76,6 +78,10 @@ func (p *producer) produce(ctx context.Context, records []*kgo.Record) error {
 	carry, end := p.measure.Send(ctx, len(records))
 	if err = write(ctx, client, records, carry); err != nil {
 		err = fmt.Errorf("produce: %w", err)
+	}
+	if errors.Is(err, kerr.MessageTooLarge) { // it says that the server's limit is meant
+		err = fmt.Errorf("%w; the client's own limit is %v bytes a batch: where the topic takes more (max.message.bytes), raise that by kgo.ProducerBatchMaxBytes in App.Kafka",
+			err, client.OptValue(kgo.ProducerBatchMaxBytes))
 	}
 	end(err)
 	return err

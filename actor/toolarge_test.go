@@ -44,7 +44,14 @@ func TestARecordTooLargeForTheQueuesIsShownAndReplayedFromKafka(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		var c calls
 		var healed atomic.Bool
-		r := w.start(orders(failsBig(&c, &healed)), w.takesLittle())
+		app := orders(failsBig(&c, &healed))
+		s := app.Streams["orders"]
+		s.OnDead = func(context.Context, *stepwell.Message, error) error { // tries are left
+			t.Error("OnDead was called for what is too large")
+			return nil
+		}
+		app.Streams["orders"] = s
+		r := w.start(app, w.takesLittle())
 		big := &kgo.Record{Key: []byte("big"), Value: noise(300 << 10), Headers: []kgo.RecordHeader{{Key: "h", Value: []byte{0, 1}}}}
 		w.produce(append(values("before"), big)...)
 		w.produce(values("after")...)
