@@ -257,6 +257,11 @@ func TestTheCommandsOfAnActorSayWhatTheyShould(t *testing.T) {
 		{"doctor with a typo", []string{"doctor"}, settings{"RETRY_CUONT": "1"}, 0, []string{"ok   kafka", "warning: RETRY_CUONT is not known"}},
 		{"topology", []string{"topology"}, settings{"RETRY_DELAY": "1s", "RETRY_STEP": "1s"}, 0,
 			[]string{".orders.instant", ".orders.delay.1000", ".orders.delay.2000", ".orders.delay.3000", ".orders.dead_set", "6s in all"}},
+		{"topology with what is made as it is needed", []string{"topology"}, settings{"DEAD_SET_PAGES": "7", "DEAD_SET_TRASH": "1h"}, 0, []string{
+			"  a sort makes as it needs them (DEAD_SET_PAGES=7):\n", ".orders.dead_set.page.0 … ", ".orders.dead_set.page.6 durable {",
+			"  a delete makes as it needs them (DEAD_SET_TRASH=1h0m0s):\n", ".orders.dead_set.trash.3600.0 … ", ".orders.dead_set.trash.3600.511 durable {",
+		}},
+		{"topology without them", []string{"topology"}, settings{"DEAD_SET_PAGES": "0", "DEAD_SET_TRASH": "0"}, 0, []string{".orders.dead_set durable"}},
 		{"topology with a channel", []string{"topology"}, settings{roleVariable: "channels", "STREAMS_ORDERS_CHANNELS_SLOW_RETRY_COUNT": "1", "STREAMS_ORDERS_CHANNELS_SLOW_RETRY_DELAY": "1m"}, 0,
 			[]string{"orders channel slow: 1m", ".orders.channel.slow.instant durable", ".orders.channel.slow.delay.60000 durable"}},
 		{"topology with a channel of a stream without retries", []string{"topology"}, settings{roleVariable: "channels", "RETRY_ENABLED": "false"}, 0,

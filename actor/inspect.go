@@ -50,7 +50,7 @@ func printTopology(_ context.Context, a *Actor, out io.Writer) error {
 		if err := printQueues(out, specs); err != nil {
 			return err
 		}
-		if err := printPages(out, l.retries.Topology().DeadSet, &a.cfg.DeadSet); err != nil {
+		if err := printPages(out, l.retries.Topology().DeadSet, a.cfg); err != nil {
 			return err
 		}
 	}
@@ -61,27 +61,31 @@ func printTopology(_ context.Context, a *Actor, out io.Writer) error {
 	return printQueues(out, []queue.Spec{sharedLog(a.cfg.App.Name)})
 }
 
-// printPages prints the pages that a sort of the dead set makes as it needs them, and those of its
-// trash, which a delete makes.
-func printPages(out io.Writer, deadSet string, of *config.DeadSet) error {
-	var specs []queue.Spec
+// printPages prints the pages of a dead set and of its trash, which are no part of a start.
+func printPages(out io.Writer, deadSet string, cfg *config.Config) error {
+	of := cfg.DeadSet
 	if of.Pages > 0 {
-		specs = append(specs, queue.Spec{Name: upTo(deadset.PageOf(deadSet, 0), of.Pages-1, "a sort"), Kind: queue.DeadSet})
+		fmt.Fprintf(out, "  a sort makes as it needs them (%s=%d):\n", cfg.Variable("dead_set.pages"), of.Pages)
+		name := func(k int) string { return deadset.PageOf(deadSet, k) }
+		if err := printQueues(out, []queue.Spec{{Name: span(name, of.Pages), Kind: queue.DeadSet}}); err != nil {
+			return err
+		}
 	}
-	if of.Trash > 0 {
-		// Their numbers go round: see package deadset.
-		name := upTo(deadset.TrashOf(deadSet, of.Trash, 0), deadset.MaxPages-1, "a delete")
-		specs = append(specs, queue.Spec{Name: name, Kind: queue.DeadSet, TTL: of.Trash})
+	if of.Trash == 0 {
+		return nil
 	}
-	return printQueues(out, specs)
+	fmt.Fprintf(out, "  a delete makes as it needs them (%s=%s):\n", cfg.Variable("dead_set.trash"), of.Trash)
+	// Their numbers go round: see package deadset.
+	name := func(k int) string { return deadset.TrashOf(deadSet, of.Trash, k) }
+	return printQueues(out, []queue.Spec{{Name: span(name, deadset.MaxPages), Kind: queue.DeadSet, TTL: of.Trash}})
 }
 
-// upTo names queues from the first one on, up to a number.
-func upTo(first string, last int, who string) string {
-	if last == 0 {
-		return first
+// span names so many queues by the first and the last.
+func span(name func(int) string, count int) string {
+	if count == 1 {
+		return name(0)
 	}
-	return fmt.Sprintf("%s to %d, which %s makes as it needs them,", first, last, who)
+	return name(0) + " … " + name(count-1)
 }
 
 // printQueues prints the queues with their arguments.
