@@ -16,8 +16,9 @@ import (
 // to a struct with koanf tags or to a map. A path selects a part: "db" is what stands below app.db.
 // Variables win over the file and have the name of the path, as all do: pool_size in db is
 // APP_DB_POOL_SIZE. Lists are separated by commas. Below a map, which has no names to go by, a
-// variable's name is lower-cased and each underscore begins a new level. Errors never repeat
-// values, which may be secrets.
+// variable's name is lower-cased and each underscore begins a new level. A field of whole numbers
+// with the tag unit:"bytes" takes sizes such as 64KiB, too. Errors never repeat values, which may
+// be secrets.
 func (c *Config) Unmarshal(path string, v any) error {
 	if err := c.unmarshal(path, v); err != nil {
 		return fmt.Errorf("settings below %s: %w", below(path), err)
@@ -132,12 +133,48 @@ func (c *Config) unmarshal(path string, v any) error {
 	if err := c.overlay(k, path, target.Type().Elem(), 0); err != nil {
 		return err
 	}
+	called := func(name string) string { return c.prefix + variable(below(join(path, name))) }
+	wrong := sizes(k, path, "", target.Type().Elem(), 0, called)
 	if err := k.Unmarshal(path, v); err != nil {
-		return errors.New(strings.Join(harmless(err, func(name string) string {
-			return c.prefix + variable(below(join(path, name)))
-		}), "; "))
+		wrong = append(wrong, harmless(err, called)...)
+	}
+	if len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "; "))
 	}
 	return nil
+}
+
+// sizes makes numbers of the texts in k for fields of sizes, in a value of type t that has the name
+// below path. It returns what is no size, which is left out.
+func sizes(k *koanf.Koanf, path, name string, t reflect.Type, depth int, called func(name string) string) (wrong []string) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if depth > deepest || t.Kind() != reflect.Struct || isText(t) {
+		return nil
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, ok := place(name, f)
+		if !ok {
+			continue
+		}
+		at := join(path, name)
+		text, single := k.Get(at).(string)
+		if !single || f.Tag.Get("unit") != "bytes" {
+			wrong = append(wrong, sizes(k, path, name, f.Type, depth+1, called)...)
+			continue
+		}
+		size, err := bytes(strings.TrimSpace(text))
+		if err == nil {
+			err = k.Set(at, size)
+		}
+		if err != nil {
+			k.Delete(at)
+			wrong = append(wrong, fmt.Sprintf("%s (%s) %v", name, called(name), err))
+		}
+	}
+	return wrong
 }
 
 // deepest is how far types are looked into that contain themselves.

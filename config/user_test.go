@@ -77,6 +77,36 @@ func TestAUsersValueOfAnotherTypeIsNamedButNotShown(t *testing.T) {
 	}
 }
 
+func TestAUsersSizeMayHaveAUnitWhereItsFieldSaysSo(t *testing.T) {
+	type part struct {
+		Small int   `koanf:"small" unit:"bytes"`
+		Large int64 `koanf:"large" unit:"bytes"`
+		Plain int   `koanf:"plain" unit:"bytes"`
+		Count int   `koanf:"count"`
+		Left  int   `koanf:"left" unit:"bytes"`
+	}
+	type all struct {
+		Files *part `koanf:"files"`
+	}
+	s := source("APP_FILES_LARGE=2MiB", "APP_FILES_COUNT=3")
+	s.File = filepath.Join(t.TempDir(), "c.yaml")
+	write(t, s.File, "app:\n  name: shop\n  files: {small: 64KiB, large: 1, plain: 7}\n")
+	cfg, want := load(t, s), part{64 << 10, 2 << 20, 7, 3, 5}
+	got, v := part{Left: 5}, all{Files: &part{Left: 5}}
+	if err := errors.Join(cfg.Unmarshal("files", &got), cfg.UnmarshalStrict("", &v)); err != nil || got != want || *v.Files != want {
+		t.Errorf("%+v, %+v, %v", got, *v.Files, err)
+	}
+	cfg = load(t, source("APP_FILES_SMALL=hunter2MB", "APP_FILES_LARGE=1KiB", "APP_FILES_COUNT=1KiB"))
+	v = all{Files: &part{Small: 9}}
+	says := fmt.Sprint(cfg.UnmarshalStrict("", &v))
+	if says != "settings below app: files.small (APP_FILES_SMALL) is no size such as 65536, 64KiB or 16MiB; files.count (APP_FILES_COUNT) is no whole number" {
+		t.Errorf("it says %s", says)
+	}
+	if v.Files.Small != 9 || v.Files.Large != 1024 {
+		t.Errorf("%+v", *v.Files)
+	}
+}
+
 func TestDecodingIntoWhatCannotTakeItIsAnError(t *testing.T) {
 	cfg := load(t, source())
 	for _, v := range []any{nil, database{}, (*database)(nil)} {

@@ -277,7 +277,7 @@ func TestSettingsAreReadFromTheFileAndTheEnvironment(t *testing.T) {
 		}
 	}
 	r := &retrier{embedded: true}
-	cfg, err := actor.Load(r.app(), []string{"CONFIG_FILE=" + file, "APP_SECRETS_FILE=" + keys, "APP_SECRETS=c=" + z, "APP_WORKFLOWS_DEFAULT=7s, 8s", "APP_TIMEOUT=3s"})
+	cfg, err := actor.Load(r.app(), []string{"CONFIG_FILE=" + file, "APP_SECRETS_FILE=" + keys, "APP_SECRETS=c=" + z, "APP_WORKFLOWS_DEFAULT=7s, 8s", "APP_TIMEOUT=3s", "APP_BODY_LIMIT=2MiB"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestSettingsAreReadFromTheFileAndTheEnvironment(t *testing.T) {
 	if secrets, err := s.fileSecrets(); err != nil || fmt.Sprint(s.Secrets, secrets) != fmt.Sprintf("[c=%[3]s] [a=%[1]s b=%[2]s]", x, y, z) {
 		t.Errorf("secrets %v, %v, %v", s.Secrets, secrets, err)
 	}
-	if s.Timeout != 3*time.Second || s.HostLimit != 8 || fmt.Sprint(s.Hosts) != "[a.example]" {
+	if s.Timeout != 3*time.Second || s.HostLimit != 8 || s.BodyLimit != 2<<20 || fmt.Sprint(s.Hosts) != "[a.example]" {
 		t.Errorf("settings %+v", s)
 	}
 }

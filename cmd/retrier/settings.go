@@ -30,8 +30,8 @@ type settings struct {
 	// Timeout is for one request, HostLimit how many a host has at once.
 	Timeout   time.Duration `koanf:"timeout"`
 	HostLimit int           `koanf:"host_limit"`
-	// BodyLimit is the largest body that is accepted, in bytes.
-	BodyLimit int64 `koanf:"body_limit"`
+	// BodyLimit is the largest body that is accepted.
+	BodyLimit int64 `koanf:"body_limit" unit:"bytes"`
 	// Records says whether workflows can be made at run time, and calls cancelled.
 	Records bool        `koanf:"records"`
 	TLS     tlsSettings `koanf:"tls"`
