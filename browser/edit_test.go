@@ -2,8 +2,6 @@ package browser
 
 import (
 	"net/url"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -70,30 +68,6 @@ func TestAFormKeepsAMessageInChromiumByteForByte(t *testing.T) {
 			}
 			// What comes back from the page of the mistake, too.
 			run(t, ctx, chromedp.SendKeys("input[name=note]", "again"), chromedp.Click(button("Show the difference")), chromedp.WaitVisible("input[name=note][value=again]"), shows("nothing was changed"))
-		}
-	}
-}
-
-// Pictures for a person to look at, where SHOTS names a folder.
-func TestPagesOfAnEditArePictures(t *testing.T) {
-	folder := os.Getenv("SHOTS")
-	if folder == "" {
-		t.Skip("NOT RUN: SHOTS names no folder")
-	}
-	w := start(t, mayEdit)
-	w.die(1, record("bank:1", "{\n  \"total\": \"12\",\n  \"note\": \"注文が見つかりません\"\n}"))
-	ctx := tab(t)
-	for _, width := range []int64{320, 1600} {
-		for _, dark := range []bool{false, true} {
-			name := filepath.Join(folder, strconv.FormatInt(width, 10)+map[bool]string{true: "-dark", false: ""}[dark])
-			run(t, ctx, look(width, dark), chromedp.Navigate(w.base+"/console/message?stream=orders&id=orders.v1:0:0"), ready())
-			shoot(t, ctx, name+"-message.png")
-			run(t, ctx, chromedp.Navigate(w.base+editing("orders.v1:0:0")), ready())
-			shoot(t, ctx, name+"-form.png")
-			run(t, ctx, chromedp.SendKeys("textarea[name=value]", "mended "), chromedp.SendKeys("input[name=note]", "the total was a text"), chromedp.Click(button("Show the difference")), shows("All else stays as it is"))
-			shoot(t, ctx, name+"-difference.png")
-			run(t, ctx, chromedp.Navigate(w.base+editing("orders.v1:0:0")), chromedp.Click("input[name=value_null]"), chromedp.Click(button("Show the difference")), shows("Nothing was done"))
-			shoot(t, ctx, name+"-wrong.png")
 		}
 	}
 }

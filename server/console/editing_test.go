@@ -87,7 +87,7 @@ func TestNoTextOfAnEditBecomesAnythingElse(t *testing.T) {
 			t.Fatal(err)
 		}
 		typed := strings.ReplaceAll(text, "\x00", "")
-		form := url.Values{"stream": {text}, "id": {text}, "value": {typed + "!"}, "key": {typed + "!"}, "headers": {fmt.Sprintf(`[{"key":%s,"value":%s}]`, encoded, encoded)}, "note": {text}}
+		form := url.Values{"stream": {text}, "id": {text}, "value": {typed + "!" + typed}, "key": {"!" + typed}, "headers": {fmt.Sprintf(`[{"key":%s,"value":%s}]`, encoded, encoded)}, "note": {text}}
 		if strings.Contains(text, "\x00") {
 			form.Del("value") // it is no text there
 			form.Del("key")
@@ -117,6 +117,34 @@ func TestNoTextOfAnEditBecomesAnythingElse(t *testing.T) {
 			if fields > 3 {
 				t.Errorf("%s of %q: %d fields", name, text, fields)
 			}
+		}
+	}
+}
+
+// A difference that nobody sees is said to be one.
+func TestADifferenceShowsWhatIsNotTheSame(t *testing.T) {
+	long := strings.Repeat("ж", 500)
+	for _, test := range []struct{ was, now, before, after string }{
+		{`{"total":"12"}`, `{"total":12}`, `{"total":["12"]}`, `{"total":[12]}`},
+		{"a\n", "a", "a[↵\n]", "a[]"},
+		{"a", "a \n", "a[]", "a[ ↵\n]"},
+		{"aa", "aaa", "aa[]", "aa[a]"},
+		{"жа", "же", "ж[а]", "ж[е]"},
+		{long + "a" + long, long + "b" + long, "…" + long[:200] + "[a]" + long[:200] + "…", "…" + long[:200] + "[b]" + long[:200] + "…"},
+		{"a", strings.Repeat("x", maxOwn+1), "[a]", "[" + strings.Repeat("x", maxOwn) + "…]"},
+	} {
+		p := partOf("value", []byte(test.was), len(test.was), 1<<20)
+		if err := p.take(test.now, false); err != nil {
+			t.Fatal(err)
+		}
+		of := p.change()
+		for want, s := range map[string]side{test.before: of.Before, test.after: of.After} {
+			if got := s.Lead + "[" + s.Own + "]" + s.Tail; got != want {
+				t.Errorf("%.40q to %.40q is shown as %q, want %q", test.was, test.now, got, want)
+			}
+		}
+		if of.Before.Size != len(test.was) || of.After.Size != len(test.now) {
+			t.Errorf("%.40q to %.40q: %d and %d bytes", test.was, test.now, of.Before.Size, of.After.Size)
 		}
 	}
 }
@@ -217,6 +245,11 @@ func FuzzAPartComesBackFromAFormAsItWas(f *testing.F) {
 			t.Fatalf("%q with %q became %q", b, more, p.bytes())
 		}
 		of := p.change()
+		for _, s := range []*side{&of.Before, &of.After} {
+			if seen := strings.ReplaceAll(s.Own, "↵\n", "\n"); strings.TrimSpace(seen) == "" {
+				s.Own = seen
+			}
+		}
 		if len(p.was) < around && len(p.Text) < around && (of.Before.Lead+of.Before.Own+of.Before.Tail != p.was || of.After.Lead+of.After.Own+of.After.Tail != p.Text) {
 			t.Fatalf("%q and %q are shown as %+v", p.was, p.Text, of)
 		}

@@ -233,6 +233,9 @@ func (p *part) change() change {
 	}
 	of := func(text string, null bool) side {
 		s := side{Lead: text[:lead], Own: clip(text[lead:len(text)-tail], maxOwn), Tail: clip(text[len(text)-tail:], around), Null: null, Size: len(text)}
+		if strings.TrimSpace(s.Own) == "" { // nobody would see the end of a line
+			s.Own = strings.ReplaceAll(s.Own, "\n", "↵\n")
+		}
 		if cut := len(s.Lead) - around; cut > 0 {
 			s.Lead = "…" + strings.ToValidUTF8(s.Lead[cut:], "")
 		}
