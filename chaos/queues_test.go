@@ -225,6 +225,7 @@ func (r *run) position(d *amqp.Delivery) ledger.Position {
 
 func (r *run) idOf(d *amqp.Delivery) ledger.Position {
 	id, channel, _ := strings.Cut(d.MessageId, "@")
+	id, _, _ = strings.Cut(id, "~") // what an edit added
 	if here := strings.HasPrefix(d.RoutingKey, r.queue(ofChannel)); here != (channel == ledger.Channel) {
 		r.complain("a message with the id %q is in %s", d.MessageId, d.RoutingKey)
 	}

@@ -81,6 +81,7 @@ type run struct {
 	ledger            string
 	watch             *watch
 	load              *load
+	edits             *edits // that somebody asks for; nil: nobody does
 	posts             *posts // of retriers; nil: the processes are actors
 	most              holds  // that an actor may have in the end
 	end               ledger.End
@@ -122,6 +123,7 @@ func (s *site) perform(t *testing.T, c scenario, random *rand.Rand) ledger.Repor
 	}
 	r.end.Queues = r.empty()
 	report, entries := r.watch.judge(r.end)
+	r.judgeEdits(entries)
 	report.Wrong = append(report.Wrong, r.complaints...)
 	result := ledger.Summary{
 		Scenario: c.name, RabbitMQ: s.rabbit.Version, Records: report.Records, Calls: report.Calls, Lost: len(report.Lost), Removed: report.Removed,

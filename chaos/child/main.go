@@ -139,7 +139,7 @@ func entry(m *stepwell.Message) (ledger.Entry, error) {
 	key, keyErr := strconv.Atoi(string(m.Key))
 	return ledger.Entry{
 		Position: ledger.Position{Partition: m.Origin.Partition, Offset: m.Origin.Offset},
-		Key:      key, Sequence: sequence, Attempt: m.Attempt, Replays: m.Replays, Channel: m.Channel != "", Kind: ledger.Began,
+		Key:      key, Sequence: sequence, Attempt: m.Attempt, Replays: m.Replays, Channel: m.Channel != "", Kind: ledger.Began, Edit: ledger.EditOf(m.ID),
 	}, errors.Join(err, keyErr)
 }
 

@@ -9,7 +9,9 @@ package ledger
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -39,6 +41,29 @@ type Entry struct {
 	Attempt, Replays int
 	Channel          bool // the call is one of the channel's handler
 	Kind             Kind
+	// Edit is of the edit that made the message, see EditOf.
+	Edit Edit
+}
+
+// Edit stands for the operation that made a message of another; 0: it is as it was produced.
+type Edit uint64
+
+// EditOf is what the id of a message says: that of an edited one ends in ~operation, and what
+// handed it over to a channel added @channel. None of the topics has a ~.
+func EditOf(id string) Edit {
+	id, _, _ = strings.Cut(id, "@")
+	_, operation, is := strings.Cut(id, "~")
+	if !is {
+		return 0
+	}
+	return EditBy(operation)
+}
+
+// EditBy stands for that operation.
+func EditBy(operation string) Edit {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(operation)) // never fails
+	return Edit(h.Sum64())
 }
 
 // Position is a record's place in the one topic of a run.
@@ -47,7 +72,7 @@ type Position struct {
 	Offset    int64
 }
 
-const entrySize = 8 + 4 + 4 + 8 + 4 + 8 + 2 + 2 + 1 + 1
+const entrySize = 8 + 4 + 4 + 8 + 4 + 8 + 2 + 2 + 1 + 1 + 8
 
 func (e Entry) encode() []byte {
 	b := make([]byte, 0, entrySize)
@@ -63,7 +88,8 @@ func (e Entry) encode() []byte {
 	if e.Channel {
 		channel = 1
 	}
-	return append(b, channel, byte(e.Kind))
+	b = append(b, channel, byte(e.Kind))
+	return binary.BigEndian.AppendUint64(b, uint64(e.Edit))
 }
 
 func decode(b []byte) Entry {
@@ -77,6 +103,7 @@ func decode(b []byte) Entry {
 		Replays:  int(binary.BigEndian.Uint16(b[38:])),
 		Channel:  b[40] == 1,
 		Kind:     Kind(b[41]),
+		Edit:     Edit(binary.BigEndian.Uint64(b[42:])),
 	}
 }
 

@@ -186,7 +186,7 @@ func TestALedgerIsReadAsItWasWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for round := range 3 {
-		e := Entry{Position: Position{3, 1 << 40}, Key: 5, Sequence: 1 << 33, Attempt: 2, Replays: 1, Kind: Failed}
+		e := Entry{Position: Position{3, 1 << 40}, Key: 5, Sequence: 1 << 33, Attempt: 2, Replays: 1, Kind: Failed, Edit: EditBy("op_1")}
 		if err := w.Write(e); err != nil {
 			t.Fatal(err)
 		}
@@ -201,5 +201,16 @@ func TestALedgerIsReadAsItWasWritten(t *testing.T) {
 		if got[0] != e {
 			t.Errorf("read %+v, written %+v", got[0], e)
 		}
+	}
+}
+
+func TestAnEditedCopyIsToldByItsIDAlsoInAChannel(t *testing.T) {
+	for id, want := range map[string]Edit{"t:0:1": 0, "t:0:1@slow": 0, "t:0:1~op_1": EditBy("op_1"), "t:0:1~op_1@slow": EditBy("op_1")} {
+		if got := EditOf(id); got != want {
+			t.Errorf("%s: %x, want %x", id, got, want)
+		}
+	}
+	if EditBy("op_1") == EditBy("op_2") {
+		t.Error("two edits are one")
 	}
 }
