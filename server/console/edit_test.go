@@ -45,7 +45,7 @@ func TestAPersonEditsAMessageSeesTheDifferenceAndUndoesItWithoutAnyScript(t *tes
 	p.press("Change it further", nil)
 	p.press(difference, map[string]string{"key": "k2"})
 	p.press("Edit", nil)
-	p.has(t, "edit of orders", "done 1 of 1", "the total was a text", "It does not take back the edited copy")
+	p.has(t, "edit of orders", "done 1 of 1", "the total was a text", "does not take back the edited copy")
 	m := w.handledAs(1)
 	if string(m.Value) != `{"total": 12, "note": "ß"}` || string(m.Key) != "k2" || len(m.Headers) != 3 || string(m.Headers[0].Value) != "b" || m.Headers[1].Value != nil || string(m.Headers[2].Value) != "\xff" {
 		t.Errorf("handled %+v", m)

@@ -121,6 +121,15 @@ func TestNoTextOfAnEditBecomesAnythingElse(t *testing.T) {
 	}
 }
 
+func TestWhatAnEditMovedCanBeUndoneAndOneThatWasRefusedMovedNothing(t *testing.T) {
+	for phase, is := range map[string]bool{"done": true, "failed": true, "refused": false} {
+		o := operation{ID: "op_1", Action: "edit", Stream: "orders", Phase: phase, Trash: "72h", CreatedAt: time.Now()}
+		if to := o.Undo(); (to != "") != is {
+			t.Errorf("%s: an undo leads to %q", phase, to)
+		}
+	}
+}
+
 // A difference that nobody sees is said to be one.
 func TestADifferenceShowsWhatIsNotTheSame(t *testing.T) {
 	long := strings.Repeat("ж", 500)
