@@ -290,27 +290,32 @@ func TestWhatABatchLetsDieIsTakenOverOneByOne(t *testing.T) {
 }
 
 func TestABatchHandsMessagesOverToAChannel(t *testing.T) {
-	t.Parallel()
-	w := embeddedWorld(t)
-	got := make(chan string, 10)
-	app := batched(func(_ context.Context, b *stepwell.Batch) error {
-		b.Fail(b.Messages()[1], stepwell.To("slow"))
-		return nil
-	})
-	orders := app.Streams["orders"]
-	orders.Channels = actor.Channels{"slow": {Handler: func(_ context.Context, m *stepwell.Message) error {
-		got <- string(m.Value)
-		return nil
-	}}}
-	app.Streams["orders"] = orders
-	w.produceTo3()
-	r := w.start(app, settings{"BATCH_SIZE": "3"})
-	if v := <-got; v != "1" {
-		t.Errorf("the channel has %s", v)
-	}
-	w.allCommitted(r)
-	if len(got) > 0 {
-		t.Errorf("the channel also has %s", <-got)
+	for _, retries := range []string{"true", "false"} {
+		t.Run("RETRY_ENABLED="+retries, func(t *testing.T) {
+			t.Parallel()
+			w := embeddedWorld(t)
+			got := make(chan string, 10)
+			app := batched(func(_ context.Context, b *stepwell.Batch) error {
+				b.Fail(b.Messages()[1], stepwell.To("slow"))
+				return nil
+			})
+			orders := app.Streams["orders"]
+			orders.Channels = actor.Channels{"slow": {Handler: func(_ context.Context, m *stepwell.Message) error {
+				got <- string(m.Value)
+				return nil
+			}}}
+			app.Streams["orders"] = orders
+			w.produceTo3()
+			r := w.start(app, settings{"BATCH_SIZE": "3", "STREAMS_ORDERS_RETRY_ENABLED": retries})
+			eventually(t, "the channel has one", func() bool { return len(got) > 0 })
+			if v := <-got; v != "1" {
+				t.Errorf("the channel has %s", v)
+			}
+			w.allCommitted(r)
+			if len(got) > 0 {
+				t.Errorf("the channel also has %s", <-got)
+			}
+		})
 	}
 }
 
