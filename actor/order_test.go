@@ -129,6 +129,26 @@ func TestWhatWaitsForAMessageThatDiesOrIsHandedOverGoesOnWhenRabbitMQHasConfirme
 	})
 }
 
+func TestAPartitionInItsOrderGoesOnWhenRabbitMQHasWhatDied(t *testing.T) {
+	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+		w.topic += ".of-one-partition"
+		w.createTopic(w.topic, 1)
+		var c calls
+		r := w.start(orders(func(_ context.Context, m *stepwell.Message) error { c.add(m); return ill(m) }),
+			settings{"RETRY_IN_PLACE": "all", "RETRY_COUNT": "0", "ORDER": "partition"})
+		r.ready()
+		w.produce(keyed("warm", "x")...)
+		eventually(t, "it works", func() bool { return w.committed() == 1 })
+		node.Kill()
+		w.produce(append(keyed("one", "a:fails"), keyed("another", "b")...)...)
+		eventually(t, "it has failed", func() bool { return len(c.lines("one")) == 1 })
+		always(t, "its partition waits", 2*time.Second, func() bool { return len(c.lines("another")) == 0 })
+		node.Start()
+		eventually(t, "its partition goes on", func() bool { return w.committed() == 3 && len(c.lines("another")) == 1 })
+		r.deadCount(1)
+	})
+}
+
 func TestOnlySoManyWaitsAreInPlaceAndTheOthersInQueuesWithAllTriesCounted(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		var c calls
