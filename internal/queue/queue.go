@@ -174,7 +174,7 @@ type Broker interface {
 	Follow(ctx context.Context, log string, from int64, handle func(Entry)) error
 
 	// Depth returns how many messages are ready in the queue; ErrUnavailable where the queue itself
-	// does not tell.
+	// does not tell, or the connection is lost meanwhile.
 	Depth(ctx context.Context, queue string) (int, error)
 
 	// Consumers returns how many consumers the queue has, of all processes, without those that a

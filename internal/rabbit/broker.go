@@ -195,6 +195,9 @@ func (b *Broker) look(ctx context.Context, name string) (amqp.Queue, error) {
 			b.topology.forget(name)
 			return amqp.Queue{}, fmt.Errorf("%w: %w", queue.ErrMissing, a.err)
 		}
+		if a.err != nil && s.lostOver(a.err) {
+			return amqp.Queue{}, fmt.Errorf("%w: %w", queue.ErrUnavailable, a.err)
+		}
 		return a.state, a.err
 	case <-ctx.Done(): // the connection is shared: it must not be cut for one caller's haste
 		return amqp.Queue{}, b.unavailable(ctx.Err())

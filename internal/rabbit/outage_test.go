@@ -242,6 +242,36 @@ func TestErrorsNameTheSettingAndNoPassword(t *testing.T) {
 	}
 }
 
+// Whoever asks is told to ask again, and not that something is wrong inside.
+func TestALookAtAQueueWhoseConnectionIsLostMeanwhileSaysThatTheQueuesAreAway(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		var steals atomic.Bool
+		asked := make(chan struct{}, 10)
+		const class, declared = 50, 11
+		proxy := newThief(t, url, func(of, method uint16) bool {
+			steal := steals.Load() && of == class && method == declared
+			if steal {
+				asked <- struct{}{}
+			}
+			return steal
+		})
+		b, _ := run(t, Config{URLs: []string{proxy.url}})
+		declare(t, b, n.specs())
+		steals.Store(true)
+		told := make(chan error, 1)
+		go func() {
+			_, err := b.Depth(t.Context(), n.dead)
+			told <- err
+		}()
+		<-asked
+		proxy.cut()
+		if err := <-told; !errors.Is(err, queue.ErrUnavailable) || errors.Is(err, queue.ErrMissing) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
 func TestURLThatIsNoneEndsRunWithoutItsPassword(t *testing.T) {
 	for _, url := range []string{"http://u:hunter2@h", "amqp://u:hunter2@h:port/", "amqp://u:hunter2 @h", "amqp://u:hun%ter2@h", ""} {
 		err := New(Config{URLs: []string{url}}).Run(t.Context())
