@@ -77,8 +77,10 @@ func (t Trash) edit(ctx context.Context, operation, id string, by Edit) (as stri
 		switch {
 		case did.Done > 0:
 			return e.as, nil
+		case e.sending.Load() && did.LeftOut.TooLarge == 0 && err != nil:
+			return "", fmt.Errorf("%w: %w", ErrHalfEdited, err)
 		case e.sending.Load() && did.LeftOut.TooLarge == 0:
-			return "", errors.Join(ErrHalfEdited, err)
+			return "", ErrHalfEdited
 		case err != nil:
 			return "", err
 		case did.LeftOut.TooLarge > 0:

@@ -87,6 +87,19 @@ func TestAnEditThatMayBeHalfDoneIsNoneToTryAgain(t *testing.T) {
 	}
 }
 
+func TestTheUndoOfAnEditSaysWhatItDoesNotTakeBack(t *testing.T) {
+	address, _ := serveKeeping(t, threeDays, "")
+	out, errs, code := edits(t, address, nil, "--value", file(t, "x"), "--yes")
+	_, id, _ := strings.Cut(out, "stepwell dead-set undo ")
+	id, _, _ = strings.Cut(id, " ")
+	if code != exitOK || id == "" {
+		t.Fatalf("exit %d, %q, %q", code, out, errs)
+	}
+	if _, errs, code := command(t, address, "dead-set", "undo", id, "--yes"); code != exitOK || !strings.Contains(errs, "the edited copy was sent") {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+}
+
 func TestWhatSomebodyWroteIsKeptWhereTheEditGoesWrong(t *testing.T) {
 	address, dead := serveKeeping(t, threeDays, "")
 	t.Setenv("TMPDIR", t.TempDir())

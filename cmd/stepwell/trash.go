@@ -103,6 +103,9 @@ func (c *undo) Run(ctx context.Context, a *actor) error {
 	default:
 		return err
 	}
+	if o.Action == "edit" {
+		fmt.Fprintln(a.errs, "the edited copy was sent to be handled: no undo takes that back")
+	}
 	w := wish{Action: "restore", Stream: what.Stream, Channel: what.Channel, Note: c.Note, Select: map[string]string{"operation": c.ID}}
 	return what.operate(ctx, a, w)
 }
