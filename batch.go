@@ -121,6 +121,9 @@ func JSONBatch[T any](fn func(ctx context.Context, v []T, b *Batch) error) Batch
 // DecodedBatch is [JSONBatch] for any other format. An error of decode that is a verdict is that
 // and no "decode", as for [Decoded].
 func DecodedBatch[T any](decode func([]byte) (T, error), fn func(ctx context.Context, v []T, b *Batch) error) BatchHandler {
+	if decode == nil || fn == nil {
+		return nil
+	}
 	return func(ctx context.Context, b *Batch) error {
 		values := make([]T, 0, len(b.messages))
 		var left []*Message // nil: all

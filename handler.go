@@ -18,8 +18,12 @@ type Handler func(ctx context.Context, m *Message) error
 // Middleware wraps a handler.
 type Middleware func(Handler) Handler
 
-// Chain puts the middleware around the handler, the first one outermost.
+// Chain puts the middleware around the handler, the first one outermost. Around nil there is
+// nothing to put: an actor refuses that at its start.
 func Chain(h Handler, use ...Middleware) Handler {
+	if h == nil {
+		return nil
+	}
 	for i := len(use) - 1; i >= 0; i-- {
 		h = use[i](h)
 	}
@@ -29,8 +33,12 @@ func Chain(h Handler, use ...Middleware) Handler {
 // Classify makes a middleware of a function that knows errors: which of them no further try can
 // help ([DeadLetter]), which are for nobody to see ([Skip]), which want their own wait
 // ([RetryAfter]). f is asked of each error that a handler returns, and what it returns counts;
-// where it returns nil the error stays as it is.
+// where it returns nil the error stays as it is. Of a nil f it makes nil, which an actor refuses at
+// its start.
 func Classify(f func(error) error) Middleware {
+	if f == nil {
+		return nil
+	}
 	return func(next Handler) Handler {
 		return func(ctx context.Context, m *Message) error {
 			err := next(ctx, m)
@@ -47,7 +55,8 @@ func Classify(f func(error) error) Middleware {
 
 // JSON makes a handler of a function that wants the value decoded. A value that is no such JSON
 // goes to the dead set at once with reason "decode", since trying again cannot help. A tombstone
-// (nil value) calls fn with the zero T.
+// (nil value) calls fn with the zero T. Of a nil fn it makes nil, which an actor refuses at its
+// start.
 func JSON[T any](fn func(ctx context.Context, v T, m *Message) error) Handler {
 	return Decoded(func(data []byte) (v T, err error) {
 		err = json.Unmarshal(data, &v)
@@ -58,6 +67,9 @@ func JSON[T any](fn func(ctx context.Context, v T, m *Message) error) Handler {
 // Decoded is [JSON] for any other format. An error of decode that is a verdict, as [RetryAfter] for
 // a registry of schemas that is away, is that and no "decode".
 func Decoded[T any](decode func([]byte) (T, error), fn func(ctx context.Context, v T, m *Message) error) Handler {
+	if decode == nil || fn == nil {
+		return nil
+	}
 	return func(ctx context.Context, m *Message) error {
 		v, err := decoded(decode, m)
 		if err != nil {

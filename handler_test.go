@@ -84,3 +84,31 @@ func TestTheErrorOfATypedHandlerIsItsOwn(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestOfAMissingFunctionThereIsNoHandlerThatAnActorWouldTake(t *testing.T) {
+	decode := func([]byte) (order, error) { return order{}, nil }
+	handlers := map[string]stepwell.Handler{
+		"JSON":                 stepwell.JSON[order](nil),
+		"Decoded without fn":   stepwell.Decoded(decode, nil),
+		"Decoded without code": stepwell.Decoded(nil, func(context.Context, order, *stepwell.Message) error { return nil }),
+		"Chain":                stepwell.Chain(stepwell.JSON[order](nil), stepwell.Classify(func(err error) error { return err })),
+	}
+	for name, h := range handlers {
+		if h != nil {
+			t.Errorf("%s of nothing is a handler", name)
+		}
+	}
+	batches := map[string]stepwell.BatchHandler{
+		"JSONBatch":                 stepwell.JSONBatch[order](nil),
+		"DecodedBatch without fn":   stepwell.DecodedBatch(decode, nil),
+		"DecodedBatch without code": stepwell.DecodedBatch(nil, func(context.Context, []order, *stepwell.Batch) error { return nil }),
+	}
+	for name, h := range batches {
+		if h != nil {
+			t.Errorf("%s of nothing is a handler", name)
+		}
+	}
+	if stepwell.Classify(nil) != nil {
+		t.Error("Classify of nothing is a middleware")
+	}
+}

@@ -23,7 +23,7 @@ func TestWhatIsWrongWithChannelsIsToldAtOnceAndDoesNotStart(t *testing.T) {
 		t.Fatal("it starts")
 	}
 	for _, want := range []string{
-		`channel "slow" of stream "orders": App.Streams["orders"].Channels["slow"].Handler is nil: register a handler`,
+		`channel "slow" of stream "orders": App.Streams["orders"].Channels["slow"].Handler is nil: register a handler; a typed one is nil where its function is`,
 		`stream "orders": App.Streams["orders"].Config.Channels is set: a channel's settings are in App.Streams["orders"].Channels`,
 		`channel "Fast" of stream "orders": a name must be of a-z, 0-9, - and _`,
 		`channel "slow" of stream "orders" and stream "orders_channels_slow" would both be set by STREAMS_ORDERS_CHANNELS_SLOW_HANDLER_TIMEOUT: rename one of them`,

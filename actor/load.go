@@ -42,12 +42,15 @@ func Load(app App, environ []string) (*config.Config, error) {
 	return cfg, nil
 }
 
+// register is what helps where there is no handler: a typed one may seem to be there.
+const register = "register a handler; a typed one is nil where its function is"
+
 // mistakes are those in the code of a stream.
 func (s Stream) mistakes(app App, id string) (errs []error) {
 	at := fmt.Sprintf("stream %q: App.Streams[%q]", id, id)
 	switch {
 	case s.Handler == nil && s.Batch == nil:
-		errs = append(errs, errors.New(at+".Handler is nil: register a handler"))
+		errs = append(errs, errors.New(at+".Handler is nil: "+register))
 	case s.Handler != nil && s.Batch != nil:
 		errs = append(errs, errors.New(at+" has a Handler beside a Batch: keep one"))
 	}
@@ -68,7 +71,7 @@ func (s Stream) mistakes(app App, id string) (errs []error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Channels)) {
 		of := fmt.Sprintf("channel %q of stream %q: App.Streams[%q].Channels[%q]", name, id, id, name)
 		if s.Channels[name].Handler == nil {
-			errs = append(errs, errors.New(of+".Handler is nil: register a handler"))
+			errs = append(errs, errors.New(of+".Handler is nil: "+register))
 		}
 		errs = append(errs, missing(of+".Use", s.Channels[name].Use)...)
 	}

@@ -73,3 +73,12 @@ func TestEachCallHasAMessageOfItsOwn(t *testing.T) {
 		t.Errorf("saw %v", seen)
 	}
 }
+
+func TestOfAMissingFunctionOrOfAnyMessageThereIsNoHandlerThatAnActorWouldTake(t *testing.T) {
+	if protobuf.Handler[*wrapperspb.StringValue](nil) != nil {
+		t.Error("of a nil function there is a handler")
+	}
+	if protobuf.Handler(func(context.Context, proto.Message, *stepwell.Message) error { return nil }) != nil {
+		t.Error("of an interface there is a handler, which would not know what to decode into")
+	}
+}
