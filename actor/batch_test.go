@@ -238,6 +238,7 @@ func TestWhatABatchStreamRefuses(t *testing.T) {
 			"more than the window holds", batched(many), []string{"BATCH_SIZE=1000", "CONCURRENCY=6"},
 			`BATCH_SIZE: "1000" times CONCURRENCY (6) is more than half of WINDOW_MESSAGES (10000), which has to hold what is gathered while batches run: at most 833, or WINDOW_MESSAGES of at least 12000`,
 		},
+		{"a size beyond all sense", batched(many), []string{"BATCH_SIZE=9223372036854775807"}, `BATCH_SIZE: "9223372036854775807" is not within 1 to 1000000`},
 		{"a wait that is too long", batched(many), []string{"BATCH_WAIT=11s"}, `BATCH_WAIT: "11s" is not within 0 to 10s`},
 		{
 			"its settings at another stream", actor.App{Streams: actor.Streams{"orders": {Handler: one}}},

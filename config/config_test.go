@@ -173,6 +173,7 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		{"a longest wait below the first", "RETRY_POLICY=exponential RETRY_DELAY=2h", `RETRY_MAX_DELAY: "1h" must not be below RETRY_DELAY`},
 		{"a longest wait beyond RabbitMQ's limit", "RETRY_POLICY=exponential RETRY_MAX_DELAY=1200h", "2^32-1"},
 		{"a schedule without waits", "RETRY_POLICY=schedule", `RETRY_POLICY: "schedule" needs RETRY_SCHEDULE: the waits, with commas, as in 1s,10s,1m`},
+		{"a schedule with a gap", "RETRY_POLICY=schedule RETRY_SCHEDULE=1s,,10s", `RETRY_SCHEDULE: "1s,,10s" item 2 is no duration`},
 		{"a schedule with an item that is no duration", "RETRY_POLICY=schedule RETRY_SCHEDULE=1s,10", `RETRY_SCHEDULE: "1s,10" item 2 is no duration`},
 		{"a schedule with no wait at all", "RETRY_POLICY=schedule RETRY_SCHEDULE=1s,0s", `RETRY_SCHEDULE: "1s,0s" must be above 0`},
 		{"a schedule with too many queues", "RETRY_POLICY=schedule RETRY_SCHEDULE=" + seconds(25), "has 25 different waits, each a queue, and 24 are the limit"},
@@ -333,6 +334,7 @@ func TestTheFileMaySayNothing(t *testing.T) {
 		{"a value in place of a section", "log: debug\n", "holds other settings"},
 		{"a list in place of a value", "log:\n  level: [debug]\n", "LOG_LEVEL: must be a single value"},
 		{"a map in place of a value", "kafka:\n  client_id: {a: b}\n", "KAFKA_CLIENT_ID: must be a single value"},
+		{"a map in a list of waits", "retry:\n  policy: schedule\n  schedule: [{a: 1s}]\n", "RETRY_SCHEDULE: must be a list of single values"},
 		{"the file's own name", "config_file: x\n", "config_file in"},
 	}
 	for _, test := range tests {

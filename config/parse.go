@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,11 +30,14 @@ func assign(f field, raw any) error {
 	}
 	if target.Kind() == reflect.Slice {
 		list, err := texts(raw)
-		if err == nil && target.Type().Elem() != reflect.TypeFor[string]() {
+		switch {
+		case err != nil:
+			return err
+		case target.Type().Elem() != reflect.TypeFor[string]():
 			return assignEach(f, list)
 		}
-		target.Set(reflect.ValueOf(list))
-		return err
+		target.Set(reflect.ValueOf(written(list)))
+		return nil
 	}
 	text, err := text(raw)
 	if err != nil {
@@ -128,7 +132,8 @@ func text(raw any) (string, error) {
 	return "", errors.New("must be a single value")
 }
 
-// texts is a list, in YAML, or with commas or a line each, as a file of secrets has them.
+// texts is a list, in YAML, or with commas or a line each, as a file of secrets has them. An item
+// is empty where there is nothing between two commas: a wait that is missing would be missed.
 func texts(raw any) ([]string, error) {
 	var list []string
 	switch raw := raw.(type) {
@@ -147,11 +152,20 @@ func texts(raw any) ([]string, error) {
 		if err != nil {
 			return nil, errors.New("must be a list")
 		}
-		for part := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == ',' || r == '\n' }) {
-			if part = strings.TrimSpace(part); part != "" {
-				list = append(list, part)
+		for line := range strings.Lines(s) {
+			parts := strings.Split(strings.TrimSpace(line), ",")
+			for i, part := range parts {
+				part = strings.TrimSpace(part)
+				if between := i > 0 && i < len(parts)-1; part != "" || between {
+					list = append(list, part)
+				}
 			}
 		}
 	}
 	return list, nil
+}
+
+// written leaves out items that are empty.
+func written(list []string) []string {
+	return slices.DeleteFunc(list, func(item string) bool { return item == "" })
 }

@@ -13,6 +13,8 @@ import (
 const (
 	maxDeaths    = 100
 	maxBatchWait = 10 * time.Second
+	// maxBatchSize is more than any window holds of batches, and times two and CONCURRENCY an int.
+	maxBatchSize = 1_000_000
 	maxFetchers  = 8 // each is a client with connections of its own
 	// windowPerCall lets all calls find a key that is free: of as many keys as calls, each has so
 	// many messages in the window on average, and what a fetch brings is never spread evenly.
@@ -93,9 +95,9 @@ func (v *checker) batch(name, at string, s *Stream) {
 	if concurrency := v.cfg.setting(at + "concurrency"); concurrency.origin == "default" {
 		s.Concurrency, concurrency.value = 1, "1"
 	}
-	v.check(s.Batch.Size > 0, at+"batch.size", "must be above 0")
+	v.check(s.Batch.Size > 0 && s.Batch.Size <= maxBatchSize, at+"batch.size", "is not within 1 to %d", maxBatchSize)
 	v.check(s.Batch.Wait >= 0 && s.Batch.Wait <= maxBatchWait, at+"batch.wait", "is not within 0 to %s", brief(maxBatchWait))
-	if s.Batch.Size <= 0 || s.Concurrency <= 0 || s.Concurrency >= maxPrefetch {
+	if s.Batch.Size <= 0 || s.Batch.Size > maxBatchSize || s.Concurrency <= 0 || s.Concurrency >= maxPrefetch {
 		return
 	}
 	if !v.cfg.HasTopics(name) {

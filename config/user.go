@@ -209,7 +209,7 @@ func (c *Config) overlay(k *koanf.Koanf, path string, t reflect.Type, depth int)
 		return nil
 	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8 && !isText(t):
 		list, err := texts(text)
-		return errors.Join(err, k.Set(path, list))
+		return errors.Join(err, k.Set(path, written(list)))
 	}
 	return k.Set(path, text)
 }
