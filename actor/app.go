@@ -111,7 +111,9 @@ type Stream struct {
 	// HANDLER_TIMEOUT for itself, which is then at most a quarter of RABBITMQ_CONSUMER_TIMEOUT; a
 	// panic counts as an error. It may be called again for the same message, as a handler may; it
 	// is not called for what killed the process again and again, nor for what cannot be read or is
-	// too large. Nil: all that dies goes to the dead set.
+	// too large. Of what dies in one batch it is called for one after another: where the batch is
+	// of a RabbitMQ queue, all of them have to end within RABBITMQ_CONSUMER_TIMEOUT, or the
+	// messages come again. Nil: all that dies goes to the dead set.
 	OnDead func(ctx context.Context, m *stepwell.Message, err error) error
 }
 
