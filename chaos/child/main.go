@@ -43,6 +43,9 @@ const (
 // hang is how long what hangs does so, whatever its context says.
 const hang = 25 * time.Second
 
+// What is snoozed is so until it is that old, each time for a part of that.
+const snoozed, snooze = 2 * time.Second, 700 * time.Millisecond
+
 func main() {
 	clock()
 	w, err := ledger.Append(os.Getenv(ledgerVariable))
@@ -105,7 +108,8 @@ func handler(w *ledger.Writer, h habits) stepwell.Handler {
 		case is(hanger, m):
 			time.Sleep(hang)
 		}
-		verdict := work(ctx, e, h)
+		age := time.Since(m.Time)
+		verdict := work(ctx, e, h, age >= 0 && age < snoozed)
 		e.Kind = kind(verdict)
 		if err := w.Write(e); err != nil {
 			panic(err)
@@ -145,9 +149,9 @@ func entry(m *stepwell.Message) (ledger.Entry, error) {
 
 // work is what the record demands: of 40 records ten fail twice, and one of these asks for a wait
 // that goes through two queues, one is handed over then; one fails until it is replayed, one is
-// dead until then and one is skipped, one is handed over at once; one that succeeds and one that
-// fails twice are slow.
-func work(ctx context.Context, e ledger.Entry, h habits) error {
+// dead until then and one is skipped, one is handed over at once, one is snoozed while it is young;
+// one that succeeds and one that fails twice are slow.
+func work(ctx context.Context, e ledger.Entry, h habits, young bool) error {
 	pause := time.Millisecond
 	if n := e.Sequence % h.slowEvery; n == 33 || n == 35 {
 		pause = max(pause, h.pause)
@@ -163,10 +167,10 @@ func work(ctx context.Context, e ledger.Entry, h habits) error {
 		}
 		return nil
 	}
-	return verdict(e)
+	return verdict(e, young)
 }
 
-func verdict(e ledger.Entry) error {
+func verdict(e ledger.Entry, young bool) error {
 	if e.Channel {
 		return inChannel(e)
 	}
@@ -183,6 +187,8 @@ func verdict(e ledger.Entry) error {
 		return stepwell.DeadLetter(errBad)
 	case n == 30:
 		return stepwell.Skip("not wanted")
+	case n == 22 && young:
+		return stepwell.Snooze(snooze)
 	}
 	return nil
 }
@@ -212,6 +218,8 @@ func kind(verdict error) ledger.Kind {
 		return ledger.Skipped
 	case stepwell.HandedOver:
 		return ledger.HandedOver
+	case stepwell.Snoozed:
+		return ledger.Snoozed
 	default:
 		return ledger.Failed
 	}

@@ -88,10 +88,13 @@ func (b *Book) Note(e Entry) {
 		b.Cancelled++
 		return
 	}
+	h.settled = true
+	if e.Kind == Snoozed {
+		return
+	}
 	if o.ended++; o.ended > 1 {
 		b.Repeats++
 	}
-	h.settled = true
 	h.done = h.done || e.Kind == Done || e.Kind == Skipped
 	o.failed = o.failed || e.Kind == Failed
 	o.dead = o.dead || e.Kind == Dead

@@ -21,7 +21,7 @@ const Channel = "slow"
 // Kind says what an entry is about.
 type Kind uint8
 
-// The kinds: a call begins, and ends in one of six ways.
+// The kinds: a call begins, and ends in one of seven ways.
 const (
 	Began      Kind = iota + 1
 	Done            // nil
@@ -30,6 +30,7 @@ const (
 	Skipped         // Skip
 	Cancelled       // its context ended before it was done: no verdict
 	HandedOver      // To: the channel's calls follow
+	Snoozed         // Snooze: the same try comes again
 )
 
 // Entry is the beginning or the end of one call of the handler.

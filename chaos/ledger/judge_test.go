@@ -84,6 +84,10 @@ func TestTheJudgeFindsWhatIsLostAndWhatIsWrong(t *testing.T) {
 		{"it is in the channel's dead set without a reason", join(call(0, 1, HandedOver), call(1, 1, Done), call(2, 1, Done)), End{Committed: everything, Queues: map[string][]Position{"a.b.channel.c.dead_set": {{0, 0}}}}, 0, "without a reason"},
 		{"nothing handed it over", join(good, channel(call(0, 1, Done))), End{Committed: everything}, 0, "nothing handed it over"},
 		{"its budget in the channel does not begin anew", join(call(0, 1, Failed), call(0, 2, HandedOver), channel(call(0, 2, Done)), call(1, 1, Done), call(2, 1, Done)), End{Committed: everything}, 0, "did not fail"},
+		{"a snoozed record is done later, in the same try", join(call(0, 1, Snoozed), call(1, 1, Done), call(2, 1, Done), call(0, 1, Snoozed), call(0, 1, Done)), End{Committed: everything}, 0, ""},
+		{"a snoozed record is nowhere", join(call(0, 1, Snoozed), call(1, 1, Done), call(2, 1, Done)), End{Committed: everything}, 1, ""},
+		{"a snooze counts as a try", join(call(0, 1, Snoozed), call(1, 1, Done), call(2, 1, Done), call(0, 2, Done)), End{Committed: everything}, 0, "did not fail"},
+		{"a snoozed record is dead without a reason", join(call(0, 1, Done), call(1, 1, Snoozed), call(2, 1, Done)), End{Committed: everything, Queues: dead}, 0, "without a reason"},
 		{"the handler saw another record", join(good, []Entry{{Position: Position{0, 0}, Key: 8, Attempt: 1, Kind: Done}}), End{Committed: everything}, 0, "saw key 8"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

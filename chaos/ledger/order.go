@@ -28,6 +28,11 @@ func (b *Book) before() map[Position]Position {
 // excused says that a record need not come to an end.
 func (b *Book) excused(p Position) bool { return b.removed[p] || b.doomed[p] != "" }
 
+// again says that its record is called again after the end of a call.
+func (b *Book) again(e Entry) bool {
+	return e.Kind == Snoozed || e.Kind == Failed && e.Attempt < b.rules.Tries
+}
+
 // heldBack complains where a record was called before the one before it of its key was done, dead
 // or handed over, and where that one was called once more after the last call of the record: that
 // may be so after a crash only where both are called again. Replays and channels have no order.
@@ -43,7 +48,7 @@ func (b *Book) heldBack(entries []Entry) {
 		switch {
 		case e.Kind == Cancelled:
 		case e.Kind != Began:
-			over[e.Position] = over[e.Position] || e.Kind != Failed || e.Attempt == b.rules.Tries
+			over[e.Position] = over[e.Position] || !b.again(e)
 		default:
 			last[e.Position] = at
 			if ok && !over[p] && !b.excused(p) && !told[e.Position] {

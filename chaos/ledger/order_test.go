@@ -14,6 +14,8 @@ func TestTheJudgeOfOrderFindsWhatPassedWhatItHadToWaitFor(t *testing.T) {
 		{"in order", join(call(0, 1, Failed), call(0, 2, Done), call(1, 1, Dead), call(2, 1, Done)), ""},
 		{"the last try failed", join(call(0, 1, Failed), call(0, 2, Failed), call(1, 1, Skipped), call(2, 1, Done)), ""},
 		{"a record passes one that failed", join(call(0, 1, Failed), call(1, 1, Done), call(0, 2, Done), call(2, 1, Done)), "began before"},
+		{"a record passes one that was snoozed", join(call(0, 1, Snoozed), call(1, 1, Done), call(0, 1, Done), call(2, 1, Done)), "began before"},
+		{"one that was snoozed", join(call(0, 1, Snoozed), call(0, 1, Done), call(1, 1, Done), call(2, 1, Done)), ""},
 		{"both again after a crash", join(call(0, 1, Done), call(1, 1, Done), call(0, 1, Done), call(1, 1, Done), call(2, 1, Done)), ""},
 		{"the first again after the second was committed", join(call(0, 1, Dead), call(1, 1, Done), call(2, 1, Done), call(0, 1, Dead)), "called once more"},
 		{"a replay", join(call(0, 1, Dead), call(1, 1, Done), call(2, 1, Done), replay(call(0, 1, Done))), ""},
