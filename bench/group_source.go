@@ -31,11 +31,11 @@ func sourceGroup() group {
 	} {
 		hand := "hand" + c.suffix
 		g.cases = append(g.cases,
-			benchCase{name: hand, what: "hand-written, " + c.what + ", 100 B", feed: f, share: 0.05, rabbitmq: true, run: sourceByHand(c.every)},
-			benchCase{name: "stepwell" + c.suffix, what: "actor, " + c.what + ", 100 B", base: hand, feed: f, share: 0.05, rabbitmq: true, run: stepwellSource(c.every), bars: []bar{atLeast(0.9, ofBase())}})
+			benchCase{name: hand, what: "hand-written, " + c.what + ", 100 B", feed: f, share: 0.15, rabbitmq: true, run: sourceByHand(c.every)},
+			benchCase{name: "stepwell" + c.suffix, what: "actor, " + c.what + ", 100 B", base: hand, feed: f, share: 0.15, rabbitmq: true, run: stepwellSource(c.every), bars: []bar{atLeast(0.9, ofBase())}})
 	}
 	g.cases = append(g.cases, benchCase{
-		name: "stepwell-batch", what: "actor, a Batch of 500, none fails, 100 B", base: "hand", feed: f, share: 0.05, rabbitmq: true, run: batchedSource,
+		name: "stepwell-batch", what: "actor, a Batch of 500, none fails, 100 B", base: "hand", feed: f, share: 0.15, rabbitmq: true, run: batchedSource,
 		bars: []bar{atLeast(0.9, ofBase())},
 	})
 	return g
@@ -75,6 +75,9 @@ func filled(ctx context.Context, j job, work func(q queues) error) (err error) {
 			return err
 		}))
 	}()
+	if err := quiet(ctx, j.RabbitPID); err != nil {
+		return err
+	}
 	return work(q)
 }
 

@@ -107,6 +107,9 @@ func one(ctx context.Context, t *topics, j job) (r result, err error) {
 			return r, err
 		}
 	}
+	if err := quiet(ctx, j.RabbitPID); err != nil { // of the case before, whose queues may still be deleted
+		return r, err
+	}
 	child, err := spawn(ctx, j)
 	if err != nil {
 		return r, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -67,4 +68,26 @@ func ofProcess(pid int) (time.Duration, error) {
 	u, err := strconv.ParseInt(fields[user], 10, 64)
 	s, err2 := strconv.ParseInt(fields[system], 10, 64)
 	return time.Duration(u+s) * (time.Second / 100), errors.Join(err, err2) // USER_HZ is 100
+}
+
+// quiet waits until a process has used next to nothing for a second, so that what it does for the
+// past, as to write segments or to delete queues, is not measured with what comes.
+func quiet(ctx context.Context, pid int) error {
+	const span, nothing = time.Second, 50 * time.Millisecond
+	before := time.Duration(-1)
+	for {
+		used, err := ofProcess(pid)
+		if err != nil {
+			return err
+		}
+		if pid == 0 || before >= 0 && used-before <= nothing {
+			return nil
+		}
+		before = used
+		select {
+		case <-time.After(span):
+		case <-ctx.Done():
+			return fmt.Errorf("wait until the broker is quiet: %w", context.Cause(ctx))
+		}
+	}
 }
