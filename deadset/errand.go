@@ -10,6 +10,10 @@ import (
 type errand struct {
 	most int // messages
 	few  int // how many it may hold at a time; 0: as many as a window holds
+	// late has what is done be acked at the end of its window, which shows no more than it holds.
+	// For each ack the broker hands out another message, and a window that takes no more gives all
+	// of these back: who fills a page would have each message handed out twice.
+	late bool
 	// which it is about; it leaves the others where they are. Nil: all.
 	which func(queue.Delivery) bool
 	// full says that no more is to be begun, from this one of them on. Nil: never.

@@ -138,6 +138,9 @@ func (s *Set) step(ctx context.Context, p part, e errand, oldest int) (st step, 
 	if whole {
 		oldest = queue.WindowSize
 	}
+	if e.late { // nothing would come in the place of what is done
+		oldest = min(oldest, queue.WindowSize)
+	}
 	w, err := e.open(ctx, p, oldest, s.cfg.WalkBytes)
 	if err != nil {
 		return st, err
@@ -153,6 +156,9 @@ func (s *Set) step(ctx context.Context, p part, e errand, oldest int) (st step, 
 	}
 	if err == nil {
 		err = c.run(ctx, deliveries)
+	}
+	for _, d := range c.confirmed {
+		d.Ack()
 	}
 	failpoint.Hit("walk acked")
 	// Also after an error, and beyond a context that is over: what is confirmed elsewhere must be
@@ -201,6 +207,7 @@ type course struct {
 	returns           int64 // the most returns of a message that was seen
 	err               error // the first
 	outcomes          chan outcome
+	confirmed         []queue.Delivery // to be acked late
 }
 
 // run begins with each message as it comes and acks it once that has succeeded. It returns when the
@@ -286,8 +293,11 @@ func (c *course) settle(o outcome) {
 	switch {
 	case o.err == nil:
 		failpoint.Hit("walk confirmed")
-		o.d.Ack()
-		c.acked++
+		if c.acked++; c.late {
+			c.confirmed = append(c.confirmed, o.d)
+		} else {
+			o.d.Ack()
+		}
 	// That one message stays, and the walk goes on with the others.
 	case errors.Is(o.err, queue.ErrTooLarge):
 		c.tooLarge++
