@@ -226,6 +226,7 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		{"a last wait beyond RabbitMQ's limit", "RETRY_STEP=900h RETRY_COUNT=3", `RETRY_STEP: "900h" makes the last wait longer`},
 		{"more queues for a wait than there may be", "RETRY_DELAY_QUEUES=17", "is not within 1 to 16"},
 		{"more prefetch than quorum queues allow", "RETRY_PREFETCH=2001", "is not within 1 to 2000"},
+		{"a consumer time-out below nothing", "RABBITMQ_CONSUMER_TIMEOUT=-1h", `RABBITMQ_CONSUMER_TIMEOUT: "-1h"`},
 		{"a pattern beside topics", "STREAMS_ORDERS_TOPIC_PATTERN=a", "keep one"},
 		{"an address without port", "SERVER_ADDRESS=localhost", "neither host:port nor off"},
 		{"an address with too high a port", "SERVER_ADDRESS=localhost:65536", "neither host:port nor off"},

@@ -105,12 +105,12 @@ func (v *checker) batch(name, at string, s *Stream) {
 			"times %s (%d) is more than half of %d, which RabbitMQ hands out at once and which have to hold what is gathered while batches run: at most %d",
 			v.shown(at, "concurrency"), s.Concurrency, maxPrefetch, maxPrefetch/2/s.Concurrency)
 		quarter := v.cfg.RabbitMQ.ConsumerTimeout / 4
-		v.check(s.HandlerTimeout <= quarter, at+"handler_timeout",
+		v.check(quarter <= 0 || s.HandlerTimeout <= quarter, at+"handler_timeout",
 			"is above a quarter of %s (%s): a message also waits for its batch, and for the one before",
 			v.names.variable("rabbitmq.consumer_timeout"), brief(quarter))
 		return
 	}
-	v.check(s.Batch.Size <= s.WindowMessages/2/s.Concurrency, at+"batch.size",
+	v.check(s.WindowMessages <= 0 || s.Batch.Size <= s.WindowMessages/2/s.Concurrency, at+"batch.size",
 		"times %s (%d) is more than half of %s (%d), which has to hold what is gathered while batches run: at most %d, or %s of at least %d",
 		v.shown(at, "concurrency"), s.Concurrency, v.shown(at, "window_messages"), s.WindowMessages,
 		s.WindowMessages/2/s.Concurrency, v.shown(at, "window_messages"), 2*s.Batch.Size*s.Concurrency)
@@ -145,7 +145,7 @@ func (v *checker) retry(at string, s *Stream) {
 		return
 	}
 	half := v.cfg.RabbitMQ.ConsumerTimeout / 2
-	v.check(s.HandlerTimeout <= half, at+"handler_timeout",
+	v.check(half <= 0 || s.HandlerTimeout <= half, at+"handler_timeout",
 		"is above half of %s (%s): the broker would hand messages out again while they run", v.names.variable("rabbitmq.consumer_timeout"), brief(half))
 }
 
