@@ -8,7 +8,7 @@ import (
 
 const pagesText = `About a hundred thousand dead messages of 1 KiB, each put there by a handler that failed, are sorted into pages while others peek once a second. A sort is an operation: it lets go of
 the dead set every two seconds, and makes pages, which rest for two seconds; it publishes and acks each message, as the hand-written program does. Then, two seconds apart, over HTTP: all of them by
-cause, as a process sees them for the first time, and once more; a list of one, from the middle; that one by its id; and by cause again, after another one was deleted.`
+cause, as a process sees them for the first time, and once more; a list of one, from the middle; that one by its id; and by cause again, after another one was deleted. What is replayed, or deleted into the trash, was sorted before.`
 
 func pagesGroup() group {
 	large := feed{Partitions: 8, ValueBytes: 1024, Keys: 1000}
@@ -24,6 +24,10 @@ func pagesGroup() group {
 			{name: "hand-move-1k", what: "hand-written: publish, confirm, ack; the records are handled beside it", feed: large, share: share, rabbitmq: true, run: replayByHand},
 			{name: "stepwell-sort-1k", what: "an operation sorts all into pages; looks", base: "hand-move-1k", feed: large, share: share, rabbitmq: true, run: stepwellSort,
 				bars: []bar{atLeast(0.5, ofBase()), atMost(3000, peek), atMost(8000, cold), atMost(100, warm), atMost(150, byID)}},
+			{name: "stepwell-replay-group", what: "an operation replays one cause, all of it, out of pages", base: "hand-move-1k", feed: large, share: share, rabbitmq: true, run: stepwellReplayGroup,
+				bars: []bar{atLeast(0.5, ofBase())}},
+			{name: "stepwell-trash-1k", what: "an operation deletes all out of pages, into the trash", base: "hand-move-1k", feed: large, share: share, rabbitmq: true, run: stepwellTrash,
+				bars: []bar{atLeast(0.5, ofBase())}},
 		},
 	}
 }
@@ -48,11 +52,54 @@ func stepwellSort(ctx context.Context, j job, m *meter) error {
 	})
 }
 
+// stepwellReplayGroup replays all that have one cause, after they were sorted.
+func stepwellReplayGroup(ctx context.Context, j job, m *meter) error {
+	return sortedBefore(ctx, j, m, func(ctx context.Context, a api) error {
+		var of seen
+		if err := a.call(ctx, "GET", "/v1/dead_set/groups?stream="+stream, "", &of); err != nil {
+			return err
+		}
+		if len(of.Groups) != 1 {
+			return fmt.Errorf("there is more than one cause: %+v", of)
+		}
+		m.begin()
+		defer m.end()
+		return a.operate(ctx, `{"action":"replay","stream":"`+stream+`","select":{"group":"`+of.Groups[0].Group+`"}}`, j.Records, nothing)
+	})
+}
+
+// stepwellTrash deletes all, which the trash keeps, after they were sorted.
+func stepwellTrash(ctx context.Context, j job, m *meter) error {
+	return sortedBefore(ctx, j, m, func(ctx context.Context, a api) error {
+		m.begin()
+		defer m.end()
+		return a.operate(ctx, `{"action":"delete","stream":"`+stream+`","select":{"all":true}}`, j.Records, nothing)
+	})
+}
+
+func nothing() error { return nil }
+
+// sortedBefore calls f when all that died are in pages, and the broker is quiet again.
+func sortedBefore(ctx context.Context, j job, m *meter, f func(context.Context, api) error) error {
+	return buried(ctx, j, m, func(ctx context.Context, a api, _ queues) error {
+		if err := a.operate(ctx, `{"action":"sort","stream":"`+stream+`"}`, j.Records, nothing); err != nil {
+			return err
+		}
+		if err := quiet(ctx, j.RabbitPID); err != nil {
+			return err
+		}
+		return f(ctx, a)
+	})
+}
+
 // seen is what looks at a dead set answer.
 type seen struct {
 	Complete bool
 	Depth    int64
-	Groups   []struct{ Count int64 }
+	Groups   []struct {
+		Group string
+		Count int64
+	}
 	Messages []struct{ ID string }
 }
 
