@@ -7,7 +7,7 @@ import (
 )
 
 const pagesText = `About a hundred thousand dead messages of 1 KiB, each put there by a handler that failed, are sorted into pages while others peek once a second. A sort is an operation: it lets go of
-the dead set every two seconds, and makes pages, which rest for two seconds; it publishes and acks each message, as the hand-written program does. Then, two seconds apart, over HTTP: all of them by
+the dead set every two seconds, and makes pages, which rest for two seconds; it publishes each message, and acks those of a page together; the hand-written program acks a hundred. Then, two seconds apart, over HTTP: all of them by
 cause, as a process sees them for the first time, and once more; a list of one, from the middle; that one by its id; and by cause again, after another one was deleted. What is replayed, or deleted into the trash, was sorted before.`
 
 func pagesGroup() group {

@@ -73,14 +73,16 @@ func ofProcess(pid int) (time.Duration, error) {
 // quiet waits until a process has used next to nothing for a second, so that what it does for the
 // past, as to write segments or to delete queues, is not measured with what comes.
 func quiet(ctx context.Context, pid int) error {
-	const span, nothing = time.Second, 50 * time.Millisecond
+	const span, little, limit = time.Second, 50 * time.Millisecond, 2 * time.Minute
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	before := time.Duration(-1)
 	for {
 		used, err := ofProcess(pid)
 		if err != nil {
 			return err
 		}
-		if pid == 0 || before >= 0 && used-before <= nothing {
+		if pid == 0 || before >= 0 && used-before <= little {
 			return nil
 		}
 		before = used

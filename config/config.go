@@ -176,7 +176,7 @@ type Stream struct {
 
 // Batch says how messages are gathered, for streams that are handled in batches.
 type Batch struct {
-	Size int           `key:"size" default:"500" doc:"Messages of a batch at most, for streams with a Batch. With CONCURRENCY times as many, at most half of WINDOW_MESSAGES, or of 2000 where a queue of RabbitMQ is the source."`
+	Size int           `key:"size" default:"500" doc:"Messages of a batch at most, for streams with a Batch; 1 to 1000000. With CONCURRENCY times as many, at most half of WINDOW_MESSAGES, or of 2000 where a queue of RabbitMQ is the source."`
 	Wait time.Duration `key:"wait" default:"1s" doc:"How long the first message of a batch waits at most until the batch is called though it is not full; at most 10s. 0: it does not wait."`
 }
 

@@ -323,6 +323,15 @@ func TestAnUnknownKeyOfTheFileIsAMistakeWithTheNearestName(t *testing.T) {
 	}
 }
 
+func TestAWindowBelowNothingIsTheOnlyMistakeOfABatch(t *testing.T) {
+	s := source("WINDOW_MESSAGES=-1")
+	s.Batches = map[string]bool{"orders": true}
+	_, err := config.Load(s)
+	if all, ok := errors.AsType[config.Errors](err); !ok || len(all) != 1 || !strings.Contains(err.Error(), "must be above 0") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestTheFileMaySayNothing(t *testing.T) {
 	tests := []struct{ name, content, says string }{
 		{"an empty file", "", ""},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,14 +28,15 @@ func assign(f field, raw any) error {
 		return nil
 	}
 	if target.Kind() == reflect.Slice {
-		list, err := texts(raw)
+		values := target.Type().Elem() != reflect.TypeFor[string]()
+		list, err := texts(raw, values)
 		switch {
 		case err != nil:
 			return err
-		case target.Type().Elem() != reflect.TypeFor[string]():
+		case values:
 			return assignEach(f, list)
 		}
-		target.Set(reflect.ValueOf(written(list)))
+		target.Set(reflect.ValueOf(list))
 		return nil
 	}
 	text, err := text(raw)
@@ -132,9 +132,10 @@ func text(raw any) (string, error) {
 	return "", errors.New("must be a single value")
 }
 
-// texts is a list, in YAML, or with commas or a line each, as a file of secrets has them. An item
-// is empty where there is nothing between two commas: a wait that is missing would be missed.
-func texts(raw any) ([]string, error) {
+// texts is a list, in YAML, or with commas or a line each, as a file of secrets has them. With
+// gaps, an item is empty where there is nothing between two commas: a schedule would else lose a
+// wait.
+func texts(raw any, gaps bool) ([]string, error) {
 	var list []string
 	switch raw := raw.(type) {
 	case []any:
@@ -156,16 +157,11 @@ func texts(raw any) ([]string, error) {
 			parts := strings.Split(strings.TrimSpace(line), ",")
 			for i, part := range parts {
 				part = strings.TrimSpace(part)
-				if between := i > 0 && i < len(parts)-1; part != "" || between {
+				if between := i > 0 && i < len(parts)-1; part != "" || gaps && between {
 					list = append(list, part)
 				}
 			}
 		}
 	}
 	return list, nil
-}
-
-// written leaves out items that are empty.
-func written(list []string) []string {
-	return slices.DeleteFunc(list, func(item string) bool { return item == "" })
 }

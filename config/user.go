@@ -208,8 +208,8 @@ func (c *Config) overlay(k *koanf.Koanf, path string, t reflect.Type, depth int)
 	case !set:
 		return nil
 	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8 && !isText(t):
-		list, err := texts(text)
-		return errors.Join(err, k.Set(path, written(list)))
+		list, err := texts(text, false)
+		return errors.Join(err, k.Set(path, list))
 	}
 	return k.Set(path, text)
 }

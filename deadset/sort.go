@@ -74,9 +74,10 @@ func (g Pages) tidy(ctx context.Context) error {
 // Sort moves the oldest of the messages that have arrived into pages, behind what is there, at most
 // so many, and begins with no more once enough is closed.
 //
-// Each is published to a page with the mark of the operation, and removed where it was when that is
-// confirmed. What was cut off between the two is found by whoever reads it next, and removed
-// without being published again. What is too large to be published with the mark stays where it is.
+// Each is published to a page with the mark of the operation, and all of a page are removed where
+// they were once that is confirmed. What was cut off between the two is found by whoever reads it
+// next, and removed without being published again. What is too large to be published with the mark
+// stays where it is.
 //
 // Pages are made before the lease is taken, since a queue that was just created has to rest: a turn
 // that makes some may do nothing else. Where there is an error, which is as that of [Set.Replay] or
