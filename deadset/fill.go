@@ -179,9 +179,11 @@ func (m *filling) put(ctx context.Context, d queue.Delivery, done func(error)) {
 	m.set.publisher.Publish(ctx, m.set.pages.spec(m.page.number).Name, out, done)
 }
 
-// filled notes what a window has shown of how many messages fit into a page.
+// filled notes what a window has shown of how many messages fit into a page. Whether this one takes
+// another is seen here: a window that is opened to find that it does not reads a page for nothing.
 func (m *filling) filled() {
 	failpoint.Hit("page filled")
+	m.full = m.full || m.page.count >= queue.WindowSize
 	if m.full {
 		m.set.pages.fit(m.page.count)
 	}

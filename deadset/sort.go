@@ -215,7 +215,6 @@ func (m *sorting) turn(ctx context.Context, parts []part, most int, t *Turn) err
 // process dies before, lies in this page alone: see finishMoves.
 func (m *sorting) fill(ctx context.Context, from part, most, oldest int) (step, error) {
 	st, err := m.set.step(ctx, from, errand{most: most, late: true, enough: m.enough, full: m.isFull, act: m.put}, oldest)
-	m.full = m.full || m.page.count >= queue.WindowSize
 	m.filled()
 	if err == nil && isWorn(m.set.cfg.Broker, from, st.returns) && st.depth > st.done {
 		err = m.set.renewAll(ctx, from)

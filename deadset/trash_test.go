@@ -377,3 +377,26 @@ func TestWhatIsDeletedAgainIsInTheTrashOfTheOperationThatDidIt(t *testing.T) {
 		}
 	})
 }
+
+// Who finds only with the next message that a page of the trash is full has read that message's
+// page for nothing.
+func TestADeleteOfFullPagesReadsEachOfThemOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+		const pages = 3
+		bury(t, b, pages*queue.WindowSize)
+		r := &reading{Broker: b, read: map[string]int{}}
+		s := deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: r, Pages: 8, TrashPages: 8})
+		if n := sorted(t, s, "op_1"); n != pages*queue.WindowSize {
+			t.Fatalf("%d sorted", n)
+		}
+		clear(r.read)
+		if done, err := throw(t, s, everythingOf("op_2")); done != pages*queue.WindowSize || err != nil {
+			t.Fatalf("%d deleted, %v", done, err)
+		}
+		for k := range pages {
+			if n := r.read[deadset.PageOf(dead, k)]; n != 1 {
+				t.Errorf("page %d was read %d times", k, n)
+			}
+		}
+	})
+}
