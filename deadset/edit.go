@@ -131,10 +131,10 @@ type editing struct {
 func (e *editing) one() errand {
 	of := e.errand(1, e.begun)
 	takesNo, put := of.full, of.act
-	of.full = func(d queue.Delivery) bool { return isClosed(e.begun) || takesNo(d) }
-	of.act = func(ctx context.Context, d queue.Delivery, done func(error)) {
+	of.full = func(h *held) bool { return isClosed(e.begun) || takesNo(h) }
+	of.act = func(ctx context.Context, h *held, done func(error)) {
 		close(e.begun)
-		out, err := e.by.of(d, e.operation)
+		out, err := e.by.of(h.found(), e.operation)
 		if err == nil {
 			e.refused = e.fits(out)
 			err = e.refused
@@ -145,7 +145,7 @@ func (e *editing) one() errand {
 		}
 		e.as = out.ID
 		// Into the trash first: where it does not come there, nothing was sent.
-		put(ctx, d, func(err error) {
+		put(ctx, h, func(err error) {
 			if err != nil {
 				done(err)
 				return
@@ -170,8 +170,7 @@ func (e *editing) fits(out queue.Message) error {
 }
 
 // of is the edited copy of a message.
-func (by Edit) of(d queue.Delivery, operation string) (queue.Message, error) {
-	f := find(d)
+func (by Edit) of(f *found, operation string) (queue.Message, error) {
 	if !f.readable {
 		return queue.Message{}, fmt.Errorf("%w: it cannot be read as a message of a stream", ErrNoEdit)
 	}

@@ -15,9 +15,9 @@ type errand struct {
 	// of these back: who fills a page would have each message handed out twice.
 	late bool
 	// which it is about; it leaves the others where they are. Nil: all.
-	which func(queue.Delivery) bool
+	which func(*held) bool
 	// full says that no more is to be begun, from this one of them on. Nil: never.
-	full func(queue.Delivery) bool
+	full func(*held) bool
 	// enough is closed when no more is to be begun, as long as there is more; nil: never.
 	enough <-chan struct{}
 	// begin is called once the lease is held, before anything is acted on, and ready before each
@@ -26,7 +26,7 @@ type errand struct {
 	ready func(ctx context.Context) error
 	// act begins with a message and calls done once, from any goroutine, with nil when the message
 	// may be acked.
-	act func(ctx context.Context, d queue.Delivery, done func(error))
+	act func(ctx context.Context, h *held, done func(error))
 }
 
 // enter takes the lease for the errand, and finds the parts.

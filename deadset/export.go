@@ -138,8 +138,8 @@ func (x Export) part(ctx context.Context, last int, moved *prints) (all []found,
 	*moved = here
 	_, closeErr := w.Close(ctx)
 	for _, h := range found {
-		if h.isTrue(x.of) {
-			all = append(all, h.found)
+		if h.found().isTrue(x.of) {
+			all = append(all, *h.found())
 		}
 	}
 	return all, of.number, errors.Join(err, closeErr)

@@ -171,9 +171,9 @@ func (m *filling) noRoom(moved bool) (more bool, err error) {
 }
 
 // put begins to move a message into the page.
-func (m *filling) put(ctx context.Context, d queue.Delivery, done func(error)) {
+func (m *filling) put(ctx context.Context, h *held, done func(error)) {
 	m.page.place = max(m.page.place+1, time.Now().UnixMicro())
-	out := moved(d.Message, m.operation, m.page.place)
+	out := moved(h.Message, m.operation, m.page.place)
 	m.page.count++
 	m.page.bytes += out.Size()
 	m.set.publisher.Publish(ctx, m.set.pages.spec(m.page.number).Name, out, done)
@@ -194,7 +194,7 @@ const markSize = 100
 
 // isFull says whether the message does not fit into the page: a page holds no more than a window,
 // by messages and by bytes, so that one look sees all of it. One message always fits.
-func (m *filling) isFull(d queue.Delivery) bool {
-	m.full = m.page.count >= queue.WindowSize || m.page.count > 0 && m.page.bytes+d.Size()+markSize > m.set.cfg.WalkBytes
+func (m *filling) isFull(h *held) bool {
+	m.full = m.page.count >= queue.WindowSize || m.page.count > 0 && m.page.bytes+h.Size()+markSize > m.set.cfg.WalkBytes
 	return m.full
 }

@@ -75,16 +75,6 @@ func find(d queue.Delivery) found {
 	return f
 }
 
-// findIn reads a message of that part.
-func findIn(d queue.Delivery, p part) found {
-	f := find(d)
-	if p.ttl > 0 {
-		by, _ := d.Headers[envelope.Moved].(string)
-		f.deleted = &deletion{by, p.ttl}
-	}
-	return f
-}
-
 // unreadable is an envelope for what is none: its body is the value, and the failure says why.
 func unreadable(d queue.Delivery, err error) *envelope.Envelope {
 	f := envelope.FailureOf(d.Message)

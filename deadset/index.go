@@ -69,7 +69,7 @@ type leaf struct {
 }
 
 // keep remembers a page, all of which was read, where there is room.
-func (x *index) keep(p part, all []held) {
+func (x *index) keep(p part, all []*held) {
 	if x.room == nil {
 		return
 	}
@@ -86,7 +86,7 @@ func (x *index) keep(p part, all []held) {
 	}
 	l := leaf{all: make([]found, 0, len(all))}
 	for i := range all {
-		f := found{traits: all[i].traits}
+		f := found{traits: all[i].found().traits}
 		for _, at := range []*string{&f.id, &f.reason, &f.errorType, &f.error, &f.group, &f.pattern, &f.topic, &f.operation} {
 			own(at)
 		}
@@ -150,16 +150,17 @@ func (x *index) last(parts []part) int {
 
 // prove forgets all pages but those before the part of which it is certain that they are as they
 // were; now is what the part has.
-func (x *index) prove(parts []part, i int, now []held) {
+func (x *index) prove(parts []part, i int, now []*held) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	before := map[int64]found{}
 	for _, f := range x.pages[parts[i].queue].all {
 		before[f.place] = f
 	}
-	still := slices.ContainsFunc(now, func(h held) bool {
-		f, known := before[h.place]
-		return known && h.place > 0 && f.isSame(h.found)
+	still := slices.ContainsFunc(now, func(h *held) bool {
+		is := h.found()
+		f, known := before[is.place]
+		return known && is.place > 0 && f.isSame(*is)
 	})
 	same := map[string]bool{}
 	for _, p := range parts[:i] {

@@ -60,7 +60,7 @@ type looker struct {
 	seen  sight
 	// first is the part that was read before all others, which has early; below 0: there is none.
 	first int
-	early []held
+	early []*held
 	// moved is what a move put into the last page that has messages.
 	moved prints
 	// open is the window that was opened last; nil: none is open. last is that before it.
@@ -228,9 +228,9 @@ func (l *looker) pick(ctx context.Context, p part, page []found, some []int) (re
 }
 
 // add tells of messages that were read.
-func (l *looker) add(found []held) {
+func (l *looker) add(found []*held) {
 	for _, h := range found {
-		l.see(h.found)
+		l.see(*h.found())
 	}
 }
 
@@ -259,7 +259,7 @@ func (l *looker) leave(ctx context.Context) error {
 // whole says that these are all: where they are not, the broker may have ended the window. What
 // came back too often is published anew, and looked at again: what is shown is what the next delete
 // would act on.
-func (l *looker) read(ctx context.Context, i int) (found []held, whole bool, err error) {
+func (l *looker) read(ctx context.Context, i int) (found []*held, whole bool, err error) {
 	s, p := l.set, l.parts[i]
 	// A page is put in order first, so that all of it has to be read.
 	oldest := min(l.most-l.seen.seen, queue.WindowSize)
@@ -276,7 +276,7 @@ func (l *looker) read(ctx context.Context, i int) (found []held, whole bool, err
 		}
 		l.open = w
 		all, moved, removed, err := gather(ctx, w, p, l.moved)
-		if err == nil && !again && slices.ContainsFunc(all, func(h held) bool { return isWorn(s.cfg.Broker, p, h.Returns) }) {
+		if err == nil && !again && slices.ContainsFunc(all, func(h *held) bool { return isWorn(s.cfg.Broker, p, h.Returns) }) {
 			if err = l.close(ctx); err == nil {
 				err = s.renewAll(ctx, p)
 			}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/failpoint"
@@ -19,13 +20,7 @@ import (
 // write. Two that share it died the same death: of the headers one says when that was.
 type print [sha256.Size]byte
 
-// printOf is the print of a message that a program of ours buried; false: nobody knows when it
-// died, so that another one may be the same in all and yet another message. To move such a one
-// twice is a nuisance, to take two for one would lose one of them.
-func printOf(d *queue.Delivery, f *found) (print, bool) {
-	if f.died.IsZero() {
-		return print{}, false
-	}
+func printOf(d *queue.Delivery) print {
 	sum := sha256.New()
 	add := func(b []byte) {
 		_, _ = sum.Write(binary.AppendUvarint(nil, uint64(len(b)))) // so that no two texts run into one
@@ -47,7 +42,7 @@ func printOf(d *queue.Delivery, f *found) (print, bool) {
 			add(fmt.Appendf(nil, "%T %v", v, v))
 		}
 	}
-	return print(sum.Sum(nil)), true
+	return print(sum.Sum(nil))
 }
 
 // by is the print of what an operation moved: in a trash it is no double of what another one did.
@@ -80,13 +75,58 @@ func placeOf(d *queue.Delivery) int64 {
 	return max(0, place)
 }
 
-// held is a message in hand, and what can be read of it.
+// held is a message in hand. What can be read of it is read when somebody first asks, and once.
 type held struct {
 	queue.Delivery
-	found
+	keep  time.Duration // as its part does; see part
+	read  *found
+	print *print
 }
 
-func hold(d queue.Delivery) held { return held{d, find(d)} }
+func hold(d queue.Delivery, p part) *held { return &held{Delivery: d, keep: p.ttl} }
+
+// found is what can be read of the message.
+func (h *held) found() *found {
+	if h.read == nil {
+		f := find(h.Delivery)
+		if h.keep > 0 {
+			by, _ := h.Headers[envelope.Moved].(string)
+			f.deleted = &deletion{by, h.keep}
+		}
+		h.read = &f
+	}
+	return h.read
+}
+
+// envelope is the message's, to be written to; nil: nobody can read it.
+func (h *held) envelope() *envelope.Envelope {
+	if h.read == nil { // all else that is found takes far longer, and is not asked for
+		e, err := envelope.Decode(h.Message)
+		if err != nil {
+			return nil
+		}
+		return e
+	}
+	if !h.read.readable {
+		return nil
+	}
+	e := *h.read.envelope // that one is shared
+	return &e
+}
+
+// printed is the print of a message that a program of ours buried; false: nobody knows when it
+// died, so that another one may be the same in all and yet another message. To move such a one
+// twice is a nuisance, to take two for one would lose one of them.
+func (h *held) printed() (print, bool) {
+	if h.found().died.IsZero() {
+		return print{}, false
+	}
+	if h.print == nil {
+		of := printOf(&h.Delivery)
+		h.print = &of
+	}
+	return *h.print, true
+}
 
 // A move publishes into the last page that has messages, or one behind it, and removes what it
 // moved from where the dead arrive when that is confirmed; a page is begun only when all that was
@@ -103,14 +143,14 @@ func hold(d queue.Delivery) held { return held{d, find(d)} }
 //
 // Only what bears a move's mark counts as the copy that stays: what arrived twice by itself is
 // nobody's double.
-func gather(ctx context.Context, w queue.Window, p part, before prints) (all []held, moved prints, removed int, err error) {
+func gather(ctx context.Context, w queue.Window, p part, before prints) (all []*held, moved prints, removed int, err error) {
 	deliveries, err := queue.Gather(ctx, w)
 	moved = prints{}
 	last := int64(0)
 	places := make(map[uint64]int64, len(deliveries))
 	for _, d := range deliveries {
-		h := held{d, findIn(d, p)}
-		if moved.add(&h, p) || before.has(&h, p) {
+		h := hold(d, p)
+		if moved.add(h, p) || before.has(h, p) {
 			d.Ack()
 			removed++
 			continue
@@ -123,7 +163,7 @@ func gather(ctx context.Context, w queue.Window, p part, before prints) (all []h
 		all = append(all, h)
 	}
 	if p.isPage() {
-		slices.SortStableFunc(all, func(a, b held) int { return cmp.Compare(places[a.Tag], places[b.Tag]) })
+		slices.SortStableFunc(all, func(a, b *held) int { return cmp.Compare(places[a.Tag], places[b.Tag]) })
 	}
 	return all, moved, removed, err
 }
@@ -136,9 +176,9 @@ func (x prints) add(h *held, p part) (again bool) {
 	if !p.isPage() || h.Headers[envelope.Moved] == nil {
 		return false
 	}
-	of, known := printOf(&h.Delivery, &h.found)
-	if h.deleted != nil {
-		of = of.by(h.deleted.by)
+	of, known := h.printed()
+	if by := h.found().deleted; by != nil {
+		of = of.by(by.by)
 	}
 	if !known || x[of] {
 		return known
@@ -152,7 +192,7 @@ func (x prints) has(h *held, p part) bool {
 	if p.isPage() || len(x) == 0 {
 		return false
 	}
-	of, known := printOf(&h.Delivery, &h.found)
+	of, known := h.printed()
 	return known && x[of]
 }
 
@@ -166,7 +206,7 @@ type lastPage struct {
 }
 
 // readLast reads the last page that has messages.
-func readLast(ctx context.Context, parts []part, bytes int) (at lastPage, found []held, moved prints, err error) {
+func readLast(ctx context.Context, parts []part, bytes int) (at lastPage, found []*held, moved prints, err error) {
 	at.number = lastOf(parts)
 	page := pageIn(parts, at.number)
 	if page == nil {
@@ -201,7 +241,7 @@ func (s *Set) finishMoves(ctx context.Context, parts []part) (at lastPage, err e
 }
 
 // clear reads a part and removes from it what lies elsewhere, too. It keeps so many bytes.
-func (p *part) clear(ctx context.Context, bytes int, before prints) (all []held, moved prints, err error) {
+func (p *part) clear(ctx context.Context, bytes int, before prints) (all []*held, moved prints, err error) {
 	w, err := p.Window(ctx, queue.WindowSize, bytes)
 	if err != nil {
 		return nil, nil, err

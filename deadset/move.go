@@ -11,8 +11,8 @@ import (
 )
 
 // harmless says that a message did not kill the process.
-func harmless(d queue.Delivery) bool {
-	return envelope.FailureOf(d.Message).Reason != stepwell.ReasonCrashLoop
+func harmless(h *held) bool {
+	return envelope.FailureOf(h.Message).Reason != stepwell.ReasonCrashLoop
 }
 
 // fewRenewed is how many messages a renewal holds at a time.
@@ -47,8 +47,8 @@ func (s *Set) renewAll(ctx context.Context, p part) error {
 }
 
 func renewal(to queue.Publisher, p part, most, few int) errand {
-	return errand{most: most, few: few, act: func(ctx context.Context, d queue.Delivery, done func(error)) {
-		m := d.Message
+	return errand{most: most, few: few, act: func(ctx context.Context, h *held, done func(error)) {
+		m := h.Message
 		m.Headers = maps.Clone(m.Headers)
 		m.Headers[renewed] = time.Now().UTC().Format(time.RFC3339Nano)
 		to.Publish(ctx, p.queue, m, done)
@@ -63,11 +63,11 @@ const renewed = "x-stepwell-renewed"
 // replayed is the message with a full new budget, and the mark of the operation that gives it: with
 // it no operation replays a message once more that it has replayed, and who handles it tells what
 // becomes of it. A replay by count takes a mark off: what follows is not the operation's.
-func replayed(d queue.Delivery, mark envelope.Mark) queue.Message {
-	m := unmoved(d.Message)
-	if e, err := envelope.Decode(m); err == nil {
+func replayed(h *held, mark envelope.Mark) queue.Message {
+	m := unmoved(h.Message) // as it is, where nobody can read it: whoever reads it next may understand it
+	if e := h.envelope(); e != nil {
 		e.Replay()
 		m = e.Encode()
-	} // else as it is: whoever reads it next may understand it
+	}
 	return envelope.Marked(m, mark)
 }

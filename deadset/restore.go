@@ -40,16 +40,15 @@ func (r Restoration) Restore(ctx context.Context, enough <-chan struct{}, most i
 			there, err = arrivedIn(ctx, home, lease)
 			return err
 		},
-		act: func(ctx context.Context, d queue.Delivery, done func(error)) {
-			h := hold(d)
-			if of, known := printOf(&h.Delivery, &h.found); known {
+		act: func(ctx context.Context, h *held, done func(error)) {
+			if of, known := h.printed(); known {
 				if there[of] {
 					done(nil)
 					return
 				}
 				there[of] = true // if it does not come there, this one stays in the trash
 			}
-			home.publisher.Publish(ctx, home.cfg.Queue, unmoved(d.Message), done)
+			home.publisher.Publish(ctx, home.cfg.Queue, unmoved(h.Message), done)
 		},
 	})
 	if err != nil {
@@ -70,7 +69,7 @@ func arrivedIn(ctx context.Context, s *Set, lease queue.Lease) (prints, error) {
 	found, _, err := at.clear(ctx, s.cfg.WalkBytes, nil)
 	returns := int64(0)
 	for _, h := range found {
-		if of, known := printOf(&h.Delivery, &h.found); known {
+		if of, known := h.printed(); known {
 			there[of] = true
 		}
 		returns = max(returns, h.Returns)

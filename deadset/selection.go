@@ -10,7 +10,6 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/filter"
-	"github.com/stepwell/stepwell/internal/queue"
 )
 
 // ErrNothingChosen says that the filter of a selection asks for nothing. What was not said must not
@@ -158,8 +157,8 @@ type Turn struct {
 // they were. Where there is an error, which is as that of [Set.Replay], the Turn still says what
 // was done before it.
 func (c Choice) Replay(ctx context.Context, enough <-chan struct{}, most int) (Turn, error) {
-	t, err := c.turn(ctx, errand{most: most, enough: enough, act: func(ctx context.Context, d queue.Delivery, done func(error)) {
-		c.set.publisher.Publish(ctx, c.set.cfg.Instant, replayed(d, envelope.Mark{Operation: c.sel.Operation, Canary: c.sel.Canary}), done)
+	t, err := c.turn(ctx, errand{most: most, enough: enough, act: func(ctx context.Context, h *held, done func(error)) {
+		c.set.publisher.Publish(ctx, c.set.cfg.Instant, replayed(h, envelope.Mark{Operation: c.sel.Operation, Canary: c.sel.Canary}), done)
 	}})
 	if err != nil {
 		return t, fmt.Errorf("replay: %w", err)
@@ -169,7 +168,7 @@ func (c Choice) Replay(ctx context.Context, enough <-chan struct{}, most int) (T
 
 // Delete removes messages of the choice for good, as Replay replays them.
 func (c Choice) Delete(ctx context.Context, enough <-chan struct{}, most int) (Turn, error) {
-	t, err := c.turn(ctx, errand{most: most, enough: enough, act: func(_ context.Context, _ queue.Delivery, done func(error)) { done(nil) }})
+	t, err := c.turn(ctx, errand{most: most, enough: enough, act: func(_ context.Context, _ *held, done func(error)) { done(nil) }})
 	if err != nil {
 		return t, fmt.Errorf("delete: %w", err)
 	}
@@ -299,9 +298,7 @@ func (c Choice) window(ctx context.Context, p part, e errand, t *Turn, at *pass)
 	var leftOut LeftOut
 	// Asked of each message in hand, whatever a look has shown before: other processes replay and
 	// delete as well, and messages come back.
-	e.which = func(d queue.Delivery) bool {
-		return leftOut.isOf(c.sel, findIn(d, p))
-	}
+	e.which = func(h *held) bool { return leftOut.isOf(c.sel, *h.found()) }
 	st, err := c.set.step(ctx, p, e, wholeQueue)
 	leftOut.TooLarge = st.tooLarge
 	t.Matched += st.begun

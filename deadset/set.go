@@ -142,9 +142,9 @@ func (s *Set) ReplayAll(ctx context.Context, count int) (Result, error) {
 	return s.replay(ctx, count, nil)
 }
 
-func (s *Set) replay(ctx context.Context, count int, which func(queue.Delivery) bool) (Result, error) {
-	r, err := s.walk(ctx, errand{most: count, which: which, act: func(ctx context.Context, d queue.Delivery, done func(error)) {
-		s.publisher.Publish(ctx, s.cfg.Instant, replayed(d, envelope.Mark{}), done)
+func (s *Set) replay(ctx context.Context, count int, which func(*held) bool) (Result, error) {
+	r, err := s.walk(ctx, errand{most: count, which: which, act: func(ctx context.Context, h *held, done func(error)) {
+		s.publisher.Publish(ctx, s.cfg.Instant, replayed(h, envelope.Mark{}), done)
 	}})
 	if err != nil {
 		return r, fmt.Errorf("replay: %w", err)
@@ -155,7 +155,7 @@ func (s *Set) replay(ctx context.Context, count int, which func(queue.Delivery) 
 // Delete removes the count oldest messages for good; see also [Trash.Delete]. The result is true
 // also beside an error, which is as that of Replay.
 func (s *Set) Delete(ctx context.Context, count int) (Result, error) {
-	r, err := s.walk(ctx, errand{most: count, act: func(_ context.Context, _ queue.Delivery, done func(error)) { done(nil) }})
+	r, err := s.walk(ctx, errand{most: count, act: func(_ context.Context, _ *held, done func(error)) { done(nil) }})
 	if err != nil {
 		return r, fmt.Errorf("delete: %w", err)
 	}

@@ -145,8 +145,8 @@ func (g Pages) Back(ctx context.Context, enough <-chan struct{}, most int) (t Tu
 		if t.More = t.More || isClosed(enough) || t.Done >= most; t.More {
 			return t, nil
 		}
-		st, err := s.step(ctx, p, errand{most: most - t.Done, enough: enough, act: func(ctx context.Context, d queue.Delivery, done func(error)) {
-			s.publisher.Publish(ctx, s.cfg.Queue, unmoved(d.Message), done)
+		st, err := s.step(ctx, p, errand{most: most - t.Done, enough: enough, act: func(ctx context.Context, h *held, done func(error)) {
+			s.publisher.Publish(ctx, s.cfg.Queue, unmoved(h.Message), done)
 		}}, queue.WindowSize)
 		t.Done += st.done
 		t.LeftOut.TooLarge += st.tooLarge

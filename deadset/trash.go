@@ -100,7 +100,7 @@ type trashing struct {
 	parts []part
 	// there has the prints of what the operation has moved into the last of them: what it was cut
 	// off with is removed where it was, and not published again.
-	there map[print]bool
+	there prints
 	// opened: there was a window before. moved: something was put into pages. blocked: there is no
 	// page to fill, which is no matter where nothing has to be moved.
 	opened, moved, blocked bool
@@ -120,24 +120,23 @@ func (m *trashing) prepare(ctx context.Context, most int) error {
 
 // errand moves at most so many messages.
 func (m *trashing) errand(most int, enough <-chan struct{}) errand {
-	return errand{most: most, enough: enough, begin: m.begin, ready: m.ready, full: m.takesNo, act: func(ctx context.Context, d queue.Delivery, done func(error)) {
-		if m.there[m.printOf(d)] {
+	return errand{most: most, enough: enough, begin: m.begin, ready: m.ready, full: m.takesNo, act: func(ctx context.Context, h *held, done func(error)) {
+		if m.has(h) {
 			done(nil)
 			return
 		}
 		m.moved = true
-		m.put(ctx, d, done)
+		m.put(ctx, h, done)
 	}}
 }
 
-// printOf is the print of a message; the zero one, which none has: it has none.
-func (m *trashing) printOf(d queue.Delivery) print {
+// has says whether the message is there already.
+func (m *trashing) has(h *held) bool {
 	if len(m.there) == 0 {
-		return print{}
+		return false
 	}
-	h := hold(d)
-	of, _ := printOf(&h.Delivery, &h.found)
-	return of
+	of, known := h.printed()
+	return known && m.there[of]
 }
 
 // begin reads the page that is filled first.
@@ -147,9 +146,9 @@ func (m *trashing) begin(ctx context.Context, lease queue.Lease) (err error) {
 	}
 	return m.top(ctx, m.parts, func(ctx context.Context, parts []part) (lastPage, error) {
 		at, found, _, err := readLast(ctx, parts, m.set.cfg.WalkBytes)
-		m.there = map[print]bool{}
+		m.there = prints{}
 		for _, h := range found {
-			if of, known := printOf(&h.Delivery, &h.found); known && h.isDeletedBy(m.operation) {
+			if of, known := h.printed(); known && h.found().isDeletedBy(m.operation) {
 				m.there[of] = true
 			}
 		}
@@ -158,7 +157,7 @@ func (m *trashing) begin(ctx context.Context, lease queue.Lease) (err error) {
 }
 
 // takesNo says whether there is no room for the message.
-func (m *trashing) takesNo(d queue.Delivery) bool { return m.blocked || m.isFull(d) }
+func (m *trashing) takesNo(h *held) bool { return m.blocked || m.isFull(h) }
 
 // ready finds a page to fill for the next window. Where there is none, and that window came upon
 // something to move, the next call returns why.

@@ -146,12 +146,12 @@ func (s *Set) step(ctx context.Context, p part, e errand, oldest int) (st step, 
 		return st, err
 	}
 	failpoint.Hit("walk held")
-	c := course{errand: e, outcomes: make(chan outcome, queue.WindowSize)} // takes all that is held: who comes too late finds room
+	c := course{errand: e, from: p, outcomes: make(chan outcome, queue.WindowSize)} // takes all that is held: who comes too late finds room
 	deliveries, removed := w.Deliveries(), 0
 	if whole {
-		var all []held
+		var all []*held
 		if all, _, removed, err = gather(ctx, w, p, nil); err == nil {
-			deliveries = handed(all)
+			deliveries, c.read = handed(all)
 		}
 	}
 	if err == nil {
@@ -179,14 +179,15 @@ func (s *Set) step(ctx context.Context, p part, e errand, oldest int) (st step, 
 	return st, errors.Join(err, closeErr)
 }
 
-// handed hands out messages that are held already.
-func handed(all []held) <-chan queue.Delivery {
-	out := make(chan queue.Delivery, len(all))
+// handed hands out messages that are held already; by their tags they are what was read of them.
+func handed(all []*held) (<-chan queue.Delivery, map[uint64]*held) {
+	out, read := make(chan queue.Delivery, len(all)), make(map[uint64]*held, len(all))
 	defer close(out)
 	for _, h := range all {
 		out <- h.Delivery
+		read[h.Tag] = h
 	}
-	return out
+	return out, read
 }
 
 // outcome is what became of a message.
@@ -198,6 +199,8 @@ type outcome struct {
 // course is the state of an errand in one window.
 type course struct {
 	errand
+	from part
+	read map[uint64]*held // messages of the window that were read before it began, by their tags
 	// underWay counts what has begun and has no outcome yet. One goroutine, that of run, has all
 	// fields; act's done comes from any, and goes through outcomes.
 	underWay, acked   int
@@ -273,19 +276,23 @@ func (c *course) wants() bool {
 
 func (c *course) begin(ctx context.Context, d queue.Delivery) {
 	c.returns = max(c.returns, d.Returns)
-	if c.which != nil && !c.which(d) {
+	h := c.read[d.Tag]
+	if h == nil {
+		h = hold(d, c.from)
+	}
+	if c.which != nil && !c.which(h) {
 		c.seen++
 		c.leftOut++
 		return
 	}
-	if c.full != nil && c.full(d) {
+	if c.full != nil && c.full(h) {
 		c.cut = true
 		return
 	}
 	c.seen++
 	c.underWay++
 	c.begun++
-	c.act(ctx, d, func(err error) { c.outcomes <- outcome{d, err} })
+	c.act(ctx, h, func(err error) { c.outcomes <- outcome{d, err} })
 }
 
 func (c *course) settle(o outcome) {
