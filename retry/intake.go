@@ -94,10 +94,13 @@ func (stranger) Complete(context.Context, *envelope.Envelope) (reason string, er
 // a user-id would expire, copy or refuse what is parked: they are headers of the message from here
 // on, before its own.
 func (s stranger) read(d queue.Delivery) *envelope.Envelope {
-	e := &envelope.Envelope{}
+	both := &struct { // one allocation
+		envelope.Envelope
+		from stepwell.QueueOrigin
+	}{from: stepwell.QueueOrigin{Name: s.queue, Exchange: d.Foreign.Exchange, RoutingKey: d.Foreign.RoutingKey}}
+	e := &both.Envelope
 	e.Message = stepwell.Message{
-		ID: d.ID, Stream: s.stream, Value: d.Body, Time: d.Foreign.Time, Attempt: 1,
-		Origin: stepwell.Origin{Queue: &stepwell.QueueOrigin{Name: s.queue, Exchange: d.Foreign.Exchange, RoutingKey: d.Foreign.RoutingKey}},
+		ID: d.ID, Stream: s.stream, Value: d.Body, Time: d.Foreign.Time, Attempt: 1, Origin: stepwell.Origin{Queue: &both.from},
 	}
 	m := &e.Message
 	if m.ID == "" {

@@ -20,7 +20,7 @@ type memory struct {
 	mu sync.Mutex
 	// running has each try that runs, with its repeats, which wait for how it ends. mu guards this
 	// field and those below.
-	running map[try][]func(settled bool)
+	running map[try][]repeat
 	settled map[try]struct{}
 	// ring has the keys of settled, oldest first, so that the oldest is forgotten once there are
 	// limit of them.
@@ -34,10 +34,16 @@ type memory struct {
 // at a hundred thousand of them.
 type try [2]uint64
 
+// repeat is a delivery whose try another one has.
+type repeat interface {
+	// repeated tells it that the other one is over, and whether that settled its message.
+	repeated(settled bool)
+}
+
 func newMemory(limit int) *memory {
 	return &memory{
 		limit: limit, seeds: [...]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-		running: map[try][]func(bool){}, settled: map[try]struct{}{},
+		running: map[try][]repeat{}, settled: map[try]struct{}{},
 	}
 }
 
@@ -73,21 +79,21 @@ func (m *memory) try(e *envelope.Envelope) (t try) {
 }
 
 // begin reports whether the try is new: then the caller runs it, and calls end. If it is not,
-// repeat is called once: now, with true, where the try was settled before; where it runs, when it
+// of is told once: now, with true, where the try was settled before; where it runs, when it
 // ends, with whether it was settled.
-func (m *memory) begin(t try, repeat func(settled bool)) bool {
+func (m *memory) begin(t try, of repeat) bool {
 	if m == nil {
 		return true
 	}
 	m.mu.Lock()
 	if waiting, runs := m.running[t]; runs {
-		m.running[t] = append(waiting, repeat)
+		m.running[t] = append(waiting, of)
 		m.mu.Unlock()
 		return false
 	}
 	if _, ok := m.settled[t]; ok {
 		m.mu.Unlock()
-		repeat(true)
+		of.repeated(true)
 		return false
 	}
 	m.running[t] = nil
@@ -120,8 +126,8 @@ func (m *memory) end(t try, settled bool) {
 	}
 	m.mu.Unlock()
 	// Without the lock: a repeat acks or releases its delivery.
-	for _, repeat := range waiting {
-		repeat(settled)
+	for _, of := range waiting {
+		of.repeated(settled)
 	}
 }
 

@@ -14,8 +14,13 @@ import (
 
 func number(n int) try { return try{uint64(n)} }
 
-func mustNotRepeat(t testing.TB) func(bool) {
-	return func(bool) { t.Error("repeat called for a try that is new") }
+// repeating is a repeat that is a function.
+type repeating func(settled bool)
+
+func (f repeating) repeated(settled bool) { f(settled) }
+
+func mustNotRepeat(t testing.TB) repeat {
+	return repeating(func(bool) { t.Error("repeat called for a try that is new") })
 }
 
 func TestARepeatWaitsForTheRunningTryAndLearnsHowItEnded(t *testing.T) {
@@ -27,7 +32,7 @@ func TestARepeatWaitsForTheRunningTryAndLearnsHowItEnded(t *testing.T) {
 			}
 			var told []bool
 			for range 2 {
-				if m.begin(number(1), func(ok bool) { told = append(told, ok) }) {
+				if m.begin(number(1), repeating(func(ok bool) { told = append(told, ok) })) {
 					t.Fatal("two of one try run at once")
 				}
 			}
@@ -44,7 +49,7 @@ func TestARepeatWaitsForTheRunningTryAndLearnsHowItEnded(t *testing.T) {
 			if m.knows(number(1)) != settled {
 				t.Errorf("after the end it is known: %v", !settled)
 			}
-			again := m.begin(number(1), func(bool) {})
+			again := m.begin(number(1), repeating(func(bool) {}))
 			if again == settled {
 				t.Errorf("after the end it is new: %v", again)
 			}
@@ -93,7 +98,7 @@ func TestTheMemoryKeepsTheLastSettledAndNoMore(t *testing.T) {
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			n := rapid.IntRange(0, 40).Draw(t, "try")
 			known := slices.Contains(settled, n)
-			if m.begin(number(n), func(bool) {}) == known {
+			if m.begin(number(n), repeating(func(bool) {})) == known {
 				t.Fatalf("try %d: known %v, with %v settled last", n, known, settled)
 			}
 			if !known {
@@ -114,7 +119,7 @@ func BenchmarkMemory(b *testing.B) {
 	for n := range b.N {
 		e.Message.Replays = n
 		t := m.try(e)
-		m.begin(t, func(bool) {})
+		m.begin(t, repeating(func(bool) {}))
 		m.end(t, true)
 	}
 }

@@ -78,7 +78,7 @@ func (w *worker) take(d delivery, e *envelope.Envelope) {
 		defer over()
 	}
 	j.try, j.alone = w.memory.try(e), over != nil
-	if !w.memory.begin(j.try, func(settled bool) { j.delivery.repeated(settled) }) {
+	if !w.memory.begin(j.try, &j.delivery) {
 		return
 	}
 	switch reason, err := w.cfg.Owner.Complete(w.stop, e); {

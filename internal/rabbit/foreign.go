@@ -66,11 +66,9 @@ func (s *session) examine(name string) (quorum bool, err error) {
 	return false, err
 }
 
-// decodeForeign makes what is handed out of a stranger's message, whose headers stay as they are.
+// decodeForeign makes what is handed out of a stranger's message. Its headers stay as they are: nil
+// where there are none.
 func decodeForeign(d *amqp.Delivery, from string, session queue.Session) queue.Delivery {
-	if d.Headers == nil {
-		d.Headers = amqp.Table{}
-	}
 	return queue.Delivery{
 		Message:     queue.Message{ID: d.MessageId, Body: d.Body, Headers: d.Headers},
 		Queue:       from,
