@@ -112,17 +112,28 @@ func fingerprint(seed maphash.Seed, m *queue.Message) uint64 {
 		var h maphash.Hash
 		h.SetSeed(seed)
 		_, _ = h.WriteString(name)
-		switch v := value.(type) {
-		case string:
-			_, _ = h.WriteString(v)
-		case []byte:
-			_, _ = h.Write(v)
-		default:
-			fmt.Fprint(&h, v)
-		}
+		writeValue(&h, value)
 		sum += h.Sum64()
 	}
 	return sum
+}
+
+// writeValue hashes a header's value. A list is hashed value by value: those of a record's headers
+// are bytes, which take long as a text.
+func writeValue(h *maphash.Hash, value any) {
+	switch v := value.(type) {
+	case string:
+		_, _ = h.WriteString(v)
+	case []byte:
+		_, _ = h.Write(v)
+	case []any:
+		for _, one := range v {
+			writeValue(h, one)
+			_ = h.WriteByte(0) // where it ends
+		}
+	default:
+		fmt.Fprint(h, v)
+	}
 }
 
 // ackRounds is how often acks are sent again that the broker did not take.
