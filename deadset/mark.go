@@ -33,16 +33,27 @@ func printOf(d *queue.Delivery) print {
 			continue
 		}
 		add([]byte(name))
-		switch v := d.Headers[name].(type) {
-		case string:
-			add([]byte(v))
-		case []byte:
-			add(v)
-		default:
-			add(fmt.Appendf(nil, "%T %v", v, v))
-		}
+		addValue(add, d.Headers[name])
 	}
 	return print(sum.Sum(nil))
+}
+
+// addValue adds a header's value. A list is added value by value: those of a record's headers are
+// bytes, which take long as a text.
+func addValue(add func([]byte), value any) {
+	switch v := value.(type) {
+	case string:
+		add([]byte(v))
+	case []byte:
+		add(v)
+	case []any:
+		add(binary.AppendUvarint(nil, uint64(len(v))))
+		for _, one := range v {
+			addValue(add, one)
+		}
+	default:
+		add(fmt.Appendf(nil, "%T %v", v, v))
+	}
 }
 
 // by is the print of what an operation moved: in a trash it is no double of what another one did.
