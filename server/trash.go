@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -123,8 +122,12 @@ func (s wishes) becomes(a *wish, begun string) string {
 
 // hours is a duration as people say it: 72h, and not 72h0m0s.
 func hours(d time.Duration) string {
-	if d%time.Hour == 0 {
-		return strconv.Itoa(int(d/time.Hour)) + "h"
+	switch text := d.String(); {
+	case d%time.Hour == 0:
+		return strings.TrimSuffix(text, "0m0s")
+	case d%time.Minute == 0:
+		return strings.TrimSuffix(text, "0s")
+	default:
+		return text
 	}
-	return strings.TrimSuffix(d.String(), "0s")
 }

@@ -142,3 +142,18 @@ func TestADeleteIsKeptUnlessItIsForGoodAndARestoreTakesWhatItKept(t *testing.T) 
 		t.Errorf("%d %s", a.status, a.text)
 	}
 }
+
+func TestADeleteSaysForHowLongItKeepsAsPeopleSayIt(t *testing.T) {
+	for keep, says := range map[string]string{"10s": "10s", "1m30s": "1m30s", "20m": "20m", "1h0m20s": "1h0m20s", "90m": "1h30m", "72h": "72h"} {
+		w, _ := operating(t, func(c *server.Config) {
+			var err error
+			if c.Trash, err = time.ParseDuration(keep); err != nil {
+				t.Fatal(err)
+			}
+		})
+		a := w.do("POST", "/v1/dead_set/operations", `{"action":"delete","stream":"orders","select":{"all":true},"dry_run":true}`)
+		if a.status != 200 || !strings.HasSuffix(fmt.Sprint(a.json["message"]), "is in the trash for "+says) {
+			t.Errorf("%s: %d %v", keep, a.status, a.json["message"])
+		}
+	}
+}
