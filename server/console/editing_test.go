@@ -121,11 +121,13 @@ func TestNoTextOfAnEditBecomesAnythingElse(t *testing.T) {
 	}
 }
 
-func TestWhatAnEditMovedCanBeUndoneAndOneThatWasRefusedMovedNothing(t *testing.T) {
-	for phase, is := range map[string]bool{"done": true, "failed": true, "refused": false} {
-		o := operation{ID: "op_1", Action: "edit", Stream: "orders", Phase: phase, Trash: "72h", CreatedAt: time.Now()}
-		if to := o.Undo(); (to != "") != is {
-			t.Errorf("%s: an undo leads to %q", phase, to)
+func TestWhatWasEditedOrDeletedCanBeUndoneAndWhatWasRefusedMovedNothing(t *testing.T) {
+	for _, action := range []string{"edit", "delete"} {
+		for phase, is := range map[string]bool{"done": true, "failed": true, "refused": false} {
+			o := operation{ID: "op_1", Action: action, Stream: "orders", Phase: phase, Trash: "72h", CreatedAt: time.Now()}
+			if to := o.Undo(); (to != "") != is {
+				t.Errorf("%s %s: an undo leads to %q", action, phase, to)
+			}
 		}
 	}
 }

@@ -109,9 +109,9 @@ func (o operation) At() choice { return choice{Stream: o.Stream, Channel: o.Chan
 func (o operation) Key(number string) string { return "operation " + o.ID + " " + number }
 
 // Undo is the URL of the page that asks before what was deleted, or edited, is restored; empty:
-// there is nothing to restore. An edit that was refused has moved nothing.
+// there is nothing to restore. What was refused has moved nothing.
 func (o operation) Undo() string {
-	if o.Action != "delete" && (o.Action != "edit" || o.Phase == "refused") || o.KeptUntil().Before(time.Now()) {
+	if o.Action != "delete" && o.Action != "edit" || o.Phase == "refused" || o.KeptUntil().Before(time.Now()) {
 		return ""
 	}
 	at := o.At()
