@@ -37,8 +37,9 @@ func (w *worker) count(ctx context.Context) (goesOn bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	cutOff := w.cutOff
 	w.cutOff = false
-	if p, why := verdict(w.l.request.Expect, &at, &sample); p != "" {
+	if p, why := verdict(w.l.request.Expect, cutOff, &at, &sample); p != "" {
 		w.end(ctx, p, why)
 		return false, nil
 	}
@@ -47,21 +48,21 @@ func (w *worker) count(ctx context.Context) (goesOn bool, err error) {
 }
 
 // verdict is how an operation of which that was found ends, or rests, and why; empty: it goes on.
-func verdict(expected *int, at *State, found *Sample) (p Phase, why string) {
+func verdict(expected *int, cutOff bool, at *State, found *Sample) (p Phase, why string) {
 	done := max(at.Done, at.Begun)
-	tooMuch := Paused
-	if done == 0 {
-		tooMuch = Refused
-	}
+	// Where no number is expected nobody has written down what a turn was to do: see promise.
+	untouched := done == 0 && (expected != nil || !cutOff)
 	switch {
-	case expected != nil && done+found.Matched > *expected && done == 0:
-		return tooMuch, fmt.Sprintf("%d match, and %d were expected: nothing was touched. Look again, and ask anew", found.Matched, *expected)
+	case expected != nil && done+found.Matched > *expected && untouched:
+		return Refused, fmt.Sprintf("%d match, and %d were expected: nothing was touched. Look again, and ask anew", found.Matched, *expected)
 	case expected != nil && done+found.Matched > *expected:
-		return tooMuch, tooMany(found.Matched, *expected, done-at.Done)
+		return Paused, tooMany(found.Matched, *expected, done-at.Done)
 	case found.Matched == 0:
 		return Done, unseen(found.Unsorted)
+	case found.Room != nil && found.Matched > *found.Room && untouched:
+		return Refused, full(found)
 	case found.Room != nil && found.Matched > *found.Room:
-		return tooMuch, full(found)
+		return Paused, full(found)
 	}
 	return "", ""
 }

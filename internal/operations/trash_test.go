@@ -65,3 +65,20 @@ func TestATurnOfADeleteIntoTheTrashIsNotLargerThanWhatWasCounted(t *testing.T) {
 		})
 	}
 }
+
+// What a process did that was killed is not known where there is more than a look sees.
+func TestADeleteThatWasCutOffIsNotRefusedAsIfNothingWereTouched(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		r.cfg.Sets[orders] = &bounded{p, 9}
+		p.set(func(p *pile) { p.match, p.behind = 10, 100 })
+		wish := request(orders)
+		wish.Action, wish.ID = Delete, "op_1"
+		if err := r.cfg.Store.Create(t.Context(), wish, State{Phase: Running, StartedAt: wish.CreatedAt, Matched: 10, Unsorted: 105}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if o := find(t, r, "op_1"); o.Phase != Paused || !strings.Contains(o.Why, "room for about 9") {
+			t.Errorf("%+v", o.State)
+		}
+	})
+}
