@@ -14,7 +14,6 @@ import (
 type sight struct {
 	// depth is how many messages there were, seen how many of them were looked at.
 	depth, seen int
-	bytes       int64 // of those
 }
 
 // all is as many as there are.
@@ -236,7 +235,6 @@ func (l *looker) add(found []*held) {
 
 func (l *looker) see(f found) {
 	l.seen.seen++
-	l.seen.bytes += f.size
 	l.tell(f)
 }
 
