@@ -214,13 +214,13 @@ func (d deadSet) Edit(ctx context.Context, keep time.Duration, operation, id str
 	return as, err
 }
 
-// inWords is an error that is one of the server's own, in the words of whoever met it.
+// inWords is an error of the server's, or of operations, in the words of whoever met it.
 type inWords struct {
 	error
 	is error
 }
 
-// Is says which of the server's.
+// Is says which.
 func (e inWords) Is(target error) bool { return target == e.is }
 
 // Unwrap returns the error itself.

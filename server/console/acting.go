@@ -66,7 +66,7 @@ func (question) With(is bool) string {
 	return ""
 }
 
-// Grows says that more died of a cause while somebody looked.
+// Grows says that some died within the last five minutes before the look: more may follow.
 func (q question) Grows() bool {
 	for _, g := range q.Groups {
 		if sum(g.Minutes[max(0, len(g.Minutes)-5):]) > 0 {

@@ -13,7 +13,7 @@ import (
 const (
 	// maxListeners is how many pages are kept up to date at once in a process.
 	maxListeners = 32
-	// tick is how often numbers are looked at, once for all who listen.
+	// tick is how often a page is told its numbers. A look is for all who ask within half of it.
 	tick = time.Second
 	// listenTime is after how long a page has to ask anew, and whether it still may.
 	listenTime = 5 * time.Minute
@@ -21,9 +21,9 @@ const (
 	stale = 10 * time.Second
 )
 
-// live is what pages that stay open are told, each second the same: texts by the
+// live is what pages that stay open are told, all of them the same: texts by the
 // names that elements have in data-live. There is no goroutine behind it: whoever
-// listens and comes first after a second looks, for all. It needs its api.
+// listens and finds the last look too old looks, for all. It needs its api.
 type live struct {
 	api       v1
 	mu        sync.Mutex
