@@ -125,11 +125,8 @@ func (x Export) part(ctx context.Context, last int, moved *prints) (all []found,
 	if err != nil {
 		return nil, 0, err
 	}
-	next := slices.IndexFunc(parts, func(p part) bool { return p.number > last && (p.depth > 0 || !p.isPage()) })
-	if next < 0 { // of a trash
-		return nil, arrivals, nil
-	}
-	of := parts[next]
+	// There is one: nobody asks for what is behind the arrivals, and no trash is exported.
+	of := parts[slices.IndexFunc(parts, func(p part) bool { return p.number > last && (p.depth > 0 || !p.isPage()) })]
 	w, err := of.Window(ctx, queue.WindowSize, x.set.cfg.WalkBytes)
 	if err != nil {
 		return nil, 0, err
