@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -170,9 +169,9 @@ func (s wishes) listed(given map[string]string) (limit int, wrong []string) {
 		case text == "":
 			wrong = append(wrong, name+" is empty: leave it out, or say what is meant")
 		case name == limitName:
-			n, err := strconv.Atoi(text)
-			if limit = n; err != nil || !wholeNumber.MatchString(text) || n < 1 || n > maxLimit {
-				wrong = append(wrong, fmt.Sprintf("limit must be a whole number from 1 to %d, not %q", maxLimit, clip(text)))
+			var err error
+			if limit, err = upTo(maxLimit, limitName, text); err != nil {
+				wrong = append(wrong, err.Error())
 			}
 		case name == stateName && !slices.Contains(phases(), operations.Phase(text)):
 			wrong = append(wrong, fmt.Sprintf("state must be one of %v, not %q", phases(), clip(text)))

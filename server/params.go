@@ -166,9 +166,14 @@ func count(given map[string]string) (int, error) {
 	if !ok || text == "" {
 		return 0, fmt.Errorf("count is missing: give a whole number from 1 to %d", MaxCount)
 	}
+	return upTo(MaxCount, countName, text)
+}
+
+// upTo reads a whole number from 1 on, by the name of its parameter.
+func upTo(most int, name, text string) (int, error) {
 	n, err := strconv.Atoi(text)
-	if err != nil || !wholeNumber.MatchString(text) || n < 1 || n > MaxCount {
-		return 0, fmt.Errorf("count must be a whole number from 1 to %d, not %q", MaxCount, clip(text))
+	if err != nil || !wholeNumber.MatchString(text) || n < 1 || n > most {
+		return 0, fmt.Errorf("%s must be a whole number from 1 to %d, not %q", name, most, clip(text))
 	}
 	return n, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -94,14 +93,12 @@ func (q requests) search(r *http.Request, given map[string]string) (search, erro
 	if _, twice := given[countName]; twice {
 		wrong = append(wrong, "count is for a peek at the oldest: with a filter, limit says how many to show")
 	}
-	if text, ok := given[limitName]; ok {
-		n, err := strconv.Atoi(text)
-		if err != nil || !wholeNumber.MatchString(text) || n < 1 || n > maxLimit {
-			wrong = append(wrong, fmt.Sprintf("limit must be a whole number from 1 to %d, not %q", maxLimit, clip(text)))
-		}
-		sought.query.Limit = n
-	}
 	var err error
+	if text, ok := given[limitName]; ok {
+		if sought.query.Limit, err = upTo(maxLimit, limitName, text); err != nil {
+			wrong = append(wrong, err.Error())
+		}
+	}
 	if sought.query.Filter, err = filterOf(given); err != nil {
 		wrong = append(wrong, err.Error())
 	}
