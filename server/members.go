@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/stepwell/stepwell/internal/spelling"
 )
 
 // members are those of a JSON object, of which each has to be known, and of the type that is asked
@@ -217,11 +215,7 @@ func (m *members) rest() {
 		if slices.Contains(m.known, name) {
 			continue
 		}
-		text := "unknown member " + m.where + clip(name) + "; known: " + strings.Join(m.known, ", ")
-		if near := spelling.Nearest(name, m.known); near != "" {
-			text += "; did you mean " + near + "?"
-		}
-		*m.wrong = append(*m.wrong, text)
+		*m.wrong = append(*m.wrong, notKnown("member "+m.where, name, m.known))
 	}
 }
 

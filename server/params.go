@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -210,15 +211,17 @@ func (a arguments) unknown(name string) error {
 	if a.also != nil {
 		all = append(all, filter.Names()...)
 	}
-	shown := all
-	if len(shown) == 0 {
-		shown = []string{"none"}
-	}
-	text := "unknown parameter " + clip(name) + "; known: " + strings.Join(shown, ", ")
-	if near := spelling.Nearest(name, all); near != "" {
+	return mistake("%s", notKnown("parameter ", name, all))
+}
+
+// notKnown says of a name that there is no such thing, and which may have been meant.
+func notKnown(thing, name string, known []string) string {
+	shown := cmp.Or(strings.Join(known, ", "), "none")
+	text := "unknown " + thing + clip(name) + "; known: " + shown
+	if near := spelling.Nearest(name, known); near != "" {
 		text += "; did you mean " + near + "?"
 	}
-	return mistake("%s", text)
+	return text
 }
 
 func mistake(format string, args ...any) error {

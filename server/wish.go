@@ -15,7 +15,6 @@ import (
 
 	"github.com/stepwell/stepwell/internal/filter"
 	"github.com/stepwell/stepwell/internal/operations"
-	"github.com/stepwell/stepwell/internal/spelling"
 )
 
 // wish is what somebody asks for: a request of [operations.Runner], and how to treat it.
@@ -221,11 +220,7 @@ func readFilter(m *members) map[string]string {
 	parameters := make(map[string]string, len(m.of))
 	for _, name := range slices.Sorted(maps.Keys(m.of)) {
 		if !filter.Known(name) {
-			text := "unknown filter " + clip(name) + "; known: " + strings.Join(filter.Names(), ", ")
-			if near := spelling.Nearest(name, filter.Names()); near != "" {
-				text += "; did you mean " + near + "?"
-			}
-			*m.wrong = append(*m.wrong, text)
+			*m.wrong = append(*m.wrong, notKnown("filter ", name, filter.Names()))
 			continue
 		}
 		switch v := m.of[name].(type) {
