@@ -29,8 +29,8 @@ type filling struct {
 	// takes no more.
 	page lastPage
 	full bool
-	// end is the first page that may not be filled.
-	end int
+	// end is the first page that may not be filled, used how many have messages.
+	end, used int
 }
 
 // prepare makes the pages that so many messages need, all at once, since each that is new rests as
@@ -94,7 +94,8 @@ func (m *filling) top(ctx context.Context, parts []part, read func(context.Conte
 	if m.full && m.page.number >= 0 {
 		m.set.pages.fit(m.page.count) // so that the next turn makes the page behind it
 	}
-	m.end = min(MaxPages, m.page.number+1+m.set.cfg.Pages-used(parts))
+	m.used = used(parts)
+	m.end = min(MaxPages, m.page.number+1+m.set.cfg.Pages-m.used)
 	return err
 }
 
@@ -162,12 +163,15 @@ func (m *filling) noRoom(moved bool) (more bool, err error) {
 	case m.unproven != nil:
 		return false, fmt.Errorf("%w: %w", ErrNoPage, m.unproven)
 	}
-	key, what := "dead_set.pages", "Replay or delete what they hold"
+	key, what, anew := "dead_set.pages", "Replay or delete what they hold", ", or unsort and sort again"
 	if m.set.pages.ttl > 0 {
-		key, what = "dead_set.trash_pages", fmt.Sprintf("Wait until what was deleted first has been there for %s, restore it", m.set.pages.ttl)
+		key, what, anew = "dead_set.trash_pages", fmt.Sprintf("Wait until what was deleted first has been there for %s, or restore it", m.set.pages.ttl), ""
 	}
-	return false, fmt.Errorf("%w: %d of %d are in use, up to the number %d. %s, or raise %s, up to %d",
-		ErrNoPage, m.set.cfg.Pages-m.end+m.page.number+1, m.set.cfg.Pages, m.page.number, what, m.set.cfg.Setting(key), MaxPages)
+	text := fmt.Sprintf("%d of %d are in use, up to the ", m.used, m.set.cfg.Pages)
+	if m.used < m.set.cfg.Pages {
+		return false, fmt.Errorf("%w: %slast number, %d. %s%s", ErrNoPage, text, m.page.number, what, anew)
+	}
+	return false, fmt.Errorf("%w: %snumber %d. %s, or raise %s, up to %d", ErrNoPage, text, m.page.number, what, m.set.cfg.Setting(key), m.set.pages.size())
 }
 
 // put begins to move a message into the page.

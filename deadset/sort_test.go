@@ -455,3 +455,20 @@ func TestAnOperationFindsWhatWasSortedWhileItRested(t *testing.T) {
 		})
 	}
 }
+
+func TestASortThatHasComeToTheEndOfTheNumbersOfPagesSaysSoAndNotThatAllAreInUse(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+		for k := range deadset.MaxPages {
+			if err := b.Declare(t.Context(), []queue.Spec{{Name: deadset.PageOf(dead, k), Kind: queue.DeadSet}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		buryIn(t, b, deadset.PageOf(dead, deadset.MaxPages-1), 6) // it is full
+		bury(t, b, 3)
+		r, err := paged(b, 64).Pages().Sort(t.Context(), nil, "op_1", everything)
+		if !errors.Is(err, deadset.ErrNoPage) || r.Done != 0 || !strings.Contains(err.Error(), "1 of 64 are in use, up to the last number, 511") ||
+			!strings.Contains(err.Error(), "unsort") || strings.Contains(err.Error(), "dead_set.pages") {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}

@@ -201,7 +201,7 @@ func TestAFullTrashTakesNothingMoreAndSaysWhatToDo(t *testing.T) {
 		bury(t, b, 12)
 		s := thrown(b, 2)
 		done, err := throw(t, s, everythingOf("op_1"))
-		if !errors.Is(err, deadset.ErrNoPage) || !strings.Contains(err.Error(), "dead_set.trash_pages") || done == 0 {
+		if !errors.Is(err, deadset.ErrNoPage) || !strings.Contains(err.Error(), "raise dead_set.trash_pages, up to 256") || done == 0 {
 			t.Fatalf("%d deleted, %v", done, err)
 		}
 		if got := listed(t, s); !slices.Equal(got, from(done, 12-done)) {
