@@ -86,7 +86,7 @@ func (s wishes) readWish(w http.ResponseWriter, r *http.Request) (wish, error) {
 		m.mistake("select is missing: it says which messages are meant, by ids, group, filter or all")
 	}
 	if text := m.text("before"); text != "" {
-		if a.request.Before, err = moment(text, now); err != nil {
+		if a.request.Before, err = filter.Moment(text, now); err != nil {
 			m.mistake("before %s", err)
 		}
 	}
@@ -297,18 +297,6 @@ func fingerprint(sent map[string]any) string {
 	text, _ := json.Marshal(sent) // it was JSON before; names are sorted
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
-}
-
-// moment reads a time, or how long ago it is.
-func moment(text string, now time.Time) (time.Time, error) {
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at, nil
-	}
-	ago, err := time.ParseDuration(text)
-	if err != nil || ago < 0 {
-		return now, fmt.Errorf("must be a time such as 2026-01-31T23:59:59Z, or how long ago, such as 2h, not %q", clip(text))
-	}
-	return now.Add(-ago), nil
 }
 
 // is says whether a flag is true; one that is not there is not.

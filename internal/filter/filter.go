@@ -108,8 +108,8 @@ func makers() map[string]maker {
 		"key_prefix": func(text string, _ time.Time) (func(*Message) bool, error) {
 			return func(m *Message) bool { return m.Key != nil && bytes.HasPrefix(m.Key, []byte(text)) }, nil
 		},
-		"died_from":    moment(func(died, at time.Time) bool { return !died.Before(at) }),
-		"died_to":      moment(func(died, at time.Time) bool { return !died.After(at) }),
+		"died_from":    died(func(it, at time.Time) bool { return !it.Before(at) }),
+		"died_to":      died(func(it, at time.Time) bool { return !it.After(at) }),
 		"attempts_min": number(func(m *Message, n int64) bool { return int64(m.AttemptsTotal) >= n }),
 		"replays_max":  number(func(m *Message, n int64) bool { return int64(m.Replays) <= n }),
 		"trace_id":     equal(func(m *Message) string { return m.TraceID }),
@@ -268,19 +268,27 @@ func number(is func(*Message, int64) bool) maker {
 	}
 }
 
-// moment compares when a message died. Of one that nobody knows the time of nothing is true.
-func moment(is func(died, at time.Time) bool) maker {
+// died compares when a message died. Of one that nobody knows the time of nothing is true.
+func died(is func(died, at time.Time) bool) maker {
 	return func(text string, now time.Time) (func(*Message) bool, error) {
-		at, err := time.Parse(time.RFC3339, text)
+		at, err := Moment(text, now)
 		if err != nil {
-			ago, agoErr := time.ParseDuration(text)
-			if agoErr != nil || ago < 0 {
-				return nil, fmt.Errorf("must be a time such as 2026-01-31T23:59:59Z, or how long ago, such as 2h, not %q", clip(text))
-			}
-			at = now.Add(-ago)
+			return nil, err
 		}
 		return func(m *Message) bool { return !m.DiedAt.IsZero() && is(m.DiedAt, at) }, nil
 	}
+}
+
+// Moment reads a time, or how long ago it is.
+func Moment(text string, now time.Time) (time.Time, error) {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	ago, err := time.ParseDuration(text)
+	if err != nil || ago < 0 {
+		return now, fmt.Errorf("must be a time such as 2026-01-31T23:59:59Z, or how long ago, such as 2h, not %q", clip(text))
+	}
+	return now.Add(-ago), nil
 }
 
 // header is true where the last header of that name is the text; a nil value is no text.
