@@ -56,6 +56,9 @@ func (c *edit) Run(ctx context.Context, a *actor) error {
 	if c.Channel != nil {
 		q.Set("channel", *c.Channel)
 	}
+	if err := c.mayEdit(ctx, a, path); err != nil {
+		return err
+	}
 	was, err := a.send(ctx, "GET", path, q)
 	if err != nil {
 		return err
@@ -69,6 +72,16 @@ func (c *edit) Run(ctx context.Context, a *actor) error {
 		return fmt.Errorf("--value: %w", err)
 	}
 	return replace(now)
+}
+
+// mayEdit asks for an edit of nothing. Who may edit is told what is missing in it, all others why
+// they may not, before they have written anything.
+func (c *edit) mayEdit(ctx context.Context, a *actor, path string) error {
+	err := a.wish(ctx, "POST", path+"/edit", map[string]string{"stream": c.Stream}, &json.RawMessage{})
+	if r, ok := errors.AsType[*refusal](err); ok && r.status == http.StatusBadRequest {
+		return nil
+	}
+	return err
 }
 
 // replace shows the difference, asks, and has it done.

@@ -76,6 +76,24 @@ func TestWithoutAYesAChangeOrATerminalNothingIsEdited(t *testing.T) {
 	}
 }
 
+// Who has written a value for nothing is angry.
+func TestWhereNothingIsEditedTheCommandSaysSoBeforeAnybodyWritesOrIsAsked(t *testing.T) {
+	address, dead := serve(t, "") // nothing is kept, so nothing is edited
+	opened := filepath.Join(t.TempDir(), "opened")
+	t.Setenv("VISUAL", "")
+	t.Setenv("EDITOR", file(t, "#!/bin/sh\ntouch "+opened+"\nprintf new > \"$1\"\n"))
+	asked := false
+	for name, flags := range map[string][]string{"in an editor": nil, "with a file": {"--value", file(t, "x")}} {
+		out, errs, code := edits(t, address, func(string) error { asked = true; return nil }, flags...)
+		if code != exitFailed || !strings.Contains(errs, "messages are not edited here") || out != "" || len(dead.edited) > 0 {
+			t.Errorf("%s: exit %d, %q, %q, edited %q", name, code, out, errs, dead.edited)
+		}
+	}
+	if _, err := os.Stat(opened); err == nil || asked {
+		t.Errorf("the editor was opened (%v), or somebody was asked (%t)", err, asked)
+	}
+}
+
 // Done again it would send another copy.
 func TestAnEditThatMayBeHalfDoneIsNoneToTryAgain(t *testing.T) {
 	address, dead := serveKeeping(t, threeDays, "")
