@@ -70,7 +70,8 @@ func (t Trash) edit(ctx context.Context, operation, id string, by Edit) (as stri
 	only := Choice{t.from, Selection{Filter: filter.IDs([]string{id}), Before: died, Undated: true, CrashLoops: true, Operation: operation}}
 	for range tries {
 		e := editing{trashing: t.into(operation), by: by, begun: make(chan struct{})}
-		if err := e.prepare(ctx, 1); err != nil {
+		// For one, whatever the depth is: it does not count what the look may still hold.
+		if err := e.filling.prepare(ctx, func(context.Context) (int, error) { return 1, nil }); err != nil {
 			return "", err
 		}
 		did, err := only.turn(ctx, e.one())

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -193,25 +192,50 @@ func TestACrashAtAnyStepOfAnEditLeavesTheMessageInTheDeadSetOrBothCopiesElsewher
 	})
 }
 
-// latecomer has another message arrive when pages are made, which is between the look of an edit
-// and its walk, and takes nothing that is published to the trash.
-type latecomer struct {
+// troubled is a broker that hinders an edit at some of its steps. Each is nil where it does not.
+type troubled struct {
 	queue.Broker
-	arrive func()
+	// prove is called when pages are about to be made, which is between the look of an edit and its
+	// walk, and made when they are.
+	prove func() error
+	made  func(specs []queue.Spec)
+	// publish says why a queue takes something not.
+	publish func(to string) error
 }
 
-func (l latecomer) Prove(ctx context.Context, specs []queue.Spec) (int, error) {
-	l.arrive()
-	return l.Broker.Prove(ctx, specs)
+func (b troubled) Prove(ctx context.Context, specs []queue.Spec) (int, error) {
+	if b.prove != nil {
+		if err := b.prove(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := b.Broker.Prove(ctx, specs)
+	if b.made != nil {
+		b.made(specs)
+	}
+	return n, err
 }
 
-func (l latecomer) Publisher(name string) queue.Publisher { return tooSmall{l.Broker.Publisher(name)} }
+func (b troubled) Publisher(name string) queue.Publisher {
+	return picky{b.Broker.Publisher(name), b.publish}
+}
 
-type tooSmall struct{ queue.Publisher }
+type picky struct {
+	queue.Publisher
+	takes func(to string) error
+}
 
-func (p tooSmall) Publish(_ context.Context, _ string, _ queue.Message, done func(error)) {
+func (p picky) Publish(ctx context.Context, to string, m queue.Message, done func(error)) {
+	var err error
+	if p.takes != nil {
+		err = p.takes(to)
+	}
+	if err == nil {
+		p.Publisher.Publish(ctx, to, m, done)
+		return
+	}
 	told := make(chan struct{})
-	go func() { defer close(told); done(queue.ErrTooLarge) }()
+	go func() { defer close(told); done(err) }()
 	<-told // an outcome may be there before anybody waits for it
 }
 
@@ -221,8 +245,17 @@ func TestAnEditTakesNoOtherMessageOfItsIDInPlaceOfOneThatIsTooLarge(t *testing.T
 		inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
 			twin := deadOf(1, time.Now()).Encode()
 			put(t, b, dead, twin)
-			late := latecomer{b, sync.OnceFunc(func() { put(t, b, dead, twin) })}
-			s := deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: late, TrashPages: 8})
+			refused := false
+			s := roomy(troubled{
+				Broker: b, prove: func() error { put(t, b, dead, twin); return nil },
+				publish: func(string) error {
+					if refused {
+						return nil
+					}
+					refused = true
+					return queue.ErrTooLarge
+				},
+			})
 			if as, err := s.Trash(keep).Edit(t.Context(), "op_1", "t:0:1", valued("x")); !errors.Is(err, queue.ErrTooLarge) {
 				t.Errorf("%q, %v", as, err)
 			}
@@ -232,4 +265,16 @@ func TestAnEditTakesNoOtherMessageOfItsIDInPlaceOfOneThatIsTooLarge(t *testing.T
 			}
 		})
 	}
+}
+
+// The look before holds all messages for a moment longer, which a depth does not count.
+func TestAnEditHasItsPageMadeAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+		bury(t, b, 1)
+		walks, pages := 0, 0
+		s := roomy(troubled{Broker: b, prove: func() error { walks++; return nil }, made: func(specs []queue.Spec) { pages += len(specs) }})
+		if _, err := s.Trash(keep).Edit(t.Context(), "op_1", "t:0:0", valued("x")); err != nil || walks != 1 || pages != 1 {
+			t.Errorf("%d pages made for %d walks, %v", pages, walks, err)
+		}
+	})
 }
