@@ -106,8 +106,7 @@ func (s wishes) readEdit(w http.ResponseWriter, r *http.Request) (request operat
 		m.mistake("Idempotency-Key is for operations: each edit sends a copy of its own")
 	}
 	by = Edit{Value: m.part("value", "encoding"), Key: m.part("key", "key_encoding"), Headers: readHeaders(&m)}
-	set, mistakes := s.target(map[string]string{streamName: request.Stream, channelName: request.Channel})
-	*m.wrong = append(*m.wrong, mistakes...)
+	set = s.named(&m, request.Target)
 	m.rest()
 	if len(*m.wrong) == 0 && by == (Edit{}) {
 		m.mistake("value, key or headers is missing: say what is to change")

@@ -212,6 +212,7 @@ func TestWhatIsNotUnderstoodIsNeverTakenForAll(t *testing.T) {
 		`{"action":"replay","stream":"orders","select":{"all":true},"ahead":0}`:                                 "ahead must be 1 or more",
 		`{"action":"replay","stream":"orders","select":{"all":true},"ahead":"9"}`:                               "ahead must be a whole number",
 		`{"action":"delete","stream":"orders","select":{"all":true},"ahead":9}`:                                 "ahead is for replay",
+		`{"action":"replay","topic-entity":"orders","select":{"all":true}}`:                                     "stream is missing; streams are: orders, plain; unknown member topic-entity",
 		`{"action":"replay","stream":"ordres","select":{"all":true}}`:                                           `unknown stream "ordres"`,
 		`{"action":"replay","stream":"orders","select":{"all":true},"note":"` + strings.Repeat("x", 501) + `"}`: "note is 501 bytes",
 	} {

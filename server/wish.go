@@ -102,8 +102,7 @@ func (s wishes) readWish(w http.ResponseWriter, r *http.Request) (wish, error) {
 	if err := s.mayFilter(r, a.request.Select.Filter); err != nil {
 		return wish{}, err
 	}
-	set, mistakes := s.target(map[string]string{streamName: a.request.Stream, channelName: a.request.Channel})
-	*m.wrong = append(*m.wrong, mistakes...)
+	set := s.named(&m, a.request.Target)
 	m.rest()
 	if err := m.err(); err != nil {
 		return wish{}, err
@@ -115,6 +114,18 @@ func (s wishes) readWish(w http.ResponseWriter, r *http.Request) (wish, error) {
 		a.request.Wish = fingerprint(m.of)
 	}
 	return a, s.findTrash(r, &a)
+}
+
+// named finds the dead set that is meant; nil where there is none. Here a stream has one name:
+// those that Ziggurat's users send are for what they had.
+func (s wishes) named(m *members, of operations.Target) DeadSet {
+	if of.Stream == "" {
+		m.mistake("stream is missing; streams are: %s", names(s.cfg.Streams))
+		return nil
+	}
+	set, mistakes := s.target(map[string]string{streamName: of.Stream, channelName: of.Channel})
+	*m.wrong = append(*m.wrong, mistakes...)
+	return set
 }
 
 // note makes a mistake of a note that is too long.
