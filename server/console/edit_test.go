@@ -61,6 +61,35 @@ func TestAPersonEditsAMessageSeesTheDifferenceAndUndoesItWithoutAnyScript(t *tes
 	p.has(t, `"total": "12"`)
 }
 
+func TestTheTrashLeadsToTheOperationThatPutSomethingThere(t *testing.T) {
+	t.Parallel()
+	w := start(t, mayEdit)
+	w.die(1, records(1, "no")...)
+	w.mended.Store(true)
+	p := w.visit(formOf("orders.v1:0:0"))
+	p.press(difference, map[string]string{"value": "mended"})
+	p.press("Edit", nil)
+	w.handledAs(1)
+	operation := p.path
+	p.open("GET", "/console/trash?stream=orders", nil)
+	p.follow(operationIn(operation))
+	p.has(t, "edit of orders", "done 1 of 1")
+	if p.path != operation {
+		t.Errorf("it leads to %s, not %s", p.path, operation)
+	}
+	// A delete by count leaves no operation behind.
+	w.mended.Store(false)
+	w.die(1, records(1, "no")...)
+	a := w.send("DELETE", "/v1/dead_set?stream=orders&count=1", "", "")
+	_, undo, _ := strings.Cut(a.text, `"undo":"`)
+	undo, _, _ = strings.Cut(undo, `"`)
+	p.open("GET", "/console/trash?stream=orders&operation="+undo, nil)
+	p.has(t, "1 of 2 in the trash match", "Restore all of it…")
+	if status := p.ask("GET", p.linkTo(undo), nil); status != http.StatusNotFound || !strings.Contains(p.text, "A delete by count leaves none") {
+		t.Errorf("%d %s", status, p.text)
+	}
+}
+
 // A browser sends CR LF for each end of a line, and leaves out a line feed at the beginning of a
 // field. Neither may become a part of a message.
 func TestAValueOfWhichAPersonChangedNothingStaysByteForByte(t *testing.T) {

@@ -202,6 +202,10 @@ func (c *Console) operations(w http.ResponseWriter, r *http.Request) error {
 func (c *Console) operation(w http.ResponseWriter, r *http.Request) error {
 	var o operation
 	if err := c.api.get(r, "/v1/dead_set/operations/"+url.PathEscape(r.URL.Query().Get("id")), nil, &o); err != nil {
+		// A trash names who deleted, and not how.
+		if refused, is := asRefusal(err); is && refused.Status == http.StatusNotFound {
+			refused.Detail += ". A delete by count leaves none, and those of long ago are forgotten; what they deleted is in the trash of its stream"
+		}
 		return err
 	}
 	return c.show(w, r, http.StatusOK, "operation", sheet{Title: o.Action + " of " + o.At().Who(), Section: "operations", Live: true, Of: o})
