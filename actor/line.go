@@ -171,7 +171,7 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 		topology := l.retries.Topology()
 		l.deadSet = deadset.New(deadset.Config{
 			App: a.cfg.App.Name, Stream: l.name(), Queue: topology.DeadSet, Instant: topology.Instant,
-			Broker: a.queues, MaxEdited: a.cfg.RabbitMQ.MaxMessageSize - envelope.MaxHeaders, Source: c.source, Pages: a.cfg.DeadSet.Pages, TrashPages: a.cfg.DeadSet.TrashPages, WalkBytes: a.cfg.DeadSet.WalkBytes, Index: a.index, Setting: a.cfg.Variable, Logger: c.logger,
+			Broker: a.queues, MaxEdited: a.cfg.RabbitMQ.MaxMessageSize - envelope.MaxHeaders, Source: c.source, Pages: a.cfg.DeadSet.Pages, TrashPages: a.cfg.DeadSet.TrashPages, KeepPages: a.cfg.RabbitMQ.Declare == "check", WalkBytes: a.cfg.DeadSet.WalkBytes, Index: a.index, Setting: a.cfg.Variable, Logger: c.logger,
 		})
 	}
 	return l, nil

@@ -157,3 +157,24 @@ func TestASortChoosesNothingAndIsRefusedWhereThereMayBeNoPages(t *testing.T) {
 	}
 	r.deadCount(3)
 }
+
+// With RABBITMQ_DECLARE=check somebody else makes the pages, and nobody could make them again.
+func TestWhoMakesNoQueuesDeletesNoPages(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		r := w.start(dies(), nil)
+		w.produce(numbered(3)...)
+		r.deadCount(3)
+		if o := r.operate(`{"action":"sort","stream":"orders"}`); o["state"] != "done" || o["done"] != 3.0 {
+			t.Fatal(o)
+		}
+		r.end()
+		r = w.start(dies(), settings{"RABBITMQ_DECLARE": "check"})
+		r.deadCount(3)
+		if o := r.operate(`{"action":"unsort","stream":"orders"}`); o["state"] != "done" || o["done"] != 3.0 {
+			t.Error(o)
+		}
+		if depth, err := w.broker().Depth(t.Context(), w.queue("orders", "dead_set.page.0")); depth != 0 || err != nil {
+			t.Errorf("the page has %d, %v", depth, err)
+		}
+	})
+}

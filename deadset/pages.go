@@ -69,7 +69,8 @@ type pages struct {
 	prefix string // of the names of pages
 	// ttl is for how long a page keeps a message; 0: for good, and there is one run.
 	ttl   time.Duration
-	bytes int // that a walk may keep
+	bytes int  // that a walk may keep
+	kept  bool // none of them is ever deleted
 
 	// mu guards the fields below.
 	mu sync.Mutex
@@ -95,7 +96,7 @@ type pages struct {
 
 // newPages are those of a dead set; with a ttl they are those of its trash.
 func newPages(cfg *Config, ttl time.Duration) *pages {
-	p := &pages{broker: cfg.Broker, queue: cfg.Queue, prefix: pagePrefix(cfg.Queue), bytes: cfg.WalkBytes, empty: map[int]time.Time{}}
+	p := &pages{broker: cfg.Broker, queue: cfg.Queue, prefix: pagePrefix(cfg.Queue), bytes: cfg.WalkBytes, kept: cfg.KeepPages, empty: map[int]time.Time{}}
 	if ttl > 0 {
 		p.queue, p.prefix, p.ttl = "", trashPrefix(cfg.Queue, ttl), ttl
 	}
@@ -236,7 +237,7 @@ func (p *pages) isStale(k int, life time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	since, is := p.empty[k]
-	return is && time.Since(since) >= life
+	return is && !p.kept && time.Since(since) >= life
 }
 
 // drop deletes some of the pages that have been empty for so long, from the last one of a run on,

@@ -32,6 +32,8 @@ type Config struct {
 	// Pages is how many pages a sort may make; see [Set.Pages]. Those that are there are walked in
 	// any case. TrashPages is how many pages of its trash may have messages; see [Set.Trash].
 	Pages, TrashPages int
+	// KeepPages: pages that are empty are never deleted, since nobody here may make them again.
+	KeepPages bool
 	// MaxEdited is how large an edited copy may be, in bytes, so that its failures find room: it is
 	// in no log. 0: as large as the broker takes.
 	MaxEdited int
