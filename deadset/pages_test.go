@@ -187,3 +187,31 @@ func TestATurnOfASortThatHasNoTimeToMoveAnythingSaysThatThereIsMore(t *testing.T
 		t.Error("each had time")
 	}
 }
+
+// Who may not make queues had them made by somebody: without them the next delete would be refused.
+func TestEmptyPagesThatNobodyHereMayMakeAgainStay(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+		bury(t, b, 9)
+		s := deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: b, WalkBytes: 900, Pages: 8, TrashPages: 8, KeepPages: true})
+		sorted(t, s, "op")
+		before := len(inPages(t, b))
+		if done, err := throw(t, s, everythingOf("op_1")); err != nil || done != 9 {
+			t.Fatalf("%d deleted, %v", done, err)
+		}
+		if done := restore(t, s, everythingOf("op_2")); done != 9 {
+			t.Fatalf("%d restored", done)
+		}
+		for range 4 {
+			time.Sleep(6 * time.Minute)
+			if err := s.Pages().Tidy(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := inPages(t, b); len(got) != before || before == 0 {
+			t.Errorf("pages are %v, and there were %d", got, before)
+		}
+		if _, err := b.Depth(t.Context(), deadset.TrashOf(dead, keep, 0)); err != nil {
+			t.Errorf("that of the trash: %v", err)
+		}
+	})
+}

@@ -108,6 +108,7 @@ type page func(w http.ResponseWriter, r *http.Request) error
 //	/console/export    as groups
 //	/console/operations  stream, state
 //	/console/operation   id
+//	/console/events      id, of an operation that is told of however old it is
 //	/console/confirm   action, stream, channel, and what is meant: pick, again and again, or
 //	                   the parameters of a filter, or all=true; beyond=true for what lies
 //	                   behind the messages of a look; operation for what a restore is about, and
@@ -229,10 +230,11 @@ type sheet struct {
 	// Section is the part of the console that the page belongs to, for its navigation.
 	Section string
 	// By is who looks at the page, where there is a session, which they could end; what they may is
-	// as for a [User], and whether they may edit. Live: numbers are kept up to date while the page
-	// is open.
-	By                       string
-	Acts, Reads, Edits, Live bool
+	// as for a [User], and whether they may edit.
+	By                 string
+	Acts, Reads, Edits bool
+	// Live is the URL that keeps numbers up to date while the page is open; empty: they stay.
+	Live string
 	// At is the dead set that the page is about, and what was chosen of it; zero: none.
 	At choice
 	// Of is what the page shows, of a type of its own.

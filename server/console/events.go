@@ -53,6 +53,9 @@ func (l *live) leave() {
 	l.listeners--
 }
 
+// liveURL is where pages ask for their numbers.
+const liveURL = "/console/events"
+
 // events tells a page its numbers, every second, as texts by the names that the page has for them.
 func (c *Console) events(w http.ResponseWriter, r *http.Request) error {
 	if !c.live.enter() {
@@ -76,7 +79,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) error {
 	out := http.NewResponseController(w)
 	for {
 		_ = out.SetWriteDeadline(time.Now().Add(stale)) // what has no deadlines is no connection
-		if _, err := fmt.Fprintf(w, "data: %s\n\n", c.live.numbers(r)); err != nil || out.Flush() != nil {
+		if _, err := fmt.Fprintf(w, "data: %s\n\n%s", c.live.numbers(r), c.api.numbersOfOne(r)); err != nil || out.Flush() != nil {
 			return nil // the page is closed
 		}
 		select {
@@ -89,7 +92,24 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// numbers is what all pages show that changes, as JSON.
+// numbersOfOne is an event for the page of one operation, which may be too old for a list; empty:
+// it is no such page, or the operation is not known now.
+func (v v1) numbersOfOne(r *http.Request) string {
+	if !r.URL.Query().Has("id") {
+		return ""
+	}
+	o, err := v.operationOf(r)
+	if err != nil {
+		return ""
+	}
+	all := map[string]string{}
+	o.tell(all)
+	text, _ := json.Marshal(all) // as in numbers
+	return "data: " + string(text) + "\n\n"
+}
+
+// numbers is what all pages show that changes, as JSON, but for operations that many were asked for
+// after.
 func (l *live) numbers(r *http.Request) []byte {
 	l.looking.Lock()
 	defer l.looking.Unlock()

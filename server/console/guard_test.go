@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"strings"
@@ -236,7 +237,12 @@ func TestAProcessThatDoesNotServeTheAPIHasNoConsole(t *testing.T) {
 // listen opens /console/events, and returns what it tells, line by line.
 func (w *world) listen(ctx context.Context) (*http.Response, *bufio.Scanner) {
 	w.t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.base+"/console/events", nil)
+	return w.listenTo(ctx, "/console/events")
+}
+
+func (w *world) listenTo(ctx context.Context, path string) (*http.Response, *bufio.Scanner) {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.base+path, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -308,4 +314,37 @@ func TestNotMoreThanThirtyTwoPagesAreKeptUpToDateAndAStopWaitsForNone(t *testing
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("the stop took %v with a page open", took)
 	}
+}
+
+func TestThePageOfAnOperationIsToldItsNumbersHoweverManyWereAskedForSince(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.die(3, records(3, "no")...)
+	ask := func() string {
+		t.Helper()
+		a := w.send("POST", "/v1/dead_set/operations", "application/json", `{"action":"replay","stream":"orders","select":{"all":true},"rate":"1/m"}`)
+		_, id, _ := strings.Cut(a.text, `"id":"`)
+		id, _, _ = strings.Cut(id, `"`)
+		if a.status != http.StatusAccepted {
+			t.Fatalf("%d %s", a.status, a.text)
+		}
+		return id
+	}
+	id := ask()
+	eventually(t, "it runs", func() bool {
+		return strings.Contains(w.send("GET", "/v1/dead_set/operations/"+id, "", "").text, `"state":"running"`)
+	})
+	for range 50 {
+		ask()
+	}
+	p := w.get("/console/operation?id=" + id).text
+	_, from, _ := strings.Cut(p, `data-events="`)
+	from, _, _ = strings.Cut(from, `"`)
+	_, lines := w.listenTo(t.Context(), html.UnescapeString(from))
+	for range 4 { // an event for all, and one of its own, with a line between them
+		if lines.Scan() && strings.Contains(lines.Text(), `"operation `+id+` state":"running"`) {
+			return
+		}
+	}
+	t.Errorf("of the operation that runs nothing is told at %s", from)
 }

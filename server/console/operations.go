@@ -191,24 +191,30 @@ func (c *Console) operations(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return c.show(w, r, http.StatusOK, "operations", sheet{Title: "Operations", Section: "operations", Live: true, Of: struct {
+	return c.show(w, r, http.StatusOK, "operations", sheet{Title: "Operations", Section: "operations", Live: liveURL, Of: struct {
 		Operations []operation
 		State      string
 		States     []string
 	}{all, query.Get("state"), []string{"queued", "running", "paused", "done", "cancelled", "refused", "failed"}}})
 }
 
+// operationOf reads the one that the URL names.
+func (v v1) operationOf(r *http.Request) (o operation, err error) {
+	err = v.get(r, "/v1/dead_set/operations/"+url.PathEscape(r.URL.Query().Get("id")), nil, &o)
+	return o, err
+}
+
 // operation shows one.
 func (c *Console) operation(w http.ResponseWriter, r *http.Request) error {
-	var o operation
-	if err := c.api.get(r, "/v1/dead_set/operations/"+url.PathEscape(r.URL.Query().Get("id")), nil, &o); err != nil {
+	o, err := c.api.operationOf(r)
+	if err != nil {
 		// A trash names who deleted, and not how.
 		if refused, is := asRefusal(err); is && refused.Status == http.StatusNotFound {
 			refused.Detail += ". A delete by count leaves none, and those of long ago are forgotten; what they deleted is in the trash of its stream"
 		}
 		return err
 	}
-	return c.show(w, r, http.StatusOK, "operation", sheet{Title: o.Action + " of " + o.At().Who(), Section: "operations", Live: true, Of: o})
+	return c.show(w, r, http.StatusOK, "operation", sheet{Title: o.Action + " of " + o.At().Who(), Section: "operations", Live: liveURL + "?" + url.Values{"id": {o.ID}}.Encode(), Of: o})
 }
 
 // change pauses, resumes or cancels an operation, or gives it another rate. Whether

@@ -98,7 +98,7 @@ func (c *Console) streams(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return c.show(w, r, http.StatusOK, "streams", sheet{Title: "Streams", Section: "streams", Live: true, Of: struct {
+	return c.show(w, r, http.StatusOK, "streams", sheet{Title: "Streams", Section: "streams", Live: liveURL, Of: struct {
 		Rows    []row
 		Others  []pauseJSON
 		Running []operation
