@@ -163,6 +163,7 @@ func (a *Actor) examineQueues(ctx context.Context, out io.Writer, report func(st
 		report("queues of "+l.who(), err)
 	}
 	examineSources(ctx, a.streams, report)
+	notePages(ctx, a, out)
 	if a.shared == nil {
 		return
 	}
@@ -174,6 +175,35 @@ func (a *Actor) examineQueues(ctx context.Context, out io.Writer, report func(st
 		return
 	}
 	report("records that all processes share", err)
+}
+
+// notePages says what will be refused where no page may be made: they are no part of a start. It
+// looks at the first, by which the others will be.
+func notePages(ctx context.Context, a *Actor, out io.Writer) {
+	if a.cfg.RabbitMQ.Declare != "check" {
+		return
+	}
+	const limit = 8 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	of := a.cfg.DeadSet
+	for _, l := range linesOf(a.streams) {
+		if !l.retries.on() {
+			continue
+		}
+		note := func(what string, page queue.Spec) {
+			if _, err := a.queues.Prove(ctx, []queue.Spec{page}); err != nil {
+				fmt.Fprintf(out, "note no dead message of %s can be %s: %v\n", l.who(), what, err)
+			}
+		}
+		name := l.retries.Topology().DeadSet
+		if of.Pages > 0 {
+			note("sorted", queue.Spec{Name: deadset.PageOf(name, 0), Kind: queue.DeadSet})
+		}
+		if of.Trash > 0 {
+			note("deleted, but for good, or edited", queue.Spec{Name: deadset.TrashOf(name, of.Trash, 0), Kind: queue.DeadSet, TTL: of.Trash})
+		}
+	}
 }
 
 // examineSources looks at the queue of each stream that consumes one here, as a start would: one

@@ -134,9 +134,17 @@ func (c chosenSet) Sample(ctx context.Context, r *operations.Request) (operation
 		room = &n
 	}
 	return operations.Sample{
-		Room: room, Matched: found.Matched, Bytes: found.Bytes, LeftOut: operations.LeftOut(found.LeftOut), Groups: anyOf(found.Groups), Samples: anyOf(found.Samples),
+		Causes: causesOf(found.Groups), Room: room, Matched: found.Matched, Bytes: found.Bytes, LeftOut: operations.LeftOut(found.LeftOut), Groups: anyOf(found.Groups), Samples: anyOf(found.Samples),
 		Depth: found.Depth, Unsorted: found.Unsorted, Complete: found.Complete, AsOf: found.AsOf,
 	}, nil
+}
+
+// causesOf are the largest of these, for an operation to remember.
+func causesOf(groups []*deadset.Group) (largest []operations.Cause) {
+	for _, g := range groups[:min(len(groups), operations.MaxCauses)] {
+		largest = append(largest, operations.Cause{Group: g.Group, Error: g.Error, Count: g.Count})
+	}
+	return largest
 }
 
 // arrived counts what a sort would move, or its way back.

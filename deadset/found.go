@@ -129,7 +129,7 @@ func (f found) isTrue(of filter.Filter) bool {
 	if of.IsZero() {
 		return true
 	}
-	about := filter.Message{Reason: f.reason, Error: f.error, ErrorType: f.errorType, DiedAt: f.died, AttemptsTotal: f.attempts, Group: f.group}
+	about := filter.Message{Reason: f.reason, Error: f.error, ErrorType: f.errorType, DiedAt: f.died, AttemptsTotal: f.attempts, Group: f.group, ReplayedBy: f.operation}
 	// A copy: the envelope is shared.
 	m := stepwell.Message{Replays: f.replays, Origin: stepwell.Origin{Topic: f.topic, Partition: f.partition, Offset: f.offset}}
 	if e := f.envelope; e != nil {

@@ -224,3 +224,34 @@ func TestALookIsRefusedWhileAnotherWalksAndAfterTheEnd(t *testing.T) {
 		}
 	})
 }
+
+// Who looks after a canary wants to see what died once more of it, in pages that are remembered, too.
+func TestWhatDiedOnceMoreAfterAReplayIsFoundByItsOperation(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+		for i, by := range []any{"op_1", "op_2", nil, "op_1"} {
+			e := deadOf(i, time.Now())
+			if by != nil {
+				e.Extra = map[string]any{"x-stepwell-operation": by}
+			}
+			put(t, b, dead, e.Encode())
+		}
+		s, read := remembering(b, deadset.NewIndex(1<<20))
+		looked := func() {
+			t.Helper()
+			time.Sleep(2 * time.Second) // nothing that was seen is shared
+			if _, ids := find(t, s, deadset.Query{Filter: of(t, map[string]string{"replayed_by": "op_1"}).Filter, Limit: 10}); ids != "t:0:0 t:0:3" {
+				t.Errorf("found: %s", ids)
+			}
+		}
+		looked()
+		sorted(t, s, "op_9")
+		if _, err := s.Groups(t.Context(), filter.Filter{}); err != nil { // reads all pages
+			t.Fatal(err)
+		}
+		read.pages()
+		looked()
+		if again := read.pages(); len(again) > 2 {
+			t.Errorf("read anew: %v", again)
+		}
+	})
+}

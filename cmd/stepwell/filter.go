@@ -30,6 +30,7 @@ type chosen struct {
 	DiedTo      *string  `help:"Dead until, likewise."`
 	AttemptsMin *string  `help:"Tried so often at least."`
 	ReplaysMax  *string  `help:"Replayed so often at most."`
+	ReplayedBy  *string  `help:"That this operation was the last to replay: they died once more."`
 	TraceID     *string  `name:"trace-id" help:"Of this trace."`
 	Value       *string  `help:"Whose value has this text."`
 	Header      []string `help:"Whose header is that: name=text." placeholder:"NAME=TEXT" sep:"none"`
@@ -82,7 +83,7 @@ func (c chosen) parameters() map[string]string {
 		"group": c.Group, "reason": c.Reason, "error": c.Error, "error_re": c.ErrorRE, "error_type": c.ErrorType,
 		"topic": c.Topic, "partition": c.Partition, "offset_from": c.OffsetFrom, "offset_to": c.OffsetTo,
 		"key": c.Key, "key_prefix": c.KeyPrefix, "died_from": c.DiedFrom, "died_to": c.DiedTo,
-		"attempts_min": c.AttemptsMin, "replays_max": c.ReplaysMax, "trace_id": c.TraceID, "value": c.Value,
+		"attempts_min": c.AttemptsMin, "replays_max": c.ReplaysMax, "replayed_by": c.ReplayedBy, "trace_id": c.TraceID, "value": c.Value,
 	} {
 		if text != nil {
 			all[name] = shownTime(*text)

@@ -38,10 +38,10 @@ func TestATimeAsATableShowsItMayBeGivenBack(t *testing.T) {
 func TestAListAsksForPagesUntilItHasWhatWasWished(t *testing.T) {
 	address, dead := serve(t, "")
 	all := []string{"--group=7f3a91c2b04d", "--reason=gone", "--error=b", "--error-re=c", "--error-type=d", "--topic=e", "--partition=1", "--offset-from=2", "--offset-to=3", "--key=f", "--key-prefix=g",
-		"--died-from=2h", "--died-to=1h", "--attempts-min=4", "--replays-max=5", "--trace-id=h", "--value=i", "--header", "x=y,z=1", "--value-at", "a.b=c=d"}
+		"--died-from=2h", "--died-to=1h", "--attempts-min=4", "--replays-max=5", "--replayed-by=op_6", "--trace-id=h", "--value=i", "--header", "x=y,z=1", "--value-at", "a.b=c=d"}
 	out, errs, code := command(t, address, append([]string{"dead-set", "list", "-s", "orders", "-n", "600"}, all...)...)
 	const asked = `attempts_min="4" died_from="2h" died_to="1h" error="b" error_re="c" error_type="d" group="7f3a91c2b04d" header.x="y,z=1" key="f" key_prefix="g" ` +
-		`offset_from="2" offset_to="3" partition="1" reason="gone" replays_max="5" topic="e" trace_id="h" value="i" value.a.b="c=d"`
+		`offset_from="2" offset_to="3" partition="1" reason="gone" replayed_by="op_6" replays_max="5" topic="e" trace_id="h" value="i" value.a.b="c=d"`
 	if code != exitOK || dead.query.Filter.String() != asked || dead.query.Limit != 100 || strings.Count(out, "\n") != 601 || strings.Contains(out, "\x1b") {
 		t.Errorf("exit %d, %d lines, asked for %s, at last %d", code, strings.Count(out, "\n"), dead.query.Filter, dead.query.Limit)
 	}

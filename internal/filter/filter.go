@@ -32,6 +32,8 @@ type Message struct {
 	AttemptsTotal int
 	// Group is the fingerprint of the cause.
 	Group string
+	// ReplayedBy is the operation that replayed it last; empty: none did.
+	ReplayedBy string
 }
 
 // Filter is true of some messages. The zero value is true of all.
@@ -112,6 +114,7 @@ func makers() map[string]maker {
 		"died_to":      died(func(it, at time.Time) bool { return !it.After(at) }),
 		"attempts_min": number(func(m *Message, n int64) bool { return int64(m.AttemptsTotal) >= n }),
 		"replays_max":  number(func(m *Message, n int64) bool { return int64(m.Replays) <= n }),
+		"replayed_by":  equal(func(m *Message) string { return m.ReplayedBy }),
 		"trace_id":     equal(func(m *Message) string { return m.TraceID }),
 		"value":        part(func(m *Message) string { return string(m.Value) }),
 	}
@@ -150,6 +153,7 @@ func isOf(prefix, name string) bool {
 //	error_re                                              an RE2 expression, 500 bytes at most
 //	partition, offset_from, offset_to                     whole numbers; both ends belong to it
 //	attempts_min, replays_max                             tries over all replays, replays
+//	replayed_by                                           the operation that replayed it last
 //	died_from, died_to                                    RFC 3339, or so long ago: 2h
 //	header.<name>                                         the last header of that name is that
 //	value.<path>                                          a JSON value has that there: lines.0.sku

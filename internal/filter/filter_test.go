@@ -18,7 +18,7 @@ func dead() *Message {
 			Origin:  stepwell.Origin{Topic: "orders.v1", Partition: 3, Offset: 8812}, Replays: 1,
 		},
 		Reason: "exhausted", Error: "charge order 17: status 503", ErrorType: "*url.Error", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736",
-		DiedAt: now.Add(-time.Hour), AttemptsTotal: 8, Group: "7f3a91c2b04d",
+		DiedAt: now.Add(-time.Hour), AttemptsTotal: 8, Group: "7f3a91c2b04d", ReplayedBy: "op_17",
 	}
 }
 
@@ -40,6 +40,7 @@ func TestAFilterIsTrueOfWhatItSays(t *testing.T) {
 		"died_to":                 {[]string{"1h", "0s", "2026-01-31T11:00:00Z"}, []string{"61m"}},
 		"attempts_min":            {[]string{"8", "1"}, []string{"9"}},
 		"replays_max":             {[]string{"1", "2"}, []string{"0"}},
+		"replayed_by":             {[]string{"op_17"}, []string{"op_1", "OP_17"}},
 		"trace_id":                {[]string{"4bf92f3577b34da6a3ce929d0e0e4736"}, []string{"4bf9"}},
 		"value":                   {[]string{`"sku":"b"`}, []string{`"sku":"c"`}},
 		"header.tenant":           {[]string{"other"}, []string{"acme", "othe"}},
@@ -186,7 +187,7 @@ func TestAFilterThatLooksAtMoreOfAMessageThanIsRememberedSaysSo(t *testing.T) {
 	texts := map[string]string{
 		"id": m.ID, "group": whole.Group, "reason": whole.Reason, "error": "status", "error_re": "^charge", "error_type": whole.ErrorType,
 		"topic": m.Origin.Topic, "partition": "3", "offset_from": "8812", "offset_to": "8812", "key": "customer-7", "key_prefix": "customer",
-		"died_from": "2h", "died_to": "1s", "attempts_min": "8", "replays_max": "1", "trace_id": whole.TraceID, "value": "order",
+		"died_from": "2h", "died_to": "1s", "attempts_min": "8", "replays_max": "1", "replayed_by": "op_17", "trace_id": whole.TraceID, "value": "order",
 		"header.tenant": "other", "value.order.paid": "true",
 	}
 	for _, name := range Names() {

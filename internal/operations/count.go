@@ -33,6 +33,9 @@ func (w *worker) count(ctx context.Context) (goesOn bool, err error) {
 		sample.LeftOut.TooLarge = s.LeftOut.TooLarge
 		s.Matched, s.LeftOut = s.Done+sample.Matched, sample.LeftOut
 		s.Unsorted, s.Complete = sample.Unsorted, sample.Unsorted == 0
+		if s.Causes == nil {
+			s.Causes = sample.Causes
+		}
 	})
 	if err != nil {
 		return false, err

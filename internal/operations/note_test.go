@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func TestWhatIsDoneAtOnceIsOnRecordBeforeItIsDone(t *testing.T) {
 			if !errors.Is(err, why) || o.Phase != phase || o.Done != map[bool]int{true: 1}[why == nil] || o.Why != map[bool]string{false: fmt.Sprint(why)}[why == nil] {
 				t.Errorf("%+v, %v", o, err)
 			}
-			if kept, err := r.Find(t.Context(), o.ID); err != nil || kept.State != o.State || kept.Action != Edit || kept.Foreign || kept.Runner != "here" || kept.EndedAt.IsZero() {
+			if kept, err := r.Find(t.Context(), o.ID); err != nil || !reflect.DeepEqual(kept.State, o.State) || kept.Action != Edit || kept.Foreign || kept.Runner != "here" || kept.EndedAt.IsZero() {
 				t.Errorf("%+v, kept %+v, %v", o, kept, err)
 			}
 		}

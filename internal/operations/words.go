@@ -189,6 +189,9 @@ type State struct {
 	Matched int     `json:"matched"`
 	Done    int     `json:"done"`
 	LeftOut LeftOut `json:"left_out"`
+	// Causes are what killed most of those that matched when it began, the largest first: once they
+	// are replayed, or deleted, nothing else says what they died of.
+	Causes []Cause `json:"causes,omitempty"`
 	// ActsBefore leaves out more than the request's Before: what died so late before that some of
 	// it was not there yet when somebody looked. Zero: it does not.
 	ActsBefore time.Time `json:"acts_before,omitzero"`
@@ -239,6 +242,8 @@ type Sample struct {
 	LeftOut LeftOut `json:"left_out"`
 	// Room is about how many messages fit into the trash; nil: they do not go there.
 	Room *int `json:"room,omitempty"`
+	// Causes are the largest of Groups.
+	Causes []Cause `json:"-"`
 	// Groups are what killed them, Samples some of them, in the form in which they become JSON.
 	Groups  []any `json:"groups"`
 	Samples []any `json:"samples"`
@@ -247,6 +252,17 @@ type Sample struct {
 	Unsorted int       `json:"unsorted"`
 	Complete bool      `json:"complete"`
 	AsOf     time.Time `json:"as_of"`
+}
+
+// MaxCauses is how many causes an operation remembers.
+const MaxCauses = 3
+
+// Cause is a cause of death, by its fingerprint, and how many died of it. Error is what their
+// errors share.
+type Cause struct {
+	Group string `json:"group"`
+	Error string `json:"error"`
+	Count int    `json:"count"`
 }
 
 // Turn is what a turn saw and did.

@@ -216,7 +216,7 @@ func phrase(name, text string) string {
 		"error_re": "whose error matches the expression %q", "error_type": "whose error is a %q", "topic": "of the topic %q",
 		"partition": "of partition %q", "offset_from": "from offset %q on", "offset_to": "up to offset %q", "key": "with the key %q",
 		"key_prefix": "whose key begins with %q", "died_from": "that died at %q or later", "died_to": "that died at %q or before",
-		"attempts_min": "that were tried %q times or more", "replays_max": "that were replayed %q times at most",
+		"attempts_min": "that were tried %q times or more", "replays_max": "that were replayed %q times at most", "replayed_by": "that died once more after the replay %q",
 		"trace_id": "of the trace %q", "value": "whose value has %q in it",
 	}
 	text = clip(text, 500)

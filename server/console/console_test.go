@@ -210,6 +210,7 @@ func TestAnOperationIsPausedSlowedResumedAndCancelled(t *testing.T) {
 	}
 	p.press("Replay 120", map[string]string{"rate": "1/m"})
 	id := p.path
+	eventually(t, "it says what they died of", func() bool { p.open("GET", id, nil); return strings.Contains(p.text, "120 of no") })
 	state := func(is string) {
 		t.Helper()
 		eventually(t, "it is "+is, func() bool { p.open("GET", id, nil); return strings.Contains(p.text, is+" ") })
@@ -308,7 +309,7 @@ func TestNoneOneAndTwoThousandDeadAreShown(t *testing.T) {
 	later("/console/groups?stream=orders", "1 dead, by cause")
 	w.die(2005, records(2004, "many")...)
 	p := later("/console/messages?stream=orders", "2,000 dead")
-	p.has(t, "The oldest 2,000 of 2,005 dead messages were looked at; 5 lie behind them")
+	p.has(t, "What is below is of the oldest 2,000 of 2,005 dead messages: 5 lie behind them and were not looked at.")
 	first := picks(p)
 	p.follow("Next 50")
 	p.has(t, "To the oldest")

@@ -168,6 +168,7 @@ func fields(filter map[string]string) (often, rest []field) {
 		{Name: "offset_to", Label: "Offset to"},
 		{Name: "attempts_min", Label: "Tries, at least"},
 		{Name: "replays_max", Label: "Replays, at most"},
+		{Name: "replayed_by", Label: "Replayed last by", Hint: "op_…"},
 		{Name: "trace_id", Label: "Trace id"},
 		{Name: "header", Label: "Header", Hint: "tenant", Inside: true},
 		{Name: "is-header", Label: "… is", Inside: true},

@@ -33,6 +33,7 @@ type operation struct {
 	Matched   int       `json:"matched"`
 	Done      int       `json:"done"`
 	LeftOut   leftOut   `json:"left_out"`
+	Causes    []cause   `json:"causes"`
 	Outcome   *outcome  `json:"outcome"`
 	Canary    int       `json:"canary"`
 	StopAt    string    `json:"stop_at"`
@@ -41,6 +42,13 @@ type operation struct {
 	StartedAt time.Time `json:"started_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 	EndedAt   time.Time `json:"ended_at"`
+}
+
+// cause is what killed some of those that an operation is about.
+type cause struct {
+	Group string `json:"group"`
+	Error string `json:"error"`
+	Count int    `json:"count"`
 }
 
 // outcome is what became of what was replayed.

@@ -11,7 +11,7 @@ func TestADeadSetOfMoreThanALookSeesIsSortedFromItsPageAndThenSeenWhole(t *testi
 	w := start(t, "DEAD_SET_WALK_BYTES=4000")
 	w.die(60, records(60, "no")...)
 	p := w.visit("/console/groups?stream=orders&error=no")
-	p.has(t, "60 dead messages were looked at", "lie behind them")
+	p.has(t, "of 60 dead messages: ", "lie behind them")
 	p.press("Sort all 60", nil)
 	p.has(t, "sort of orders")
 	id := p.path
