@@ -225,7 +225,8 @@ func TestALookIsRefusedWhileAnotherWalksAndAfterTheEnd(t *testing.T) {
 	})
 }
 
-// Who looks after a canary wants to see what died once more of it, in pages that are remembered, too.
+// Who looks after a canary wants to see what died once more of it, in pages that are remembered,
+// too.
 func TestWhatDiedOnceMoreAfterAReplayIsFoundByItsOperation(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
 		for i, by := range []any{"op_1", "op_2", nil, "op_1"} {
