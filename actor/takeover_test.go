@@ -129,7 +129,8 @@ func TestAProcessKilledAfterItsOnDeadAndBeforeTheMessageIsSettledCallsItAgain(t 
 				w.produce(values("x")...)
 				first := w.work(t, "takes:+", env)
 				eventually(t, "OnDead has done its work", func() bool { return first.attempt("taken x") == 1 })
-				// What is retried is committed once its first failure is parked.
+				// What is retried is committed once its first failure is parked, and not at once.
+				eventually(t, "the first failure is committed", func() bool { return w.committed() == retries })
 				always(t, "its end is not settled", time.Second, func() bool { return w.committed() == retries })
 				first.kill(t)
 				next := w.work(t, "takes", env)
