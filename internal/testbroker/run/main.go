@@ -30,7 +30,7 @@ func main() {
 	var o options
 	install := flag.Bool("install", false, "only install the brokers, with sudo if need be")
 	flag.BoolVar(&o.quick, "quick", false, "run only what needs no broker, without the race detector")
-	flag.DurationVar(&o.timeout, "timeout", 30*time.Minute, "a package whose tests take longer hangs: it fails, and says where")
+	flag.DurationVar(&o.timeout, "timeout", 45*time.Minute, "a package whose tests take longer hangs: it fails, and says where")
 	flag.DurationVar(&o.budget, "budget", 12*time.Minute, "warn, and name the slowest packages, when all tests take longer")
 	flag.Parse()
 	o.args = flag.Args()
