@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -187,9 +188,12 @@ func (v v1) listed(r *http.Request, query url.Values) ([]operation, error) {
 	return answer.Operations, err
 }
 
+// mostListed is how many operations a page shows: as many as /v1 lists at once.
+const mostListed = 500
+
 // operations lists them.
 func (c *Console) operations(w http.ResponseWriter, r *http.Request) error {
-	query := url.Values{}
+	query := url.Values{"limit": {strconv.Itoa(mostListed)}}
 	for _, name := range []string{"stream", "state"} {
 		if text := r.URL.Query().Get(name); text != "" {
 			query.Set(name, text)
@@ -201,9 +205,10 @@ func (c *Console) operations(w http.ResponseWriter, r *http.Request) error {
 	}
 	return c.show(w, r, http.StatusOK, "operations", sheet{Title: "Operations", Section: "operations", Live: liveURL, Of: struct {
 		Operations []operation
+		More       bool
 		State      string
 		States     []string
-	}{all, query.Get("state"), []string{"queued", "running", "paused", "done", "cancelled", "refused", "failed"}}})
+	}{all, len(all) == mostListed, query.Get("state"), []string{"queued", "running", "paused", "done", "cancelled", "refused", "failed"}}})
 }
 
 // operationOf reads the one that the URL names.
