@@ -26,6 +26,7 @@ const (
 	onlyVariable    = "CHAOS_ONLY"    // only scenarios whose name contains one of these, separated by commas
 	releaseVariable = "CHAOS_RELEASE" // only on the oldest or the newest RabbitMQ
 	childVariable   = "CHAOS_CHILD"   // an actor to test that was built before
+	besideVariable  = "CHAOS_BESIDE"  // another one, of an earlier release, which every second process is
 	resultsVariable = "CHAOS_RESULTS" // a file that a line of JSON is appended to for each run
 )
 
@@ -44,7 +45,7 @@ func TestNothingIsLost(t *testing.T) {
 		t.Run(release, func(t *testing.T) {
 			t.Parallel()
 			s := &site{
-				release: release, child: child, jumper: jumper, retrier: retrier,
+				release: release, child: child, beside: os.Getenv(besideVariable), jumper: jumper, retrier: retrier,
 				rabbit: testbroker.StartRabbitMQ(t, release, testbroker.RabbitOptions{}),
 				kafka:  testbroker.StartKafka(t, testbroker.KafkaOptions{}),
 			}

@@ -36,7 +36,11 @@ func (r *run) spawn() *process { return r.spawnWith(nil) }
 
 func (r *run) spawnWith(more settings) *process {
 	r.t.Helper()
-	p := &process{r: r, cmd: exec.Command(r.program), address: freeAddress(r), ended: make(chan struct{})}
+	program := r.program
+	if r.beside != "" && program == r.child && len(r.every)%2 == 1 {
+		program = r.beside
+	}
+	p := &process{r: r, cmd: exec.Command(program), address: freeAddress(r), ended: make(chan struct{})}
 	p.log = fmt.Sprintf("%s.%d.log", r.ledger, len(r.every))
 	env := r.settings(p)
 	maps.Copy(env, r.env)

@@ -40,6 +40,7 @@ const (
 // site is a Kafka and a RabbitMQ for scenarios that run one after the other.
 type site struct {
 	release, child string
+	beside         string                 // what every second actor is in place of child; empty: none
 	jumper         func() (string, error) // builds an actor whose clock jumps
 	retrier        func() (string, error) // builds the retrier
 	rabbit         *testbroker.Rabbit     // of a cluster the first node
