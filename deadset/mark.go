@@ -223,7 +223,7 @@ func readLast(ctx context.Context, parts []part, bytes int) (at lastPage, found 
 	if page == nil {
 		return at, nil, nil, nil
 	}
-	found, moved, err = page.clear(ctx, bytes, nil)
+	found, moved, _, err = page.clear(ctx, bytes, nil)
 	for _, h := range found {
 		at.bytes += h.Size()
 		at.place = max(at.place, placeOf(&h.Delivery))
@@ -243,24 +243,24 @@ func (s *Set) finishMoves(ctx context.Context, parts []part) (at lastPage, err e
 		return at, nil
 	}
 	at, _, moved, err := readLast(ctx, parts, s.cfg.WalkBytes)
-	// A window may show some of them only.
-	for left := -1; err == nil && left != arrived.depth && arrived.depth > 0; {
-		left = arrived.depth
-		_, _, err = arrived.clear(ctx, s.cfg.WalkBytes, moved)
+	// A window may show some of them only. Its depth says nothing of that: messages go on dying.
+	for removed := 1; err == nil && removed > 0 && arrived.depth > 0; {
+		_, _, removed, err = arrived.clear(ctx, s.cfg.WalkBytes, moved)
 	}
 	return at, err
 }
 
-// clear reads a part and removes from it what lies elsewhere, too. It keeps so many bytes.
-func (p *part) clear(ctx context.Context, bytes int, before prints) (all []*held, moved prints, err error) {
+// clear reads a part and removes from it what lies elsewhere, too; see gather. It keeps so many
+// bytes.
+func (p *part) clear(ctx context.Context, bytes int, before prints) (all []*held, moved prints, removed int, err error) {
 	w, err := p.Window(ctx, queue.WindowSize, bytes)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
-	all, moved, _, err = gather(ctx, w, *p, before)
+	all, moved, removed, err = gather(ctx, w, *p, before)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
 	depth, closeErr := w.Close(closing)
 	p.depth = depth
-	return all, moved, errors.Join(err, closeErr)
+	return all, moved, removed, errors.Join(err, closeErr)
 }

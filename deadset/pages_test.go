@@ -215,3 +215,51 @@ func TestEmptyPagesThatNobodyHereMayMakeAgainStay(t *testing.T) {
 		}
 	})
 }
+
+// dying is a broker with whose dead set one message more dies with each window that is opened there.
+type dying struct {
+	queue.Broker
+	windows int
+	die     func(window int)
+}
+
+func (d *dying) Lease(ctx context.Context, name string) (queue.Lease, error) {
+	l, err := d.Broker.Lease(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return dyingLease{l, d}, nil
+}
+
+type dyingLease struct {
+	queue.Lease
+	of *dying
+}
+
+func (l dyingLease) Window(ctx context.Context, most, maxBytes int) (queue.Window, error) {
+	w, err := l.Lease.Window(ctx, most, maxBytes)
+	l.of.windows++
+	l.of.die(l.of.windows)
+	return w, err
+}
+
+// Where messages died faster than a window was read, it never came to an end.
+func TestASortEndsThoughMessagesGoOnDying(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+		bury(t, b, 9)
+		sorted(t, paged(b, 16), "op_1")
+		buryMore(t, b, 9, 3)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		d := &dying{Broker: b, die: func(window int) {
+			if window == 100 {
+				cancel()
+			}
+			buryMore(t, b, 100+window, 1)
+		}}
+		r, err := paged(d, 16).Pages().Sort(ctx, nil, "op_1", 3)
+		if err != nil || r.Done != 3 && !r.More || d.windows > 10 {
+			t.Errorf("%+v, %v, after %d windows", r, err, d.windows)
+		}
+	})
+}
