@@ -216,7 +216,7 @@ func TestEmptyPagesThatNobodyHereMayMakeAgainStay(t *testing.T) {
 	})
 }
 
-// dying is a broker with whose dead set one message more dies with each window that is opened there.
+// dying is a broker in whose dead set something dies with each window that is opened.
 type dying struct {
 	queue.Broker
 	windows int
