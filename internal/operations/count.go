@@ -31,7 +31,11 @@ func (w *worker) count(ctx context.Context) (goesOn bool, err error) {
 		}
 		// What is too large only a turn finds out.
 		sample.LeftOut.TooLarge = s.LeftOut.TooLarge
-		s.Matched, s.LeftOut = s.Done+sample.Matched, sample.LeftOut
+		matched := s.Done + sample.Matched
+		if Sorts(w.l.request.Action) && s.Matched > 0 {
+			matched = min(matched, s.Matched) // what has arrived since it was counted first is none of it
+		}
+		s.Matched, s.LeftOut = matched, sample.LeftOut
 		s.Unsorted, s.Complete = sample.Unsorted, sample.Unsorted == 0
 		if s.Causes == nil {
 			s.Causes = sample.Causes

@@ -104,6 +104,26 @@ func TestWhatIsNotPossibleWhereItGoesOnIsNotDone(t *testing.T) {
 	})
 }
 
+// What dies while a sort runs is none of it, whoever goes on with it: else it might never end.
+func TestASortThatAnotherProcessGoesOnWithEndsAtWhatWasThereWhenItBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, p := memory.New(), &pile{match: 1000}
+		background(t, b.Run)
+		old := launch(t, b, "app", "old", map[Target]DeadSet{orders: p})
+		wish := request(orders)
+		wish.Action = Sort
+		id := ask(t, old.Runner, wish, "10/s").ID
+		time.Sleep(time.Second)
+		old.stop()
+		p.set(func(p *pile) { p.match += 5000 })
+		next := launch(t, b, "app", "next", map[Target]DeadSet{orders: p})
+		time.Sleep(time.Hour)
+		if o := find(t, next.Runner, id); o.Phase != Done || o.Done != 1000 || o.Matched != 1000 || o.Runner != "next" {
+			t.Errorf("%+v", o.State)
+		}
+	})
+}
+
 type closed struct{ *pile }
 
 func (closed) May(context.Context, *Request) error { return errors.New("nobody would take it") }
