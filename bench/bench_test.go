@@ -41,7 +41,7 @@ func TestCasesOnKfakeReadTheirRecordsAndAreWrittenDown(t *testing.T) {
 	p.profiles = t.TempDir()
 	var progress bytes.Buffer
 	if err := p.run(t.Context(), &progress, &progress); err != nil {
-		t.Fatalf("%v\n%s", err, &progress)
+		t.Fatalf("%s\n%v", &progress, err) // the error last: it is what a short log keeps
 	}
 	if profile, err := os.Stat(filepath.Join(p.profiles, "success.kfake-100-stepwell.2.pprof")); err != nil || profile.Size() == 0 {
 		t.Errorf("profile: %v", err)
@@ -64,7 +64,7 @@ func TestCasesOnRealBrokersDoTheirWork(t *testing.T) {
 	p.rabbitmq = nodes[len(nodes)-1].URL
 	var progress bytes.Buffer
 	if err := p.run(t.Context(), &progress, &progress); err != nil {
-		t.Fatalf("%v\n%s", err, &progress)
+		t.Fatalf("%s\n%v", &progress, err) // the error last: it is what a short log keeps
 	}
 }
 
