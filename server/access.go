@@ -89,7 +89,7 @@ func need(r *http.Request) Role {
 // may returns the refusal of a request that needs more than the caller's role.
 func (c caller) may(r *http.Request) error {
 	if least := need(r); !c.role.has(least) {
-		return refused(fmt.Sprintf("%s needs the role %s, and %s has the role %s: nothing was done", r.Method, least, c.name, c.role))
+		return refused(fmt.Sprintf("what changes something needs the role %s, and %s has the role %s: nothing was done", least, c.name, c.role))
 	}
 	return nil
 }

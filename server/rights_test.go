@@ -93,7 +93,7 @@ func TestEveryRouteIsForThoseWhoMayUseItAndForNobodyElse(t *testing.T) {
 			if refused != refusals[right] {
 				t.Errorf("%s by %q: refused with %d, want %d: %d %s", route, header, refused, refusals[right], a.status, a.text)
 			}
-			if refused == http.StatusForbidden && !strings.Contains(a.text, "needs the role operator, and bob has the role viewer") {
+			if refused == http.StatusForbidden && !strings.Contains(a.text, "what changes something needs the role operator, and bob has the role viewer") {
 				t.Errorf("%s: %s", route, a.text)
 			}
 		}

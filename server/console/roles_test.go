@@ -66,7 +66,7 @@ func TestAViewerSeesAllAndHasNoButtonThatChangesAnythingAndAForgedFormIsRefused(
 		case r.method == "POST" && !r.open && r.path != "/console/logout":
 			for _, headers := range [][]string{nil, {"Authorization", "Bearer " + alices}, {"X-Forwarded-User", "alice"}} {
 				a := w.try("POST", path, r.form, append([]string{"Origin", w.base, "Cookie", bob}, headers...)...)
-				if a.status != http.StatusForbidden || !strings.Contains(a.text, "needs the role operator, and bob has the role viewer") {
+				if a.status != http.StatusForbidden || !strings.Contains(a.text, "what changes something needs the role operator, and bob has the role viewer") {
 					t.Errorf("POST %s: %d %s", path, a.status, a.text)
 				}
 			}
