@@ -46,13 +46,16 @@ func (a api) operate(ctx context.Context, wish string, count int64, meanwhile fu
 		Done           int64
 	}
 	err := a.call(ctx, http.MethodPost, "/v1/dead_set/operations", wish, &at)
-	for err == nil && at.State != "done" {
+	for asked := 0; err == nil && at.State != "done"; asked++ {
 		switch at.State {
 		case "queued", "running":
 		default:
 			return fmt.Errorf("the operation is %s: %s", at.State, at.Why)
 		}
-		if err = meanwhile(); err == nil && !sleep(ctx, time.Second) {
+		if asked%10 == 0 {
+			err = meanwhile()
+		}
+		if err == nil && !sleep(ctx, 100*time.Millisecond) {
 			err = context.Cause(ctx)
 		}
 		if err == nil {

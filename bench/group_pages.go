@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 )
 
 const pagesText = `About a hundred thousand dead messages of 1 KiB, each put there by a handler that failed, are sorted into pages while others peek once a second. A sort is an operation: it lets go of
 the dead set every two seconds, and makes pages, which rest for two seconds; it publishes each message, and acks those of a page together; the hand-written program acks a hundred. Then, two seconds apart, over HTTP: all of them by
-cause, as a process sees them for the first time, and once more; a list of one, from the middle; that one by its id; and by cause again, after another one was deleted. What is replayed, or deleted into the trash, was sorted before.`
+cause, as a process sees them for the first time, and once more; a list of one, from the middle; that one by its id; and by cause again, after another one was deleted. What is replayed, or deleted into the trash, was sorted and looked at before;
+of the time of the delete the two seconds are taken off for which the queues of a new trash rest.`
 
 func pagesGroup() group {
 	large := feed{Partitions: 8, ValueBytes: 1024, Keys: 1000}
@@ -55,24 +57,41 @@ func stepwellSort(ctx context.Context, j job, m *meter) error {
 // stepwellReplayGroup replays all that have one cause, after they were sorted.
 func stepwellReplayGroup(ctx context.Context, j job, m *meter) error {
 	return sortedBefore(ctx, j, m, func(ctx context.Context, a api) error {
-		var of seen
-		if err := a.call(ctx, "GET", "/v1/dead_set/groups?stream="+stream, "", &of); err != nil {
+		group, err := a.cause(ctx)
+		if err != nil {
 			return err
-		}
-		if len(of.Groups) != 1 {
-			return fmt.Errorf("there is more than one cause: %+v", of)
 		}
 		m.begin()
 		defer m.end()
-		return a.operate(ctx, `{"action":"replay","stream":"`+stream+`","select":{"group":"`+of.Groups[0].Group+`"}}`, j.Records, nothing)
+		return a.operate(ctx, `{"action":"replay","stream":"`+stream+`","select":{"group":"`+group+`"}}`, j.Records, nothing)
 	})
 }
+
+// cause looks at all that is dead, and returns the cause of it.
+func (a api) cause(ctx context.Context) (string, error) {
+	var of seen
+	if err := a.call(ctx, http.MethodGet, "/v1/dead_set/groups?stream="+stream, "", &of); err != nil {
+		return "", err
+	}
+	if len(of.Groups) != 1 {
+		return "", fmt.Errorf("there is not one cause: %+v", of)
+	}
+	return of.Groups[0].Group, nil
+}
+
+// newQueues is for how long the queues of a new trash rest: a node that is killed forgets younger
+// ones with all that is in them.
+const newQueues = 2 * time.Second
 
 // stepwellTrash deletes all, which the trash keeps, after they were sorted.
 func stepwellTrash(ctx context.Context, j job, m *meter) error {
 	return sortedBefore(ctx, j, m, func(ctx context.Context, a api) error {
+		if _, err := a.cause(ctx); err != nil {
+			return err
+		}
 		m.begin()
 		defer m.end()
+		defer m.apart(newQueues)
 		return a.operate(ctx, `{"action":"delete","stream":"`+stream+`","select":{"all":true}}`, j.Records, nothing)
 	})
 }

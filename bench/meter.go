@@ -76,6 +76,9 @@ func (m *meter) begin() {
 	})
 }
 
+// apart takes a time off that was no work; it is called before end.
+func (m *meter) apart(d time.Duration) { m.began.at = m.began.at.Add(d) }
+
 // end stops the clock, if nobody has yet.
 func (m *meter) end() {
 	m.last.Do(func() {

@@ -131,8 +131,8 @@ func (x Export) part(ctx context.Context, last int, moved *prints) (all []found,
 	if err != nil {
 		return nil, 0, err
 	}
-	found, here, _, err := gather(ctx, w, of, *moved)
-	*moved = here
+	found, _, err := gather(ctx, w, of, *moved)
+	*moved = movedIn(found)
 	_, closeErr := w.Close(ctx)
 	for _, h := range found {
 		if h.found().isTrue(x.of) {

@@ -124,7 +124,7 @@ func (m *filling) trim(ctx context.Context, p *part) error {
 	s := m.set
 	for over, turned := p.depth, 0; ; {
 		before := p.depth
-		found, _, _, err := p.clear(ctx, s.cfg.WalkBytes, nil)
+		found, _, err := p.clear(ctx, s.cfg.WalkBytes, nil)
 		hidden := p.depth - len(found)
 		if err != nil || hidden <= 0 || turned > over {
 			return err

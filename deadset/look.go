@@ -273,7 +273,7 @@ func (l *looker) read(ctx context.Context, i int) (found []*held, whole bool, er
 			return nil, false, err
 		}
 		l.open = w
-		all, moved, removed, err := gather(ctx, w, p, l.moved)
+		all, removed, err := gather(ctx, w, p, l.moved)
 		if err == nil && !again && slices.ContainsFunc(all, func(h *held) bool { return isWorn(s.cfg.Broker, p, h.Returns) }) {
 			if err = l.close(ctx); err == nil {
 				err = s.renewAll(ctx, p)
@@ -286,7 +286,7 @@ func (l *looker) read(ctx context.Context, i int) (found []*held, whole bool, er
 			return nil, false, err
 		}
 		if p.number == lastOf(l.parts) {
-			l.moved = moved
+			l.moved = movedIn(all)
 		}
 		// What came since the lease was taken is no page's, and is there to be seen.
 		l.seen.depth += w.Depth() - p.depth - removed

@@ -139,6 +139,18 @@ func (h *held) printed() (print, bool) {
 	return *h.print, true
 }
 
+// moved is the print of a message as a move has put it into a page; false: none has, or nobody
+// knows when it died.
+func (h *held) moved() (of print, known bool) {
+	if h.Headers[envelope.Moved] == nil {
+		return print{}, false
+	}
+	if of, known = h.printed(); known && h.found().deleted != nil {
+		of = of.by(h.found().deleted.by)
+	}
+	return of, known
+}
+
 // A move publishes into the last page that has messages, or one behind it, and removes what it
 // moved from where the dead arrive when that is confirmed; a page is begun only when all that was
 // moved into the one before is removed. So where a move was cut off, what lies in two places lies
@@ -149,22 +161,20 @@ func (h *held) printed() (print, bool) {
 // gather reads a window to its end. Of a part that is a page it acks second copies, and puts the
 // rest in the order of their places: a connection that broke while it was filled may have changed
 // that. Where the dead arrive it acks what is before: the copies there are in their place, and
-// confirmed, and nobody else can remove them while the lease is held. moved has what a move put
-// into the page.
+// confirmed, and nobody else can remove them while the lease is held.
 //
 // Only what bears a move's mark counts as the copy that stays: what arrived twice by itself is
 // nobody's double.
-func gather(ctx context.Context, w queue.Window, p part, before prints) (all []*held, moved prints, removed int, err error) {
-	deliveries, err := queue.Gather(ctx, w)
-	moved = prints{}
+func gather(ctx context.Context, w queue.Window, p part, before prints) (all []*held, removed int, err error) {
 	last := int64(0)
-	places := make(map[uint64]int64, len(deliveries))
-	for _, d := range deliveries {
+	places := map[uint64]int64{}
+	first := copies{}
+	var second []queue.Delivery
+	err = queue.Each(ctx, w, func(d queue.Delivery) {
 		h := hold(d, p)
-		if moved.add(h, p) || before.has(h, p) {
-			d.Ack()
-			removed++
-			continue
+		if p.isPage() && first.add(h) || before.has(h, p) {
+			second = append(second, d)
+			return
 		}
 		// What nobody moved, and is there all the same, stays behind what it follows.
 		if place := placeOf(&d); place > 0 {
@@ -172,30 +182,47 @@ func gather(ctx context.Context, w queue.Window, p part, before prints) (all []*
 		}
 		places[d.Tag] = last
 		all = append(all, h)
+	})
+	for _, d := range second {
+		d.Ack()
 	}
 	if p.isPage() {
 		slices.SortStableFunc(all, func(a, b *held) int { return cmp.Compare(places[a.Tag], places[b.Tag]) })
 	}
-	return all, moved, removed, err
+	return all, len(second), err
+}
+
+// copies are messages that moves put into one page, by their ids: few share one, and only of these
+// it has to be known whether they are the same in all.
+type copies map[string][]*held
+
+// add notes a message that a move put there, and says whether it was noted before.
+func (c copies) add(h *held) (again bool) {
+	if h.Headers[envelope.Moved] == nil {
+		return false
+	}
+	for _, other := range c[h.ID] {
+		of, known := h.moved()
+		if others, _ := other.moved(); known && of == others {
+			return true
+		}
+	}
+	c[h.ID] = append(c[h.ID], h)
+	return false
 }
 
 // prints are those of some messages; nil: of none.
 type prints map[print]bool
 
-// add notes a message that a move put into a page, and says whether it was noted before.
-func (x prints) add(h *held, p part) (again bool) {
-	if !p.isPage() || h.Headers[envelope.Moved] == nil {
-		return false
+// movedIn has what moves put into a page.
+func movedIn(page []*held) prints {
+	x := make(prints, len(page))
+	for _, h := range page {
+		if of, known := h.moved(); known {
+			x[of] = true
+		}
 	}
-	of, known := h.printed()
-	if by := h.found().deleted; by != nil {
-		of = of.by(by.by)
-	}
-	if !known || x[of] {
-		return known
-	}
-	x[of] = true
-	return false
+	return x
 }
 
 // has says whether a message that arrived is one of them.
@@ -217,20 +244,20 @@ type lastPage struct {
 }
 
 // readLast reads the last page that has messages.
-func readLast(ctx context.Context, parts []part, bytes int) (at lastPage, found []*held, moved prints, err error) {
+func readLast(ctx context.Context, parts []part, bytes int) (at lastPage, found []*held, err error) {
 	at.number = lastOf(parts)
 	page := pageIn(parts, at.number)
 	if page == nil {
-		return at, nil, nil, nil
+		return at, nil, nil
 	}
-	found, moved, _, err = page.clear(ctx, bytes, nil)
+	found, _, err = page.clear(ctx, bytes, nil)
 	for _, h := range found {
 		at.bytes += h.Size()
 		at.place = max(at.place, placeOf(&h.Delivery))
 	}
 	at.count, at.hidden = page.depth, page.depth-len(found)
 	failpoint.Hit("page read")
-	return at, found, moved, err
+	return at, found, err
 }
 
 // finishMoves removes what a move that was cut off left where the dead arrive, though it is in its
@@ -242,25 +269,26 @@ func (s *Set) finishMoves(ctx context.Context, parts []part) (at lastPage, err e
 	if at.number < 0 || arrived == nil || arrived.depth == 0 {
 		return at, nil
 	}
-	at, _, moved, err := readLast(ctx, parts, s.cfg.WalkBytes)
+	at, found, err := readLast(ctx, parts, s.cfg.WalkBytes)
+	moved := movedIn(found)
 	// A window may show some of them only. Its depth says nothing of that: messages go on dying.
 	for removed := 1; err == nil && removed > 0 && arrived.depth > 0; {
-		_, _, removed, err = arrived.clear(ctx, s.cfg.WalkBytes, moved)
+		_, removed, err = arrived.clear(ctx, s.cfg.WalkBytes, moved)
 	}
 	return at, err
 }
 
 // clear reads a part and removes from it what lies elsewhere, too; see gather. It keeps so many
 // bytes.
-func (p *part) clear(ctx context.Context, bytes int, before prints) (all []*held, moved prints, removed int, err error) {
+func (p *part) clear(ctx context.Context, bytes int, before prints) (all []*held, removed int, err error) {
 	w, err := p.Window(ctx, queue.WindowSize, bytes)
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, 0, err
 	}
-	all, moved, removed, err = gather(ctx, w, *p, before)
+	all, removed, err = gather(ctx, w, *p, before)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
 	depth, closeErr := w.Close(closing)
 	p.depth = depth
-	return all, moved, removed, errors.Join(err, closeErr)
+	return all, removed, errors.Join(err, closeErr)
 }

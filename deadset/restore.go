@@ -66,7 +66,7 @@ func arrivedIn(ctx context.Context, s *Set, lease queue.Lease) (prints, error) {
 		return there, err
 	}
 	at := part{lease, s.cfg.Queue, arrivals, 0, depth}
-	found, _, _, err := at.clear(ctx, s.cfg.WalkBytes, nil)
+	found, _, err := at.clear(ctx, s.cfg.WalkBytes, nil)
 	returns := int64(0)
 	for _, h := range found {
 		if of, known := h.printed(); known {

@@ -99,7 +99,7 @@ func (p *pages) inOrder(ctx context.Context, all []part) ([]part, error) {
 
 // placeIn is the place of the last message of a page; 0: it has none any more.
 func (p *pages) placeIn(ctx context.Context, of part) (place int64, err error) {
-	found, _, _, err := of.clear(ctx, p.bytes, nil)
+	found, _, err := of.clear(ctx, p.bytes, nil)
 	for _, h := range found {
 		place = max(place, placeOf(&h.Delivery))
 	}

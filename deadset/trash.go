@@ -145,7 +145,7 @@ func (m *trashing) begin(ctx context.Context, lease queue.Lease) (err error) {
 		return err
 	}
 	return m.top(ctx, m.parts, func(ctx context.Context, parts []part) (lastPage, error) {
-		at, found, _, err := readLast(ctx, parts, m.set.cfg.WalkBytes)
+		at, found, err := readLast(ctx, parts, m.set.cfg.WalkBytes)
 		m.there = prints{}
 		for _, h := range found {
 			if of, known := h.printed(); known && h.found().isDeletedBy(m.operation) {

@@ -150,7 +150,7 @@ func (s *Set) step(ctx context.Context, p part, e errand, oldest int) (st step, 
 	deliveries, removed := w.Deliveries(), 0
 	if whole {
 		var all []*held
-		if all, _, removed, err = gather(ctx, w, p, nil); err == nil {
+		if all, removed, err = gather(ctx, w, p, nil); err == nil {
 			deliveries, c.read = handed(all)
 		}
 	}

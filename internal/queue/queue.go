@@ -273,19 +273,25 @@ type Window interface {
 	Close(ctx context.Context) (depth int, err error)
 }
 
-// Gather reads a window of at most WindowSize messages to its end.
-func Gather(ctx context.Context, w Window) (all []Delivery, err error) {
+// Each reads a window to its end, and calls f for each message as it comes.
+func Each(ctx context.Context, w Window, f func(Delivery)) error {
 	for {
 		select {
 		case d, ok := <-w.Deliveries():
 			if !ok {
-				return all, nil
+				return nil
 			}
-			all = append(all, d)
+			f(d)
 		case <-ctx.Done():
-			return all, ctx.Err()
+			return ctx.Err()
 		}
 	}
+}
+
+// Gather reads a window of at most WindowSize messages to its end.
+func Gather(ctx context.Context, w Window) (all []Delivery, err error) {
+	err = Each(ctx, w, func(d Delivery) { all = append(all, d) })
+	return all, err
 }
 
 // Status is the state of a broker's connections.

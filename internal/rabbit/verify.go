@@ -166,7 +166,7 @@ func (w *window) verify(ctx context.Context) (int, error) {
 // atLeast waits until nobody holds messages and the queue shows so many.
 func (w *window) atLeast(ctx context.Context, want int) (int, error) {
 	began := time.Now()
-	for {
+	for pause := time.Millisecond; ; pause = min(2*pause, 10*time.Millisecond) {
 		state, err := w.l.session.count(w.l.queue)
 		mute := errors.Is(err, errMute)
 		switch {
@@ -177,7 +177,7 @@ func (w *window) atLeast(ctx context.Context, want int) (int, error) {
 		case !mute && state.Consumers == 0 && w.l.ttl > 0 && time.Since(began) >= fadeTime:
 			return state.Messages, nil // some became too old while they were held
 		}
-		if !sleep(ctx, 10*time.Millisecond) {
+		if !sleep(ctx, pause) {
 			if mute {
 				return w.mostLeft(), w.l.failed(err)
 			}
