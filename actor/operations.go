@@ -169,7 +169,7 @@ func (c chosenSet) sortTurn(ctx context.Context, enough <-chan struct{}, r *oper
 	} else {
 		t, err = c.line.deadSet.Pages().Back(ctx, enough, most)
 	}
-	return operations.Turn{Matched: t.Done, Done: t.Done, LeftOut: operations.LeftOut(t.LeftOut), More: t.More}, forOperations(err)
+	return operations.Turn{Begun: t.Done, Done: t.Done, LeftOut: operations.LeftOut(t.LeftOut), More: t.More}, forOperations(err)
 }
 
 // Turn acts on some of the messages that the request is about.
@@ -182,7 +182,7 @@ func (c chosenSet) Turn(ctx context.Context, enough <-chan struct{}, r *operatio
 		return operations.Turn{}, err
 	}
 	t, err := chosen.turn(ctx, enough, most)
-	return operations.Turn{Unseen: t.Unseen, Matched: t.Matched, Done: t.Done, Begun: t.Begun, LeftOut: operations.LeftOut(t.LeftOut), More: t.More}, forOperations(err)
+	return operations.Turn{Unseen: t.Unseen, Begun: t.Begun, Done: t.Done, LeftOut: operations.LeftOut(t.LeftOut), More: t.More}, forOperations(err)
 }
 
 // Waiting counts what waits to be handled where a replay puts its messages.

@@ -137,15 +137,12 @@ func (c Choice) Sample(ctx context.Context) (Sample, error) {
 
 // Turn is what one turn of an operation saw and did.
 type Turn struct {
-	// Depth is how many messages there were at its start, Unseen how many of them nobody came to;
-	// it is known where there is no more to do.
-	Depth, Unseen int
-	// Matched is how many of those that it came to the selection has, Done how many it was done to:
-	// only those count that are seen to be gone.
-	Matched, Done int
-	// Begun is with how many it began, whatever became of them.
-	Begun   int
-	LeftOut LeftOut
+	// Unseen is how many messages nobody came to; it is known where there is no more to do.
+	Unseen int
+	// Begun is with how many messages of the selection it began, whatever became of them, Done how
+	// many of these are seen to be gone.
+	Begun, Done int
+	LeftOut     LeftOut
 	// More says that the turn ended before it came to the end of what a window holds: there may be
 	// more to do.
 	More bool
@@ -234,7 +231,6 @@ func (c Choice) turn(ctx context.Context, e errand) (t Turn, err error) {
 		return Turn{More: true}, err
 	}
 	defer lease.Release()
-	t.Depth = depthOf(parts)
 	at := s.passes.of(c.sel.Operation).among(pagedIn(parts), s.pages.isTurned())
 	most := e.most
 	finished := false
@@ -301,7 +297,6 @@ func (c Choice) window(ctx context.Context, p part, e errand, t *Turn, at *pass)
 	e.which = func(h *held) bool { return leftOut.isOf(c.sel, *h.found()) }
 	st, err := c.set.step(ctx, p, e, wholeQueue)
 	leftOut.TooLarge = st.tooLarge
-	t.Matched += st.begun
 	t.Begun += st.begun
 	t.Done += st.done
 	at.done += st.done

@@ -106,7 +106,6 @@ func (g Pages) Sort(ctx context.Context, enough <-chan struct{}, operation strin
 	defer lease.Release()
 	parts, err := s.pages.parts(ctx, lease)
 	if err == nil {
-		t.Depth = parts[len(parts)-1].depth
 		err = m.turn(ctx, parts, most, &t)
 	}
 	if err != nil {
@@ -134,7 +133,6 @@ func (g Pages) Back(ctx context.Context, enough <-chan struct{}, most int) (t Tu
 	if err != nil {
 		return t, err
 	}
-	t.Depth = depthOf(parts)
 	if _, err := s.finishMoves(ctx, parts); err != nil {
 		return t, fmt.Errorf("move back: %w", err)
 	}
@@ -155,7 +153,6 @@ func (g Pages) Back(ctx context.Context, enough <-chan struct{}, most int) (t Tu
 		}
 		t.More = st.cut || st.depth > st.seen
 	}
-	t.Matched = t.Done
 	if parts, err = s.pages.parts(ctx, lease); err != nil {
 		return t, err
 	}
@@ -194,7 +191,7 @@ func (m *sorting) turn(ctx context.Context, parts []part, most int, t *Turn) err
 		st, err := m.fill(ctx, source, most-t.Done, min(most-t.Done+tooLarge, there))
 		there -= st.done
 		t.Done += st.done
-		t.Matched, t.Unseen, t.LeftOut.TooLarge = t.Done, there, st.tooLarge
+		t.Unseen, t.LeftOut.TooLarge = there, st.tooLarge
 		if err == nil {
 			err = m.once(ctx, parts)
 		}

@@ -152,7 +152,7 @@ func (s *State) took(t Turn, err error) {
 	if err == nil {
 		s.Why = ""
 	}
-	s.Matched = max(s.Matched, s.Done+t.Matched)
+	s.Matched = max(s.Matched, s.Done+max(t.Begun, t.Done))
 	s.Done += t.Done
 	s.LeftOut.TooLarge = max(s.LeftOut.TooLarge, t.LeftOut.TooLarge)
 	if !t.More {

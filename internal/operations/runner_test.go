@@ -83,10 +83,8 @@ func (p *pile) Turn(ctx context.Context, enough <-chan struct{}, r *Request, mos
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t = Turn{Matched: p.match, Done: min(p.match, most), Unseen: p.behind + p.unseen, LeftOut: LeftOut{CrashLoop: 2, TooLarge: p.tooLarge}}
-	if Sorts(r.Action) {
-		t.Matched = t.Done // it counts nothing
-	}
+	t = Turn{Done: min(p.match, most), Unseen: p.behind + p.unseen, LeftOut: LeftOut{CrashLoop: 2, TooLarge: p.tooLarge}}
+	t.Begun = t.Done
 	t.More = t.Done == most
 	p.match -= t.Done
 	come := min(p.behind, t.Done)

@@ -269,11 +269,9 @@ type Cause struct {
 type Turn struct {
 	// Unseen is how many messages it did not come to.
 	Unseen int
-	// Matched is how many of the others match, and Done how many of these are seen to be gone: what
-	// was sent and is still there counts as not done, and is found again.
-	Matched, Done int
-	// Begun is with how many it began: no more are gone, also where fewer are seen to be.
-	Begun int
+	// Begun is with how many of those that match it began, and Done how many of these are seen to be
+	// gone: what was sent and is still there counts as not done, and is found again.
+	Begun, Done int
 	// LeftOut are those of the others that match and stay.
 	LeftOut LeftOut
 	// More says that it ended before it came to the end of what a look sees.
