@@ -201,14 +201,16 @@ func (c copies) add(h *held) (again bool) {
 	if h.Headers[envelope.Moved] == nil {
 		return false
 	}
-	for _, other := range c[h.ID] {
-		of, known := h.moved()
-		if others, _ := other.moved(); known && of == others {
-			return true
-		}
+	others := c[h.ID]
+	c[h.ID] = append(others, h)
+	if len(others) == 0 {
+		return false
 	}
-	c[h.ID] = append(c[h.ID], h)
-	return false
+	of, known := h.moved()
+	return known && slices.ContainsFunc(others, func(other *held) bool {
+		theirs, _ := other.moved()
+		return theirs == of
+	})
 }
 
 // prints are those of some messages; nil: of none.
