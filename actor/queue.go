@@ -34,13 +34,18 @@ type intake struct {
 	waits atomic.Pointer[string]
 }
 
+// mostHandedOut is how many messages of a quorum queue RabbitMQ hands out at once. The configuration
+// sees to it that two batches of each caller fit.
+const mostHandedOut = 2000
+
 // newIntake is for a line with retries.
 func newIntake(l *line, name string) *intake {
 	i := &intake{own: sourceQueue(&l.cfg, name), broker: l.broker, handle: l.dispatch.again, batches: l.batches, log: l.log}
 	var gather *inbox.Gather
 	if i.batches != nil {
 		gather = &inbox.Gather{
-			Messages: 2 * l.cfg.Batch.Size * l.cfg.Concurrency, // one is gathered while one runs
+			// While one runs, one is gathered, and one is on its way.
+			Messages: min(3*l.cfg.Batch.Size*l.cfg.Concurrency, mostHandedOut),
 			Full:     i.batches.Flush,
 		}
 		i.handle = func(ctx context.Context, m *stepwell.Message, t retry.Ticket) task.Outcome {

@@ -106,7 +106,7 @@ func (v *checker) batch(name, at string, s *Stream) {
 			v.shown(at, "concurrency"), s.Concurrency, maxPrefetch, maxPrefetch/2/s.Concurrency)
 		quarter := v.cfg.RabbitMQ.ConsumerTimeout / 4
 		v.check(quarter <= 0 || s.HandlerTimeout <= quarter, at+"handler_timeout",
-			"is above a quarter of %s (%s): a message also waits for its batch, and for the one before",
+			"is above a quarter of %s (%s): a message also waits for its batch, and for two before",
 			v.names.variable("rabbitmq.consumer_timeout"), brief(quarter))
 		return
 	}
