@@ -1,6 +1,9 @@
 package stepwell_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path"
 	"path/filepath"
@@ -77,4 +80,66 @@ func mappedFiles(t *testing.T, page string) map[string]bool {
 		}
 	}
 	return mapped
+}
+
+// The ways of a message are walked by hand; that each hop is where its row says is looked at here.
+func TestEachHopIsInAFileOfItsRow(t *testing.T) {
+	page, err := os.ReadFile("docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted, rows := regexp.MustCompile("`([^`]+)`"), 0
+	for _, section := range strings.Split(string(page), "\n## ") {
+		if title, _, _ := strings.Cut(section, "\n"); !strings.HasSuffix(title, ", hop by hop") {
+			continue
+		}
+		for line := range strings.Lines(section) {
+			cells := strings.Split(line, "|")
+			if len(cells) != 5 {
+				continue
+			}
+			declared, folder := map[string]bool{}, ""
+			for _, f := range quoted.FindAllStringSubmatch(cells[3], -1) {
+				if path.Dir(f[1]) != "." {
+					folder = path.Dir(f[1]) // for those behind it, too
+				}
+				declare(t, path.Join(folder, path.Base(f[1])), declared)
+			}
+			for _, hop := range quoted.FindAllStringSubmatch(cells[2], -1) {
+				if rows++; !declared[hop[1]] {
+					t.Errorf("%s is in none of%s", hop[1], cells[3])
+				}
+			}
+		}
+	}
+	if rows < 100 {
+		t.Errorf("%d hops: the tables are read wrongly", rows)
+	}
+}
+
+// declare notes the functions of a file, and methods with and without their type.
+func declare(t *testing.T, file string, in map[string]bool) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for _, d := range parsed.Decls {
+		f, is := d.(*ast.FuncDecl)
+		if !is {
+			continue
+		}
+		in[f.Name.Name] = true
+		if f.Recv == nil {
+			continue
+		}
+		of := f.Recv.List[0].Type
+		if pointer, is := of.(*ast.StarExpr); is {
+			of = pointer.X
+		}
+		if name, is := of.(*ast.Ident); is {
+			in[name.Name+"."+f.Name.Name] = true
+		}
+	}
 }
