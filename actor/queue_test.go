@@ -359,7 +359,7 @@ func TestEachMistakeOfAStreamThatConsumesAQueueIsNamed(t *testing.T) {
 		{"enqueued", actor.Stream{Enqueued: true}, nil, "is for streams that are not Enqueued"},
 		{"a batch", actor.Stream{Batch: func(context.Context, *stepwell.Batch) error { return nil }}, []string{"BATCH_SIZE=250", "CONCURRENCY=4", "WINDOW_MESSAGES=10"}, ""},
 		{"batches too large", actor.Stream{Batch: func(context.Context, *stepwell.Batch) error { return nil }}, []string{"BATCH_SIZE=251", "CONCURRENCY=4"}, `BATCH_SIZE: "251" times CONCURRENCY (4) is more than half of 2000`},
-		{"batches that may take long", actor.Stream{Batch: func(context.Context, *stepwell.Batch) error { return nil }}, []string{"HANDLER_TIMEOUT=8m"}, `HANDLER_TIMEOUT: "8m" is above a quarter of RABBITMQ_CONSUMER_TIMEOUT (7m30s)`},
+		{"batches that may take long", actor.Stream{Batch: func(context.Context, *stepwell.Batch) error { return nil }}, []string{"HANDLER_TIMEOUT=8m"}, `HANDLER_TIMEOUT: "8m" is above a sixth of RABBITMQ_CONSUMER_TIMEOUT (5m)`},
 		{"bytes", actor.Stream{}, []string{"STREAMS_ORDERS_WINDOW_BYTES=1MiB"}, ""},
 		{"one of ours", actor.Stream{}, []string{"STREAMS_ORDERS_QUEUE=shop.parcels.instant"}, "begins with shop."},
 		{"too long", actor.Stream{}, []string{"STREAMS_ORDERS_QUEUE=" + strings.Repeat("q", 256)}, "is longer than 255 bytes"},

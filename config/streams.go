@@ -104,10 +104,12 @@ func (v *checker) batch(name, at string, s *Stream) {
 		v.check(s.Batch.Size <= maxPrefetch/2/s.Concurrency, at+"batch.size",
 			"times %s (%d) is more than half of %d, which RabbitMQ hands out at once and which have to hold what is gathered while batches run: at most %d",
 			v.shown(at, "concurrency"), s.Concurrency, maxPrefetch, maxPrefetch/2/s.Concurrency)
-		quarter := v.cfg.RabbitMQ.ConsumerTimeout / 4
-		v.check(quarter <= 0 || s.HandlerTimeout <= quarter, at+"handler_timeout",
-			"is above a quarter of %s (%s): a message also waits for its batch, and for two before",
-			v.names.variable("rabbitmq.consumer_timeout"), brief(quarter))
+		// A message waits for two batches before its own. Between two of them a retry may have the
+		// seat, where there is one, so that these are five calls.
+		sixth := v.cfg.RabbitMQ.ConsumerTimeout / 6
+		v.check(sixth <= 0 || s.HandlerTimeout <= sixth, at+"handler_timeout",
+			"is above a sixth of %s (%s): a message also waits for two batches before its own, and for retries between them",
+			v.names.variable("rabbitmq.consumer_timeout"), brief(sixth))
 		return
 	}
 	v.check(s.WindowMessages <= 0 || s.Batch.Size <= s.WindowMessages/2/s.Concurrency, at+"batch.size",
