@@ -37,7 +37,7 @@ func (p *pile) Turn(_ context.Context, enough <-chan struct{}, r *operations.Req
 	case <-p.hold:
 	case <-enough:
 	}
-	return operations.Turn{Matched: 3, More: true}, nil
+	return operations.Turn{Begun: 3, More: true}, nil
 }
 
 // operating starts a server whose operations run until their turns are held no more, with

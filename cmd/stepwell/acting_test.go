@@ -56,9 +56,9 @@ func (p *pile) Turn(_ context.Context, enough <-chan struct{}, r *operations.Req
 		p.mu.Unlock()
 		<-enough
 		p.mu.Lock()
-		return operations.Turn{Matched: p.match, More: true}, nil
+		return operations.Turn{Begun: p.match, More: true}, nil
 	}
-	t := operations.Turn{Matched: p.match, Done: min(most, p.match), Unseen: p.unseen}
+	t := operations.Turn{Begun: p.match, Done: min(most, p.match), Unseen: p.unseen}
 	p.match -= t.Done
 	return t, nil
 }

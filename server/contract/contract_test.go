@@ -100,7 +100,7 @@ func (three) Waiting(context.Context) (int, error) { return 0, nil }
 
 func (three) Turn(_ context.Context, enough <-chan struct{}, _ *operations.Request, _ int) (operations.Turn, error) {
 	<-enough
-	return operations.Turn{Unseen: 7, Matched: 3, Done: 1, More: true}, nil
+	return operations.Turn{Unseen: 7, Begun: 3, Done: 1, More: true}, nil
 }
 
 // operating runs operations until the test ends.
