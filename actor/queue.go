@@ -34,8 +34,8 @@ type intake struct {
 	waits atomic.Pointer[string]
 }
 
-// mostHandedOut is how many messages of a quorum queue RabbitMQ hands out at once. The configuration
-// sees to it that two batches of each caller fit.
+// mostHandedOut is how many messages of a quorum queue RabbitMQ hands out at once. The
+// configuration sees to it that two batches of each caller fit.
 const mostHandedOut = 2000
 
 // newIntake is for a line with retries.

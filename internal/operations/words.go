@@ -269,8 +269,8 @@ type Cause struct {
 type Turn struct {
 	// Unseen is how many messages it did not come to.
 	Unseen int
-	// Begun is with how many of those that match it began, and Done how many of these are seen to be
-	// gone: what was sent and is still there counts as not done, and is found again.
+	// Begun is with how many of those that match it began, and Done how many of these are seen to
+	// be gone: what was sent and is still there counts as not done, and is found again.
 	Begun, Done int
 	// LeftOut are those of the others that match and stay.
 	LeftOut LeftOut
