@@ -161,7 +161,7 @@ func TestAStopCallsOneMoreBatchOfAQueueAndGivesTheRestBack(t *testing.T) {
 		}), ofQueue(name).with(settings{"BATCH_SIZE": "4", "BATCH_WAIT": "10s"}))
 		putNumbers(t, ch, name, 30)
 		<-begun
-		eventually(t, "as many are held as two batches have", func() bool { return r.inFlight() == 8 })
+		eventually(t, "as many are held as three batches have", func() bool { return r.inFlight() == 12 })
 		r.stop()
 		time.AfterFunc(100*time.Millisecond, func() { close(goOn) })
 		r.end()
