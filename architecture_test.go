@@ -82,55 +82,79 @@ func mappedFiles(t *testing.T, page string) map[string]bool {
 	return mapped
 }
 
-// The ways of a message are walked by hand; that each hop is where its row says is looked at here.
+// The ways of a message are walked by hand; that each hop is where its row says is looked at here,
+// and that each file of a row has one of its hops.
 func TestEachHopIsInAFileOfItsRow(t *testing.T) {
 	page, err := os.ReadFile("docs/ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	quoted, rows := regexp.MustCompile("`([^`]+)`"), 0
+	quoted, walks := regexp.MustCompile("`([^`]+)`"), 0
 	for _, section := range strings.Split(string(page), "\n## ") {
-		if title, _, _ := strings.Cut(section, "\n"); !strings.HasSuffix(title, ", hop by hop") {
+		title, _, _ := strings.Cut(section, "\n")
+		if !strings.HasSuffix(title, ", hop by hop") {
 			continue
 		}
+		walks++
+		hops := 0
 		for line := range strings.Lines(section) {
-			cells := strings.Split(line, "|")
-			if len(cells) != 5 {
+			if !strings.HasPrefix(line, "|") {
 				continue
 			}
-			declared, folder := map[string]bool{}, ""
+			cells := strings.Split(line, "|")
+			if len(cells) != 5 {
+				t.Errorf("%s: a row has what it is, functions and files, and not %s", title, line)
+				continue
+			}
+			named := map[string]bool{}
+			for _, hop := range quoted.FindAllStringSubmatch(cells[2], -1) {
+				named[hop[1]] = false
+				hops++
+			}
+			folder := ""
 			for _, f := range quoted.FindAllStringSubmatch(cells[3], -1) {
 				if path.Dir(f[1]) != "." {
 					folder = path.Dir(f[1]) // for those behind it, too
 				}
-				declare(t, path.Join(folder, path.Base(f[1])), declared)
+				file, has := path.Join(folder, path.Base(f[1])), false
+				for _, name := range functionsOf(t, file) {
+					if _, is := named[name]; is {
+						named[name], has = true, true
+					}
+				}
+				if !has {
+					t.Errorf("%s: %s has none of%s", title, file, cells[2])
+				}
 			}
-			for _, hop := range quoted.FindAllStringSubmatch(cells[2], -1) {
-				if rows++; !declared[hop[1]] {
-					t.Errorf("%s is in none of%s", hop[1], cells[3])
+			for hop, found := range named {
+				if !found {
+					t.Errorf("%s: %s is in none of%s", title, hop, cells[3])
 				}
 			}
 		}
+		if hops < 50 {
+			t.Errorf("%s: %d hops: the table is read wrongly", title, hops)
+		}
 	}
-	if rows < 100 {
-		t.Errorf("%d hops: the tables are read wrongly", rows)
+	if walks != 3 {
+		t.Errorf("%d ways are walked, want 3", walks)
 	}
 }
 
-// declare notes the functions of a file, and methods with and without their type.
-func declare(t *testing.T, file string, in map[string]bool) {
+// functionsOf are the functions of a file, and its methods with and without their type.
+func functionsOf(t *testing.T, file string) (names []string) {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Error(err)
-		return
+		return nil
 	}
 	for _, d := range parsed.Decls {
 		f, is := d.(*ast.FuncDecl)
 		if !is {
 			continue
 		}
-		in[f.Name.Name] = true
+		names = append(names, f.Name.Name)
 		if f.Recv == nil {
 			continue
 		}
@@ -139,7 +163,8 @@ func declare(t *testing.T, file string, in map[string]bool) {
 			of = pointer.X
 		}
 		if name, is := of.(*ast.Ident); is {
-			in[name.Name+"."+f.Name.Name] = true
+			names = append(names, name.Name+"."+f.Name.Name)
 		}
 	}
+	return names
 }
