@@ -27,6 +27,7 @@ const (
 	releaseVariable = "CHAOS_RELEASE" // only on the oldest or the newest RabbitMQ
 	childVariable   = "CHAOS_CHILD"   // an actor to test that was built before
 	besideVariable  = "CHAOS_BESIDE"  // another one, of an earlier release, which every second process is
+	actorsVariable  = "CHAOS_ACTORS"  // how many actors live at first, beside those that a scenario starts to die; default: 2
 	resultsVariable = "CHAOS_RESULTS" // a file that a line of JSON is appended to for each run
 )
 
@@ -40,12 +41,16 @@ func TestNothingIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%s: %v", timeVariable, err)
 	}
+	actors, err := strconv.Atoi(cmp.Or(os.Getenv(actorsVariable), "0"))
+	if err != nil || actors < 0 {
+		t.Fatalf("%s: want a number of actors, 1 or more", actorsVariable)
+	}
 	child, jumper, retrier := buildChild(t), jumper(t), buildRetrier(t)
 	for _, release := range releases() {
 		t.Run(release, func(t *testing.T) {
 			t.Parallel()
 			s := &site{
-				release: release, child: child, beside: os.Getenv(besideVariable), jumper: jumper, retrier: retrier,
+				release: release, child: child, beside: os.Getenv(besideVariable), actors: actors, jumper: jumper, retrier: retrier,
 				rabbit: testbroker.StartRabbitMQ(t, release, testbroker.RabbitOptions{}),
 				kafka:  testbroker.StartKafka(t, testbroker.KafkaOptions{}),
 			}

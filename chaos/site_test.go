@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -41,6 +42,7 @@ const (
 type site struct {
 	release, child string
 	beside         string                 // what every second actor is in place of child; empty: none
+	actors         int                    // that live at first; 0: two
 	jumper         func() (string, error) // builds an actor whose clock jumps
 	retrier        func() (string, error) // builds the retrier
 	rabbit         *testbroker.Rabbit     // of a cluster the first node
@@ -138,7 +140,7 @@ func (s *site) perform(t *testing.T, c scenario, random *rand.Rand) ledger.Repor
 
 func (s *site) start(t *testing.T, c scenario, random *rand.Rand) *run {
 	r := s.quiet(t, c, random)
-	for range max(2, len(c.parts)) {
+	for range max(cmp.Or(s.actors, 2), len(c.parts)) {
 		r.spawn()
 	}
 	r.load = r.startLoad()
