@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/stepwell/stepwell/chaos/ledger"
@@ -59,9 +58,6 @@ func (r *run) dieInOperation(action, mark string) {
 		p := r.dying(mark, 1+r.random.IntN(most))
 		r.until("it is ready", time.Minute, p.ready)
 		r.until("some are dead", time.Minute, func() bool { _, dead := r.watch.done(); return dead > most })
-		for !p.died(500 * time.Millisecond) { // there may have been too few
-			_, _, _ = p.do(r.t.Context(), http.MethodPost, "/v1/dead_set/operations", // it may die before it has answered
-				fmt.Sprintf(`{"action":%q,"stream":"orders","select":{"filter":{"reason":"dead_letter"}}%s}`, action, forever))
-		}
+		p.diesOf(fmt.Sprintf(`{"action":%q,"stream":"orders","select":{"filter":{"reason":"dead_letter"}}%s}`, action, forever))
 	}
 }
