@@ -45,7 +45,8 @@ func TestACauseIsReplayedAndAnotherDeletedByMouse(t *testing.T) {
 		chromedp.Click(button("Replay 6")),
 		// The page tells its progress by itself.
 		shows("6 of 6"), shows("done"),
-		chromedp.WaitNotVisible(button("Cancel")),
+		chromedp.WaitNotVisible(button("Cancel")), shows("6 of charge order"),
+		chromedp.WaitVisible(`//dt[.="Ended"]/following-sibling::dd[1][starts-with(., "20")]`),
 	)
 	w.over(3, 6)
 	run(t, ctx,

@@ -3,6 +3,7 @@ package console_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"html"
 	"net/http"
@@ -341,10 +342,26 @@ func TestThePageOfAnOperationIsToldItsNumbersHoweverManyWereAskedForSince(t *tes
 	_, from, _ := strings.Cut(p, `data-events="`)
 	from, _, _ = strings.Cut(from, `"`)
 	_, lines := w.listenTo(t.Context(), html.UnescapeString(from))
+	own := "operation " + id + " "
 	for range 4 { // an event for all, and one of its own, with a line between them
-		if lines.Scan() && strings.Contains(lines.Text(), `"operation `+id+` state":"running"`) {
-			return
+		if !lines.Scan() || !strings.Contains(lines.Text(), own) {
+			continue
 		}
+		var told map[string]string
+		if err := json.Unmarshal([]byte(strings.TrimPrefix(lines.Text(), "data: ")), &told); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]string{"state": "running", "causes": "3 of ", "began": "20", "ended": "not yet"} {
+			if !strings.HasPrefix(told[own+name], want) {
+				t.Errorf("%s is told as %q, want %q", name, told[own+name], want)
+			}
+		}
+		for name := range told {
+			if !strings.Contains(p, `data-live="`+name+`"`) && name != own+"causes" { // which it has as a list
+				t.Errorf("the page has no place for %q", name)
+			}
+		}
+		return
 	}
 	t.Errorf("of the operation that runs nothing is told at %s", from)
 }

@@ -77,10 +77,7 @@ type leftOut struct {
 	Later     int `json:"later"`
 }
 
-// Any says that something stays.
-func (l leftOut) Any() bool { return l != leftOut{} }
-
-// Words says what stays, and why.
+// Words says what stays, and why; empty: nothing.
 func (l leftOut) Words() string {
 	var all []string
 	for _, of := range []struct {
@@ -96,7 +93,46 @@ func (l leftOut) Words() string {
 			all = append(all, number(of.count)+" "+of.why)
 		}
 	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "Matches, and stays: " + strings.Join(all, "; ")
+}
+
+// CausesText says what they died of, for a page that is open; empty: not known yet.
+func (o operation) CausesText() string {
+	all := make([]string, len(o.Causes))
+	for i, of := range o.Causes {
+		all[i] = number(of.Count) + " of " + brief(of.Error)
+	}
 	return strings.Join(all, "; ")
+}
+
+// UnsortedText says what it does not know of; empty: it looked at all.
+func (o operation) UnsortedText() string {
+	if o.Unsorted == 0 {
+		return ""
+	}
+	return number(o.Unsorted) + " messages lay behind the oldest and were not looked at."
+}
+
+// Began says when it began, and where.
+func (o operation) Began() string {
+	switch {
+	case o.StartedAt.IsZero():
+		return "not yet"
+	case o.Runner == "":
+		return when(o.StartedAt)
+	}
+	return when(o.StartedAt) + " on " + o.Runner
+}
+
+// Ended says when it ended.
+func (o operation) Ended() string {
+	if o.EndedAt.IsZero() {
+		return "not yet"
+	}
+	return when(o.EndedAt)
 }
 
 // DiedBefore is the time of death from which on messages are not touched; zero: it is not about
