@@ -97,9 +97,9 @@ const exportPatience = 5 * time.Second
 // again reads the messages once more, a part at a time, and lets it go before it is written. As
 // many as were counted have to be found; what died since is no part of it.
 func (x Export) again(ctx context.Context, write func([]found) error) error {
-	var moved prints
-	for left, last := x.Matched, -1; left > 0; {
-		found, number, err := x.part(ctx, last, &moved)
+	at := progress{number: -1}
+	for left := x.Matched; left > 0; {
+		found, err := x.part(ctx, &at)
 		if err != nil {
 			return fmt.Errorf("export: %w", err)
 		}
@@ -107,37 +107,48 @@ func (x Export) again(ctx context.Context, write func([]found) error) error {
 		if err := write(found); err != nil {
 			return err
 		}
-		if left, last = left-len(found), number; left > 0 && last == arrivals {
+		if left -= len(found); left > 0 && at.number == arrivals {
 			return errChanged
 		}
 	}
 	return nil
 }
 
-// part reads the messages of the part behind the last one.
-func (x Export) part(ctx context.Context, last int, moved *prints) (all []found, number int, err error) {
+// progress is how far an export is that reads the messages once more.
+type progress struct {
+	number int    // of the part that was read last; below 0: none was
+	paged  int    // how many messages were in pages then
+	moved  prints // what moves had put into it
+}
+
+// part reads the messages of the part behind that one. What moves put into the page before is
+// left out, and stays: since that was read others may have had the lease, and have emptied the page.
+func (x Export) part(ctx context.Context, at *progress) (all []found, err error) {
 	lease, err := x.set.lease(ctx, exportPatience)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	defer lease.Release()
 	parts, err := x.set.pages.parts(ctx, lease)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
+	}
+	if paged := pagedIn(parts); at.number >= 0 && paged != at.paged {
+		return nil, errChanged
 	}
 	// There is one: nobody asks for what is behind the arrivals, and no trash is exported.
-	of := parts[slices.IndexFunc(parts, func(p part) bool { return p.number > last && (p.depth > 0 || !p.isPage()) })]
+	of := parts[slices.IndexFunc(parts, func(p part) bool { return p.number > at.number && (p.depth > 0 || !p.isPage()) })]
 	w, err := of.Window(ctx, queue.WindowSize, x.set.cfg.WalkBytes)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	found, _, err := gather(ctx, w, of, *moved)
-	*moved = movedIn(found)
+	found, removed, err := gather(ctx, w, of, nil)
 	_, closeErr := w.Close(ctx)
 	for _, h := range found {
-		if h.found().isTrue(x.of) {
+		if h.found().isTrue(x.of) && !at.moved.has(h, of) {
 			all = append(all, *h.found())
 		}
 	}
-	return all, of.number, errors.Join(err, closeErr)
+	*at = progress{of.number, pagedIn(parts) - removed, movedIn(found)}
+	return all, errors.Join(err, closeErr)
 }

@@ -102,3 +102,57 @@ func TestAnExportSaysWhatItDidNotSeeAndEndsWhereNobodyReadsOn(t *testing.T) {
 		}
 	})
 }
+
+// An export that is larger than a walk may hold has the lease part by part.
+func TestAnExportLosesNothingThatOthersMoveWhileItIsWritten(t *testing.T) {
+	for name, move := range map[string]func(t *testing.T, s *deadset.Set) error{
+		"back to where the dead arrive": func(t *testing.T, s *deadset.Set) error {
+			_, err := s.Pages().Back(t.Context(), nil, everything)
+			return err
+		},
+		"into the trash, and out of it": func(t *testing.T, s *deadset.Set) error {
+			all := deadset.Selection{Filter: filter.All(), Before: time.Now(), Operation: "op_delete"}
+			c, err := s.Choose(all)
+			if err != nil {
+				return err
+			}
+			trash := s.Trash(72 * time.Hour)
+			if _, err := c.Trash(t.Context(), trash, nil, everything); err != nil {
+				return err
+			}
+			back, err := trash.Choose(deadset.Selection{Filter: filter.All(), Before: time.Now(), Operation: "op_undo", MovedBy: "op_delete"})
+			if err != nil {
+				return err
+			}
+			_, err = back.Restore(t.Context(), nil, everything)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+				cfg := deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: b, WalkBytes: 4000, Pages: 8, TrashPages: 8}
+				s, other := deadset.New(cfg), deadset.New(cfg)
+				bury(t, b, 20)
+				sorted(t, s, "op_sort")
+				buryMore(t, b, 20, 5)
+				x, err := s.Export(t.Context(), filter.All())
+				if err != nil || x.Matched != 25 {
+					t.Fatal(x.Matched, err)
+				}
+				written := 0
+				err = x.Each(t.Context(), func(deadset.Entry) error {
+					if written++; written == 19 { // the last page was read, and nobody has the lease
+						return move(t, other)
+					}
+					return nil
+				})
+				if err == nil || !strings.Contains(err.Error(), "was changed while it was written") {
+					t.Errorf("an export of what was moved meanwhile: %v, %d written", err, written)
+				}
+				if there, _, err := s.Pages().Count(t.Context()); err != nil || there != 25 {
+					t.Errorf("of 25 messages %d are there, %v", there, err)
+				}
+			})
+		})
+	}
+}
