@@ -34,10 +34,7 @@ func newParking(cfg Config, t Topology) *parking {
 // safe.
 func (k *parking) park(ctx context.Context, e *envelope.Envelope, f Failure, done func(error)) {
 	p, end := k.pack(e, f)
-	k.post(ctx, p, func(err error) {
-		end(err)
-		done(err)
-	})
+	k.carry(ctx, p, end, done)
 }
 
 // pack makes a parcel of a failure. end is to be called when it is parked, or will not be.
@@ -56,10 +53,7 @@ func (k *parking) pack(e *envelope.Envelope, f Failure) (p *parcel, end func(err
 // snooze puts a message off. done is called as park's.
 func (k *parking) snooze(ctx context.Context, e *envelope.Envelope, d time.Duration, done func(error)) {
 	p, end := k.putOff(e, d)
-	k.post(ctx, p, func(err error) {
-		end(err)
-		done(err)
-	})
+	k.carry(ctx, p, end, done)
 }
 
 // putOff makes a parcel of a message that was snoozed. end is as pack's.
@@ -73,10 +67,7 @@ func (k *parking) putOff(e *envelope.Envelope, d time.Duration) (p *parcel, end 
 // take takes a message over that another handler hands over. done is called as park's.
 func (k *parking) take(ctx context.Context, e *envelope.Envelope, traceParent, traceState string, done func(error)) {
 	p, end := k.takeOver(e, traceParent, traceState)
-	k.post(ctx, p, func(err error) {
-		end(err)
-		done(err)
-	})
+	k.carry(ctx, p, end, done)
 }
 
 // takeOver makes a parcel of a message that is handed over. end is as pack's.
@@ -106,6 +97,14 @@ func (k *parking) forInstant(e *envelope.Envelope, traceParent, traceState strin
 		told(err)
 		failpoint.Hit("parked")
 	}
+}
+
+// carry posts the parcel, and calls both when it is parked, or will not be.
+func (k *parking) carry(ctx context.Context, p *parcel, end, done func(error)) {
+	k.post(ctx, p, func(err error) {
+		end(err)
+		done(err)
+	})
 }
 
 // post publishes the parcel, made smaller where the broker does not take it. Queues of its wait are
