@@ -29,8 +29,8 @@ func TestAPersonFindsACauseReplaysItAndDeletesAnotherWithoutAnyScript(t *testing
 	if p.path != "/console/groups?error=status+503&stream=orders" {
 		t.Errorf("the filter led to %s", p.path)
 	}
-	p.follow("Messages")
-	p.has(t, "5 of 8 dead match")
+	p.follow("dead_letter") // the cause
+	p.has(t, "5 of 8 dead match", "Of one cause: bank: status 503")
 	p.follow("Causes")
 	w.mended.Store(true)
 	p.follow("Replay…")

@@ -171,9 +171,9 @@ func fields(filter map[string]string) (often, rest []field) {
 		{Name: "replayed_by", Label: "Replayed last by", Hint: "op_…"},
 		{Name: "trace_id", Label: "Trace id"},
 		{Name: "header", Label: "Header", Hint: "tenant", Inside: true},
-		{Name: "is-header", Label: "… is", Inside: true},
+		{Name: "is-header", Label: "Header is", Inside: true},
 		{Name: "path", Label: "JSON value at", Hint: "order.lines.0.sku", Inside: true},
-		{Name: "is-path", Label: "… is", Inside: true},
+		{Name: "is-path", Label: "JSON value is", Inside: true},
 	}
 	left := maps.Clone(filter)
 	for _, all := range [][]field{often, rest} {
@@ -232,12 +232,15 @@ func sum(all []int) (n int) {
 	return n
 }
 
-// recent says in words what spark draws: it grows while somebody looks, or it did not for a while.
+// recent says in words what spark draws: it grows where some died in this minute or the one before.
 func recent(minutes []int) string {
-	hour, last := sum(minutes), sum(minutes[max(0, len(minutes)-5):])
+	of := func(last int) int { return sum(minutes[max(0, len(minutes)-last):]) }
+	hour, last := sum(minutes), of(5)
 	switch {
-	case last > 0:
+	case of(2) > 0:
 		return "grows: " + number(last) + " in the last 5 minutes"
+	case last > 0:
+		return number(last) + " in the last 5 minutes"
 	case hour > 0:
 		return number(hour) + " in the last hour"
 	}

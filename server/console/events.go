@@ -158,5 +158,5 @@ func (o operation) tell(all map[string]string) {
 	all[o.Key("state")], all[o.Key("progress")], all[o.Key("why")] = o.Phase, o.Progress(), o.Why
 	all[o.Key("rate")], all[o.Key("left")] = o.RateText(), o.Left()
 	all[o.Key("outcome")] = o.OutcomeText()
-	all[o.Key("bar")] = fmt.Sprintf("%d/%d", o.Done, max(1, o.Matched))
+	all[o.Key("bar")] = fmt.Sprintf("%d/%d", o.Gone(), max(1, o.Matched))
 }

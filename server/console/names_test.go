@@ -104,7 +104,11 @@ func TestNumbersAndTimesAreForPeople(t *testing.T) {
 	if got := spark(minutes); got != "▂▁▁▁▁▁▁▁▁▁▁█" {
 		t.Errorf("spark: %s", got)
 	}
-	if got := recent(minutes); got != "grows: 70 in the last 5 minutes" {
-		t.Error(got)
+	for at, want := range map[int]string{59: "grows: 70 in the last 5 minutes", 58: "grows: 70 in the last 5 minutes", 57: "70 in the last 5 minutes", 55: "70 in the last 5 minutes", 54: "70 in the last hour"} {
+		minutes := make([]int, 60)
+		minutes[at] = 70
+		if got := recent(minutes); got != want {
+			t.Errorf("some died in minute %d of 60: %s", at, got)
+		}
 	}
 }

@@ -62,7 +62,7 @@ type outcome struct {
 
 // OutcomeText says it in words; empty: nothing was replayed.
 func (o operation) OutcomeText() string {
-	if o.Outcome == nil || o.Done == 0 {
+	if o.Outcome == nil || o.Gone() == 0 {
 		return ""
 	}
 	of := o.Outcome
@@ -192,8 +192,17 @@ func (o operation) Left() string {
 	return "about " + lasting(time.Duration(o.ETA)*time.Second) + " left"
 }
 
-// Progress is done of matched.
-func (o operation) Progress() string { return number(o.Done) + " of " + number(o.Matched) }
+// Gone is how many are gone: Done is counted a turn at a time, and what was handled meanwhile is
+// known before.
+func (o operation) Gone() int {
+	if o.Outcome == nil {
+		return o.Done
+	}
+	return max(o.Done, o.Outcome.Handled)
+}
+
+// Progress is how many are gone of those that matched.
+func (o operation) Progress() string { return number(o.Gone()) + " of " + number(o.Matched) }
 
 // IsOver says that nothing can be changed any more.
 func (o operation) IsOver() bool {
