@@ -149,12 +149,18 @@ func (w *window) verify(ctx context.Context) (int, error) {
 	want := w.depth - acks
 	depth, err := w.atLeast(ctx, want)
 	for round := 0; err == nil && depth != want && depth > 0 && acks > 0; round++ {
-		var lost int
-		if lost, err = w.ackAgain(ctx, depth); err != nil {
+		var lost, unsure int
+		if lost, unsure, err = w.ackAgain(ctx, depth); err != nil {
 			return depth, fmt.Errorf("look whether acks were taken: %w", err)
 		}
-		if depth, err = w.atLeast(ctx, want); err != nil || lost == 0 {
-			break
+		depth, err = w.atLeast(ctx, want)
+		switch {
+		case err != nil:
+			return depth, err
+		case lost == 0 && unsure > 0:
+			return depth, fmt.Errorf("walk of %s: %d messages that have no id are like some that were acked: it is not known whether these are there still", w.l.queue, unsure)
+		case lost == 0:
+			return depth, nil
 		}
 		if round == ackRounds {
 			return depth, fmt.Errorf("walk of %s: %d of %d acks were not taken: these messages are there still", w.l.queue, lost, acks)
@@ -191,11 +197,14 @@ func (w *window) atLeast(ctx context.Context, want int) (int, error) {
 // One that left and arrived again is not among them: it is handed out for the first time, or was
 // seen to arrive, or is not the same any more, as what failed again since is not. The head is
 // enough: the broker had no more than a prefetch of messages out.
-func (w *window) ackAgain(ctx context.Context, depth int) (lost int, err error) {
+//
+// Messages that have no id may be many that are the same, of which some were on their way when the
+// window was closed. None of them is acked again: how many may have to be is unsure.
+func (w *window) ackAgain(ctx context.Context, depth int) (lost, unsure int, err error) {
 	again := newWindow(w.l, depth, math.MaxInt, w.acks.seed)
 	again.bare = true
 	if err := again.start(min(windowPrefetch, depth)); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	all, err := queue.Gather(ctx, again)
 	extra := map[uint64]int{} // how many of a print should not be there
@@ -210,12 +219,16 @@ func (w *window) ackAgain(ctx context.Context, depth int) (lost int, err error) 
 	for _, d := range all { // of those that are the same, the oldest were acked
 		if print := again.acks.held[d.Tag].print; d.Redelivered && extra[print] > 0 {
 			extra[print]--
+			if d.ID == "" {
+				unsure++
+				continue
+			}
 			d.Ack()
 			lost++
 		}
 	}
 	ended := again.end()
-	return lost, errors.Join(err, again.lost, ended)
+	return lost, unsure, errors.Join(err, again.lost, ended)
 }
 
 // Flush leaves it to the window's end.

@@ -331,7 +331,7 @@ func TestAMessageThatDiffersInItsBodyAloneIsNotTakenForOneThatWasAcked(t *testin
 		c := newTally(3)
 		p := b.Publisher("test")
 		for _, body := range []string{"left out", "acked", "acked, and its ack is lost"} {
-			p.Publish(t.Context(), n.dead, queue.Message{Body: []byte(body)}, c.done)
+			p.Publish(t.Context(), n.dead, queue.Message{ID: "of all", Body: []byte(body)}, c.done)
 		}
 		c.wait(t, 20*time.Second)
 		depthIs(t, b, n.dead, 3)
@@ -345,6 +345,26 @@ func TestAMessageThatDiffersInItsBodyAloneIsNotTakenForOneThatWasAcked(t *testin
 			t.Errorf("left: %d messages, the first is %q", len(w.all), w.all[0].Body)
 		}
 		closeWindow(t, w.Window, 1)
+	})
+}
+
+// Some of those that are the same may have been on their way when the window was closed.
+func TestAnAckOfAMessageWithoutAnIDIsNotSentAgainAndTheWalkSaysSo(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		b, n := walkOf(t, url, 0)
+		c := newTally(3)
+		p := b.Publisher("test")
+		for range 3 {
+			p.Publish(t.Context(), n.dead, queue.Message{Body: []byte("the same")}, c.done)
+		}
+		c.wait(t, 20*time.Second)
+		depthIs(t, b, n.dead, 3)
+		w := windowOf(t, leaseOf(t, b, n.dead), 1)
+		w.Window.(*window).acks.note(w.all[0].Tag) // as an ack that a leader took with it
+		depth, err := w.Close(within(t, 20*time.Second))
+		if depth != 3 || err == nil || !strings.Contains(err.Error(), "have no id") {
+			t.Errorf("%d messages, %v", depth, err)
+		}
 	})
 }
 
