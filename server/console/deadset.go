@@ -39,11 +39,13 @@ type group struct {
 	Minutes []int `json:"minutes"`
 }
 
-// causes is a table of groups; Act says that something can be done to each.
+// causes is a table of groups; Act says that something can be done to each, Least that there are
+// messages that were not looked at.
 type causes struct {
 	At     choice
 	Groups []group
 	Act    bool
+	Least  bool
 }
 
 // looked is what both pages of a dead set show around their tables.
