@@ -121,8 +121,8 @@ type progress struct {
 	moved  prints // what moves had put into it
 }
 
-// part reads the messages of the part behind that one. What moves put into the page before is
-// left out, and stays: since that was read others may have had the lease, and have emptied the page.
+// part reads the messages of the part behind that one. What moves put into the page before is left
+// out, and stays: since that was read others may have had the lease, and have emptied the page.
 func (x Export) part(ctx context.Context, at *progress) (all []found, err error) {
 	lease, err := x.set.lease(ctx, exportPatience)
 	if err != nil {
