@@ -187,7 +187,7 @@ func (w *worker) goesWrong(ctx context.Context, at *State) bool {
 	limit, failed, tried := w.l.request.StopAt, t.Failed-at.Accepted.Failed, t.Tried()-at.Accepted.Tried
 	switch {
 	case w.inCanary(at) && t.Bad() > 0:
-		w.pauseGuarded(ctx, t, fmt.Sprintf("of the %d messages of the canary %d failed a try, %d died: %s", at.Done, t.Bad(), t.Died, thenMend))
+		w.pauseGuarded(ctx, t, fmt.Sprintf("of the %d messages of the canary %d failed a try or died: %s", at.Done, t.Bad(), thenMend))
 	case limit.reached(failed, tried):
 		w.pauseGuarded(ctx, t, fmt.Sprintf("of %d messages %d failed a try, and stop_at is %s: %s", tried, failed, limit, thenMend))
 	default:
@@ -201,6 +201,14 @@ const (
 	thenMend = "look at why, mend that, then resume this operation to go on with the rest, or cancel it"
 	thenLook = "they wait, or run, or ended the process that had them. See whether the stream is paused or behind, and whether a process died, then resume this operation to go on with the rest all the same, or cancel it"
 )
+
+// withoutAdvice is why a replay paused, for when nobody can do any more about it.
+func withoutAdvice(why string) string {
+	for _, advice := range []string{thenMend, thenLook} {
+		why, _, _ = strings.Cut(why, ": "+advice)
+	}
+	return why
+}
 
 // What tell returns needs no look here: a run that is lost ends before its next step.
 

@@ -100,6 +100,20 @@ func TestOneFailedTryOfTheCanaryPausesAndAPersonMayGoOnAllTheSame(t *testing.T) 
 	}
 }
 
+func TestACancelOfAReplayThatPausedSaysStillWhyItDid(t *testing.T) {
+	guarded(t, 100, Request{Canary: 10}, func(t *testing.T, r *Runner, _ *pile, o *told, id string) {
+		time.Sleep(time.Second) // the canary is replayed
+		o.set(outcomes.Tally{Handled: 9, Failed: 1})
+		if at := settled(t, r, id); at.Phase != Paused || !strings.HasSuffix(at.Why, thenMend) {
+			t.Fatalf("it is %s: %s", at.Phase, at.Why)
+		}
+		at, err := r.Change(t.Context(), id, Change{Phase: Cancelled})
+		if err != nil || at.Phase != Cancelled || at.Why != "of the 10 messages of the canary 1 failed a try or died" {
+			t.Errorf("it is %s: %q, %v", at.Phase, at.Why, err)
+		}
+	})
+}
+
 func TestWhatNobodyTellsOfACanaryIsNotHandled(t *testing.T) {
 	guarded(t, 100, Request{Canary: 3}, func(t *testing.T, r *Runner, p *pile, o *told, id string) {
 		o.alone = errors.New("what other processes handled is not known")

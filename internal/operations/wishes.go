@@ -72,6 +72,8 @@ func (s State) after(c Change, now time.Time) State {
 		s.Phase, s.Why = Queued, ""
 	case (c.Phase == Paused || c.Phase == Cancelled) && running:
 		s.Wanted = c.Phase
+	case c.Phase == Cancelled && s.Phase == Paused: // why it paused is why it was cancelled
+		s = s.ending(Cancelled, withoutAdvice(s.Why), now)
 	case c.Phase == Paused || c.Phase == Cancelled:
 		s = s.ending(c.Phase, "", now)
 	}

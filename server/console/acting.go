@@ -11,8 +11,8 @@ import (
 const (
 	// many messages are replayed slowly, unless somebody wants it otherwise: what the
 	// mended cause depends on may just have come back.
-	many     = 100
-	slowRate = "200/s"
+	many             = 100
+	slowRate, slowly = "200/s", 200
 	// fewFirst of them are replayed first, and the rest only if these are handled.
 	fewFirst = "10"
 )
@@ -56,6 +56,14 @@ func (q question) Verb() string {
 		return "Restore"
 	}
 	return "Replay"
+}
+
+// Takes is how long it takes at the rate that is proposed, roughly; empty: none is.
+func (q question) Takes() string {
+	if q.Rate == "" {
+		return ""
+	}
+	return lasting(time.Duration(q.Expect/slowly) * time.Second)
 }
 
 // With is the value of a parameter that says so, for a link that keeps it.

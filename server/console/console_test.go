@@ -328,7 +328,7 @@ func TestNoneOneAndTwoThousandDeadAreShown(t *testing.T) {
 	}
 	p.open("GET", "/console/confirm?stream=orders&all=true&action=delete", nil)
 	p.has(t, "Delete 2,000 messages?", "They are not touched")
-	p.follow("Those that match, too")
+	p.follow("Include those that match")
 	p.has(t, "Delete up to 2,005 messages?", "goes to the trash")
 	p.follow("For good instead")
 	p.has(t, "Delete up to 2,005 messages?", "Type 2005")

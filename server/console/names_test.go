@@ -112,3 +112,24 @@ func TestNumbersAndTimesAreForPeople(t *testing.T) {
 		}
 	}
 }
+
+func TestAPersonReadsHowMuchThereIsToDoBeforeItIsCounted(t *testing.T) {
+	many := 31500
+	for want, o := range map[string]operation{
+		"0 of at most 31,500": {Phase: "queued", Expect: &many},
+		"410 of 31,500":       {Phase: "running", Expect: &many, Matched: many, Done: 410},
+		"586 of 31,500":       {Phase: "running", Expect: &many, Matched: many, Done: 410, Outcome: &outcome{Handled: 586}},
+		"0 of 0":              {Phase: "done", Expect: &many},
+		"31,500 of 31,500":    {Phase: "done", Matched: many, Done: many, Outcome: &outcome{Handled: 3}},
+	} {
+		if got := o.Progress(); got != want {
+			t.Errorf("%+v: %s, want %s", o, got, want)
+		}
+	}
+	if took := (question{Expect: many, Rate: slowRate}).Takes(); took != "2 min" {
+		t.Errorf("%d at %s take %s", many, slowRate, took)
+	}
+	if took := (question{Expect: many}).Takes(); took != "" {
+		t.Errorf("as fast as it can takes %s", took)
+	}
+}

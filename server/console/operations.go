@@ -201,8 +201,13 @@ func (o operation) Gone() int {
 	return max(o.Done, o.Outcome.Handled)
 }
 
-// Progress is how many are gone of those that matched.
-func (o operation) Progress() string { return number(o.Gone()) + " of " + number(o.Matched) }
+// Progress is how many are gone of those that matched, which is not known at first.
+func (o operation) Progress() string {
+	if o.Matched == 0 && o.Expect != nil && !o.IsOver() {
+		return number(o.Gone()) + " of at most " + number(*o.Expect)
+	}
+	return number(o.Gone()) + " of " + number(o.Matched)
+}
 
 // IsOver says that nothing can be changed any more.
 func (o operation) IsOver() bool {

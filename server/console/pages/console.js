@@ -14,8 +14,9 @@ function follow(url) {
 		offline.hidden = true;
 		const texts = JSON.parse(event.data);
 		for (const part of parts) put(part, texts[part.dataset.live]);
-		// A reader of the screen is told at most every five seconds.
-		if (progress && progress.textContent !== said && last - saidAt >= 5000) {
+		// A reader of the screen is told at most every five seconds, and at the end.
+		const runs = progress?.closest('[data-state]')?.dataset.state === 'running';
+		if (progress && progress.textContent !== said && (!runs || last - saidAt >= 5000)) {
 			saidAt = last;
 			said = progress.textContent;
 			say.textContent = said;
