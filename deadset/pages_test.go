@@ -263,3 +263,19 @@ func TestASortEndsThoughMessagesGoOnDying(t *testing.T) {
 		}
 	})
 }
+
+func TestTwoMessagesOfOneIDThatDiedAtDifferentTimesAreTwoInAPage(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+		s := deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: b, Pages: 8})
+		bury(t, b, 3)
+		time.Sleep(time.Second)
+		bury(t, b, 3)
+		sorted(t, s, "op_sort")
+		if all := listed(t, s); len(all) != 6 {
+			t.Errorf("of 6 messages a look sees %v", all)
+		}
+		if n, inPages, err := s.Pages().Count(t.Context()); n != 6 || inPages != 6 || err != nil {
+			t.Errorf("%d of 6 are there, %d in pages, %v", n, inPages, err)
+		}
+	})
+}

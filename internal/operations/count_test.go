@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
@@ -67,4 +68,12 @@ func TestWhatWasOnItsWayWhenSomebodyLookedIsLeftOutWhereMoreMatchThanWereSeen(t 
 			}
 		}
 	})
+}
+
+func TestWhatATurnBeganWithMatchedAlsoWhereItWasNotSeenToBeGone(t *testing.T) {
+	s := State{Matched: 10, Done: 8}
+	s.took(Turn{Done: 1, Begun: 5, More: true}, errors.New("the channel is gone"))
+	if s.Done != 9 || s.Matched != 13 {
+		t.Errorf("%d done of %d, want 9 of 13", s.Done, s.Matched)
+	}
 }
