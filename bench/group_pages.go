@@ -9,7 +9,8 @@ import (
 
 const pagesText = `About a hundred thousand dead messages of 1 KiB, each put there by a handler that failed, are sorted into pages while others peek once a second. A sort is an operation: it lets go of
 the dead set every two seconds, and makes pages, which rest for two seconds; it publishes each message, and acks those of a page together; the hand-written program acks a hundred. Then, two seconds apart, over HTTP: all of them by
-cause, as a process sees them for the first time, and once more; a list of one, from the middle; that one by its id; and by cause again, after another one was deleted. What is replayed, or deleted into the trash, was sorted and looked at before;
+cause, as a process sees them for the first time, and once more; a list of one, from the middle; that one by its id; and by cause again, after another one was deleted. One such look is held against
+a program that consumes all and gives it back. What is replayed, or deleted into the trash, was sorted and looked at before;
 of the time of the delete the two seconds are taken off for which the queues of a new trash rest.`
 
 func pagesGroup() group {
@@ -26,6 +27,9 @@ func pagesGroup() group {
 			{name: "hand-move-1k", what: "hand-written: publish, confirm, ack; the records are handled beside it", feed: large, share: share, rabbitmq: true, run: replayByHand},
 			{name: "stepwell-sort-1k", what: "an operation sorts all into pages; looks", base: "hand-move-1k", feed: large, share: share, rabbitmq: true, run: stepwellSort,
 				bars: []bar{atLeast(0.5, ofBase()), atMost(3000, peek), atMost(8000, cold), atMost(100, warm), atMost(150, byID)}},
+			{name: "hand-look-1k", what: "hand-written: consumes all, and gives it back", feed: large, share: share, rabbitmq: true, run: lookByHand},
+			{name: "stepwell-look-1k", what: "all in pages by cause, over HTTP, as a process sees them for the first time", base: "hand-look-1k", feed: large, share: share, rabbitmq: true, run: stepwellLook,
+				bars: []bar{atLeast(0.5, ofBase())}},
 			{name: "stepwell-replay-group", what: "an operation replays one cause, all of it, out of pages", base: "hand-move-1k", feed: large, share: share, rabbitmq: true, run: stepwellReplayGroup,
 				bars: []bar{atLeast(0.5, ofBase())}},
 			{name: "stepwell-trash-1k", what: "an operation deletes all out of pages, into the trash", base: "hand-move-1k", feed: large, share: share, rabbitmq: true, run: stepwellTrash,
@@ -54,29 +58,41 @@ func stepwellSort(ctx context.Context, j job, m *meter) error {
 	})
 }
 
+// stepwellLook looks at all for the first time, after it was sorted.
+func stepwellLook(ctx context.Context, j job, m *meter) error {
+	return sortedBefore(ctx, j, m, func(ctx context.Context, a api) error {
+		m.begin()
+		of, err := a.causes(ctx)
+		m.end()
+		if err == nil && (!of.Complete || of.Groups[0].Count != j.Records) {
+			err = fmt.Errorf("not all of %d messages are seen: %+v", j.Records, of)
+		}
+		return err
+	})
+}
+
 // stepwellReplayGroup replays all that have one cause, after they were sorted.
 func stepwellReplayGroup(ctx context.Context, j job, m *meter) error {
 	return sortedBefore(ctx, j, m, func(ctx context.Context, a api) error {
-		group, err := a.cause(ctx)
+		of, err := a.causes(ctx)
 		if err != nil {
 			return err
 		}
 		m.begin()
 		defer m.end()
-		return a.operate(ctx, `{"action":"replay","stream":"`+stream+`","select":{"group":"`+group+`"}}`, j.Records, nothing)
+		return a.operate(ctx, `{"action":"replay","stream":"`+stream+`","select":{"group":"`+of.Groups[0].Group+`"}}`, j.Records, nothing)
 	})
 }
 
-// cause looks at all that is dead, and returns the cause of it.
-func (a api) cause(ctx context.Context) (string, error) {
-	var of seen
+// causes looks at all that is dead, which has one cause.
+func (a api) causes(ctx context.Context) (of seen, err error) {
 	if err := a.call(ctx, http.MethodGet, "/v1/dead_set/groups?stream="+stream, "", &of); err != nil {
-		return "", err
+		return of, err
 	}
 	if len(of.Groups) != 1 {
-		return "", fmt.Errorf("there is not one cause: %+v", of)
+		return of, fmt.Errorf("there is not one cause: %+v", of)
 	}
-	return of.Groups[0].Group, nil
+	return of, nil
 }
 
 // newQueues is for how long the queues of a new trash rest: a node that is killed forgets younger
@@ -86,7 +102,7 @@ const newQueues = 2 * time.Second
 // stepwellTrash deletes all, which the trash keeps, after they were sorted.
 func stepwellTrash(ctx context.Context, j job, m *meter) error {
 	return sortedBefore(ctx, j, m, func(ctx context.Context, a api) error {
-		if _, err := a.cause(ctx); err != nil {
+		if _, err := a.causes(ctx); err != nil {
 			return err
 		}
 		m.begin()
