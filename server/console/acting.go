@@ -63,7 +63,7 @@ func (q question) Takes() string {
 	if q.Rate == "" {
 		return ""
 	}
-	return lasting(time.Duration(q.Expect/slowly) * time.Second)
+	return lasting(time.Duration((q.Expect+slowly-1)/slowly) * time.Second)
 }
 
 // With is the value of a parameter that says so, for a link that keeps it.
