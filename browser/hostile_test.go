@@ -82,7 +82,7 @@ func TestNothingOfAMessageRunsAndNothingForeignIsAskedFor(t *testing.T) {
 	for _, path := range pages("orders.v1:0:0", id) {
 		run(t, ctx, chromedp.Navigate(w.base+path), ready(), chromedp.WaitReady("main"))
 	}
-	run(t, ctx, chromedp.Navigate(w.base+editing("orders.v1:0:0")), chromedp.SendKeys("textarea[name=value]", evil), chromedp.SendKeys("input[name=note]", evil),
+	run(t, ctx, chromedp.Navigate(w.base+editing("orders.v1:0:0")), chromedp.SetValue("textarea[name=value]", evil+evil), chromedp.SetValue("input[name=note]", evil),
 		chromedp.Click(button("Show the difference")), shows("All else stays as it is"), chromedp.Click(button("Change it further")), chromedp.WaitVisible("textarea"))
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -144,7 +144,7 @@ func TestPagesFitANarrowScreen(t *testing.T) {
 			}
 		}
 		var wide int64
-		run(t, ctx, chromedp.Navigate(w.base+editing("orders.v1:0:1")), chromedp.SendKeys("textarea[name=value]", long), chromedp.Click(button("Show the difference")), shows("All else stays as it is"), ready(),
+		run(t, ctx, chromedp.Navigate(w.base+editing("orders.v1:0:1")), chromedp.SetValue("textarea[name=value]", long), chromedp.Click(button("Show the difference")), shows("All else stays as it is"), ready(),
 			chromedp.Evaluate("document.documentElement.scrollWidth", &wide))
 		if wide > width {
 			t.Errorf("a difference at %d is %d wide", width, wide)
