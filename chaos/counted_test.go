@@ -62,7 +62,7 @@ func (r *run) dieInDelete(mark string) {
 type deleted struct {
 	Done int
 	Undo string
-	ids  []string // that were deleted
+	gone []string // what was deleted, by deathOf
 }
 
 // deleteOldest asks the actor to delete so many of the oldest, and judges what became of them. No
@@ -71,7 +71,7 @@ func (r *run) deleteOldest(p *process, count int) (answer deleted) {
 	r.t.Helper()
 	var before []string
 	r.until("more are dead than are deleted", time.Minute, func() bool {
-		before = idsOf(r.leafed(r.queue(deadSet)))
+		before = deathsOf(r.leafed(r.queue(deadSet)))
 		return len(before) > count
 	})
 	status, text, err := p.do(r.t.Context(), http.MethodDelete, fmt.Sprintf("/v1/dead_set?count=%d&stream=orders", count), "")
@@ -86,7 +86,7 @@ func (r *run) deleteOldest(p *process, count int) (answer deleted) {
 	oldest, others := before[:count], before[count:]
 	var after []string
 	if !r.within(30*time.Second, func() bool {
-		after = idsOf(r.leafed(r.queue(deadSet)))
+		after = deathsOf(r.leafed(r.queue(deadSet)))
 		return isWithin(others, after)
 	}) {
 		gone := slices.DeleteFunc(others, func(id string) bool { return slices.Contains(after, id) })
@@ -97,9 +97,9 @@ func (r *run) deleteOldest(p *process, count int) (answer deleted) {
 	if !isWithin(after[:at], oldest) {
 		r.complain("not only some of %v are before the others: %v", oldest, after[:at])
 	}
-	answer.ids = slices.DeleteFunc(slices.Clone(oldest), func(id string) bool { return slices.Contains(after, id) })
-	if err == nil && len(answer.ids) != answer.Done {
-		r.complain("%d were deleted, and %d are gone", answer.Done, len(answer.ids))
+	answer.gone = slices.DeleteFunc(slices.Clone(oldest), func(id string) bool { return slices.Contains(after, id) })
+	if err == nil && len(answer.gone) != answer.Done {
+		r.complain("%d were deleted, and %d are gone", answer.Done, len(answer.gone))
 	}
 	r.areInTrash(answer)
 	return answer
@@ -111,18 +111,18 @@ func (r *run) areInTrash(of deleted) {
 	r.t.Helper()
 	var all, own []string
 	for _, d := range r.inTrash() {
-		all = append(all, d.MessageId)
+		all = append(all, deathOf(&d))
 		if by, _ := d.Headers[envelope.Moved].(string); by == of.Undo {
-			own = append(own, d.MessageId)
+			own = append(own, deathOf(&d))
 		}
 	}
-	for _, id := range of.ids {
+	for _, id := range of.gone {
 		if !slices.Contains(all, id) {
 			r.complain("%s is neither in the dead set nor in the trash", id)
 		}
 	}
-	if of.Undo != "" && !slices.Equal(own, of.ids) {
-		r.complain("%s deleted %v, and in the trash are %v", of.Undo, of.ids, own)
+	if of.Undo != "" && !slices.Equal(own, of.gone) {
+		r.complain("%s deleted %v, and in the trash are %v", of.Undo, of.gone, own)
 	}
 }
 
@@ -136,9 +136,9 @@ func (r *run) undoDelete(of deleted) {
 		}
 	}
 	// They are the newest: where there are too many they cannot be seen.
-	now := idsOf(r.leafed(r.queue(deadSet)))
-	if len(now) < queue.WindowSize && !isWithin(of.ids, now) {
-		r.complain("%v were restored, and there are %v", of.ids, now)
+	now := deathsOf(r.leafed(r.queue(deadSet)))
+	if len(now) < queue.WindowSize && !isWithin(of.gone, now) {
+		r.complain("%v were restored, and there are %v", of.gone, now)
 	}
 }
 
@@ -164,11 +164,11 @@ func isWithin(some, all []string) bool {
 	return len(some) == 0
 }
 
-func idsOf(all []amqp.Delivery) (ids []string) {
+func deathsOf(all []amqp.Delivery) (deaths []string) {
 	for i := range all {
-		ids = append(ids, all[i].MessageId)
+		deaths = append(deaths, deathOf(&all[i]))
 	}
-	return ids
+	return deaths
 }
 
 // leafed has the oldest messages of a queue in their order, as many as a window of the actors

@@ -215,12 +215,23 @@ func (r *run) position(d *amqp.Delivery) ledger.Position {
 			if reason, ok := strings.CutPrefix(word, "reason="); ok {
 				r.end.Reasons[p] = reason
 			}
-			if strings.HasPrefix(word, "died=") {
-				r.deaths[d.MessageId+" "+word]++
-			}
+		}
+		if death := deathOf(d); death != d.MessageId {
+			r.deaths[death]++
 		}
 	}
 	return p
+}
+
+// deathOf names a dead message by its id and when it died: one may die twice.
+func deathOf(d *amqp.Delivery) string {
+	head, _ := d.Headers["x-stepwell"].(string)
+	for word := range strings.FieldsSeq(head) {
+		if strings.HasPrefix(word, "died=") {
+			return d.MessageId + " " + word
+		}
+	}
+	return d.MessageId
 }
 
 func (r *run) idOf(d *amqp.Delivery) ledger.Position {
