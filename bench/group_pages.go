@@ -10,7 +10,7 @@ import (
 const pagesText = `About a hundred thousand dead messages of 1 KiB, each put there by a handler that failed, are sorted into pages while others peek once a second. A sort is an operation: it lets go of
 the dead set every two seconds, and makes pages, which rest for two seconds; it publishes each message, and acks those of a page together; the hand-written program acks a hundred. Then, two seconds apart, over HTTP: all of them by
 cause, as a process sees them for the first time, and once more; a list of one, from the middle; that one by its id; and by cause again, after another one was deleted. One such look is held against
-a program that consumes all and gives it back. What is replayed, or deleted into the trash, was sorted and looked at before;
+a program that consumes all. What is replayed, or deleted into the trash, was sorted and looked at before;
 of the time of the delete the two seconds are taken off for which the queues of a new trash rest.`
 
 func pagesGroup() group {
@@ -27,8 +27,8 @@ func pagesGroup() group {
 			{name: "hand-move-1k", what: "hand-written: publish, confirm, ack; the records are handled beside it", feed: large, share: share, rabbitmq: true, run: replayByHand},
 			{name: "stepwell-sort-1k", what: "an operation sorts all into pages; looks", base: "hand-move-1k", feed: large, share: share, rabbitmq: true, run: stepwellSort,
 				bars: []bar{atLeast(0.5, ofBase()), atMost(3000, peek), atMost(8000, cold), atMost(100, warm), atMost(150, byID)}},
-			{name: "hand-look-1k", what: "hand-written: consumes all, and gives it back", feed: large, share: share, rabbitmq: true, run: lookByHand},
-			{name: "stepwell-look-1k", what: "all in pages by cause, over HTTP, as a process sees them for the first time", base: "hand-look-1k", feed: large, share: share, rabbitmq: true, run: stepwellLook,
+			{name: "hand-consume-1k", what: "hand-written: consumes all, acks a hundred at once", feed: large, share: share, rabbitmq: true, run: deleteByHand},
+			{name: "stepwell-look-1k", what: "all in pages by cause, over HTTP, as a process sees them for the first time", base: "hand-consume-1k", feed: large, share: share, rabbitmq: true, run: stepwellLook,
 				bars: []bar{atLeast(0.5, ofBase())}},
 			{name: "stepwell-replay-group", what: "an operation replays one cause, all of it, out of pages", base: "hand-move-1k", feed: large, share: share, rabbitmq: true, run: stepwellReplayGroup,
 				bars: []bar{atLeast(0.5, ofBase())}},

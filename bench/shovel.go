@@ -63,7 +63,7 @@ func deleteByHand(ctx context.Context, j job, m *meter) (err error) {
 	}
 	m.begin()
 	err = q.on(func(ch *amqp.Channel) error {
-		return drain(ctx, ch, q.deadSet, shovelPrefetch, j.Records, func(d amqp.Delivery, last bool) error {
+		return drain(ctx, ch, q.deadSet, j.Records, func(d amqp.Delivery, last bool) error {
 			if d.DeliveryTag%shovelAcks == 0 || last {
 				return d.Ack(true)
 			}
@@ -120,7 +120,7 @@ func shovel(ctx context.Context, in, out *amqp.Channel, q queues, count int64) e
 	sent := make(chan moving, shovelWindow)
 	acked := make(chan error, 1)
 	go func() { acked <- ackConfirmed(sent) }()
-	err := drain(ctx, in, q.deadSet, shovelPrefetch, count, func(d amqp.Delivery, last bool) error {
+	err := drain(ctx, in, q.deadSet, count, func(d amqp.Delivery, last bool) error {
 		confirm, err := out.PublishWithDeferredConfirm("", q.instant, true, false, amqp.Publishing{DeliveryMode: amqp.Persistent, MessageId: d.MessageId, Body: d.Body, Headers: d.Headers})
 		if err != nil {
 			return fmt.Errorf("publish: %w", err)
@@ -144,27 +144,9 @@ func ackConfirmed(sent <-chan moving) (err error) {
 	return err
 }
 
-// lookByHand reads all that is dead, and gives it back with its channel.
-func lookByHand(ctx context.Context, j job, m *meter) (err error) {
-	q, err := deadByHand(ctx, j)
-	defer func() { err = errors.Join(err, q.delete()) }()
-	if err == nil {
-		err = q.await(ctx, q.deadSet, int(j.Records))
-	}
-	if err != nil {
-		return err
-	}
-	m.begin()
-	err = q.on(func(ch *amqp.Channel) error {
-		defer m.finish() // what it gives back is not counted
-		return drain(ctx, ch, q.deadSet, 0, j.Records, func(amqp.Delivery, bool) error { return nil })
-	})
-	return err
-}
-
-// drain hands out so many messages of a queue, with the prefetch; 0: as fast as they come.
-func drain(ctx context.Context, ch *amqp.Channel, queue string, prefetch int, count int64, f func(d amqp.Delivery, last bool) error) error {
-	if err := ch.Qos(prefetch, 0, false); err != nil {
+// drain hands out so many messages of a queue.
+func drain(ctx context.Context, ch *amqp.Channel, queue string, count int64, f func(d amqp.Delivery, last bool) error) error {
+	if err := ch.Qos(shovelPrefetch, 0, false); err != nil {
 		return fmt.Errorf("set the prefetch: %w", err)
 	}
 	deliveries, err := ch.ConsumeWithContext(ctx, queue, "", false, false, false, false, nil)
