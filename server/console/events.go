@@ -105,7 +105,7 @@ func (v v1) numbersOfOne(r *http.Request) string {
 	all := map[string]string{}
 	o.tell(all)
 	// No list has these.
-	all[o.Key("causes")], all[o.Key("left out")], all[o.Key("unsorted")] = o.CausesText(), o.LeftOut.Words(), o.UnsortedText()
+	all[o.Key("causes")], all[o.Key("left out")], all[o.Key("unsorted")] = o.CausesText(), o.LeftOutText(), o.UnsortedText()
 	all[o.Key("began")], all[o.Key("ended")] = o.Began(), o.Ended()
 	text, _ := json.Marshal(all) // as in numbers
 	return "data: " + string(text) + "\n\n"

@@ -133,3 +133,11 @@ func TestAPersonReadsHowMuchThereIsToDoBeforeItIsCounted(t *testing.T) {
 		t.Errorf("as fast as it can takes %s", took)
 	}
 }
+
+func TestWhatMatchesAndStaysIsSaidInWords(t *testing.T) {
+	l := leftOut{CrashLoop: 2, Undated: 1}
+	const want = "2 that killed the process before; 1 of which nobody knows when they died: choose them by their ids"
+	if l.Words() != want || (operation{LeftOut: l}).LeftOutText() != "Matches, and stays: "+want || (operation{}).LeftOutText() != "" {
+		t.Errorf("%q, %q", l.Words(), operation{LeftOut: l}.LeftOutText())
+	}
+}

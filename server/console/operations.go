@@ -93,10 +93,15 @@ func (l leftOut) Words() string {
 			all = append(all, number(of.count)+" "+of.why)
 		}
 	}
-	if len(all) == 0 {
-		return ""
+	return strings.Join(all, "; ")
+}
+
+// LeftOutText says it of an operation; empty: nothing stays.
+func (o operation) LeftOutText() string {
+	if words := o.LeftOut.Words(); words != "" {
+		return "Matches, and stays: " + words
 	}
-	return "Matches, and stays: " + strings.Join(all, "; ")
+	return ""
 }
 
 // CausesText says what they died of, for a page that is open; empty: not known yet.
