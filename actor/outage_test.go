@@ -135,7 +135,7 @@ func TestAStopWhileRabbitMQIsAwayEndsInTimeAndTheNextProcessFinishesTheWork(t *t
 	})
 }
 
-func TestUnderAMemoryAlarmFailuresWaitAReplayMovesNothingAndAllGoesOnByItself(t *testing.T) {
+func TestUnderAMemoryAlarmFailuresWaitDeadOnesAreSeenAndDeletedAReplayMovesNothingAndAllGoesOnByItself(t *testing.T) {
 	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		y := newTally()
 		var works atomic.Bool
@@ -145,17 +145,26 @@ func TestUnderAMemoryAlarmFailuresWaitAReplayMovesNothingAndAllGoesOnByItself(t 
 			}
 			return failsOnce(value, attempt)
 		})), nil)
-		w.produce(several("dead", 3)...)
-		r.deadCount(3)
+		w.produce(several("dead", 5)...)
+		r.deadCount(5)
 
 		node.Ctl("set_vm_memory_high_watermark", "0.00000001")
 		w.produce(several("bad", 20)...)
 		w.produce(several("good", 20)...)
 		eventually(t, "successes go on", func() bool { _, done := y.count(); return done == 20 })
 		r.notReady("alarm")
-		status, answer := r.do("POST", "/v1/dead_set/replay", `{"count":3,"stream":"orders"}`)
-		if status != 503 || answer["done"] != nil && answer["done"] != 0.0 {
-			t.Errorf("replay under the alarm: %d %v", status, answer)
+		for method, asked := range map[string]string{"POST": "/v1/dead_set/replay", "DELETE": "/v1/dead_set"} {
+			status, answer := r.do(method, asked, `{"count":3,"stream":"orders"}`)
+			if status != 503 || answer["done"] != nil && answer["done"] != 0.0 {
+				t.Errorf("%s %s under the alarm: %d %v", method, asked, status, answer)
+			}
+		}
+		// What publishes nothing makes room: who is paged sees what is dead, and deletes it for good.
+		if status, answer := r.do("GET", "/v1/dead_set/groups?stream=orders", ""); status != 200 || answer["depth"] != 5.0 {
+			t.Errorf("causes under the alarm: %d %v", status, answer)
+		}
+		if status, answer := r.do("DELETE", "/v1/dead_set", `{"count":2,"stream":"orders","forever":true}`); status != 200 || answer["done"] != 2.0 {
+			t.Errorf("delete for good under the alarm: %d %v", status, answer)
 		}
 		if depth := r.depths()[w.queue("orders", "dead_set")]; depth != 3 {
 			t.Errorf("after the replay that failed %d messages are in the dead set", depth)
@@ -169,7 +178,7 @@ func TestUnderAMemoryAlarmFailuresWaitAReplayMovesNothingAndAllGoesOnByItself(t 
 			t.Errorf("replay after the alarm: %d %v", status, answer)
 		}
 		eventually(t, "replayed ones done", func() bool { _, done := y.count(); return done == 43 })
-		eventually(t, "all is committed", func() bool { return w.committed() == 43 })
+		eventually(t, "all is committed", func() bool { return w.committed() == 45 })
 		r.queuesEmpty()
 	})
 }

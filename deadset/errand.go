@@ -9,6 +9,8 @@ import (
 // errand is what a walk is for.
 type errand struct {
 	most int // messages
+	// removes: nothing is published, so that an alarm of the broker is in nobody's way.
+	removes bool
 	few  int // how many it may hold at a time; 0: as many as a window holds
 	// late has what is done be acked at the end of its window, which shows no more than it holds.
 	// For each ack the broker hands out another message, and a window that takes no more gives all
@@ -31,13 +33,20 @@ type errand struct {
 
 // enter takes the lease for the errand, and finds the parts.
 func (e *errand) enter(ctx context.Context, s *Set) (lease queue.Lease, parts []part, err error) {
-	if lease, err = s.lease(ctx, walkPatience); err != nil {
+	if lease, err = e.lease(ctx, s); err != nil {
 		return nil, nil, err
 	}
 	if parts, err = e.parts(ctx, s, lease); err != nil {
 		lease.Release()
 	}
 	return lease, parts, err
+}
+
+func (e *errand) lease(ctx context.Context, s *Set) (queue.Lease, error) {
+	if e.removes {
+		return s.lease(ctx, walkPatience)
+	}
+	return s.leaseToPublish(ctx, walkPatience)
 }
 
 // parts finds the parts, and begins.

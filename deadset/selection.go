@@ -165,7 +165,7 @@ func (c Choice) Replay(ctx context.Context, enough <-chan struct{}, most int) (T
 
 // Delete removes messages of the choice for good, as Replay replays them.
 func (c Choice) Delete(ctx context.Context, enough <-chan struct{}, most int) (Turn, error) {
-	t, err := c.turn(ctx, errand{most: most, enough: enough, act: func(_ context.Context, _ *held, done func(error)) { done(nil) }})
+	t, err := c.turn(ctx, errand{most: most, removes: true, enough: enough, act: func(_ context.Context, _ *held, done func(error)) { done(nil) }})
 	if err != nil {
 		return t, fmt.Errorf("delete: %w", err)
 	}

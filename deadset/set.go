@@ -158,7 +158,7 @@ func (s *Set) replay(ctx context.Context, count int, which func(*held) bool) (Re
 // Delete removes the count oldest messages for good; see also [Trash.Delete]. The result is true
 // also beside an error, which is as that of Replay.
 func (s *Set) Delete(ctx context.Context, count int) (Result, error) {
-	r, err := s.walk(ctx, errand{most: count, act: func(_ context.Context, _ *held, done func(error)) { done(nil) }})
+	r, err := s.walk(ctx, errand{most: count, removes: true, act: func(_ context.Context, _ *held, done func(error)) { done(nil) }})
 	if err != nil {
 		return r, fmt.Errorf("delete: %w", err)
 	}

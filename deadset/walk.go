@@ -29,7 +29,7 @@ func (s *Set) walk(ctx context.Context, e errand) (r Result, err error) {
 	s.recent.forget()
 	defer s.recent.forget()
 	r.Requested, r.Left = e.most, Unknown
-	lease, err := s.lease(ctx, walkPatience)
+	lease, err := e.lease(ctx, s)
 	if err != nil {
 		return r, err
 	}

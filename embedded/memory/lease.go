@@ -8,7 +8,8 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// leaseLimit is how long a lease waits for a broker that is cut off or blocked.
+// leaseLimit is how long a lease waits for a broker that is cut off, and who is to publish for one
+// that is blocked.
 const leaseLimit = 10 * time.Second
 
 // lease is the right to walk a queue, or just the right to a name. The broker's lock guards it.
@@ -30,7 +31,7 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 	defer cancel()
 	var taken *lease
 	err := b.await(ctx, func() (bool, error) {
-		if b.down || b.blocked {
+		if b.down {
 			return false, nil
 		}
 		if b.leases[name] != nil {
@@ -44,6 +45,13 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 		return nil, fmt.Errorf("lease of %s: %w", name, err)
 	}
 	return taken, nil
+}
+
+// Accepts waits until the broker is not blocked; see queue.Broker.
+func (b *Broker) Accepts(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, leaseLimit)
+	defer cancel()
+	return b.await(ctx, func() (bool, error) { return !b.blocked, nil })
 }
 
 // On is the lease for another queue; see queue.Lease.

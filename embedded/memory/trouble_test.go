@@ -90,9 +90,14 @@ func TestAnAlarmHoldsPublishesAndNothingElse(t *testing.T) {
 		time.Sleep(time.Hour)
 		depthIs(t, b, "instant", 1) // the delay went on
 		began := time.Now()
-		if _, err := b.Lease(t.Context(), "dead"); !errors.Is(err, queue.ErrUnavailable) || time.Since(began) != 10*time.Second {
-			t.Errorf("Lease: %v after %v", err, time.Since(began))
+		if err := b.Accepts(t.Context()); !errors.Is(err, queue.ErrUnavailable) || time.Since(began) != 10*time.Second {
+			t.Errorf("Accepts: %v after %v", err, time.Since(began))
 		}
+		l, err := b.Lease(t.Context(), "dead")
+		if err != nil {
+			t.Fatalf("Lease, by who publishes nothing: %v", err)
+		}
+		l.Release()
 		if s := b.Status(); !s.Up || !s.Blocked {
 			t.Errorf("%+v", s)
 		}

@@ -120,7 +120,7 @@ func (e *Election) Impossible(ctx context.Context) error {
 	asked := e.asked
 	e.mu.Unlock()
 	if !asked {
-		if lease, err := e.Broker.Lease(ctx, e.Lease); err == nil {
+		if lease, err := e.lease(ctx); err == nil {
 			lease.Release()
 			e.tell(nil)
 		} else {
@@ -128,6 +128,15 @@ func (e *Election) Impossible(ctx context.Context) error {
 		}
 	}
 	return e.Refused()
+}
+
+// lease is what a leader holds. It writes records, for which the broker has to take what is
+// published.
+func (e *Election) lease(ctx context.Context) (queue.Lease, error) {
+	if err := e.Broker.Accepts(ctx); err != nil {
+		return nil, err
+	}
+	return e.Broker.Lease(ctx, e.Lease)
 }
 
 // isVacant says whether nobody leads, as far as is known.
@@ -146,7 +155,7 @@ func (e *Election) Lead(ctx context.Context, serve func(ctx context.Context, ter
 	if _, trouble := e.Records.Status(); trouble != nil {
 		return // who cannot read what operations there are is in the way of those who can
 	}
-	lease, err := e.Broker.Lease(ctx, e.Lease)
+	lease, err := e.lease(ctx)
 	e.tell(err)
 	if err != nil {
 		return

@@ -166,6 +166,11 @@ type Broker interface {
 	// taken. There need not be such a queue: the name is then all that is leased.
 	Lease(ctx context.Context, queue string) (Lease, error)
 
+	// Accepts waits until the broker takes what is published, for as long as Lease waits for one
+	// that is away: under an alarm it confirms nothing. The error is ErrUnavailable. A process that
+	// has published nothing since an alarm began does not know of it.
+	Accepts(ctx context.Context) error
+
 	// Follow hands out what a [Log] has from the offset on, 0 being the oldest that there is, and
 	// what comes later, in order and one at a time, until ctx ends or it cannot go on: it always
 	// returns an error. One that is [ErrUnavailable] and not [ErrMissing] says that the connection

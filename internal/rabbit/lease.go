@@ -50,9 +50,6 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 	case <-limited.Done():
 		return nil, b.unavailable(limited.Err())
 	}
-	if err := b.takesMessages(limited); err != nil {
-		return nil, err
-	}
 	s, err := b.leaseSession(limited)
 	if err != nil {
 		return nil, err
@@ -151,16 +148,18 @@ func (l *lease) nothing(ctx context.Context, deliveries <-chan amqp.Delivery) er
 	return nil
 }
 
-// takesMessages waits until no alarm is on. Under one a replay could publish nothing, while the
-// walk held the messages and the lease.
-func (b *Broker) takesMessages(ctx context.Context) error {
+// Accepts waits until no alarm is on; see queue.Broker. A lease does not ask for that: RabbitMQ
+// blocks connections that have published, and a lease's has not.
+func (b *Broker) Accepts(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, b.config.LeaseWait)
+	defer cancel()
 	for {
 		s, _ := b.publish.current()
 		if s == nil || !s.blocked() {
 			return nil
 		}
-		if !sleep(ctx, 50*time.Millisecond) {
-			return b.unavailable(ctx.Err())
+		if !sleep(limited, 50*time.Millisecond) {
+			return b.unavailable(limited.Err())
 		}
 	}
 }

@@ -39,8 +39,13 @@ func TestAlarmStopsPublishersOnlyAndIsNoReasonToPublishTwice(t *testing.T) {
 		var count atomic.Int64
 		consume(t, b, queue.Consumption{Queue: n.instant, Handle: ackAll(&count)})
 		eventually(t, 5*time.Second, "consuming under an alarm", func() bool { return count.Load() == 100 })
-		if _, err := b.Lease(within(t, time.Second), n.dead); !errors.Is(err, queue.ErrUnavailable) {
-			t.Errorf("lease under an alarm: %v", err)
+		if err := b.Accepts(within(t, time.Second)); !errors.Is(err, queue.ErrUnavailable) {
+			t.Errorf("who is to publish under an alarm is told %v", err)
+		}
+		if l, err := b.Lease(within(t, 5*time.Second), n.dead); err != nil {
+			t.Errorf("lease under an alarm, by who publishes nothing: %v", err)
+		} else {
+			l.Release()
 		}
 		sleep(t.Context(), 6*time.Second) // three times what a confirm may take, and the heartbeats' patience
 		if s := b.Status(); !s.Blocked || !s.Up {
