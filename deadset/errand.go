@@ -11,7 +11,7 @@ type errand struct {
 	most int // messages
 	// removes: nothing is published, so that an alarm of the broker is in nobody's way.
 	removes bool
-	few  int // how many it may hold at a time; 0: as many as a window holds
+	few     int // how many it may hold at a time; 0: as many as a window holds
 	// late has what is done be acked at the end of its window, which shows no more than it holds.
 	// For each ack the broker hands out another message, and a window that takes no more gives all
 	// of these back: who fills a page would have each message handed out twice.
