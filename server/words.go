@@ -27,7 +27,7 @@ var (
 	// ErrOthers: other processes handle messages of the dead set that was to be sorted, and may
 	// not find them there (409).
 	ErrOthers = errors.New("other processes may not know pages, and would show, replay and delete only what arrives from now on: " +
-		"ask with \"force\": true once all run a release that sorts")
+		"ask with \"force\": true (--force, or the tick in the console) once all run a release that sorts")
 	// ErrRefused: nobody can walk that dead set before something is changed, as the error says,
 	// whose text is told (500).
 	ErrRefused = errors.New("walks of this dead set are refused")

@@ -20,13 +20,14 @@ import (
 type pile struct {
 	mu             sync.Mutex
 	match, unseen  int
-	slow           bool // turns do nothing
-	more           int  // come between a dry run and what follows
+	slow           bool  // turns do nothing
+	more           int   // come between a dry run and what follows
+	refused        error // what is to begin
 	became         outcomes.Tally
 	sampled, asked []operations.Request
 }
 
-func (p *pile) May(context.Context, *operations.Request) error { return nil }
+func (p *pile) May(context.Context, *operations.Request) error { return p.refused }
 
 func (p *pile) Sample(_ context.Context, r *operations.Request) (operations.Sample, error) {
 	p.mu.Lock()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,7 +38,7 @@ func (c *find) Validate() error {
 func (c *find) Run(ctx context.Context, a *actor) error {
 	var all []json.RawMessage
 	var page foundPage
-	err := c.look(ctx, a, c.chosen, func() (_ span, err error) {
+	unsorted, err := c.look(ctx, a, c.chosen, func() (_ span, err error) {
 		all, page, err = pages(ctx, a, "/v1/dead_set", c.query(), c.Limit)
 		return page.span, err
 	})
@@ -49,8 +50,8 @@ func (c *find) Run(ctx context.Context, a *actor) error {
 		defer fmt.Fprintf(a.errs, "%d of the %d that match\n", len(all), page.Matched)
 	}
 	rows, err := rowsOf(a, all, dead.row)
-	if err != nil || a.json {
-		return err
+	if err == nil && !a.json {
+		err = a.deadTable(rows)
 	}
-	return a.deadTable(rows)
+	return cmp.Or(err, unsorted)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -35,7 +36,7 @@ func (c *groups) Run(ctx context.Context, a *actor) error {
 		span
 		Groups []json.RawMessage `json:"groups"`
 	}
-	err := c.look(ctx, a, c.chosen, func() (span, error) {
+	unsorted, err := c.look(ctx, a, c.chosen, func() (span, error) {
 		answer.Groups = nil // what was decoded before is kept
 		err := a.get(ctx, "/v1/dead_set/groups", c.query(), &answer)
 		return answer.span, err
@@ -45,10 +46,10 @@ func (c *groups) Run(ctx context.Context, a *actor) error {
 	}
 	defer answer.note(a)
 	rows, err := rowsOf(a, answer.Groups, group.row)
-	if err != nil || a.json {
-		return err
+	if err == nil && !a.json {
+		err = a.groupTable(rows)
 	}
-	return a.groupTable(rows)
+	return cmp.Or(err, unsorted)
 }
 
 // groupTable prints rows of causes.

@@ -65,31 +65,31 @@ type looking struct {
 	Sort bool `help:"Sort what has arrived into pages first, where it is more than one look sees. Asked about at a terminal."`
 }
 
-// look looks. Where not all was seen, and somebody wants that, it sorts and looks again: what look
-// prints it is to print only once.
-func (l looking) look(ctx context.Context, a *actor, of chosen, look func() (span, error)) error {
+// look looks. Where not all was seen, and somebody wants that, it sorts and looks again. unsorted is
+// why that failed: then the first look stands, and is to be printed before that is returned.
+func (l looking) look(ctx context.Context, a *actor, of chosen, look func() (span, error)) (unsorted, err error) {
 	seen, err := look()
 	if err != nil || seen.Unsorted == 0 {
-		return err
+		return nil, err
 	}
 	if !l.Sort {
 		if a.ask == nil || a.json {
-			return nil
+			return nil, nil
 		}
 		err := a.ask(fmt.Sprintf("The oldest %d of %d dead messages were looked at. Sort the others into pages, and look at all?", seen.Depth-seen.Unsorted, seen.Depth))
 		if errors.Is(err, errNo) || errors.Is(err, errUnasked) {
-			return nil
+			return nil, nil
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
 	to := *a
 	to.out, to.json = a.errs, false // the answer is what was asked for
 	s := sorting{Stream: of.Stream, Channel: of.Channel}
 	if err := s.begin(ctx, &to, s.wish("sort")); err != nil {
-		return err
+		return fmt.Errorf("the others were not sorted: %w", err), nil
 	}
 	_, err = look()
-	return err
+	return nil, err
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stepwell/stepwell/internal/operations"
+	"github.com/stepwell/stepwell/server"
 )
 
 func TestADeadSetIsSortedAndBroughtBackAndThatIsWatched(t *testing.T) {
@@ -44,6 +46,18 @@ func TestALookThatDidNotSeeAllSortsFirstWhereSomebodyWantsThat(t *testing.T) {
 			t.Errorf("%s: the answer is %s, beside it %s", args, &out, &errs)
 		}
 	}
+	// Where the sort is refused, what was seen is shown, and why the rest was not.
+	dead.pile.refused = fmt.Errorf("%w: 1 more handle messages of orders", server.ErrOthers)
+	for _, args := range []string{"groups -s orders --sort", "groups -s orders", "list -s orders -c slow --sort"} {
+		dead.pile.set(5, false)
+		var out, errs bytes.Buffer
+		yes := func(string) error { return nil }
+		got := run(t.Context(), append([]string{"--address", address, "dead-set"}, strings.Fields(args)...), yes, &out, &errs)
+		if got != exitFailed || !strings.Contains(errs.String(), "the others were not sorted") || !strings.Contains(errs.String(), "--force") || out.Len() == 0 {
+			t.Errorf("%s: exit %d, %s, and %s", args, got, &out, &errs)
+		}
+	}
+	dead.pile.refused = nil
 	// Who says no, or cannot be asked, gets what was seen.
 	for _, ask := range []asker{nil, func(string) error { return errNo }} {
 		dead.pile.set(5, false)
