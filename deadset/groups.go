@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,6 +14,10 @@ import (
 const (
 	// maxGroups bounds the groups of an answer; what belongs to none of them is counted as one.
 	maxGroups = 1000
+	// maxCounted bounds the causes that are told apart while messages are read, oldest first. They
+	// are more than are answered, so that the answer has the largest and not those that came first;
+	// so many take about 10 MB meanwhile.
+	maxCounted = 10 * maxGroups
 	// minutesShown is for how long before the look the deaths of a group are counted by minutes.
 	minutesShown = 60
 )
@@ -86,33 +91,50 @@ func (s *Set) Groups(ctx context.Context, of filter.Filter) (Causes, error) {
 type groups struct {
 	all []*Group
 	by  map[string]*Group
+	// others is what came when there were maxCounted causes, and was of none of them.
+	others *Group
 }
 
-func newGroups() *groups { return &groups{all: []*Group{}, by: map[string]*Group{}} }
+func newGroups() *groups {
+	return &groups{all: []*Group{}, by: map[string]*Group{}, others: newGroup()}
+}
 
-// sorted are all of them, the largest first.
+func newGroup() *Group {
+	return &Group{Minutes: make([]int, minutesShown), keys: map[uint64]struct{}{}}
+}
+
+// sorted are the largest of them, the largest first; where there are too many the rest is one.
 func (in *groups) sorted() []*Group {
+	in.sort()
+	if len(in.all) > maxGroups {
+		rest := in.others
+		rest.Error = "all other causes"
+		for _, g := range in.all[maxGroups-1:] {
+			rest.addAll(g)
+		}
+		in.all = append(in.all[:maxGroups-1], rest)
+		in.sort()
+	}
 	for _, g := range in.all {
 		g.Keys, g.keys = len(g.keys), nil
 	}
-	slices.SortStableFunc(in.all, func(a, b *Group) int { return cmp.Compare(b.Count, a.Count) })
 	return in.all
 }
 
-// of is the group of the message; the last one that there may be is that of all others.
+func (in *groups) sort() {
+	slices.SortStableFunc(in.all, func(a, b *Group) int { return cmp.Compare(b.Count, a.Count) })
+}
+
+// of is the group of the message.
 func (in *groups) of(f found) *Group {
 	if g := in.by[f.group]; g != nil {
 		return g
 	}
-	if len(in.all) == maxGroups {
-		return in.all[maxGroups-1]
+	if len(in.all) == maxCounted {
+		return in.others
 	}
-	g := &Group{Minutes: make([]int, minutesShown), keys: map[uint64]struct{}{}}
-	if len(in.all) < maxGroups-1 {
-		g.Group, g.Reason, g.Error, g.ErrorType = f.group, f.reason, f.pattern, f.errorType
-	} else {
-		g.Error = "all other causes"
-	}
+	g := newGroup()
+	g.Group, g.Reason, g.Error, g.ErrorType = f.group, f.reason, f.pattern, f.errorType
 	in.all = append(in.all, g)
 	in.by[f.group] = g
 	return g
@@ -137,18 +159,37 @@ func (g *Group) add(f found, asOf time.Time) {
 		g.Replayed++
 	}
 	died := instant(f.died)
+	g.widen(died, died, f.id)
 	if died == nil {
-		g.ExampleID = cmp.Or(g.ExampleID, f.id)
 		return
-	}
-	if g.FirstDiedAt == nil || died.Before(*g.FirstDiedAt) {
-		g.FirstDiedAt = died
-	}
-	if g.LastDiedAt == nil || !died.Before(*g.LastDiedAt) {
-		g.LastDiedAt, g.ExampleID = died, f.id
 	}
 	// A clock of another process may run ahead: such deaths count as those of the last minute.
 	if ago := int(asOf.Sub(*died) / time.Minute); ago < minutesShown {
 		g.Minutes[minutesShown-1-max(0, ago)]++
+	}
+}
+
+// addAll adds what another group has.
+func (g *Group) addAll(other *Group) {
+	g.Count += other.Count
+	g.Replayed += other.Replayed
+	maps.Copy(g.keys, other.keys)
+	for i, n := range other.Minutes {
+		g.Minutes[i] += n
+	}
+	g.widen(other.FirstDiedAt, other.LastDiedAt, other.ExampleID)
+}
+
+// widen takes in deaths from first to last, which is that of id; nil: nobody knows when.
+func (g *Group) widen(first, last *time.Time, id string) {
+	if first == nil {
+		g.ExampleID = cmp.Or(g.ExampleID, id)
+		return
+	}
+	if g.FirstDiedAt == nil || first.Before(*g.FirstDiedAt) {
+		g.FirstDiedAt = first
+	}
+	if g.LastDiedAt == nil || !last.Before(*g.LastDiedAt) {
+		g.LastDiedAt, g.ExampleID = last, id
 	}
 }

@@ -14,6 +14,7 @@
 //	stepwell dead-set sort --stream orders
 //	stepwell dead-set operations watch op_01k9…
 //	stepwell streams
+//	stepwell streams --watch
 //	stepwell pause orders
 //	stepwell resume orders
 //	stepwell pause orders --app

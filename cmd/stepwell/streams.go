@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +16,9 @@ import (
 )
 
 // list is stepwell streams.
-type list struct{}
+type list struct {
+	Watch bool `help:"Show it anew every two seconds, until Ctrl-C." short:"w"`
+}
 
 // streamState is what it shows of a stream.
 type streamState struct {
@@ -61,8 +66,69 @@ func (o *oldest) String() string {
 	return fmt.Sprintf("%s/%d@%d %s", o.Topic, o.Partition, o.Offset, age)
 }
 
-// Run prints a row for each stream, and below it one for each of its channels, which pause with it.
-func (*list) Run(ctx context.Context, a *actor) error {
+// Run shows the streams once, or until ctx ends.
+func (c *list) Run(ctx context.Context, a *actor) error {
+	if c.Watch {
+		return a.watchStreams(ctx, lookEvery, isTerminal(a.out) && !a.json)
+	}
+	return a.showStreams(ctx)
+}
+
+const (
+	// lookEvery is how often a watch looks at the streams, lookWithin how long it waits for an
+	// actor: one that does not answer must not look like one in which nothing happens.
+	lookEvery  = 2 * time.Second
+	lookWithin = 10 * time.Second
+)
+
+// watchStreams shows the streams again and again until ctx ends, which is no error; on a screen
+// each time in the place of what was there. It goes on when a look fails: that the actor is away
+// for a while is what somebody may be waiting to see.
+func (a *actor) watchStreams(ctx context.Context, every time.Duration, screen bool) error {
+	const homeAndClear = "\x1b[H\x1b[2J"
+	for {
+		var page bytes.Buffer
+		look := *a
+		look.out = &page
+		within, cancel := context.WithTimeout(ctx, lookWithin)
+		err := look.showStreams(within)
+		cancel()
+		if ctx.Err() != nil {
+			return nil
+		}
+		text := page.String()
+		if screen && err == nil {
+			text = homeAndClear + text
+		}
+		if _, err := io.WriteString(a.out, text); err != nil {
+			return fmt.Errorf("print the streams: %w", err)
+		}
+		if err != nil {
+			fmt.Fprintln(a.errs, "stepwell:", printable(err.Error()))
+		}
+		pause := time.NewTimer(every)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return nil
+		}
+	}
+}
+
+// isTerminal says whether what is written is seen at once, on a screen that can be cleared.
+func isTerminal(out io.Writer) bool {
+	f, is := out.(*os.File)
+	if !is {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// showStreams prints a row for each stream, and below it one for each of its channels, which pause
+// with it.
+func (a *actor) showStreams(ctx context.Context) error {
 	var answer struct {
 		Modes   []string          `json:"modes"`
 		Streams []json.RawMessage `json:"streams"`
