@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // routes are all of the console, with what a request to each needs to be one that works.
@@ -364,4 +366,28 @@ func TestThePageOfAnOperationIsToldItsNumbersHoweverManyWereAskedForSince(t *tes
 		return
 	}
 	t.Errorf("of the operation that runs nothing is told at %s", from)
+}
+
+// An operation on more causes than are told apart has among its largest what stands for the rest.
+func TestTheRestOfManyCausesIsNoLinkToAllMessages(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	const causes = 1001 // two have no room
+	var all []*kgo.Record
+	for i := range causes {
+		all = append(all, records(1, fmt.Sprintf("out of %c%c%c", 'a'+i/676, 'a'+i/26%26, 'a'+i%26))...)
+	}
+	w.die(causes, all...)
+	a := w.send("POST", "/v1/dead_set/operations", "application/json", `{"action":"replay","stream":"orders","select":{"all":true},"rate":"1/m"}`)
+	_, id, _ := strings.Cut(a.text, `"id":"`)
+	id, _, _ = strings.Cut(id, `"`)
+	var causesOf string
+	eventually(t, "what they died of is known", func() (known bool) {
+		_, causesOf, known = strings.Cut(w.get("/console/operation?id="+id).text, `aria-label="What they died of"`)
+		return known
+	})
+	causesOf, _, _ = strings.Cut(causesOf, "</ul>")
+	if !strings.Contains(causesOf, "2 of all other causes") || strings.Count(causesOf, "<a ") != 2 || strings.Count(causesOf, "group=") != 2 {
+		t.Errorf("%d: %s", a.status, causesOf)
+	}
 }
