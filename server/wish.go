@@ -67,7 +67,8 @@ const (
 
 // readWish reads who asks for an operation. It collects all mistakes.
 func (s wishes) readWish(w http.ResponseWriter, r *http.Request) (wish, error) {
-	m, err := s.object(w, r)
+	// As many ids as a selection may name must not be too many bytes.
+	m, err := s.objectWithin(w, r, max(s.cfg.BodyLimit, operations.MaxRequest))
 	if err != nil {
 		return wish{}, err
 	}
