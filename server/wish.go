@@ -50,6 +50,8 @@ func chosenBy(s operations.Selection) string {
 		return "all"
 	case s.Group != "":
 		return "group " + s.Group
+	case s.IDs != nil && s.Operation != "":
+		return fmt.Sprintf("%d ids, operation %s", len(s.IDs), clip(s.Operation))
 	case s.Operation != "":
 		return "operation " + clip(s.Operation)
 	case s.IDs != nil:
