@@ -21,10 +21,14 @@ type operator interface {
 
 // newOperations makes what runs operations on all dead sets that there are.
 func newOperations(a *Actor) operator {
+	var noPages error
+	if a.cfg.DeadSet.Pages == 0 {
+		noPages = fmt.Errorf("%w: %s=0", server.ErrNoPages, a.cfg.Variable("dead_set.pages"))
+	}
 	sets := map[operations.Target]operations.DeadSet{}
 	for _, l := range linesOf(a.streams) {
 		if l.deadSet != nil {
-			sets[operations.Target{Stream: l.id, Channel: l.channel}] = chosenSet{l}
+			sets[operations.Target{Stream: l.id, Channel: l.channel}] = chosenSet{l, noPages}
 		}
 	}
 	alone := operations.Config{
@@ -71,13 +75,19 @@ func untilStop(stop context.Context, run func(context.Context) error) func(conte
 }
 
 // chosenSet is the dead set of a line as operations see it.
-type chosenSet struct{ line *line }
+type chosenSet struct {
+	line    *line
+	noPages error // why a sort is refused; nil: it is not
+}
 
-// May refuses a replay where nobody would take what is replayed, and a sort where others may not
-// find what is in pages. The other actions are possible wherever there is a dead set.
+// May refuses a replay where nobody would take what is replayed, and a sort where there may be no
+// pages, or others may not find what is in them. The other actions are possible wherever there is
+// a dead set.
 func (c chosenSet) May(ctx context.Context, r *operations.Request) error {
 	of, is := c.line.served().(leftSet)
 	switch {
+	case r.Action == operations.Sort && c.noPages != nil:
+		return c.noPages
 	case r.Action == operations.Sort && !r.Force:
 		return c.aloneWithPages(ctx)
 	case !is:

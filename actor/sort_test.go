@@ -151,9 +151,16 @@ func TestASortChoosesNothingAndIsRefusedWhereThereMayBeNoPages(t *testing.T) {
 			t.Errorf("%s: %d %v", body, status, answer["detail"])
 		}
 	}
-	o := r.operate(`{"action":"sort","stream":"orders"}`)
-	if o["state"] != "paused" || !strings.Contains(fmt.Sprint(o["why"]), "DEAD_SET_PAGES") {
-		t.Errorf("without pages: %v", o)
+	for _, body := range []string{`{"action":"sort","stream":"orders"}`, `{"action":"sort","stream":"orders","force":true}`, `{"action":"sort","stream":"orders","dry_run":true}`} {
+		if status, answer := r.do("POST", "/v1/dead_set/operations", body); status != 409 || !strings.Contains(fmt.Sprint(answer["detail"]), "DEAD_SET_PAGES=0") {
+			t.Errorf("%s: %d %v", body, status, answer)
+		}
+	}
+	if _, list := r.do("GET", "/v1/dead_set/operations", ""); len(list["operations"].([]any)) != 0 {
+		t.Errorf("what was refused is there: %v", list)
+	}
+	if o := r.operate(`{"action":"unsort","stream":"orders"}`); o["state"] != "done" || o["done"] != 0.0 {
+		t.Errorf("the way back: %v", o)
 	}
 	r.deadCount(3)
 }

@@ -111,7 +111,7 @@ type Server struct {
 	Insecure   bool     `key:"insecure" default:"false" doc:"Serve what a token is for without one also off loopback."`
 	Console    bool     `key:"console" default:"true" doc:"Serve the console at /console, where /v1 is served, to whom /v1 is. false: that path is the program's own."`
 	TraceURL   string   `key:"trace_url" doc:"Where traces are looked at, with {trace_id} in place of a trace's id, as https://traces.example.com/trace/{trace_id}: a dead message and its tries then have a trace_url."`
-	BodyLimit  int      `key:"body_limit" default:"64KiB" unit:"bytes" doc:"Largest request body of /v1."`
+	BodyLimit  int      `key:"body_limit" default:"64KiB" unit:"bytes" doc:"Largest request body of /v1. One that asks for an operation may have 320KiB in any case, for the ids that it may name."`
 }
 
 // DeadSet bounds the work on dead sets.

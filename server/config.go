@@ -22,7 +22,8 @@ type Config struct {
 	Address string
 	// Setting is how users call a setting, by its key, say "server.token". Nil: by that.
 	Setting func(key string) string
-	// BodyLimit is the largest body of a request to /v1 in bytes. Default: 64 KiB.
+	// BodyLimit is the largest body of a request to /v1 in bytes. One that asks for an operation
+	// may always have the 320 KiB of the largest selection. Default: 64 KiB.
 	BodyLimit int64
 	// EditLimit is the largest body of a request that edits a dead message, in bytes. 0: nobody may
 	// edit any.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stepwell/stepwell/internal/operations"
 	"github.com/stepwell/stepwell/server"
 )
 
@@ -83,6 +84,34 @@ func TestATooLargeBodyIs413(t *testing.T) {
 	}
 	if acts := w.orders.acts(); len(acts) != 0 {
 		t.Errorf("acted: %v", acts)
+	}
+}
+
+// The ids of messages have 200 bytes at most.
+func TestWhoAsksForAnOperationMayNameAsManyIDsAsItTakesWhateverTheLimitOfBodies(t *testing.T) {
+	w, p := operating(t)
+	var ids []string
+	for i := range operations.MaxIDs {
+		ids = append(ids, fmt.Sprintf("%q", fmt.Sprintf("%0200d", i)))
+	}
+	body := fmt.Sprintf(`{"action":"replay","stream":"orders","note":%q,"select":{"ids":[%s]}}`, strings.Repeat("n", 500), strings.Join(ids, ",\n      "))
+	a := w.do("POST", "/v1/dead_set/operations", body)
+	if a.status != 202 {
+		t.Fatalf("%d %.300s", a.status, a.text)
+	}
+	if r := <-p.asked; len(r.Select.IDs) != operations.MaxIDs {
+		t.Errorf("%d ids", len(r.Select.IDs))
+	}
+	large := fmt.Sprintf(`{"action":"replay","stream":"orders","select":{"all":true},%s"dry_run":true}`, strings.Repeat(" ", operations.MaxRequest))
+	if a := w.do("POST", "/v1/dead_set/operations", large); a.status != 413 || !strings.Contains(a.text, fmt.Sprint(operations.MaxRequest, " bytes")) {
+		t.Errorf("a larger one: %d %s", a.status, a.text)
+	}
+	if a := w.do("PATCH", "/v1/dead_set/operations/op_x", body); a.status != 413 || !strings.Contains(a.text, "65536 bytes") {
+		t.Errorf("a change, which names none: %d %s", a.status, a.text)
+	}
+	w, _ = operating(t, func(c *server.Config) { c.BodyLimit = 2 * operations.MaxRequest })
+	if a := w.do("POST", "/v1/dead_set/operations", large); a.status != 200 {
+		t.Errorf("where all bodies may be so large: %d %s", a.status, a.text)
 	}
 }
 

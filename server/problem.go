@@ -63,7 +63,7 @@ func problemOf(log *slog.Logger, r *http.Request, err error) *problem {
 		return &problem{status: http.StatusGone, detail: ErrMoved.Error()}
 	case errors.Is(err, ErrTooLarge), errors.Is(err, operations.ErrLarge):
 		return &problem{status: http.StatusRequestEntityTooLarge, detail: err.Error()}
-	case errors.Is(err, ErrNoEdit), errors.Is(err, ErrReplayOff), errors.Is(err, ErrOthers), errors.Is(err, ErrNotShared):
+	case errors.Is(err, ErrNoEdit), errors.Is(err, ErrReplayOff), errors.Is(err, ErrOthers), errors.Is(err, ErrNoPages), errors.Is(err, ErrNotShared):
 		return &problem{status: http.StatusConflict, detail: err.Error()}
 	case errors.Is(err, operations.ErrUnknown):
 		return &problem{status: http.StatusNotFound, detail: operations.ErrUnknown.Error()}

@@ -50,6 +50,8 @@ func chosenBy(s operations.Selection) string {
 		return "all"
 	case s.Group != "":
 		return "group " + s.Group
+	case s.IDs != nil && s.Operation != "":
+		return fmt.Sprintf("%d ids, operation %s", len(s.IDs), clip(s.Operation))
 	case s.Operation != "":
 		return "operation " + clip(s.Operation)
 	case s.IDs != nil:
@@ -67,7 +69,8 @@ const (
 
 // readWish reads who asks for an operation. It collects all mistakes.
 func (s wishes) readWish(w http.ResponseWriter, r *http.Request) (wish, error) {
-	m, err := s.object(w, r)
+	// As many ids as a selection may name must not be too many bytes.
+	m, err := s.objectWithin(w, r, max(s.cfg.BodyLimit, operations.MaxRequest))
 	if err != nil {
 		return wish{}, err
 	}

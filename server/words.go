@@ -28,6 +28,8 @@ var (
 	// not find them there (409).
 	ErrOthers = errors.New("other processes may not know pages, and would show, replay and delete only what arrives from now on: " +
 		"ask with \"force\": true (--force, or the tick in the console) once all run a release that sorts")
+	// ErrNoPages: the dead set that was to be sorted may have no pages, by a setting (409).
+	ErrNoPages = errors.New("a sort is refused, since there may be no pages to sort into; an unsort works")
 	// ErrRefused: nobody can walk that dead set before something is changed, as the error says,
 	// whose text is told (500).
 	ErrRefused = errors.New("walks of this dead set are refused")

@@ -119,10 +119,15 @@ const operationsPath = "/v1/dead_set/operations"
 type sample struct {
 	span
 	Matched int       `json:"matched"`
+	Bytes   int64     `json:"bytes"`
 	LeftOut leftOut   `json:"left_out"`
 	Room    *int      `json:"room"` // in the trash; nil: what is deleted is gone, or nothing is
 	Groups  []group   `json:"groups"`
 	AsOf    time.Time `json:"as_of"`
+	// Samples are the oldest of them.
+	Samples []struct {
+		ID string `json:"id"`
+	} `json:"samples"`
 	// Seconds is how long it takes at its rate; 0: it has none.
 	Seconds float64 `json:"seconds"`
 }
@@ -192,8 +197,16 @@ func (s sample) nothing() error {
 	return fmt.Errorf("%w: none of the oldest %d messages matches, and %d were not looked at: stepwell dead-set sort makes all of them seen", errLook, s.Depth-s.Unsorted, s.Unsorted)
 }
 
-// show prints how many were chosen, and of which causes. With --json, what is printed is the
-// operation's end: this goes where notes go.
+// oldest are the ids of some of them.
+func (s sample) oldest() (ids []string) {
+	for _, m := range s.Samples {
+		ids = append(ids, printable(m.ID))
+	}
+	return ids
+}
+
+// show prints how many were chosen, which are the oldest, and of which causes. With --json,
+// what is printed is the operation's end: this goes where notes go.
 func (c acting) show(a *actor, action string, found sample) error {
 	to := *a
 	if !c.DryRun {
@@ -203,7 +216,17 @@ func (c acting) show(a *actor, action string, found sample) error {
 	if action == "restore" {
 		what = "messages in the trash of"
 	}
-	fmt.Fprintf(to.out, "%s: %d of the %d %s %s\n", action, found.Matched, found.Depth, what, printable(c.who()))
+	size := ""
+	if found.Bytes > 0 {
+		size = fmt.Sprintf(", %d bytes", found.Bytes)
+	}
+	fmt.Fprintf(to.out, "%s: %d of the %d %s %s%s\n", action, found.Matched, found.Depth, what, printable(c.who()), size)
+	if ids := found.oldest(); len(ids) > 0 {
+		fmt.Fprintf(to.out, "the oldest: %s\n", strings.Join(ids, ", "))
+	}
+	if found.Room != nil {
+		fmt.Fprintf(to.out, "the trash has room for about %d\n", *found.Room)
+	}
 	if text := found.LeftOut.String(); text != "" {
 		fmt.Fprintf(to.out, "left out: %s\n", text)
 	}

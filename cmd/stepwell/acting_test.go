@@ -38,8 +38,9 @@ func (p *pile) Sample(_ context.Context, r *operations.Request) (operations.Samp
 	if r.Trash > 0 && r.Action == operations.Delete {
 		room = new(4000)
 	}
+	samples := []any{map[string]any{"id": "orders/v1:0:7"}, map[string]any{"id": "orders/v1:0:8\x1b"}}
 	s := operations.Sample{
-		Room: room, Matched: p.match, Groups: groups, Samples: []any{}, Depth: 9 + p.unseen, Unsorted: p.unseen, Complete: p.unseen == 0,
+		Room: room, Matched: p.match, Bytes: int64(p.match) * 300, Groups: groups, Samples: samples[:min(p.match, 2)], Depth: 9 + p.unseen, Unsorted: p.unseen, Complete: p.unseen == 0,
 		AsOf: time.Date(2026, 7, 1, 3, 4, 5, 678, time.UTC), LeftOut: operations.LeftOut{CrashLoop: 2},
 	}
 	p.match += p.more
@@ -161,6 +162,29 @@ func TestWithoutAYesNothingThatIsChosenIsTouched(t *testing.T) {
 				t.Errorf("%s: %q", name, &out)
 			}
 		}
+	}
+}
+
+func TestADryRunShowsHowLargeItIsTheOldestOfItAndWhatTheTrashHasRoomFor(t *testing.T) {
+	address, dead := serveKeeping(t, threeDays, "")
+	const sized, oldest, room = "5 of the 9 dead messages of orders, 1500 bytes\n", "the oldest: orders/v1:0:7, orders/v1:0:8 \n", "the trash has room for about 4000\n"
+	for flags, want := range map[string][]string{
+		"replay -s orders --all": {sized, oldest}, "delete -s orders --all": {sized, oldest, room}, "delete -s orders --all --forever": {sized, oldest}, "undo op_1 -s orders": {"of orders, 1500 bytes\n", oldest},
+	} {
+		dead.pile.set(5, false)
+		out, errs, code := command(t, address, strings.Fields("dead-set "+flags+" --dry-run")...)
+		if code != exitOK || strings.Contains(out, room) != slices.Contains(want, room) || len(dead.pile.asked) > 0 {
+			t.Errorf("%s: exit %d, %q, %q", flags, code, out, errs)
+		}
+		for _, text := range want {
+			if !strings.Contains(out, text) {
+				t.Errorf("%s: %q is not in %q", flags, text, out)
+			}
+		}
+	}
+	dead.pile.set(0, false)
+	if out, _, code := command(t, address, strings.Fields("dead-set replay -s orders --all --dry-run")...); code != exitOK || strings.Contains(out, "bytes") || strings.Contains(out, "oldest") {
+		t.Errorf("of nothing: exit %d, %q", code, out)
 	}
 }
 

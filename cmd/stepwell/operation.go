@@ -206,6 +206,8 @@ func (o operation) row() []string {
 	switch {
 	case o.Select.Group != "":
 		chosen = "group " + o.Select.Group
+	case o.Select.Operation != "" && len(o.Select.IDs) > 0:
+		chosen = strconv.Itoa(len(o.Select.IDs)) + " ids of what " + o.Select.Operation + " deleted"
 	case o.Select.Operation != "":
 		chosen = "what " + o.Select.Operation + " deleted"
 	case len(o.Select.IDs) > 0:

@@ -61,7 +61,8 @@ type Target struct {
 	Channel string `json:"channel,omitempty"`
 }
 
-// Selection says which messages are meant. Exactly one of its fields is set.
+// Selection says which messages are meant. Exactly one of its fields is set, but for an Operation
+// beside IDs.
 type Selection struct {
 	// IDs are those of messages, every copy of each.
 	IDs []string `json:"ids,omitempty"`
@@ -69,7 +70,8 @@ type Selection struct {
 	Group string `json:"group,omitempty"`
 	// Filter has the parameters of [filter.Parse].
 	Filter map[string]string `json:"filter,omitempty"`
-	// Operation is the delete or the edit whose messages are restored; it is for that alone.
+	// Operation is the delete or the edit whose messages are restored; it is for that alone. Beside
+	// IDs it is those of its messages.
 	Operation string `json:"operation,omitempty"`
 	// All is every message.
 	All bool `json:"all,omitempty"`
@@ -79,20 +81,20 @@ type Selection struct {
 // "2h" count from. The error says what is wrong with it.
 func (s Selection) Compile(asked time.Time) (filter.Filter, error) {
 	given := 0
-	for _, is := range []bool{s.IDs != nil, s.Group != "", s.Filter != nil, s.Operation != "", s.All} {
+	for _, is := range []bool{s.IDs != nil, s.Group != "", s.Filter != nil, s.Operation != "" && s.IDs == nil, s.All} {
 		if is {
 			given++
 		}
 	}
 	switch {
 	case given != 1:
-		return filter.Filter{}, errors.New("exactly one of ids, group, filter and all: true says what is meant, or operation what to restore")
+		return filter.Filter{}, errors.New("exactly one of ids, group, filter and all: true says what is meant, or operation, with ids or without, what to restore")
+	case s.IDs != nil:
+		return filter.IDs(s.IDs), nil
 	case s.All, s.Operation != "":
 		return filter.All(), nil
 	case s.Group != "":
 		return filter.Parse(map[string]string{"group": s.Group}, asked)
-	case s.IDs != nil:
-		return filter.IDs(s.IDs), nil
 	case len(s.Filter) == 0:
 		return filter.Filter{}, errors.New("an empty filter chooses nothing: all: true chooses all")
 	}

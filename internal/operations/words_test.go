@@ -9,6 +9,7 @@ import (
 func TestASelectionSaysExactlyOneThing(t *testing.T) {
 	for _, s := range []Selection{
 		{}, {Group: "7f3a91c2b04d", All: true}, {IDs: []string{"a"}, Filter: map[string]string{"error": "x"}}, {Filter: map[string]string{}}, {Group: "x"},
+		{Operation: "op_1", All: true}, {Operation: "op_1", Group: "7f3a91c2b04d"}, {Operation: "op_1", IDs: []string{"a"}, All: true},
 		{Filter: map[string]string{"eror": "x"}}, {Filter: map[string]string{"error": ""}},
 	} {
 		if f, err := s.Compile(time.Now()); err == nil || !f.IsZero() {
@@ -16,7 +17,7 @@ func TestASelectionSaysExactlyOneThing(t *testing.T) {
 		}
 	}
 	for want, s := range map[string]Selection{
-		"all": {All: true}, `group="7f3a91c2b04d"`: {Group: "7f3a91c2b04d"}, "2 ids": {IDs: []string{"a", "b"}}, `error="x"`: {Filter: map[string]string{"error": "x"}},
+		"all": {All: true}, "1 ids": {IDs: []string{"a"}, Operation: "op_1"}, `group="7f3a91c2b04d"`: {Group: "7f3a91c2b04d"}, "2 ids": {IDs: []string{"a", "b"}}, `error="x"`: {Filter: map[string]string{"error": "x"}},
 	} {
 		if f, err := s.Compile(time.Now()); err != nil || f.String() != want {
 			t.Errorf("%s: %s, %v", want, f, err)

@@ -20,8 +20,10 @@ type choice struct {
 	// Picked are ids that somebody ticked; All says that all messages are meant.
 	Picked []string
 	All    bool
-	// Operation is a delete: what it put into the trash.
+	// Operation is a delete: what it put into the trash. Beside Picked it is these of it, and where
+	// they are Ticked it is never more.
 	Operation string
+	Ticked    bool
 }
 
 // own are the names in a URL, or a form, that are no parameters of a filter. None of
@@ -29,7 +31,7 @@ type choice struct {
 // was meant.
 func own(name string) bool {
 	switch name {
-	case "stream", "channel", "cursor", "action", "pick", "all", "before", "expect", "rate", "canary", "stop_at", "note", "typed", "once", "include_crash_loop", "beyond", "operation", "forever":
+	case "stream", "channel", "cursor", "action", "pick", "all", "before", "expect", "rate", "canary", "stop_at", "note", "typed", "once", "include_crash_loop", "beyond", "operation", "ticked", "forever":
 		return true
 	}
 	return false
@@ -39,7 +41,7 @@ func own(name string) bool {
 // refused: /v1 knows one value of each, and would do with the other what nobody asked
 // for.
 func choose(given url.Values) (choice, error) {
-	c := choice{Stream: given.Get("stream"), Channel: given.Get("channel"), Picked: given["pick"], All: given.Get("all") == "true", Operation: given.Get("operation"), Filter: map[string]string{}}
+	c := choice{Stream: given.Get("stream"), Channel: given.Get("channel"), Picked: given["pick"], All: given.Get("all") == "true", Operation: given.Get("operation"), Ticked: given.Get("ticked") == "true", Filter: map[string]string{}}
 	for name, texts := range given {
 		if name != "pick" && len(texts) > 1 {
 			return c, refuse(http.StatusBadRequest, "%s is given twice", clip(name, 60))
@@ -148,7 +150,8 @@ func (c choice) Pairs() [][2]string {
 	return all
 }
 
-// selection is what an operation acts on, as /v1 calls it. Exactly one of its fields is set.
+// selection is what an operation acts on, as /v1 calls it. Exactly one of its fields is
+// set, but for an operation beside ids.
 type selection struct {
 	IDs       []string          `json:"ids,omitempty"`
 	Group     string            `json:"group,omitempty"`
@@ -162,7 +165,7 @@ type selection struct {
 // out.
 func (c choice) selected() (selection, error) {
 	ways := 0
-	for _, is := range []bool{len(c.Picked) > 0, len(c.Filter) > 0, c.Operation != "", c.All} {
+	for _, is := range []bool{len(c.Picked) > 0, len(c.Filter) > 0, c.Operation != "" && len(c.Picked) == 0 && !c.Ticked, c.All} {
 		if is {
 			ways++
 		}
@@ -195,6 +198,10 @@ func (s selection) Words() string {
 		return "all messages"
 	case s.Group != "":
 		return "those of the cause " + s.Group
+	case s.Operation != "" && len(s.IDs) > 0:
+		operation := s.Operation
+		s.Operation = ""
+		return s.Words() + ", of what was deleted by " + clip(operation, 60)
 	case s.Operation != "":
 		return "what was deleted by " + clip(s.Operation, 60)
 	case len(s.IDs) == 1:

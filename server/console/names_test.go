@@ -34,7 +34,8 @@ func TestExactlyOneWayToChooseIsOne(t *testing.T) {
 		good bool
 	}{
 		{choice{}, false}, {choice{All: true}, true}, {choice{Filter: filter}, true}, {choice{Picked: picked}, true},
-		{choice{Operation: "op_1"}, true}, {choice{Operation: "op_1", All: true}, false}, {choice{Operation: "op_1", Filter: filter}, false}, {choice{Operation: "op_1", Picked: picked}, false},
+		{choice{Operation: "op_1"}, true}, {choice{Operation: "op_1", All: true}, false}, {choice{Operation: "op_1", Filter: filter}, false}, {choice{Operation: "op_1", Ticked: true}, false},
+		{choice{Operation: "op_1", Picked: picked, Ticked: true}, true}, {choice{Operation: "op_1", Picked: picked, All: true}, false},
 		{choice{All: true, Filter: filter}, false}, {choice{All: true, Picked: picked}, false}, {choice{Filter: filter, Picked: picked}, false},
 	} {
 		if got, err := test.of.selected(); (err == nil) != test.good {

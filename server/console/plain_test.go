@@ -187,6 +187,16 @@ func (p *plain) edits(fill map[string]string) (form url.Values) {
 	return form
 }
 
+// picks is the form of what may be ticked on a page, with nothing ticked.
+func (p *plain) picks() (form url.Values) {
+	for n := range p.page.Descendants() {
+		if n.Data == "form" && attr(n, "id") == "picked" {
+			form = filled(n, nil)
+		}
+	}
+	return form
+}
+
 // asks is the form of the page that asks before a replay or a delete, as it is filled at first.
 func (p *plain) asks() (form url.Values) {
 	for n := range p.page.Descendants() {

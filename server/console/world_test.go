@@ -56,6 +56,27 @@ func (w *world) slow(context.Context, *stepwell.Message) error {
 // start runs an actor until the test ends. Settings are as environment variables.
 func start(t testing.TB, settings ...string) *world {
 	t.Helper()
+	brokers := embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1}})
+	return startOn(t, brokers, brokers, settings...)
+}
+
+// other runs one more process of the actor, with other settings, until the test ends.
+func (w *world) other(settings ...string) *world {
+	w.t.Helper()
+	return startOn(w.t, w.brokers, shared{w.brokers}, settings...)
+}
+
+// shared are brokers that another actor runs.
+type shared struct{ *embedded.Brokers }
+
+func (shared) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// startOn runs an actor on these brokers, in the form in which it is to have them.
+func startOn(t testing.TB, brokers *embedded.Brokers, run actor.Brokers, settings ...string) *world {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -68,11 +89,11 @@ func start(t testing.TB, settings ...string) *world {
 		}
 	}
 	w := &world{
-		t: t, base: "http://" + address, brokers: embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1}}),
+		t: t, base: "http://" + address, brokers: brokers,
 		client: &http.Client{Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 	t.Cleanup(w.client.CloseIdleConnections)
-	app := actor.App{Name: "shipping", Brokers: w.brokers, Streams: actor.Streams{
+	app := actor.App{Name: "shipping", Brokers: run, Streams: actor.Streams{
 		"orders": {Handler: w.order, Channels: actor.Channels{"slow": {Handler: w.slow}}},
 	}}
 	cfg, err := actor.Load(app, append([]string{"SERVER_ADDRESS=" + address, "STREAMS_ORDERS_TOPICS=orders.v1", "RETRY_COUNT=1", "RETRY_DELAY=100ms", "LOG_LEVEL=error"}, settings...))
