@@ -159,7 +159,7 @@ func TestUnderAMemoryAlarmFailuresWaitDeadOnesAreSeenAndDeletedAReplayMovesNothi
 				t.Errorf("%s %s under the alarm: %d %v", method, asked, status, answer)
 			}
 		}
-		// What publishes nothing makes room: who is paged sees what is dead, and deletes it for good.
+		// What publishes nothing goes on: a look, and a delete for good, which makes room.
 		if status, answer := r.do("GET", "/v1/dead_set/groups?stream=orders", ""); status != 200 || answer["depth"] != 5.0 {
 			t.Errorf("causes under the alarm: %d %v", status, answer)
 		}

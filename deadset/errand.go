@@ -46,7 +46,7 @@ func (e *errand) lease(ctx context.Context, s *Set) (queue.Lease, error) {
 	if e.removes {
 		return s.lease(ctx, walkPatience)
 	}
-	return s.leaseToPublish(ctx, walkPatience)
+	return leaseToPublish(ctx, s)
 }
 
 // parts finds the parts, and begins.

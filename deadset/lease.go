@@ -47,13 +47,13 @@ func (s *Set) lease(ctx context.Context, patience time.Duration) (queue.Lease, e
 	}
 }
 
-// leaseToPublish is lease for who publishes what it takes. Under an alarm nothing would be
-// confirmed, while the walk held messages and the lease.
-func (s *Set) leaseToPublish(ctx context.Context, patience time.Duration) (queue.Lease, error) {
+// leaseToPublish takes the lease for a walk that publishes what it takes. Under an alarm nothing
+// would be confirmed, while the walk held messages and the lease.
+func leaseToPublish(ctx context.Context, s *Set) (queue.Lease, error) {
 	if err := s.cfg.Broker.Accepts(ctx); err != nil {
 		return nil, err
 	}
-	return s.lease(ctx, patience)
+	return s.lease(ctx, walkPatience)
 }
 
 // giveBack gives back what a peek holds, and then its lease, while the peek answers: until then

@@ -99,7 +99,7 @@ func (g Pages) Sort(ctx context.Context, enough <-chan struct{}, operation strin
 	if err != nil {
 		return t, fmt.Errorf("sort: %w", err)
 	}
-	lease, err := s.leaseToPublish(ctx, walkPatience)
+	lease, err := leaseToPublish(ctx, s)
 	if err != nil {
 		return t, err
 	}
@@ -124,7 +124,7 @@ func (g Pages) Back(ctx context.Context, enough <-chan struct{}, most int) (t Tu
 	s := g.set
 	s.recent.forget()
 	defer s.recent.forget()
-	lease, err := s.leaseToPublish(ctx, walkPatience)
+	lease, err := leaseToPublish(ctx, s)
 	if err != nil {
 		return t, err
 	}

@@ -65,8 +65,8 @@ type looking struct {
 	Sort bool `help:"Sort what has arrived into pages first, where it is more than one look sees. Asked about at a terminal."`
 }
 
-// look looks. Where not all was seen, and somebody wants that, it sorts and looks again. unsorted is
-// why that failed: then the first look stands, and is to be printed before that is returned.
+// look looks. Where not all was seen, and somebody wants that, it sorts and looks again. unsorted
+// is why that failed: then the first look stands, and is to be printed before that is returned.
 func (l looking) look(ctx context.Context, a *actor, of chosen, look func() (span, error)) (unsorted, err error) {
 	seen, err := look()
 	if err != nil || seen.Unsorted == 0 {

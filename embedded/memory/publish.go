@@ -28,10 +28,12 @@ func (p publisher) Publish(ctx context.Context, name string, m queue.Message, do
 		stop := context.AfterFunc(ctx, p.b.poke) // so that one that waits is reported
 		o.done = func(err error) { stop(); done(err) }
 	}
-	p.b.publish(o)
+	p.keep(o)
 }
 
-func (b *Broker) publish(o outgoing) {
+// keep puts a message into the inbox.
+func (p publisher) keep(o outgoing) {
+	b := p.b
 	b.mu.Lock()
 	closed := b.closed
 	if !closed {
@@ -87,7 +89,7 @@ func (b *Broker) store(o outgoing) {
 	}
 	b.mu.Unlock()
 	if l == nil { // deleted meanwhile: it waits for its queue again
-		b.publish(o)
+		publisher{b}.keep(o)
 		return
 	}
 	o.done(nil)
