@@ -28,15 +28,23 @@ type world struct {
 	mended  atomic.Bool
 	handled atomic.Int64
 	last    atomic.Pointer[stepwell.Message] // that was handled
+	gate    chan struct{}                    // each message waits for one of it; nil: none waits
 	brokers *embedded.Brokers
 	stop    func() // stops the actor, and waits until it has
 }
 
 // order is what the handler of a world does with a record.
-func (w *world) order(_ context.Context, m *stepwell.Message) error {
+func (w *world) order(ctx context.Context, m *stepwell.Message) error {
 	why, _, _ := strings.Cut(string(m.Key), ":")
 	switch {
 	case w.mended.Load() || why == "fine":
+		if w.gate != nil {
+			select {
+			case <-w.gate:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
 		w.last.Store(m)
 		w.handled.Add(1)
 		return nil
@@ -103,6 +111,18 @@ func start(t testing.TB, settings ...string) *world {
 		return resp.StatusCode == http.StatusOK
 	})
 	return w
+}
+
+// mend has so many messages handled, and more once the returned function is called.
+func (w *world) mend(first int) (goOn func()) {
+	w.gate = make(chan struct{}, first)
+	for range first {
+		w.gate <- struct{}{}
+	}
+	goOn = sync.OnceFunc(func() { close(w.gate) })
+	w.t.Cleanup(goOn) // before the actor is stopped, which waits for what it handles
+	w.mended.Store(true)
+	return goOn
 }
 
 // record is one whose death its key decides: why, a colon, and anything.
