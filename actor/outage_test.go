@@ -135,7 +135,7 @@ func TestAStopWhileRabbitMQIsAwayEndsInTimeAndTheNextProcessFinishesTheWork(t *t
 	})
 }
 
-func TestUnderAMemoryAlarmFailuresWaitDeadOnesAreSeenAndDeletedAReplayMovesNothingAndAllGoesOnByItself(t *testing.T) {
+func TestUnderAnAlarmFailuresWaitDeadOnesAreSeenAndDeletedAReplayMovesNothingAndAllGoesOnByItself(t *testing.T) {
 	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		y := newTally()
 		var works atomic.Bool
@@ -153,26 +153,43 @@ func TestUnderAMemoryAlarmFailuresWaitDeadOnesAreSeenAndDeletedAReplayMovesNothi
 		w.produce(several("good", 20)...)
 		eventually(t, "successes go on", func() bool { _, done := y.count(); return done == 20 })
 		r.notReady("alarm")
-		for method, asked := range map[string]string{"POST": "/v1/dead_set/replay", "DELETE": "/v1/dead_set"} {
-			status, answer := r.do(method, asked, `{"count":3,"stream":"orders"}`)
+		for asked, body := range map[string]string{
+			"POST /v1/dead_set/replay": `{"count":3,"stream":"orders"}`, "DELETE /v1/dead_set": `{"count":3,"stream":"orders"}`,
+			"POST /v1/dead_set/operations": `{"action":"delete","stream":"orders","select":{"all":true},"forever":true}`,
+		} {
+			method, path, _ := strings.Cut(asked, " ")
+			status, answer := r.do(method, path, body)
 			if status != 503 || answer["done"] != nil && answer["done"] != 0.0 {
-				t.Errorf("%s %s under the alarm: %d %v", method, asked, status, answer)
+				t.Errorf("%s under the alarm: %d %v", asked, status, answer)
 			}
 		}
-		// What publishes nothing goes on: a look, and a delete for good, which makes room.
-		if status, answer := r.do("GET", "/v1/dead_set/groups?stream=orders", ""); status != 200 || answer["depth"] != 5.0 {
-			t.Errorf("causes under the alarm: %d %v", status, answer)
+		// What publishes nothing goes on: looks, and a delete for good, which makes room.
+		sees := func(alarm string, dead float64) {
+			if status, answer := r.do("GET", "/v1/dead_set/groups?stream=orders", ""); status != 200 || answer["depth"] != dead {
+				t.Errorf("causes under the %s alarm: %d %v", alarm, status, answer)
+			}
+			if status, answer := r.do("GET", "/v1/dead_set/export?stream=orders", ""); status != 200 || answer["id"] == nil {
+				t.Errorf("an export under the %s alarm: %d %v", alarm, status, answer)
+			}
+			if status, answer := r.do("DELETE", "/v1/dead_set", `{"count":1,"stream":"orders","forever":true}`); status != 200 || answer["done"] != 1.0 {
+				t.Errorf("delete for good under the %s alarm: %d %v", alarm, status, answer)
+			}
 		}
-		if status, answer := r.do("DELETE", "/v1/dead_set", `{"count":2,"stream":"orders","forever":true}`); status != 200 || answer["done"] != 2.0 {
-			t.Errorf("delete for good under the alarm: %d %v", status, answer)
-		}
+		sees("memory", 5)
+		node.Ctl("set_disk_free_limit", "900000GB")
+		node.Ctl("set_vm_memory_high_watermark", "0.6")
+		r.notReady("alarm")
+		sees("disk", 4)
 		if depth := r.depths()[w.queue("orders", "dead_set")]; depth != 3 {
 			t.Errorf("after the replay that failed %d messages are in the dead set", depth)
 		}
 
-		node.Ctl("set_vm_memory_high_watermark", "0.6")
+		node.Ctl("set_disk_free_limit", "50MB")
 		r.ready()
 		eventually(t, "failures done", func() bool { _, done := y.count(); return done == 40 })
+		if status, list := r.do("GET", "/v1/dead_set/operations", ""); status != 200 || len(list["operations"].([]any)) != 0 {
+			t.Errorf("what was refused under the alarm came later: %d %v", status, list)
+		}
 		works.Store(true)
 		if status, answer := r.do("POST", "/v1/dead_set/replay", `{"count":3,"stream":"orders"}`); status != 200 || answer["done"] != 3.0 {
 			t.Errorf("replay after the alarm: %d %v", status, answer)
