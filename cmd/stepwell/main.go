@@ -105,8 +105,7 @@ type asker func(question string) error
 
 // atTerminal asks who sits at the terminal; nil where in is none.
 func atTerminal(in *os.File, out io.Writer) asker {
-	info, err := in.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+	if !isTerminal(in) {
 		return nil
 	}
 	return func(question string) error {

@@ -116,9 +116,10 @@ func (a *actor) watchStreams(ctx context.Context, every time.Duration, screen bo
 	}
 }
 
-// isTerminal says whether what is written is seen at once, on a screen that can be cleared.
-func isTerminal(out io.Writer) bool {
-	f, is := out.(*os.File)
+// isTerminal says whether what is read comes from a person, or what is written is seen by one, on a
+// screen that can be cleared.
+func isTerminal(stream any) bool {
+	f, is := stream.(*os.File)
 	if !is {
 		return false
 	}
