@@ -74,6 +74,22 @@ func TestACauseIsReplayedBehindACanaryAndADeleteUndoneByMouse(t *testing.T) {
 	w.over(10, 120)
 }
 
+// The ten that go first fail: the rest stays where it is until somebody has mended the cause.
+func TestACanaryThatFailsHoldsBackTheRestUntilSomebodyResumes(t *testing.T) {
+	t.Parallel()
+	w := outage(t)
+	ctx := tab(t)
+	run(t, ctx,
+		chromedp.Navigate(w.base+"/console/groups?stream=orders"), shows("130 dead, by cause"),
+		chromedp.Click(cause("status 503", 120)+`//a[.="Replay…"]`), shows("Replay 120 messages?"), chromedp.Click(button("Replay 120")),
+		shows("paused 10 of 120"), shows("of the 10 messages of the canary"), shows("0 handled, 10 failed a try, 10 died"),
+	)
+	w.over(130, 0)
+	w.mended.Store(true)
+	run(t, ctx, chromedp.Click(button("Resume")), shows("done 120 of 120"), shows("110 handled, 10 failed a try, 10 died"))
+	w.over(20, 110)
+}
+
 // by presses the tab key until an element has the focus, and then the enter key.
 func by(selector string) chromedp.Action {
 	return chromedp.Tasks{focusOn(selector), chromedp.KeyEvent(kb.Enter)}
