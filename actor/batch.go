@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/crew"
 	"github.com/stepwell/stepwell/internal/failpoint"
 	"github.com/stepwell/stepwell/internal/seats"
 	"github.com/stepwell/stepwell/internal/task"
@@ -17,6 +18,7 @@ import (
 // A stream with a Batch gathers its messages above the crew:
 //
 //	batches.gather   the source's handle: puts a message into its lane; it counts as under way
+//	batches.gatherAll  the same, for what a partition has
 //	lane.await       until a batch is due: it is full, or has waited, or is not to wait
 //	caller.run       takes a seat, then the batch, so that it is as full as can be
 //	caller.call      calls the handler
@@ -76,14 +78,34 @@ func newBatches(d *dispatch, cfg batchConfig) *batches {
 // gather is the handle of the stream's source.
 func (b *batches) gather(_ context.Context, m *stepwell.Message, t task.Ticket) task.Outcome {
 	of, offset := t.Place()
-	l := b.laneOf(m)
 	_, came := t.Running()
-	l.put(item{message: m, of: of, offset: offset, came: came.Sub(l.began), alone: t.Alone()})
+	b.laneOf(m).put(of, came, t.Alone(), crew.Entry{Message: m, Offset: offset})
+	b.gathered(of)
+	return task.Gathered
+}
+
+// gatherAll is gather for messages that come together, none of them alone.
+func (b *batches) gatherAll(of task.Gatherable, messages []crew.Entry) {
+	came := time.Now()
+	for l := b.laneOf(messages[0].Message); len(messages) > 0; {
+		n, next := 1, l
+		for ; n < len(messages); n++ {
+			if next = b.laneOf(messages[n].Message); next != l {
+				break
+			}
+		}
+		l.put(of, came, false, messages[:n]...)
+		l, messages = next, messages[n:]
+	}
+	b.gathered(of)
+}
+
+// gathered has what was halted meanwhile not wait: as [lane.put] does for who does not rest.
+func (b *batches) gathered(of task.Gatherable) {
 	failpoint.Hit("gathered")
 	if of.Halted() {
-		b.wake() // as [lane.put] does for who does not rest
+		b.wake()
 	}
-	return task.Gathered
 }
 
 // laneOf is where a message waits: with all others of its key, or its partition. What has no order

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/crew"
 	"github.com/stepwell/stepwell/internal/seats"
 	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/streams"
@@ -214,8 +215,8 @@ func TestWhatIsBehindAMessageThatIsInNoQueueYetWhenItsPartitionEndsIsNotCalled(t
 	b := newBatches(&dispatch{}, batchConfig{size: 3, wait: time.Second, atOnce: 1, order: streams.OrderKey, seats: seats.New(1).First()})
 	revoked, ours := newOrigin(), newOrigin()
 	l := b.lanes[0]
-	l.put(item{message: &stepwell.Message{}, of: revoked, offset: 2})
-	l.put(item{message: &stepwell.Message{}, of: ours, offset: 3})
+	l.put(revoked, time.Now(), false, crew.Entry{Message: &stepwell.Message{}, Offset: 2})
+	l.put(ours, time.Now(), false, crew.Entry{Message: &stepwell.Message{}, Offset: 3})
 	revoked.halt()
 	b.Flush()
 	b.callers[0].awaitDue(t.Context(), nil, []parking{{revoked, make(chan struct{})}})

@@ -77,7 +77,9 @@ func (k *kafka) open(opts []kgo.Opt, s *stream) error {
 	handle := l.dispatch.first
 	if k.batches = l.batches; k.batches != nil { // who gathers takes no seat and measures nothing, and one is enough
 		handle = k.batches.gather
-		config.Calls = streams.Calls{Concurrency: 1, Order: order, Flush: k.batches.Flush, Fetched: k.batches.Fetched}
+		config.Calls = streams.Calls{
+			Concurrency: 1, Order: order, Gather: k.batches.gatherAll, Flush: k.batches.Flush, Fetched: k.batches.Fetched,
+		}
 	}
 	r, err := streams.New(config, handle)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/crew"
 	"github.com/stepwell/stepwell/internal/task"
 )
 
@@ -73,28 +74,32 @@ func (l *lane) signal() {
 	}
 }
 
-// put adds a message behind all others, but a suspect goes before those of other partitions: while
-// it waits no other suspect runs.
-func (l *lane) put(i item) {
+// put adds messages behind all others, which came at that time. A suspect, which comes alone, goes
+// before those of other partitions: while it waits no other suspect runs.
+func (l *lane) put(of task.Gatherable, came time.Time, alone bool, messages ...crew.Entry) {
 	l.mu.Lock()
-	i.fetched = l.fetched
-	if len(l.items) == cap(l.items) {
+	before := len(l.waiting())
+	if len(l.items)+len(messages) > cap(l.items) {
 		l.compact() // the memory of what was taken, before it asks for more
 	}
-	l.items = append(l.items, i)
-	if i.alone {
+	i := item{of: of, came: came.Sub(l.began), alone: alone, fetched: l.fetched}
+	for _, e := range messages {
+		i.message, i.offset = e.Message, e.Offset
+		l.items = append(l.items, i)
+	}
+	if alone {
 		at := len(l.items) - 1
-		for ; at > l.head && l.items[at-1].of != i.of; at-- {
+		for ; at > l.head && l.items[at-1].of != of; at-- {
 			l.items[at] = l.items[at-1]
 		}
 		l.items[at] = i
 	}
-	n := len(l.waiting())
+	is := len(l.waiting())
 	l.mu.Unlock()
-	if n == 1 || n == l.size || i.alone {
+	if before == 0 || before < l.size && is >= l.size || alone {
 		l.signal()
 	}
-	if i.of.Halted() {
+	if of.Halted() {
 		l.hurry() // it came after all were told
 	}
 }

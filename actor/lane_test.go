@@ -12,6 +12,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/call"
+	"github.com/stepwell/stepwell/internal/crew"
 	"github.com/stepwell/stepwell/internal/seats"
 	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/internal/telemetry"
@@ -144,6 +145,17 @@ func (g *gathering) put(o *origin, offset int64, key string) {
 	}
 }
 
+// together hands out a stretch, whose messages have those keys.
+func (g *gathering) together(o *origin, offset int64, keys ...string) {
+	var stretch []crew.Entry
+	for i, key := range keys {
+		at := offset + int64(i)
+		stretch = append(stretch, crew.Entry{Offset: at, Message: &stepwell.Message{ID: fmt.Sprint(at), Key: []byte(key), Attempt: 1}})
+	}
+	g.gatherAll(o, stretch)
+	clear(stretch)
+}
+
 func (g *gathering) want(calls ...string) {
 	g.t.Helper()
 	synctest.Wait()
@@ -175,6 +187,42 @@ func TestABatchIsCalledWhenItIsFullOrItsFirstMessageHasWaited(t *testing.T) {
 		}
 		g.want("1.0 1 2", "1.1 3 4 5")
 		if got := o.with(task.Settled); !slices.Equal(got, []int64{1, 2, 3, 4, 5}) {
+			t.Errorf("settled: %v", got)
+		}
+	})
+}
+
+func TestWhatComesTogetherFillsTheBatchesOfItsLanesInItsOrder(t *testing.T) {
+	gather(t, 2, streams.OrderKey, takes(0), func(g *gathering) {
+		o, a, b := newOrigin(), "a", "b"
+		for n := 0; g.laneOf(&stepwell.Message{Key: []byte(b)}) == g.laneOf(&stepwell.Message{Key: []byte(a)}); n++ {
+			b = fmt.Sprint("b", n)
+		}
+		g.together(o, 0, a)
+		time.Sleep(600 * time.Millisecond)
+		g.together(o, 1, a, b)
+		g.want() // neither is full, nor has waited
+		time.Sleep(500 * time.Millisecond)
+		g.want("1.0 0 1")
+		time.Sleep(500 * time.Millisecond)
+		g.want("1.0 0 1", "1.6 2")
+		g.together(o, 3, a)
+		synctest.Wait()
+		g.together(o, 4, a, b, a, a, b, a, b, a) // with it of a more than one batch, and of b just one
+		synctest.Wait()
+		g.mu.Lock()
+		slices.Sort(g.calls)
+		g.mu.Unlock()
+		g.want("1.0 0 1", "1.6 2", "1.6 3 4 6", "1.6 5 8 10", "1.6 7 9 11")
+		g.together(o, 12, b)
+		o.halt()
+		g.together(o, 13, a) // its worker was in the middle of that
+		time.Sleep(time.Millisecond)
+		g.want("1.0 0 1", "1.6 2", "1.6 3 4 6", "1.6 5 8 10", "1.6 7 9 11", "1.6 13")
+		g.Flush()
+		time.Sleep(time.Millisecond)
+		got := o.with(task.Settled)
+		if slices.Sort(got); len(got) != 14 || got[0] != 0 || got[13] != 13 {
 			t.Errorf("settled: %v", got)
 		}
 	})
@@ -273,7 +321,7 @@ func TestWhatComesAfterMessagesThatWereLeftIsLeftToo(t *testing.T) {
 	l, of, other := newLane(2, time.Second, 1), newOrigin(), newOrigin()
 	gather := func(of *origin, offsets ...int64) {
 		for _, offset := range offsets {
-			l.put(item{message: &stepwell.Message{}, of: of, offset: offset})
+			l.put(of, time.Now(), false, crew.Entry{Message: &stepwell.Message{}, Offset: offset})
 		}
 	}
 	offsets := func(items []item) (all []int64) {
@@ -386,13 +434,15 @@ func BenchmarkGather(b *testing.B) {
 	})}
 	g := newBatches(d, batchConfig{size: 500, wait: time.Second, atOnce: 1, seats: seats.New(1).First()})
 	o := newOrigin()
-	messages := make([]stepwell.Message, 500)
-	w := &worker{began: time.Now()}
+	entries := make([]crew.Entry, 500)
+	for i := range entries {
+		entries[i] = crew.Entry{Message: &stepwell.Message{}, Offset: int64(i)}
+	}
 	c := g.callers[0]
 	b.ReportAllocs()
 	for b.Loop() {
-		for i := range messages {
-			g.gather(b.Context(), &messages[i], task.NewTicket(o, int64(i), w))
+		for stretch := range slices.Chunk(entries, crew.StretchSize) {
+			g.gatherAll(o, stretch)
 		}
 		batch, _ := c.lane.take(c.memory)
 		c.batch = batch

@@ -13,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell/internal/crew"
 	"github.com/stepwell/stepwell/internal/ledger"
 	"github.com/stepwell/stepwell/internal/solo"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 // Config says what to read and how. Required are Stream, Group.ID, and Topics or Pattern.
@@ -116,15 +117,18 @@ type Calls struct {
 	// Held is told, on any goroutine, that the call under way on a lane takes long: those before it
 	// have ended, and Ended may be told of them much later. Nil: nobody is told.
 	Held func(lane int)
-	// Flush is called where a Handle that gathers messages is to call them without waiting for
-	// more: a partition is given up, the window is full, or few may be under way since the process
-	// died. It must not block, nor call the Reader. Nil: nothing is gathered.
+	// Gather takes, from any goroutine, messages that are to be called together with others; they
+	// are not given to the [Handle], but for suspects. It must not keep the slice, nor block. Nil:
+	// nothing is gathered.
+	Gather func(of task.Gatherable, messages []crew.Entry)
+	// Flush is called where what was gathered is to be called without waiting for more: a partition
+	// is given up, the window is full, or few may be under way since the process died. It must not
+	// block, nor call the Reader. Nil: nothing is gathered.
 	Flush func()
 	// Fetched is called now and then with how much was fetched so far, in eighths of the window's
 	// Bytes, modulo 2^32: what was gathered and has waited for long is to get memory of its own. It
 	// must not call the Reader. Nil: nobody is told.
 	Fetched func(eighths uint32)
-	gathers bool // there is a Flush
 }
 
 // Guard finds records that kill the process: where it died again and again with the same records
@@ -178,7 +182,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Group = c.Group.withDefaults()
 	c.Guard = c.Guard.withDefaults()
 	c.Calls.Concurrency = cmp.Or(c.Calls.Concurrency, 16)
-	if c.Calls.gathers = c.Calls.Flush != nil; !c.Calls.gathers {
+	if c.Calls.Flush == nil {
 		c.Calls.Flush = func() {}
 	}
 	if c.Calls.Fetched == nil {

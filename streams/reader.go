@@ -58,7 +58,7 @@ func New(cfg Config, handle Handle) (*Reader, error) {
 		common: &common{cfg: cfg, log: cfg.Logger.With("stream", cfg.Stream)},
 		gate:   newGate(), load: newLoad(cfg.Window), status: newStatus(cfg), heal: newHealer(),
 		crew: crew.New(crew.Config{
-			Handle: handle, Gathers: cfg.Calls.gathers, Size: cfg.Calls.Concurrency, Seats: cfg.Calls.Seats, Ended: cfg.Calls.Ended, Held: cfg.Calls.Held,
+			Handle: handle, Gather: cfg.Calls.Gather, Size: cfg.Calls.Concurrency, Seats: cfg.Calls.Seats, Ended: cfg.Calls.Ended, Held: cfg.Calls.Held,
 		}),
 	}
 	r.build(begin)

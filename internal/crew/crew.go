@@ -13,9 +13,10 @@ import (
 type Config struct {
 	// Handle is called for each message.
 	Handle task.Handle
-	// Gathers says that most messages end with [task.Gathered], and not with [task.Settled]: then
-	// it is these that are told for many at once.
-	Gathers bool
+	// Gather takes a whole stretch at once, and Handle is then called only for messages that run by
+	// themselves: all of it counts as [task.Gathered]. The entries are the crew's again when it
+	// returns, and it is not to block. Nil: nothing is gathered.
+	Gather func(of task.Gatherable, stretch []Entry)
 	// Size is how many calls may run at once: so many places there are.
 	Size int
 	// Seats are taken for calls, so that others who call the same handler can be counted in. Nil:
@@ -79,14 +80,6 @@ type Crew struct {
 	over chan struct{}
 	// fails is closed when failed is set.
 	fails chan struct{}
-}
-
-// usual is how most calls end.
-func (c Config) usual() task.Outcome {
-	if c.Gathers {
-		return task.Gathered
-	}
-	return task.Settled
 }
 
 // New makes a crew.

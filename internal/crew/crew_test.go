@@ -32,6 +32,44 @@ func TestFastCallsRunInAStretchThatIsSettledInOneStep(t *testing.T) {
 	})
 }
 
+func TestWhoGathersIsGivenAWholeStretchWhichIsToldInOneStep(t *testing.T) {
+	var given [][]int64
+	running := 0
+	cfg := Config{Size: 1, Handle: settle}
+	cfg.Gather = func(_ task.Gatherable, stretch []Entry) {
+		var offsets []int64
+		for _, e := range stretch {
+			offsets = append(offsets, e.Message.Origin.Offset)
+		}
+		given = append(given, offsets)
+	}
+	inCrew(t, cfg, func(c *Crew, s *source) {
+		c.Pause()
+		s.put(make([]uint64, StretchSize+3)...)
+		s.put(7, 7)
+		synctest.Wait()
+		if len(given) > 0 {
+			t.Fatalf("given in a pause: %v", given)
+		}
+		c.Resume()
+		s.roster.Offer()
+		synctest.Wait()
+		if all := slices.Concat(given...); len(given) != 2 || len(given[0]) != StretchSize || !slices.Equal(all, upTo(StretchSize+5)) {
+			t.Errorf("given: %v", given)
+		}
+		s.note(func() { running = s.roster.Running() })
+		if got := s.sees(&s.gathered); s.steps != 2 || running != 0 || !slices.Equal(got, upTo(StretchSize+5)) {
+			t.Errorf("told in %d steps, %d still run: %v", s.steps, running, got)
+		}
+		s.roster.Halt()
+		s.put(0)
+		synctest.Wait()
+		if len(given) != 2 || len(s.sees(&s.settled)) > 0 {
+			t.Errorf("after the halt: %v, %v", given, s.settled)
+		}
+	})
+}
+
 func TestAFeedThatAsksKnowsWhatAStretchHasDoneSoFarAndNoMore(t *testing.T) {
 	var s *source
 	var seen []int64

@@ -9,6 +9,7 @@
 //	Roster.handOut     Feed.Take fills the schedule; the worker gets a message, or a stretch
 //	worker.runStretch  fast handlers: up to 64 calls in a row, one atomic operation each
 //	worker.runLone     slow ones: a call by itself, and then the next message of its key
+//	worker.gather      a stretch for who calls many messages together
 //	Feed.Done          how calls ended, for all of a stretch at once
 //
 // What a stretch has done is known to the feed when the stretch ends, when its rest is taken away

@@ -37,8 +37,12 @@ func (r *Roster) handOut(w *worker) (e Entry, n int, more bool) {
 	return Entry{}, 0, false
 }
 
-// begin makes the first n entries the worker's stretch.
+// begin makes the first n entries the worker's stretch. Of one that is gathered, which takes no
+// time, nobody wants to know how far it is.
 func (r *Roster) begin(w *worker, n int) {
+	if r.crew.cfg.Gather != nil {
+		return
+	}
 	r.stretch = &w.stretch
 	w.of.Store(r)
 	w.stretch.begin(n)
@@ -146,6 +150,18 @@ func (r *Roster) endStretch(s *stretch, done int, took time.Duration) (next Entr
 	}
 	r.leave()
 	return Entry{}, 0, r.More()
+}
+
+// gathered notes that the first n entries were gathered. more says whether there may be something
+// for others.
+func (r *Roster) gathered(s *stretch, n int) (more bool) {
+	r.feed.Lock()
+	defer r.feed.Unlock()
+	s.flushed = 0
+	s.tell(r, n, task.Gathered)
+	r.schedule.Unstretch(false, nil)
+	r.leave()
+	return r.More()
 }
 
 // cut returns the message whose call runs, or was cut off, and of a stretch how many were done

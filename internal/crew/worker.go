@@ -59,7 +59,10 @@ func (w *worker) serve(r *Roster) {
 	if more {
 		r.Offer()
 	}
-	if n > 0 {
+	switch {
+	case n > 0 && w.crew.cfg.Gather != nil:
+		w.gather(r, n)
+	case n > 0:
 		e = w.inTurn(r, w.runStretch(r, n))
 	}
 	for e.Message != nil { // and what waits for its key
@@ -98,7 +101,7 @@ func (w *worker) runLone(r *Roster, e Entry) Entry {
 func (w *worker) runStretch(r *Roster, n int) Entry {
 	w.began = time.Now()
 	handle, ctx, origin := w.crew.cfg.Handle, r.feed.Calls(), task.Origin(r.feed)
-	s, done, usual := &w.stretch, 0, w.crew.cfg.usual()
+	s, done := &w.stretch, 0
 	at := s.state()
 	for done < n && !r.stopped.Load() && !w.crew.Paused() {
 		if !s.next(at) {
@@ -107,7 +110,7 @@ func (w *worker) runStretch(r *Roster, n int) Entry {
 		at++
 		e := &s.entries[done]
 		outcome := handle(ctx, e.Message, task.NewTicket(origin, e.Offset, w))
-		if outcome != usual {
+		if outcome != task.Settled {
 			r.doneIn(s, done, outcome)
 		}
 		done++
@@ -119,6 +122,15 @@ func (w *worker) runStretch(r *Roster, n int) Entry {
 		r.Offer()
 	}
 	return next
+}
+
+// gather hands the first n entries over to who gathers them.
+func (w *worker) gather(r *Roster, n int) {
+	of, _ := r.feed.(task.Gatherable)
+	w.crew.cfg.Gather(of, w.stretch.entries[:n])
+	if r.gathered(&w.stretch, n) {
+		r.Offer()
+	}
 }
 
 // told tells how long calls took, unless the last one returned without a place, from a rest that

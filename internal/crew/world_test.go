@@ -31,6 +31,7 @@ type source struct {
 	settled   []int64
 	pending   []int64
 	abandoned []int64
+	gathered  []int64
 	deserted  []int64
 	steps     int // calls of Done
 	resting   int
@@ -127,7 +128,7 @@ func (s *source) Take() bool {
 
 func (s *source) Done(first, last int64, o task.Outcome) {
 	s.steps++
-	list := map[task.Outcome]*[]int64{task.Settled: &s.settled, task.Pending: &s.pending, task.Abandoned: &s.abandoned}[o]
+	list := map[task.Outcome]*[]int64{task.Settled: &s.settled, task.Pending: &s.pending, task.Abandoned: &s.abandoned, task.Gathered: &s.gathered}[o]
 	for offset := first; offset <= last; offset++ {
 		*list = append(*list, offset)
 	}
