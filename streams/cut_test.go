@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -82,6 +83,41 @@ func TestACutBeginsAnewAtTheFirstRecordThatIsNotSettledBeforeIt(t *testing.T) {
 			within(t, 2*time.Second, "they are called", func() bool { return slices.Equal(j.of(0)[10:], []int64{3, 4, 5, 6, 7, 8}) })
 			(<-tickets).Settle()
 			within(t, 2*time.Second, "all is settled", func() bool { c, _ := p.dirty(4096); return c.At.Offset == 9 })
+		})
+	}
+}
+
+func TestWhereverALogIsCutItsRecordsAreForgottenAndThoseThatAreSkippedAreCounted(t *testing.T) {
+	for name, test := range map[string]struct{ read, resetTo, lost, goesOn int64 }{
+		"behind what was read":           {10, 13, 3, 13},
+		"at the end of what was read":    {10, 10, 0, 10},
+		"within what was read":           {10, 4, 0, 4},
+		"before a first record was read": {0, 7, 7, 7},
+		"before its commit is known":     {-1, 7, 0, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var forgotten []string
+			var c counter
+			r, tp := lone(t, func(context.Context, *stepwell.Message, task.Ticket) task.Outcome { return task.Settled })
+			r.cfg.Telemetry = &c
+			r.cfg.Forgotten = func(topic string, partition int32) { forgotten = append(forgotten, fmt.Sprint(topic, partition)) }
+			r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
+			p := r.parts.lookup(tp)
+			if test.read >= 0 {
+				p.begin(ledger.At(0, 0), false)
+				r.fetched(tp, records(0, test.read), nil)
+				within(t, 2*time.Second, "all are settled", func() bool { c, _ := p.dirty(4096); return c.At.Offset == test.read })
+			}
+			r.wasCut(tp, test.resetTo)
+			if lost := c.lost.Load(); lost != test.lost || len(forgotten) == 0 {
+				t.Errorf("%d are lost, want %d; forgotten: %v", lost, test.lost, forgotten)
+			}
+			if anew := r.parts.lookup(tp) != p; anew != (test.goesOn < test.read) && test.read >= 0 {
+				t.Errorf("it begins anew: %v", anew)
+			}
+			if at := r.parts.lookup(tp).position(); at != test.goesOn {
+				t.Errorf("it goes on at %d, want %d", at, test.goesOn)
+			}
 		})
 	}
 }
