@@ -107,7 +107,7 @@ func (r *Roster) quit() {
 func (r *Roster) doneIn(s *stretch, index int, o task.Outcome) {
 	r.feed.Lock()
 	defer r.feed.Unlock()
-	s.flush(r, index)
+	s.flush(r, index, task.Settled)
 	r.done(s.entries[index].Offset, o)
 	s.skip(index)
 }
@@ -122,7 +122,7 @@ func (r *Roster) takeRest(s *stretch, seen state) bool {
 	if r.stretch != s || !s.lose(seen) {
 		return false
 	}
-	s.flush(r, seen.begun()-1)
+	s.flush(r, seen.begun()-1, task.Settled)
 	r.schedule.Unstretch(true, s.from(seen.begun()-1))
 	r.stretch = nil
 	r.pace.ran(1, watchInterval)
@@ -135,7 +135,7 @@ func (r *Roster) takeRest(s *stretch, seen state) bool {
 func (r *Roster) endStretch(s *stretch, done int, took time.Duration) (next Entry, last time.Duration, more bool) {
 	r.feed.Lock()
 	defer r.feed.Unlock()
-	s.flush(r, done)
+	s.flush(r, done, task.Settled)
 	if r.stretch != s { // the rest was taken away
 		// The last call is the one that ran then. None is done where it ended its goroutine: then
 		// the roster is halted, and the entry is not looked at.
@@ -158,7 +158,7 @@ func (r *Roster) gathered(s *stretch, n int) (more bool) {
 	r.feed.Lock()
 	defer r.feed.Unlock()
 	s.flushed = 0
-	s.tell(r, n, task.Gathered)
+	s.flush(r, n, task.Gathered)
 	r.schedule.Unstretch(false, nil)
 	r.leave()
 	return r.More()

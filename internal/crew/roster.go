@@ -1,6 +1,10 @@
 package crew
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/stepwell/stepwell/internal/task"
+)
 
 // Roster is what the crew knows of one feed: what waits to be handed out, and what runs. Where
 // a comment says "Locked" the caller holds the feed's lock.
@@ -61,7 +65,7 @@ func (r *Roster) Came() {
 // Flush tells the feed what the stretch under way has done so far. Locked.
 func (r *Roster) Flush() {
 	if s := r.stretch; s != nil {
-		s.flush(r, s.done())
+		s.flush(r, s.done(), task.Settled)
 	}
 }
 

@@ -89,12 +89,9 @@ func (s *stretch) from(index int) []Entry { return s.entries[index:s.length] }
 // cameBack says when the call that runs, whose rest was taken away, had a place again.
 func (s *stretch) cameBack(at time.Time) { s.lostAt = at }
 
-// flush tells the roster's feed that the first done entries, less those it knows of, are settled.
-func (s *stretch) flush(r *Roster, done int) { s.tell(r, done, task.Settled) }
-
-// tell tells the roster's feed how the first done entries ended, less those it knows of. Offsets
+// flush tells the roster's feed how the first done entries ended, less those it knows of. Offsets
 // without a gap are told as one range.
-func (s *stretch) tell(r *Roster, done int, o task.Outcome) {
+func (s *stretch) flush(r *Roster, done int, o task.Outcome) {
 	for s.flushed < done {
 		first := s.entries[s.flushed].Offset
 		last := first
