@@ -277,6 +277,20 @@ func TestWithoutOrderAllThatIsFreeTakesFromOneLane(t *testing.T) {
 	})
 }
 
+func TestWithoutOrderWhatComesTogetherIsCalledByAllThatAreFree(t *testing.T) {
+	gather(t, 3, streams.OrderNone, takes(time.Minute), func(g *gathering) {
+		o := newOrigin()
+		synctest.Wait() // all wait
+		g.together(o, 0, "a", "a", "a", "a", "a", "a", "a")
+		time.Sleep(2 * time.Second)
+		g.mu.Lock()
+		slices.Sort(g.calls)
+		g.mu.Unlock()
+		g.want("0.0 0 1 2", "0.0 3 4 5", "1.0 6")
+		time.Sleep(2 * time.Minute)
+	})
+}
+
 func TestWhatIsHaltedIsCalledAtOnceButNoMoreThanOneBatch(t *testing.T) {
 	gather(t, 1, streams.OrderKey, takes(5*time.Second), func(g *gathering) {
 		revoked, ours := newOrigin(), newOrigin()

@@ -117,9 +117,9 @@ type Calls struct {
 	// Held is told, on any goroutine, that the call under way on a lane takes long: those before it
 	// have ended, and Ended may be told of them much later. Nil: nobody is told.
 	Held func(lane int)
-	// Gather takes, from any goroutine, messages that are to be called together with others; they
-	// are not given to the [Handle], but for suspects. It must not keep the slice, nor block. Nil:
-	// nothing is gathered.
+	// Gather takes, from any goroutine, messages that are to be called together with others. The
+	// [Handle] is given only those that are handed out one by one, suspects for instance, and is to
+	// gather them, too. Gather must not keep the slice, nor block. Nil: there is only the Handle.
 	Gather func(of task.Gatherable, messages []crew.Entry)
 	// Flush is called where what was gathered is to be called without waiting for more: a partition
 	// is given up, the window is full, or few may be under way since the process died. It must not

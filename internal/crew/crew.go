@@ -15,7 +15,7 @@ type Config struct {
 	Handle task.Handle
 	// Gather takes a whole stretch at once, and Handle is then called only for messages that run by
 	// themselves: all of it counts as [task.Gathered]. The entries are the crew's again when it
-	// returns, and it is not to block. Nil: nothing is gathered.
+	// returns; it is not to block, nor to end its goroutine. Nil: Handle is called for each.
 	Gather func(of task.Gatherable, stretch []Entry)
 	// Size is how many calls may run at once: so many places there are.
 	Size int
@@ -141,7 +141,7 @@ func (c *Crew) call() {
 
 // sleep waits for a call. c.mu is free meanwhile.
 func (c *Crew) sleep(w *worker) {
-	clear(w.stretch.entries[:]) // they would hold memory, each of them all that was fetched with it
+	w.forget() // each message would hold all that was fetched with it
 	c.idle++
 	c.asleep = append(c.asleep, w)
 	c.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/seats"
@@ -69,6 +70,110 @@ func TestWhoGathersIsGivenAWholeStretchWhichIsToldInOneStep(t *testing.T) {
 		}
 	})
 }
+
+// hasty halts its roster as soon as a worker lets go of the lock.
+type hasty struct {
+	*source
+	halts bool
+}
+
+func (h *hasty) Unlock() {
+	if h.halts && h.roster.running > 0 {
+		h.roster.Halt()
+	}
+	h.source.Unlock()
+}
+
+func TestWhatIsHaltedBeforeItIsGatheredIsNot(t *testing.T) {
+	given := 0
+	cfg := Config{Size: 1, Handle: settle, Gather: func(task.Gatherable, []Entry) { given++ }}
+	inCrew(t, cfg, func(c *Crew, s *source) {
+		h := &hasty{source: newSource(c, nil), halts: true}
+		h.roster = c.NewRoster(h, h.source)
+		h.put(0, 7, 7)
+		synctest.Wait()
+		if running := h.roster.Running(); given > 0 || h.steps > 0 || running > 0 {
+			t.Errorf("gathered %d times, told %d times, %d run", given, h.steps, running)
+		}
+		h.cancel()
+		s.put(0)
+		synctest.Wait()
+		if given != 1 {
+			t.Errorf("another feed's were gathered %d times", given)
+		}
+	})
+}
+
+// A worker is to hold nothing that it is through with while it rests or waits: one message keeps
+// all that was fetched with it in memory.
+func TestAWorkerThatRestsOrWaitsKeepsNothingOfItsLastStretch(t *testing.T) {
+	for name, waits := range map[string]func(c *Crew) task.Handle{
+		"rests": func(*Crew) task.Handle {
+			return func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
+				tk.Rest(ctx, time.Hour, m)
+				return task.Abandoned
+			}
+		},
+		"waits for the end of a pause": func(c *Crew) task.Handle {
+			return slowly(2*time.Minute, func(context.Context, *stepwell.Message, task.Ticket) task.Outcome {
+				c.Pause() // the next of its key has come meanwhile
+				return task.Settled
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var other *source
+			handle := func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+				if m.Origin.Offset == StretchSize-1 {
+					other.roster.Offer() // before the worker sleeps
+				}
+				return task.Settled
+			}
+			inCrew(t, Config{Size: 2, Handle: handle}, func(c *Crew, s *source) {
+				third := newSource(c, wary{slowly(time.Minute, settle)})
+				third.put(0) // so that one worker does all that follows
+				synctest.Wait()
+				c.Pause()
+				s.put(make([]uint64, StretchSize)...)
+				var messages []weak.Pointer[stepwell.Message]
+				for _, e := range s.queue {
+					messages = append(messages, weak.Make(e.Message))
+				}
+				other = newSource(c, wary{waits(c)})
+				other.put(7, 7)
+				synctest.Wait()
+				c.Resume()
+				s.roster.Offer()
+				time.Sleep(3 * time.Minute)
+				if len(s.sees(&s.settled)) != StretchSize {
+					t.Fatalf("settled: %v", s.settled)
+				}
+				s.queue = nil
+				runtime.GC()
+				for i, m := range messages {
+					if m.Value() != nil {
+						t.Fatalf("message %d of %d is kept", i, len(messages))
+					}
+				}
+				for _, x := range []*source{other, third} {
+					x.roster.Halt()
+					x.cancel()
+				}
+				c.Resume()
+			})
+		})
+	}
+}
+
+// wary has every message run by itself.
+type wary struct{ handle task.Handle }
+
+func (wary) Free() bool                                             { return false }
+func (wary) SetAside(Entry) bool                                    { return false }
+func (wary) NextAside() (Entry, bool)                               { return Entry{}, false }
+func (w wary) Handle(int64) task.Handle                             { return w.handle }
+func (wary) Rests(Rest)                                             {}
+func (wary) AwaitTurn(context.Context, int64, <-chan struct{}) bool { return true }
 
 func TestAFeedThatAsksKnowsWhatAStretchHasDoneSoFarAndNoMore(t *testing.T) {
 	var s *source

@@ -13,7 +13,8 @@
 //	Feed.Done          how calls ended, for all of a stretch at once
 //
 // What a stretch has done is known to the feed when the stretch ends, when its rest is taken away
-// from its worker because a call takes long, and whenever the feed asks ([Roster.Flush]).
+// from its worker because a call takes long, and whenever the feed asks ([Roster.Flush]). What is
+// gathered takes no time: nobody asks how far it is, nor takes its rest away.
 //
 // # Map
 //

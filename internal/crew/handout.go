@@ -152,8 +152,8 @@ func (r *Roster) endStretch(s *stretch, done int, took time.Duration) (next Entr
 	return Entry{}, 0, r.More()
 }
 
-// gathered notes that the first n entries were gathered. more says whether there may be something
-// for others.
+// gathered notes that the first n entries were gathered, and no others: what is left of a halted
+// roster is nobody's here. more says whether there may be something for others.
 func (r *Roster) gathered(s *stretch, n int) (more bool) {
 	r.feed.Lock()
 	defer r.feed.Unlock()

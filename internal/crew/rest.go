@@ -59,6 +59,7 @@ func (w *worker) keep(r *Roster, m *stepwell.Message) {
 	_, done := r.cut(w)
 	if w.lone.Message != nil {
 		w.lone.Message = m
+		w.forget()
 		return
 	}
 	r.feed.Lock()
@@ -96,8 +97,12 @@ func (w *worker) mayGoOn(r *Roster) bool {
 		return !r.stopped.Load()
 	}
 	w.stand()
+	w.forget()
 	return w.crew.AwaitResume(r.halted) && w.sit(r.halted)
 }
+
+// forget lets go of what a stretch had that is over.
+func (w *worker) forget() { clear(w.stretch.entries[:]) }
 
 // inTurn is asked between a call and the next one of its key: others who wait for a seat come
 // first. It returns e, or none when nothing more is to be handed out.

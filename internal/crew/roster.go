@@ -26,7 +26,7 @@ type Roster struct {
 	pace     pace
 	// running counts the workers that handle messages of this feed.
 	running int
-	// stretch is the one under way; nil: there is none, or its rest was taken away.
+	// stretch is the one under way; nil: there is none, its rest was taken away, or it is gathered.
 	stretch *stretch
 }
 

@@ -124,10 +124,14 @@ func (w *worker) runStretch(r *Roster, n int) Entry {
 	return next
 }
 
-// gather hands the first n entries over to who gathers them.
+// gather hands the first n entries over to who gathers them, unless the roster was halted meanwhile.
 func (w *worker) gather(r *Roster, n int) {
 	of, _ := r.feed.(task.Gatherable)
-	w.crew.cfg.Gather(of, w.stretch.entries[:n])
+	if r.stopped.Load() {
+		n = 0
+	} else {
+		w.crew.cfg.Gather(of, w.stretch.entries[:n])
+	}
 	if r.gathered(&w.stretch, n) {
 		r.Offer()
 	}
