@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"server/console":  {},
 	"server/contract": {},
 	"actor": {
-		"/", "config", "deadset", "internal/call", "internal/envelope", "internal/failpoint", "internal/filter", "internal/inbox", "internal/login", "internal/operations", "internal/outcomes",
+		"/", "config", "deadset", "internal/call", "internal/crew", "internal/envelope", "internal/failpoint", "internal/filter", "internal/inbox", "internal/login", "internal/operations", "internal/outcomes",
 		"internal/queue", "internal/rabbit", "internal/records", "internal/seats", "internal/solo", "internal/spelling", "internal/task", "internal/telemetry",
 		"retry", "server", "streams",
 	},
