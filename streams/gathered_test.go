@@ -4,9 +4,11 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/crew"
 	"github.com/stepwell/stepwell/internal/ledger"
 	"github.com/stepwell/stepwell/internal/solo"
 	"github.com/stepwell/stepwell/internal/task"
@@ -50,5 +52,89 @@ func TestASuspectOfABatchThatRestsKeepsItsTurn(t *testing.T) {
 	eventually(t, "all is committed", func() bool { return w.committed()[0] == 3 })
 	if err := r.end(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Calls may be over, and the partition given up, before the partition hears that its messages were
+// gathered.
+func TestWhatIsGatheredCountsUntilItsCallIsOverWhateverComesFirst(t *testing.T) {
+	const n = int64(slabSize / 2)
+	for name, test := range map[string]struct {
+		meanwhile func(p *partition, offsets []int64)
+		settled   int64 // are committed afterwards
+		ends      bool  // the partition does
+	}{
+		"its call is over before": {func(p *partition, offsets []int64) { p.Ended(offsets, task.Settled) }, n, false},
+		"half of them, and it is revoked": {func(p *partition, offsets []int64) {
+			p.Ended(offsets[:n/2], task.Settled)
+			p.stop()
+			p.Ended(offsets[n/2:], task.Abandoned)
+		}, n / 2, true},
+		"it is given up": {func(p *partition, offsets []int64) {
+			p.stop()
+			p.release(ErrLost)
+			p.Ended(offsets, task.Abandoned)
+		}, 0, true},
+		"its call takes longer": {func(p *partition, offsets []int64) {
+			time.AfterFunc(time.Minute, func() { p.Ended(offsets, task.Settled) })
+			p.stop()
+		}, n, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var p *partition
+				var early bool
+				gather := func(of task.Gatherable, messages []crew.Entry) {
+					var offsets []int64
+					for _, m := range messages {
+						offsets = append(offsets, m.Offset)
+					}
+					test.meanwhile(of.(*partition), offsets)
+					early = isClosed(p.done)
+				}
+				r, err := New(Config{Stream: "orders", Group: Group{ID: "g"}, Topics: []string{"t"}, Calls: Calls{Gather: gather}},
+					func(context.Context, *stepwell.Message, task.Ticket) task.Outcome {
+						t.Error("a message is not gathered")
+						return task.Settled
+					})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.life = t.Context()
+				p = newPartition(r.parts.shared, topicPartition{"t", 0})
+				p.begin(ledger.At(0, 0), false)
+				p.append(records(0, n), [16]byte{}, 0)
+				p.roster.Offer()
+				synctest.Wait()
+				count := func() (gathered, running int) {
+					p.mu.Lock()
+					defer p.mu.Unlock()
+					return p.gathered, p.running()
+				}
+				if _, running := count(); early || running > 0 && isClosed(p.done) {
+					t.Errorf("it came to its end while %d ran", running)
+				}
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				if gathered, running := count(); gathered != 0 || running != 0 || isClosed(p.done) != test.ends {
+					t.Errorf("%d are gathered, %d run, its end: %v", gathered, running, isClosed(p.done))
+				}
+				if c, _ := p.dirty(4096); c.At.Offset != test.settled {
+					t.Errorf("%d are committed, want %d", c.At.Offset, test.settled)
+				}
+				over, dismiss := context.WithCancel(t.Context())
+				dismiss()
+				r.crew.Run(over)
+			})
+		})
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
