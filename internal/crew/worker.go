@@ -124,7 +124,7 @@ func (w *worker) runStretch(r *Roster, n int) Entry {
 	return next
 }
 
-// gather hands the first n entries over to who gathers them, unless the roster was halted meanwhile.
+// gather hands the first n entries over to who gathers them; those of a halted roster are left.
 func (w *worker) gather(r *Roster, n int) {
 	of, _ := r.feed.(task.Gatherable)
 	if r.stopped.Load() {
