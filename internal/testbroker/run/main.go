@@ -154,7 +154,7 @@ func (o options) testArgs(dir string) []string {
 	if dir == "." && len(o.args) == 0 {
 		// What takes longest begins first: then what is left at the end is short, and no core waits
 		// for one package.
-		args = append(args, "./actor", "./chaos", "./internal/rabbit")
+		args = append(args, "./actor", "./chaos", "./internal/rabbit", "./deadset")
 	}
 	return append(args, o.packages()...)
 }
