@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,25 +61,35 @@ func TestASuspectOfABatchThatRestsKeepsItsTurn(t *testing.T) {
 func TestWhatIsGatheredCountsUntilItsCallIsOverWhateverComesFirst(t *testing.T) {
 	const n = int64(slabSize / 2)
 	for name, test := range map[string]struct {
-		meanwhile func(p *partition, offsets []int64)
-		settled   int64 // are committed afterwards
+		meanwhile func(t *testing.T, p *partition, offsets []int64)
+		runs      int64 // so many, once all is gathered
+		settled   int64 // are committed at last
 		ends      bool  // the partition does
 	}{
-		"its call is over before": {func(p *partition, offsets []int64) { p.Ended(offsets, task.Settled) }, n, false},
-		"half of them, and it is revoked": {func(p *partition, offsets []int64) {
+		"its call is over before": {func(_ *testing.T, p *partition, offsets []int64) { p.Ended(offsets, task.Settled) }, 0, n, false},
+		"half of them, and it is revoked": {func(_ *testing.T, p *partition, offsets []int64) {
 			p.Ended(offsets[:n/2], task.Settled)
 			p.stop()
 			p.Ended(offsets[n/2:], task.Abandoned)
-		}, n / 2, true},
-		"it is given up": {func(p *partition, offsets []int64) {
+		}, 0, n / 2, true},
+		"half of them, and there is no verdict on the others": {func(_ *testing.T, p *partition, offsets []int64) {
+			p.Ended(offsets[:n/2], task.Settled)
+			p.Ended(offsets[n/2:], task.Abandoned)
+		}, 0, n / 2, true},
+		"it is given up": {func(_ *testing.T, p *partition, offsets []int64) {
 			p.stop()
 			p.release(ErrLost)
 			p.Ended(offsets, task.Abandoned)
-		}, 0, true},
-		"its call takes longer": {func(p *partition, offsets []int64) {
+		}, 0, 0, true},
+		"its call takes longer": {func(_ *testing.T, p *partition, offsets []int64) {
 			time.AfterFunc(time.Minute, func() { p.Ended(offsets, task.Settled) })
 			p.stop()
-		}, n, true},
+		}, n, n, true},
+		"its call ends its goroutine": {func(t *testing.T, p *partition, offsets []int64) {
+			if err := p.Desert(offsets); err == nil || !strings.Contains(err.Error(), "t/0@0") {
+				t.Errorf("the error does not name the first: %v", err)
+			}
+		}, 0, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -89,7 +100,7 @@ func TestWhatIsGatheredCountsUntilItsCallIsOverWhateverComesFirst(t *testing.T) 
 					for _, m := range messages {
 						offsets = append(offsets, m.Offset)
 					}
-					test.meanwhile(of.(*partition), offsets)
+					test.meanwhile(t, of.(*partition), offsets)
 					early = isClosed(p.done)
 				}
 				r, err := New(Config{Stream: "orders", Group: Group{ID: "g"}, Topics: []string{"t"}, Calls: Calls{Gather: gather}},
@@ -111,8 +122,8 @@ func TestWhatIsGatheredCountsUntilItsCallIsOverWhateverComesFirst(t *testing.T) 
 					defer p.mu.Unlock()
 					return p.gathered, p.running()
 				}
-				if _, running := count(); early || running > 0 && isClosed(p.done) {
-					t.Errorf("it came to its end while %d ran", running)
+				if _, running := count(); early || int64(running) != test.runs || running > 0 && isClosed(p.done) {
+					t.Errorf("%d run, want %d; its end: %v, and while it gathered: %v", running, test.runs, isClosed(p.done), early)
 				}
 				time.Sleep(2 * time.Minute)
 				synctest.Wait()

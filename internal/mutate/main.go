@@ -44,8 +44,11 @@ type options struct {
 	// tests are the folders of packages whose tests should notice.
 	tests []string
 	jobs  int
-	// again: what survived before, or did not end in time, is tried once more.
+	// again: what survived before, or did not end in time, is tried once more, even where the tests
+	// are those of then.
 	again bool
+	// digest tells these tests from others.
+	digest string
 	// all: tests on brokers run, too.
 	all   bool
 	store string
@@ -58,7 +61,7 @@ func main() {
 	files := flag.String("files", "", "only these files of it, separated by commas")
 	tests := flag.String("tests", "", "folders whose tests should notice, separated by commas; the package's own where it is empty")
 	flag.IntVar(&o.jobs, "jobs", 2, "mutants at once")
-	flag.BoolVar(&o.again, "again", false, "try those again that survived before, or whose tests did not end in time")
+	flag.BoolVar(&o.again, "again", false, "try those again that survived before, or whose tests did not end in time, though the tests are the same")
 	flag.BoolVar(&o.all, "all", false, "tests that are not quick run, too; on brokers, where the environment names some")
 	flag.Parse()
 	list := func(s string) []string { return strings.FieldsFunc(s, func(r rune) bool { return r == ',' }) }
@@ -93,6 +96,9 @@ func mutate(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	if o.digest, err = digestOf(o.tests); err != nil {
+		return err
+	}
 	measured, err := measure(ctx, dir, o, programs)
 	if err != nil {
 		return err
@@ -122,6 +128,26 @@ func mutate(ctx context.Context, o options) error {
 		fmt.Printf("%s: %s\n", file, summary(counts[file]))
 	}
 	return err
+}
+
+// digestOf is of all tests in these folders.
+func digestOf(dirs []string) (string, error) {
+	all := sha256.New()
+	for _, dir := range dirs {
+		names, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		if err != nil {
+			return "", fmt.Errorf("look into %s: %w", dir, err)
+		}
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return "", fmt.Errorf("read a test: %w", err)
+			}
+			fmt.Fprintf(all, "%d ", len(text))
+			all.Write(text)
+		}
+	}
+	return fmt.Sprintf("%x", all.Sum(nil)), nil
 }
 
 // summary says in a line what became of the mutants of a file.
@@ -172,14 +198,17 @@ func (o options) try(ctx context.Context, m *mutant, source []byte, tests []test
 	}
 	key := fmt.Sprintf("%s %q %t %q %d %d %q %s", m.file, o.run, o.all, o.tests, m.from, m.to, m.text, source)
 	known := filepath.Join(o.store, fmt.Sprintf("%x", sha256.Sum256([]byte(key))))
-	if before, err := os.ReadFile(known); err == nil && (!o.again || string(before) == killed) {
-		return string(before), "", nil
+	if text, err := os.ReadFile(known); err == nil {
+		before, digest, _ := strings.Cut(string(text), "\n")
+		if before == killed || !o.again && digest == o.digest {
+			return before, "", nil
+		}
 	}
 	what, by, err = o.judge(ctx, m, tests)
 	if err != nil || what == unclear {
 		return what, by, err
 	}
-	if err := os.WriteFile(known, []byte(what), 0o600); err != nil {
+	if err := os.WriteFile(known, []byte(what+"\n"+o.digest), 0o600); err != nil {
 		return "", "", fmt.Errorf("remember a mutant: %w", err)
 	}
 	return what, by, nil
