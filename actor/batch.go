@@ -17,8 +17,8 @@ import (
 
 // A stream with a Batch gathers its messages above the crew:
 //
-//	batches.gather   the source's handle: puts a message into its lane; it counts as under way
-//	batches.gatherAll  the same, for what a partition has
+//	batches.gather   the source's handle: puts a message into its lane; it counts as under way;
+//	                 batches.gatherAll does that for many at once
 //	lane.await       until a batch is due: it is full, or has waited, or is not to wait
 //	caller.run       takes a seat, then the batch, so that it is as full as can be
 //	caller.call      calls the handler

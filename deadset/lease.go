@@ -28,11 +28,6 @@ func (s *Set) lease(ctx context.Context, patience time.Duration) (queue.Lease, e
 	if refused {
 		return nil, refusal(s.cfg)
 	}
-	if s.worn.Load() { // each walk, even a look, brings them back once more
-		if err := s.cfg.Broker.Accepts(ctx); err != nil {
-			return nil, err
-		}
-	}
 	if err := s.awaitBack(ctx); err != nil {
 		return nil, err
 	}

@@ -23,18 +23,8 @@ const fewRenewed = 16
 // queue that fits into one window keeps its order. It holds few of them at a time: in a whole
 // window large messages would fill the bytes before all were renewed, and the others would come
 // back to the queue once more, at each renewal. Where the broker does not take some of them anew,
-// the Set refuses all walks from then on; where it takes nothing, as under an alarm, no walk begins
-// until it does.
-func (s *Set) renewAll(ctx context.Context, p part) (err error) {
-	s.worn.Store(true)
-	defer func() {
-		if err == nil {
-			s.worn.Store(false)
-		}
-	}()
-	if err := s.cfg.Broker.Accepts(ctx); err != nil {
-		return err
-	}
+// the Set refuses all walks from then on.
+func (s *Set) renewAll(ctx context.Context, p part) error {
 	few := fewRenewed
 	for left := queue.WindowSize; left > 0; few = 1 { // one always fits
 		st, err := s.step(ctx, p, renewal(s.publisher, p, left, few), left)

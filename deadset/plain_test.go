@@ -2,11 +2,13 @@ package deadset_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -18,7 +20,7 @@ import (
 
 // onPlainQueues runs the test on queues that somebody else made as quorum queues that drop what
 // came back 21 times, as plain ones do on 4.x, as a user who may not configure them.
-func onPlainQueues(t *testing.T, test func(t *testing.T, url string, b queue.Broker, cfg deadset.Config)) {
+func onPlainQueues(t *testing.T, test func(t *testing.T, node *testbroker.Rabbit, b queue.Broker, cfg deadset.Config)) {
 	t.Helper()
 	t.Parallel()
 	for _, version := range []string{"oldest", "newest"} {
@@ -29,7 +31,7 @@ func onPlainQueues(t *testing.T, test func(t *testing.T, url string, b queue.Bro
 			node.Ctl("add_user", "worker", "secret")
 			node.Ctl("set_permissions", "worker", `^a\..*\.lease$`, `^amq\.default$`, `^a\..*$`)
 			b := asWorker(t, node.URL, 0)
-			test(t, node.URL, b, deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: b})
+			test(t, node, b, deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: b})
 		})
 	}
 }
@@ -71,7 +73,7 @@ func makePlain(t *testing.T, url string, names ...string) {
 }
 
 func TestPeeksLoseNothingWhereNobodyCouldCompareTheArguments(t *testing.T) {
-	onPlainQueues(t, func(t *testing.T, _ string, b queue.Broker, cfg deadset.Config) {
+	onPlainQueues(t, func(t *testing.T, _ *testbroker.Rabbit, b queue.Broker, cfg deadset.Config) {
 		buryIn(t, b, cfg.Queue, 3)
 		for i := range 50 {
 			s := deadset.New(cfg) // a new one: no page is shared
@@ -89,12 +91,56 @@ func TestPeeksLoseNothingWhereNobodyCouldCompareTheArguments(t *testing.T) {
 	})
 }
 
+func TestUnderAnAlarmPeeksLoseNothingWhereNobodyCouldCompareTheArguments(t *testing.T) {
+	onPlainQueues(t, func(t *testing.T, node *testbroker.Rabbit, b queue.Broker, cfg deadset.Config) {
+		buryIn(t, b, cfg.Queue, 3)
+		node.Ctl("set_vm_memory_high_watermark", "0.00000001")
+		failed := make(chan error, 1) // who publishes is told of the alarm
+		b.Publisher("test").Publish(t.Context(), ready, queue.Message{ID: "1", Headers: map[string]any{}}, func(err error) { failed <- err })
+		awaitBlocked(t, b, true)
+		peek := func() error {
+			s := deadset.New(cfg) // as another process would
+			_, err := s.Peek(t.Context(), 1)
+			if err := s.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return err
+		}
+		for range 2 {
+			if err := peek(); !errors.Is(err, queue.ErrUnavailable) {
+				t.Fatalf("a look, though each brings messages back once more: %v", err)
+			}
+		}
+		node.Ctl("set_vm_memory_high_watermark", "0.6")
+		awaitBlocked(t, b, false)
+		if err := <-failed; err != nil {
+			t.Errorf("what was published under the alarm: %v", err)
+		}
+		if err := peek(); err != nil {
+			t.Error(err)
+		}
+		if left := ids(t, b, cfg.Queue); !slices.Equal(left, from(0, 3)) {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+// awaitBlocked waits until the broker knows of an alarm, or of its end.
+func awaitBlocked(t *testing.T, b queue.Broker, blocked bool) {
+	t.Helper()
+	for over := time.Now().Add(30 * time.Second); b.Status().Blocked != blocked; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(over) {
+			t.Fatalf("not within 30 seconds: blocked %v", blocked)
+		}
+	}
+}
+
 func TestPeeksLoseNoLargeMessagesWhereNobodyCouldCompareTheArguments(t *testing.T) {
 	t.Parallel()
 	const count = 60
 	for name, size := range map[string]int{"some fit into a walk": 8 << 10, "one fits into a walk": 30 << 10} {
 		t.Run(name, func(t *testing.T) {
-			onPlainQueues(t, func(t *testing.T, _ string, b queue.Broker, cfg deadset.Config) {
+			onPlainQueues(t, func(t *testing.T, _ *testbroker.Rabbit, b queue.Broker, cfg deadset.Config) {
 				for i := range count {
 					put(t, b, cfg.Queue, queue.Message{ID: fmt.Sprint("t:0:", i), Headers: map[string]any{}, Body: make([]byte, size)})
 				}
@@ -123,7 +169,7 @@ func TestPeeksLoseNoLargeMessagesWhereNobodyCouldCompareTheArguments(t *testing.
 
 func TestDeletesOfOneAfterTheOtherLoseNothingElseWhereNobodyCouldCompareTheArguments(t *testing.T) {
 	const count, deleted = 60, 45
-	onPlainQueues(t, func(t *testing.T, _ string, b queue.Broker, cfg deadset.Config) {
+	onPlainQueues(t, func(t *testing.T, _ *testbroker.Rabbit, b queue.Broker, cfg deadset.Config) {
 		buryIn(t, b, cfg.Queue, count)
 		s := deadset.New(cfg)
 		for i := range deleted {

@@ -95,9 +95,6 @@ type Set struct {
 	index  index
 	pages  *pages
 	passes passes
-	// worn: messages came back so often that they are to be published anew before they are handed
-	// out again.
-	worn atomic.Bool
 
 	// mu guards the fields below.
 	mu sync.Mutex

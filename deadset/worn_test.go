@@ -13,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/embedded/memory"
 	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
 // starts is how many processes may look at what cannot be published anew, one after the other,
@@ -46,12 +47,12 @@ func untilRefused(t *testing.T, s *deadset.Set, peek func(n int) error) (peeks i
 
 func TestWhatIsTooLargeToBePublishedAnewIsNotLookedAtUntilTheQueueDropsIt(t *testing.T) {
 	const count = 2 * limit
-	onPlainQueues(t, func(t *testing.T, url string, b queue.Broker, cfg deadset.Config) {
+	onPlainQueues(t, func(t *testing.T, node *testbroker.Rabbit, b queue.Broker, cfg deadset.Config) {
 		for i := range count {
 			put(t, b, cfg.Queue, queue.Message{ID: fmt.Sprint("t:0:", i), Headers: map[string]any{}, Body: make([]byte, 100<<10)})
 		}
 		lowered := cfg
-		lowered.Broker = asWorker(t, url, 80<<10)
+		lowered.Broker = asWorker(t, node.URL, 80<<10)
 		for range starts {
 			s := deadset.New(lowered)
 			untilRefused(t, s, func(n int) error {
@@ -266,48 +267,6 @@ func TestAWalkThatMeetsWhatIsWornStopsAfterItsWindowAndSaysSo(t *testing.T) {
 type fragile struct{ *memory.Broker }
 
 func (fragile) ReturnLimit(string) int64 { return limit }
-
-// Under an alarm nothing can be published anew: what is worn is not handed out any more, and what
-// was not confirmed is not sent again with each look, to be stored as often once the alarm is over.
-func TestUnderAnAlarmNothingIsLookedAtUntilTheQueueDropsIt(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
-		bury(t, b, 4)
-		s := deadset.New(deadset.Config{App: "a", Stream: "s", Queue: dead, Instant: ready, Broker: fragile{b}})
-		b.Block(true)
-		looks := 0
-		for n := range 2 * limit {
-			time.Sleep(2 * time.Second) // no page of an earlier peek
-			_, err := s.Peek(t.Context(), 4)
-			switch {
-			case err == nil:
-				looks++
-			case !errors.Is(err, queue.ErrUnavailable):
-				t.Fatalf("look %d: %v", n, err)
-			}
-			synctest.Wait()
-		}
-		if looks < limit/2 {
-			t.Errorf("only %d looks", looks)
-		}
-		if _, err := s.Delete(t.Context(), 1); !errors.Is(err, queue.ErrUnavailable) {
-			t.Errorf("a delete of what is worn: %v", err)
-		}
-		for _, all := range returnsOf(t, b) {
-			var id, returns int
-			if _, err := fmt.Sscanf(all, "t:0:%d:%d", &id, &returns); err != nil || returns >= limit {
-				t.Errorf("%s, so often: %v", all, err)
-			}
-		}
-		b.Block(false)
-		if page, err := s.Peek(t.Context(), 9); err != nil || page.Depth != 4 || len(page.Messages) != 4 {
-			t.Errorf("after the alarm: %+v, %v", page, err)
-		}
-		synctest.Wait()
-		if got := returnsOf(t, b); !slices.Equal(got, []string{"t:0:0:1", "t:0:1:1", "t:0:2:1", "t:0:3:1"}) {
-			t.Errorf("they came back so often: %v", got)
-		}
-	})
-}
 
 // A slow operation has many turns, and each looks where the dead arrive.
 func TestASlowSortAndASlowRestoreWearNothingOut(t *testing.T) {

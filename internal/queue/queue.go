@@ -253,6 +253,7 @@ type Lease interface {
 	Ended() <-chan struct{}
 	// Window opens a window of at most max messages (1 or more) of the queue and about maxBytes of
 	// bodies and headers held at a time (but one message always). One window of a queue at a time.
+	// The error is ErrUnavailable where nothing can be published and the queue bears few returns.
 	Window(ctx context.Context, max, maxBytes int) (Window, error)
 	// Narrow opens a window that holds no more than few at a time (1 or more). The others do not
 	// come back to the queue when it is closed; what it gives back itself may come behind them.

@@ -86,6 +86,14 @@ func (l *lease) Narrow(ctx context.Context, most, few, maxBytes int) (queue.Wind
 	}
 	// Who walks has to know how many returns the queue bears; see ReturnLimit.
 	l.b.topology.compareDeadSet(l.session, queue.Spec{Name: l.queue, Kind: queue.DeadSet, TTL: l.ttl})
+	// Where it bears few, what came back too often has to be published anew, which an alarm keeps
+	// from being confirmed: each window would bring the messages back once more, until one is
+	// dropped.
+	if !l.b.topology.isCompared(l.queue) {
+		if err := l.b.Accepts(ctx); err != nil {
+			return nil, err
+		}
+	}
 	w := newWindow(l, depth, maxBytes, maphash.MakeSeed())
 	w.prefetch = few
 	if err := w.start(min(most, depth)); err != nil {
