@@ -3,8 +3,8 @@
 // printed: a test is missing there, or the change changes nothing.
 //
 // Only tests that need no broker and are quick run (-short) unless it is told otherwise. What it
-// found it keeps beside the user's other caches, by the text of the file, so that a run that was
-// ended goes on where it was.
+// found it keeps beside the user's other caches, by the text of the file, and what survived also by
+// that of the tests, so that a run that was ended goes on where it was.
 package main
 
 import (
