@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 
@@ -22,7 +23,7 @@ func newActor(j job, of actor.Stream, settings ...string) (*actor.Actor, error) 
 	app := actor.App{
 		Name:    j.App,
 		Streams: actor.Streams{stream: of},
-		Logger:  slog.New(slog.DiscardHandler),
+		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})), // why nothing comes
 	}
 	environ := []string{"KAFKA_BROKERS=" + j.Kafka, "RABBITMQ_URL=" + j.RabbitMQ, "SERVER_ADDRESS=off"}
 	if !slices.ContainsFunc(settings, func(s string) bool { return strings.HasPrefix(s, sourceQueue) }) {

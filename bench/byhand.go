@@ -15,9 +15,9 @@ import (
 // byHand is the program that somebody writes who knows both brokers well and needs it for one
 // topic: no dead connection is ever opened again, and nothing tells what goes on inside. Three
 // short headers, many messages in one write. Up to window failures wait for their confirms.
-func byHand(every int64, window int, atMostOnce bool) func(context.Context, job, *meter) error {
+func byHand(every int64, window int) func(context.Context, job, *meter) error {
 	return func(ctx context.Context, j job, m *meter) (err error) {
-		q, err := openQueues(j, retryDelay, atMostOnce)
+		q, err := openQueues(j, retryDelay)
 		if err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func deadsetGroup() group {
 // buried runs an actor whose records all die, and calls f when they are in the dead set. What is
 // replayed succeeds.
 func buried(ctx context.Context, j job, m *meter, f func(context.Context, api, queues) error) (err error) {
-	q, err := openQueues(j, defaultDelay, false)
+	q, err := openQueues(j, defaultDelay)
 	if err != nil {
 		return err
 	}

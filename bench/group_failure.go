@@ -11,8 +11,8 @@ import (
 
 const failureText = `A part of the records fails at its first try, waits 100 ms in a quorum queue of RabbitMQ, and succeeds at its second. The hand-written program does the same work on queues
 of the same kind: a poll loop that hands failures, with three short headers, to a publisher with up to 1000 confirms in flight (mandatory, persistent) whose writes are gathered while one is
-under way, marks offsets for commit when all before them are confirmed, and consumes what comes back with a prefetch of 300 and acks of 100 or 10 ms. Dead-lettering is at-least-once, as stepwell's queues have it; where it is at-most-once, which loses
-messages when a node dies, the broker is faster and so shows more of what the clients cost. Measured until the last record has succeeded.`
+under way, marks offsets for commit when all before them are confirmed, and consumes what comes back with a prefetch of 300 and acks of 100 or 10 ms. Dead-lettering is at-least-once, as stepwell's queues have it; at-most-once, which loses messages when a node dies, is faster,
+and queues that have it are refused. Measured until the last record has succeeded.`
 
 // retryDelay is how long a failure waits.
 const retryDelay = 100 * time.Millisecond
@@ -29,54 +29,43 @@ func failureGroup() group {
 	small := feed{Partitions: 8, ValueBytes: 100, Keys: 1000}
 	large := feed{Partitions: 8, ValueBytes: 1024, Keys: 1000}
 	g := group{name: "failure", title: "What failures cost", text: failureText, columns: append(usual(), brokerCPU(), brokerOfBase())}
-	add := func(suffix string, every int64, share float64, f feed, atMostOnce bool, bars ...bar) {
+	add := func(suffix string, every int64, share float64, f feed, bars ...bar) {
 		what := fmt.Sprintf("%d %% fail, %d B", 100/every, f.ValueBytes)
-		if atMostOnce {
-			what += ", at-most-once"
-		}
 		hand := "hand" + suffix
 		g.cases = append(g.cases,
-			benchCase{name: hand, what: "hand-written, " + what, feed: f, share: share, rabbitmq: true, run: byHand(every, 1000, atMostOnce)},
-			benchCase{name: "stepwell" + suffix, what: "actor, " + what, base: hand, feed: f, share: share, rabbitmq: true, run: stepwellFails(every, atMostOnce), bars: bars})
+			benchCase{name: hand, what: "hand-written, " + what, feed: f, share: share, rabbitmq: true, run: byHand(every, 1000)},
+			benchCase{name: "stepwell" + suffix, what: "actor, " + what, base: hand, feed: f, share: share, rabbitmq: true, run: stepwellFails(every), bars: bars})
 	}
 	tenth := []bar{atLeast(0.95, ofBase()), atMost(1.3, cpuOfBase()), atMost(1.05, brokerOfBase())}
-	add("-10", 10, 0.12, small, false, tenth...)
+	add("-10", 10, 0.12, small, tenth...)
 	g.cases = append(g.cases,
 		benchCase{name: "one-by-one-10", what: "hand-written, waits for each confirm, 10 % fail, 100 B", base: "hand-10",
-			feed: small, share: 0.005, rabbitmq: true, run: byHand(10, 1, false)},
+			feed: small, share: 0.005, rabbitmq: true, run: byHand(10, 1)},
 		benchCase{name: "watermill-10", what: "watermill, poison queue on RabbitMQ (confirmed, no delay), 10 % fail, 100 B", base: "hand-10",
 			feed: small, share: 0.01, rabbitmq: true, run: poisonQueue(10)},
 		benchCase{name: "stepwell-10-warm", what: "actor, HANDLER_TIMEOUT=10s: a full prefetch from the first second, 10 % fail, 100 B", base: "hand-10",
-			feed: small, share: 0.12, rabbitmq: true, run: stepwellFails(10, false, "HANDLER_TIMEOUT=10s")})
-	add("-10-1k", 10, 0.04, large, false)
-	add("-1", 100, 0.3, small, false, atLeast(0.9, ofBase()))
+			feed: small, share: 0.12, rabbitmq: true, run: stepwellFails(10, "HANDLER_TIMEOUT=10s")})
+	add("-10-1k", 10, 0.04, large)
+	add("-1", 100, 0.3, small, atLeast(0.9, ofBase()))
 	g.cases = append(g.cases, benchCase{name: "stepwell-1-warm", what: "actor, HANDLER_TIMEOUT=10s, 1 % fail, 100 B", base: "hand-1",
-		feed: small, share: 0.3, rabbitmq: true, run: stepwellFails(100, false, "HANDLER_TIMEOUT=10s")})
-	add("-100", 1, 0.03, small, false, atLeast(0.95, ofBase()), atMost(1.05, brokerOfBase()))
+		feed: small, share: 0.3, rabbitmq: true, run: stepwellFails(100, "HANDLER_TIMEOUT=10s")})
+	add("-100", 1, 0.03, small, atLeast(0.95, ofBase()), atMost(1.05, brokerOfBase()))
 	g.cases = append(g.cases, benchCase{name: "stepwell-100-queues", what: fmt.Sprintf("actor, RETRY_DELAY_QUEUES=%d, 100 %% fail, 100 B", delayQueues), base: "hand-100",
-		feed: small, share: 0.03, rabbitmq: true, run: stepwellFails(1, false, fmt.Sprint("RETRY_DELAY_QUEUES=", delayQueues))})
-	add("-10-amo", 10, 0.12, small, true, tenth...)
-	add("-1-amo", 100, 0.3, small, true)
+		feed: small, share: 0.03, rabbitmq: true, run: stepwellFails(1, fmt.Sprint("RETRY_DELAY_QUEUES=", delayQueues))})
 	return g
 }
 
 // fails says which tries of which records do.
 func fails(every, offset int64, attempt int) bool { return attempt == 1 && offset%every == 0 }
 
-func stepwellFails(every int64, atMostOnce bool, more ...string) func(context.Context, job, *meter) error {
+func stepwellFails(every int64, more ...string) func(context.Context, job, *meter) error {
 	return func(ctx context.Context, j job, m *meter) (err error) {
-		q, err := openQueues(j, retryDelay, atMostOnce)
+		q, err := openQueues(j, retryDelay)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, q.delete()) }()
 		settings := append([]string{"RETRY_DELAY=" + retryDelay.String()}, more...)
-		if atMostOnce { // the actor would not make such queues itself
-			if err := q.declare(ctx); err != nil {
-				return err
-			}
-			settings = append(settings, "RABBITMQ_DECLARE=check")
-		}
 		return runActor(ctx, j, func(_ context.Context, msg *stepwell.Message) error {
 			if msg.Attempt == 1 {
 				m.ordered(msg.Origin.Partition, msg.Origin.Offset)

@@ -117,7 +117,7 @@ func (l *lateness) note() {
 }
 
 func stepwellLate(ctx context.Context, j job, m *meter) (err error) {
-	q, err := openQueues(j, latenessDelay, false)
+	q, err := openQueues(j, latenessDelay)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func stepwellLate(ctx context.Context, j job, m *meter) (err error) {
 // burstLate has so many records fail as fast as they come; those behind them only succeed.
 func burstLate(jitter float64) func(context.Context, job, *meter) error {
 	return func(ctx context.Context, j job, m *meter) (err error) {
-		q, err := openQueues(j, latenessDelay, false)
+		q, err := openQueues(j, latenessDelay)
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func burstLate(jitter float64) func(context.Context, job, *meter) error {
 }
 
 func lateByHand(ctx context.Context, j job, m *meter) (err error) {
-	q, err := openQueues(j, latenessDelay, false)
+	q, err := openQueues(j, latenessDelay)
 	if err != nil {
 		return err
 	}

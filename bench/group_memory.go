@@ -62,7 +62,7 @@ func stepwellBlocked(ctx context.Context, j job, m *meter) error {
 }
 
 func stepwellAway(ctx context.Context, j job, m *meter) (err error) {
-	q, err := openQueues(j, defaultDelay, false)
+	q, err := openQueues(j, defaultDelay)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func neighboursGroup() group {
 }
 
 func stepwellNeighbours(ctx context.Context, j job, m *meter) (err error) {
-	q, err := openQueues(j, defaultDelay, false)
+	q, err := openQueues(j, defaultDelay)
 	if err != nil {
 		return err
 	}

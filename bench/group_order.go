@@ -57,7 +57,7 @@ var errKeyFails = errors.New("this key fails")
 // fail; 0: as fast as it can.
 func stepwellInOrder(pace int, fails bool) func(context.Context, job, *meter) error {
 	return func(ctx context.Context, j job, m *meter) (err error) {
-		q, err := openQueues(j, defaultDelay, false)
+		q, err := openQueues(j, defaultDelay)
 		if err != nil {
 			return err
 		}

@@ -62,7 +62,7 @@ func foreign(j job) string { return "foreign-" + j.App }
 
 // filled calls work with queues of a stream, and a queue that is full.
 func filled(ctx context.Context, j job, work func(q queues) error) (err error) {
-	q, err := openQueues(j, retryDelay, false)
+	q, err := openQueues(j, retryDelay)
 	if err != nil {
 		return err
 	}

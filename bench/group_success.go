@@ -74,7 +74,7 @@ func byKey(m *meter, partition int32, offset int64) {
 func stepwellSucceeds(count func(*meter, int32, int64), settings ...string) func(context.Context, job, *meter) error {
 	return func(ctx context.Context, j job, m *meter) error {
 		if j.RabbitMQ != "" {
-			q, err := openQueues(j, defaultDelay, false)
+			q, err := openQueues(j, defaultDelay)
 			if err != nil {
 				return err
 			}

@@ -16,17 +16,16 @@ type queues struct {
 	delay, instant, deadSet string
 	more                    []string // further delay queues, which the actor makes
 	wait                    time.Duration
-	atMostOnce              bool
 }
 
-func openQueues(j job, wait time.Duration, atMostOnce bool) (queues, error) {
+func openQueues(j job, wait time.Duration) (queues, error) {
 	if j.RabbitMQ == "" {
 		return queues{}, errors.New("no RabbitMQ")
 	}
 	prefix := j.App + "." + stream
 	return queues{
 		url: j.RabbitMQ, delay: fmt.Sprintf("%s.delay.%d", prefix, wait.Milliseconds()), instant: prefix + ".instant", deadSet: prefix + ".dead_set",
-		wait: wait, atMostOnce: atMostOnce,
+		wait: wait,
 	}, nil
 }
 
@@ -40,9 +39,9 @@ func (q queues) declare(ctx context.Context) error {
 		return args
 	}
 	target := func(name string, wait time.Duration) amqp.Table {
-		args := amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": name}
-		if !q.atMostOnce {
-			args["x-dead-letter-strategy"], args["x-overflow"] = "at-least-once", "reject-publish"
+		args := amqp.Table{
+			"x-dead-letter-exchange": "", "x-dead-letter-routing-key": name,
+			"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
 		}
 		if wait > 0 {
 			args["x-message-ttl"] = wait.Milliseconds()

@@ -19,7 +19,7 @@ const (
 // deadByHand makes queues and fills the dead set with messages as the hand-written program sends
 // them.
 func deadByHand(ctx context.Context, j job) (q queues, err error) {
-	if q, err = openQueues(j, defaultDelay, false); err != nil {
+	if q, err = openQueues(j, defaultDelay); err != nil {
 		return q, err
 	}
 	if err = q.declare(ctx); err != nil {

@@ -20,7 +20,7 @@ import (
 // delay.
 func poisonQueue(every int64) func(context.Context, job, *meter) error {
 	return func(ctx context.Context, j job, m *meter) (err error) {
-		q, err := openQueues(j, retryDelay, false)
+		q, err := openQueues(j, retryDelay)
 		if err != nil {
 			return err
 		}
