@@ -25,7 +25,12 @@ func batches() []scenario {
 			fault: func(r *run) { r.poison(1, 1) },
 		},
 	}
-	for _, mark := range []string{"gathered", "batch", "batched", "marked", "publish", "parked", "commit"} {
+	all = append(all,
+		scenario{name: "batches: connections are cut to RabbitMQ", env: inBatches, fault: func(r *run) { r.often(r.toRabbit.Cut) }},
+		scenario{name: "batches: Kafka and an actor are killed at once", env: inBatches, fault: killKafkaAndAnActor})
+	for _, mark := range []string{
+		"gathered", "batch", "batched", "marked", "publish", "published", "confirmed", "parked", "ack", "acked", "commit", "committed",
+	} {
 		all = append(all, scenario{name: "batches: an actor dies at: " + mark, env: inBatches, fault: func(r *run) {
 			for range 3 {
 				p := r.dying(mark, 1+r.random.IntN(10))

@@ -9,7 +9,7 @@ import (
 
 // scenarios are the faults, each alone.
 func scenarios() []scenario {
-	return slices.Concat(processes(), poisons(), clocks(), rabbits(), kafkas(), networks(), operators(), marks(), operated(), sorted(), trashed(), counted(), edited(), inOrder(), batches(), modes(), jobs(), sources(), gathered(), retriers())
+	return slices.Concat(processes(), poisons(), clocks(), rabbits(), kafkas(), networks(), operators(), marks(), operated(), sorted(), trashed(), counted(), edited(), inOrder(), batches(), batchesInOrder(), modes(), jobs(), sources(), gathered(), retriers())
 }
 
 // seldomSlow has two records slow every ten seconds, so that calls are hit in their middle and

@@ -57,7 +57,7 @@ func main() {
 	h.pause, _ = time.ParseDuration(os.Getenv(slowVariable)) // none is zero
 	orders := actor.Stream{Handler: handler(w, h), Channels: actor.Channels{ledger.Channel: {Handler: handler(w, h)}}}
 	if os.Getenv(batchVariable) != "" {
-		orders.Handler, orders.Batch = nil, inTurn(handler(w, h))
+		orders.Handler, orders.Batch = nil, inTurn(handler(w, h), os.Getenv("RETRY_IN_PLACE") != "")
 	}
 	app := actor.App{Streams: actor.Streams{"orders": orders}}
 	if os.Getenv(jobsVariable) != "" {
@@ -118,11 +118,19 @@ func handler(w *ledger.Writer, h habits) stepwell.Handler {
 	}
 }
 
-// inTurn handles the messages of a batch one after another, and marks what failed.
-func inTurn(handle stepwell.Handler) stepwell.BatchHandler {
+// inTurn handles the messages of a batch one after another, and marks what failed. With inOrder it
+// puts off what comes after one of its key that is not done: within a batch that is its handler's.
+func inTurn(handle stepwell.Handler, inOrder bool) stepwell.BatchHandler {
 	return func(ctx context.Context, b *stepwell.Batch) error {
+		waits := map[string]bool{}
 		for _, m := range b.Messages() {
+			key := string(m.Key)
+			if waits[key] {
+				b.Fail(m, stepwell.Snooze(stepwell.ShortestSnooze))
+				continue
+			}
 			if err := handle(ctx, m); err != nil {
+				waits[key] = inOrder
 				b.Fail(m, err)
 			}
 		}

@@ -52,7 +52,7 @@ func asSource(app *actor.App, w *ledger.Writer, work stepwell.Handler, kind stri
 		return work(ctx, r)
 	}}
 	if os.Getenv(batchVariable) != "" {
-		sourced.Handler, sourced.Batch = nil, inTurn(sourced.Handler)
+		sourced.Handler, sourced.Batch = nil, inTurn(sourced.Handler, false)
 	}
 	app.Streams = actor.Streams{
 		"orders":  {Handler: relay, Channels: app.Streams["orders"].Channels}, // which has nothing to do
