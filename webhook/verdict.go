@@ -99,11 +99,11 @@ func snoozes() []time.Duration {
 }
 
 // spreads are the times over which calls are spread that are put off for the first time: each is
-// three ways through a queue at most, where any time by chance would take up to seven, and a hop of
+// two ways through a queue at most, where any time by chance would take up to seven, and a hop of
 // 100,000 calls is what others notice.
 func spreads() []time.Duration {
 	var all []time.Duration
-	for _, seconds := range []int{1, 5, 10, 15, 30, 45, 60, 75, 90, 120, 135, 180, 300} {
+	for _, seconds := range []int{1, 5, 10, 15, 30, 60, 75, 120, 300} {
 		all = append(all, time.Duration(seconds)*time.Second)
 	}
 	return all

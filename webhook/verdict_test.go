@@ -76,8 +76,8 @@ func TestSnoozesGrowFromASecondToFiveMinutesAndAreSpreadAtFirst(t *testing.T) {
 		want   time.Duration
 	}{
 		{0, 0, 0.9, time.Second}, {1, 0, 0.9, 5 * time.Second}, {2, 0, 0, 15 * time.Second}, {3, 0, 0, time.Minute}, {4, 0, 0, 5 * time.Minute}, {10_000, 0, 0, 5 * time.Minute},
-		{0, time.Minute, 0.5, 30 * time.Second}, {0, time.Minute, 0, 5 * time.Second}, {0, time.Minute, 0.999, time.Minute},
-		{0, time.Hour, 0.5, 90 * time.Second}, {0, time.Hour, 0, 15 * time.Second}, {0, time.Hour, 0.999, 5 * time.Minute}, {0, 3 * time.Second, 0.999, time.Second},
+		{0, time.Minute, 0.5, 15 * time.Second}, {0, time.Minute, 0, 5 * time.Second}, {0, time.Minute, 0.999, time.Minute},
+		{0, time.Hour, 0.5, 75 * time.Second}, {0, time.Hour, 0, 15 * time.Second}, {0, time.Hour, 0.999, 5 * time.Minute}, {0, 3 * time.Second, 0.999, time.Second},
 		{1, 3 * time.Second, 0.5, 5 * time.Second}, {1, 6 * time.Second, 0.5, 15 * time.Second}, {1, time.Minute, 0.5, time.Minute}, {1, time.Hour, 0, 5 * time.Minute}, {4, 6 * time.Second, 0, 5 * time.Minute},
 	}
 	for _, test := range tests {
