@@ -33,6 +33,10 @@ var ErrRefused = errors.New("refused")
 // bytes together that 64 KiB are left to RABBITMQ_MAX_MESSAGE_SIZE: what is in no log must never be
 // too large for the next queue. after is at most [stepwell.LongestWait]; 0: at once.
 //
+// A stream that is retired (STREAMS_<ID>_RETIRED) takes nothing more, but what its own handlers, or
+// those of its channels, or their OnDead, enqueue into it: that is the rest of its work. They are
+// known by ctx, which must be that of the call, or made from it.
+//
 // It goes on until ctx ends, however long RabbitMQ is away. It may be called from any goroutine,
 // from the start function on and until the stop function has returned.
 func (e *Env) Enqueue(ctx context.Context, stream string, m stepwell.Message, after time.Duration) error {
@@ -65,7 +69,7 @@ func newJobs(cfg *config.Config, streams []*stream) *jobs {
 }
 
 func (j *jobs) enqueue(ctx context.Context, id string, m *stepwell.Message, after time.Duration) error {
-	s, err := j.stream(id)
+	s, err := j.stream(ctx, id)
 	if err == nil {
 		err = j.check(m, after)
 	}
@@ -99,8 +103,8 @@ func away(s queue.Status) string {
 	return ""
 }
 
-// stream finds the stream that is meant.
-func (j *jobs) stream(id string) (*stream, error) {
+// stream finds the stream that is meant; ctx tells whose call this is, where that counts.
+func (j *jobs) stream(ctx context.Context, id string) (*stream, error) {
 	s := j.streams[id]
 	switch {
 	case s == nil:
@@ -116,8 +120,8 @@ func (j *jobs) stream(id string) (*stream, error) {
 		return nil, fmt.Errorf("its messages are those of exchange %s: publish to that", s.cfg.Exchange)
 	case !s.enqueued:
 		return nil, fmt.Errorf("it reads Kafka: set App.Streams[%q].Enqueued, or produce to its topic", id)
-	case s.cfg.Retired:
-		return nil, errors.New("it is retired: what it has is worked off, and nothing is added")
+	case s.cfg.Retired && !s.callsWith(ctx):
+		return nil, errors.New("it is retired: what it has is worked off, and nothing is added but by its own handlers, with the context of their call")
 	}
 	return s, nil
 }

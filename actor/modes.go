@@ -38,7 +38,7 @@ func (m modes) source(id string, s Stream, k *kafka, l *line) source {
 	case m.Reads(id):
 		return k
 	case s.Enqueued && m.Stream(id).Retired:
-		return unread{"retired: nothing is enqueued into it any more"}
+		return unread{"retired: nothing is enqueued into it any more but by its own handlers"}
 	case s.Enqueued:
 		return unread{"its messages are enqueued"}
 	case m.Stream(id).Exchange != "" && m.Stream(id).Retired:
