@@ -20,6 +20,10 @@ import (
 // that is too large: nothing was published.
 var ErrRefused = errors.New("refused")
 
+// ErrRetired is wrapped beside [ErrRefused] where the stream is retired: it takes nothing more from
+// anybody but its own handlers.
+var ErrRetired = errors.New("it is retired")
+
 // Enqueue stores a message for a stream that is [Stream].Enqueued, in this process or another, and
 // waits until RabbitMQ has confirmed it: nil means that the message is safe, and is handled once
 // after is over. It comes never earlier, and later by at most a tenth, or a second where that is
@@ -35,7 +39,7 @@ var ErrRefused = errors.New("refused")
 //
 // A stream that is retired (STREAMS_<ID>_RETIRED) takes nothing more, but what its own handlers, or
 // those of its channels, or their OnDead, enqueue into it: that is the rest of its work. They are
-// known by ctx, which must be that of the call, or made from it.
+// known by ctx, which must be that of the call, or made from it. Others get [ErrRetired].
 //
 // It goes on until ctx ends, however long RabbitMQ is away. It may be called from any goroutine,
 // from the start function on and until the stop function has returned.
@@ -121,7 +125,7 @@ func (j *jobs) stream(ctx context.Context, id string) (*stream, error) {
 	case !s.enqueued:
 		return nil, fmt.Errorf("it reads Kafka: set App.Streams[%q].Enqueued, or produce to its topic", id)
 	case s.cfg.Retired && !s.callsWith(ctx):
-		return nil, errors.New("it is retired: what it has is worked off, and nothing is added but by its own handlers, with the context of their call")
+		return nil, fmt.Errorf("%w: what it has is worked off, and nothing is added but by its own handlers, with the context of their call", ErrRetired)
 	}
 	return s, nil
 }

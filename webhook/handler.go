@@ -19,6 +19,9 @@ type Config struct {
 	Enqueue func(ctx context.Context, stream string, m stepwell.Message, after time.Duration) error
 	// Refused is wrapped by those errors of Enqueue that no other try helps: actor's ErrRefused.
 	Refused error
+	// Retired is wrapped by those of them that say that the stream takes no new calls, and makes
+	// those it has: actor's ErrRetired. A [Server] answers them with 410. Default: none says so.
+	Retired error
 	// Stream is the id of the stream that has the calls. Default: calls.
 	Stream string
 	// Records has workflows and cancels. Default: no workflow, and nothing can be cancelled.
@@ -207,6 +210,11 @@ func (h *Handler) Post(ctx context.Context, body []byte) (id string, err error) 
 // refused says that an error of Enqueue stays the same however often it is tried.
 func (h *Handler) refused(err error) bool {
 	return err != nil && h.cfg.Refused != nil && errors.Is(err, h.cfg.Refused)
+}
+
+// retired says that an error of Enqueue is about all calls, and not about this one.
+func (h *Handler) retired(err error) bool {
+	return h.cfg.Retired != nil && errors.Is(err, h.cfg.Retired)
 }
 
 // parser is one for a call.

@@ -146,7 +146,9 @@ func (s *Server) store(w http.ResponseWriter, r *http.Request, p *parser, a acce
 	ctx, cancel := context.WithTimeout(r.Context(), acceptTimeout)
 	defer cancel()
 	switch err := s.handler.enqueue(ctx, a.call, a.after); {
-	case s.handler.refused(err):
+	case s.handler.retired(err):
+		return &problem{status: http.StatusGone, detail: err.Error()}
+	case s.handler.refused(err): // for its size, where Stream is one that can be enqueued into
 		return &problem{status: http.StatusRequestEntityTooLarge, detail: err.Error()}
 	case err != nil:
 		return &problem{

@@ -3,12 +3,13 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
 // What a call asks for beside itself is part of the old work: a call that was made would else be
 // dead, and made again by its replay.
-func TestARetiredRetrierMakesWhatFollowsFromItsCallsToo(t *testing.T) {
+func TestARetiredRetrierMakesItsCallsWithWhatFollowsAndAnswersNewOnesWithGone(t *testing.T) {
 	t.Parallel()
 	onRabbitMQ(t, func(t *testing.T, w *world) {
 		r := newReceiver(t, func(path string, _ int) int {
@@ -26,7 +27,15 @@ func TestARetiredRetrierMakesWhatFollowsFromItsCallsToo(t *testing.T) {
 				t.Fatalf("%d %v", a.status, a.json)
 			}
 		}
-		run := w.start("STREAMS_CALLS_RETIRED=true", "TELEMETRY_DEPTH_INTERVAL=100ms")
+		run := w.start("STREAMS_CALLS_RETIRED=true", "TELEMETRY_DEPTH_INTERVAL=100ms", "APP_WORKFLOWS_DEFAULT=5s")
+		for path, body := range map[string]string{
+			"/calls": fmt.Sprintf(`{"request":{"url":%q},"waits":[]}`, r.url("/new")),
+			"/retry": fmt.Sprintf(`{"retry_request":{"url":%q}}`, r.url("/new")),
+		} {
+			if a := run.do("POST", path, body); a.status != 410 || !strings.Contains(fmt.Sprint(a.json["detail"]), "it is retired") {
+				t.Errorf("a new call to %s: %d %v", path, a.status, a.json)
+			}
+		}
 		eventually(t, "all is made, or something is dead", func() bool { return r.count() == 4 || len(run.dead()) > 0 })
 		eventually(t, "the stream is empty, or something is dead", func() bool {
 			of := run.do("GET", "/v1/streams", "").json["streams"].([]any)[0].(map[string]any)

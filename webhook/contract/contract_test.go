@@ -54,6 +54,11 @@ func TestWhatTheServerTakesAndAnswersIsWhatItsDescriptionSays(t *testing.T) {
 			answers(t, router, server, test.method, test.path, test.body, test.status, test.good)
 		})
 	}
+	gone := errors.New("it is retired")
+	retired := serve(t, webhook.Config{Retired: gone, Records: webhook.Static{"default": {time.Second}}, Enqueue: func(context.Context, string, stepwell.Message, time.Duration) error { return gone }})
+	retiredRouter, _ := description(t, retired)
+	t.Run("retired", func(t *testing.T) { answers(t, retiredRouter, retired, "POST", "/calls", call, 410, true) })
+	t.Run("retired, for the REST retrier's call", func(t *testing.T) { answers(t, retiredRouter, retired, "POST", "/retry", retry, 410, true) })
 	away := serve(t, webhook.Config{Enqueue: func(context.Context, string, stepwell.Message, time.Duration) error { return errors.New("away") }})
 	awayRouter, _ := description(t, away)
 	t.Run("not confirmed", func(t *testing.T) { answers(t, awayRouter, away, "POST", "/calls", call, 503, true) })
