@@ -58,6 +58,8 @@ func (p *parser) call(ctx context.Context, raw []byte) accepted {
 	if m == nil {
 		return accepted{}
 	}
+	// Whoever means to give one knows no other by which to cancel the call, or to post it again.
+	p.notEmpty("id", m["id"], "a random one")
 	c := &call{ID: p.callID(ctx, "id", m["id"]), Sign: p.signer(m["sign"]), StopOn: p.stopOn(m["stop_on"])}
 	if r := p.request("request", m["request"]); r != nil {
 		c.Request = *r
@@ -72,9 +74,9 @@ func (p *parser) call(ctx context.Context, raw []byte) accepted {
 	return accepted{call: c, after: p.duration("after", m["after"], stepwell.LongestWait)}
 }
 
-// callID reads the id of a new call; one that has none gets a random one. An id that is cancelled
-// is refused: the call would be taken, and never made. Where that is not known at present the call
-// is taken: it waits until it is.
+// callID reads the id of a new call; one that has none, or an empty one as a call of the REST
+// retrier may, gets a random one. An id that is cancelled is refused: the call would be taken, and
+// never made. Where that is not known at present the call is taken: it waits until it is.
 func (p *parser) callID(ctx context.Context, at string, raw json.RawMessage) string {
 	id := p.id(at, raw)
 	if id == "" { // nobody can have cancelled what is just drawn
@@ -105,8 +107,9 @@ func (p *parser) id(at string, raw json.RawMessage) string {
 }
 
 // signer reads the name of a secret. One that is not known now would be a call that can never be
-// sent.
+// sent, and one that is empty a call that is sent unsigned.
 func (p *parser) signer(raw json.RawMessage) string {
+	p.notEmpty("sign", raw, "a call that is not signed")
 	name := p.text("sign", raw)
 	if name != "" && len(p.secrets[name]) == 0 {
 		p.wrong("sign", "%q is no secret that is configured", clip(name))

@@ -126,7 +126,9 @@ func hundred() (all []struct{ path, body, says string }) {
 	add("/calls", call(`"id":"é"`), "printable ASCII")
 	add("/calls", call(`"id":" a"`), "begin or end with a space")
 	add("/calls", call(`"id":"`+strings.Repeat("x", 201)+`"`), "200 are the limit")
+	add("/calls", call(`"id":""`), "id is empty: leave it out for a random one")
 	add("/calls", call(`"id":"a","id":"b"`), "is there twice")
+	add("/calls", call(`"sign":""`), "sign is empty: leave it out for a call that is not signed")
 	add("/calls", call(`"sign":"nobody"`), "no secret")
 	add("/calls", call(`"id":"a.b","sign":"partner-a"`), "full stop")
 	for stop, says := range map[string]string{`404`: "must be a list", `["404"]`: "no status", `[200]`: "no status", `[600]`: "no status", `[4.5]`: "no status"} {
@@ -319,11 +321,11 @@ func TestNobodyAsksWhetherAnIDThatWasJustDrawnIsCancelled(t *testing.T) {
 	for path, bodies := range map[string][]string{
 		"/calls": {
 			`{"request":{"url":"http://localhost:81"},"waits":[]}`,
-			`{"id":"","request":{"url":"http://localhost:81"},"waits":[]}`,
 			`{"id":"given","request":{"url":"http://localhost:81"},"waits":[]}`,
 		},
 		"/retry": {
 			`{"retry_request":{"request_type":"POST","url":"http://localhost:81"}}`,
+			`{"message_id":"","retry_request":{"request_type":"POST","url":"http://localhost:81"}}`,
 			`{"message_id":"given","retry_request":{"request_type":"POST","url":"http://localhost:81"}}`,
 		},
 	} {

@@ -126,6 +126,14 @@ func (f *form) text(at string, raw json.RawMessage) string {
 	return s
 }
 
+// notEmpty refuses a text that is there and empty: a template makes that of a variable that is not
+// set, and nobody meant it. without is what leaving it out stands for.
+func (f *form) notEmpty(at string, raw json.RawMessage, without string) {
+	if string(raw) == `""` {
+		f.wrong(at, "is empty: leave it out for %s", without)
+	}
+}
+
 // duration returns a time such as "1m30s", from 0 to the limit. A number is refused: nobody would
 // know whether it counts seconds or milliseconds.
 func (f *form) duration(at string, raw json.RawMessage, limit time.Duration) time.Duration {
