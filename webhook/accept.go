@@ -144,7 +144,7 @@ func (p *parser) waitsOrWorkflow(ctx context.Context, waits, workflow json.RawMe
 		p.wrong("workflow", "stands beside waits: keep one")
 		return nil
 	case workflow != nil:
-		return spans(p.workflow(ctx, "workflow", p.text("workflow", workflow)))
+		return spans(p.workflow(ctx, "workflow", p.text("workflow", workflow), noWorkflow))
 	case waits == nil:
 		p.wrong("waits", `is required, or workflow: as ["5s","1m","1h"]; [] is for a single try`)
 		return nil
@@ -173,15 +173,18 @@ func (p *parser) sum(at string, waits []time.Duration) {
 	}
 }
 
-// workflow looks up the waits of a name. That there is none is the caller's mistake; that nobody
-// knows is not.
-func (p *parser) workflow(ctx context.Context, at, name string) []time.Duration {
+// noWorkflow is told to a caller who named one that is not there.
+const noWorkflow = "there is no workflow %q"
+
+// workflow looks up the waits of a name. That there is none is the caller's mistake, and missing
+// says so; that nobody knows is not.
+func (p *parser) workflow(ctx context.Context, at, name, missing string) []time.Duration {
 	waits, ok, err := p.records.Workflow(ctx, name)
 	switch {
 	case err != nil:
 		p.unknown = err
 	case !ok:
-		p.wrong(at, "there is no workflow %q", clip(name))
+		p.wrong(at, missing, clip(name))
 	}
 	return waits
 }

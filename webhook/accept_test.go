@@ -137,7 +137,7 @@ func hundred() (all []struct{ path, body, says string }) {
 	add("/calls", call(`"wait":["5s"]`), "wait is not known here; known: id, request, waits")
 	add("/calls", request(`"uri":"x"`), "request.uri is not known here")
 	add("/retry", `{}`, "retry_request is required")
-	add("/retry", `{"retry_request":{"url":"http://localhost/"}}`, `no workflow "default"`)
+	add("/retry", `{"retry_request":{"url":"http://localhost/"}}`, `x-retry-workflow was not sent, or is empty, so workflow "default" is taken`)
 	add("/retry", `{"message_id":"a","retry_request":{"url":"http://localhost/","method":"POST"}}`, "retry_request.method is not known here")
 	add("/retry_workflow", `{}`, "name must be")
 	add("/retry_workflow", `{"name":"a"}`, "retry_delays must have a delay")
@@ -244,6 +244,30 @@ func TestTheCallsOfTheRESTRetrierAreReadAsTheyStand(t *testing.T) {
 	}
 	if code, answer := post(t, h, "/retry", body, "x-retry-workflow", "other"); code != 400 || !strings.Contains(fmt.Sprint(answer["detail"]), `"other"`) {
 		t.Errorf("an unknown workflow: %d %v", code, answer)
+	}
+}
+
+func TestACallThatNamesNoWorkflowHasTheDefaultAndIsToldHowToMakeItWhereThereIsNone(t *testing.T) {
+	const body = `{"retry_request":{"url":"http://localhost:81"}}`
+	s := &stored{}
+	h := handler(t, s, func(c *Config) { c.Records = NewShared(nil, table{}, table{}) })
+	code, answer := post(t, h, "/retry", body)
+	for _, part := range []string{"x-retry-workflow was not sent", `workflow "default" is taken, and there is none`, "POST /retry_workflow", "APP_WORKFLOWS_DEFAULT"} {
+		if code != 400 || !strings.Contains(fmt.Sprint(answer["detail"]), part) {
+			t.Errorf("where there is none: %d %v, want 400 with %q", code, answer["detail"], part)
+		}
+	}
+	if code, answer := post(t, h, "/retry", body, "x-retry-workflow", "other"); strings.Contains(fmt.Sprint(answer), "default") {
+		t.Errorf("one that names another is told of the default: %d %v", code, answer)
+	}
+	if code, answer := post(t, h, "/retry_workflow", `{"name":"default","retry_delays":[5000,10000]}`); code != 200 {
+		t.Fatalf("%d %v", code, answer)
+	}
+	if code, answer := post(t, h, "/retry", body); code != 202 {
+		t.Fatalf("where it was made: %d %v", code, answer)
+	}
+	if c := s.calls(t)[0]; s.afters[0] != 5*time.Second || !slices.Equal(c.Waits, []span{span(10 * time.Second)}) {
+		t.Errorf("after %s, waits %v", s.afters[0], c.Waits)
 	}
 }
 

@@ -18,8 +18,9 @@ const defaultWorkflow = "default"
 // like a promise.
 const groupNote = "group_id keeps no order here: calls of one group are made at once where they come at once"
 
-// retry reads the body of POST /retry. The first try comes after the workflow's first delay, and
-// each other delay is a wait: as many tries as delays. Any status but 2xx is tried again.
+// retry reads the body of POST /retry; workflow is that of its header, empty: it has none. The
+// first try comes after the workflow's first delay, and each other delay is a wait: as many tries
+// as delays. Any status but 2xx is tried again.
 func (p *parser) retry(ctx context.Context, raw []byte, workflow string) accepted {
 	m := p.body(raw, "message_id", "group_id", "retry_request", "retry_failure_request")
 	if m == nil {
@@ -35,11 +36,24 @@ func (p *parser) retry(ctx context.Context, raw []byte, workflow string) accepte
 	if m["group_id"] != nil {
 		a.notes = append(a.notes, groupNote)
 	}
-	delays := p.workflow(ctx, "x-retry-workflow", workflow)
+	delays := p.restWorkflow(ctx, workflow)
 	if len(delays) > 0 {
 		a.after, a.call.Waits = delays[0], spans(delays[1:])
 	}
 	return a
+}
+
+// noDefault is told to a caller who named no workflow, where nobody has made the one that is taken
+// then.
+const noDefault = "was not sent, or is empty, so workflow %q is taken, and there is none: make it by POST /retry_workflow with that name, or in the configuration (APP_WORKFLOWS_DEFAULT)"
+
+// restWorkflow looks up the delays of a call; name is that of its header, empty: it has none.
+func (p *parser) restWorkflow(ctx context.Context, name string) []time.Duration {
+	const header = "x-retry-workflow"
+	if name == "" {
+		return p.workflow(ctx, header, defaultWorkflow, noDefault)
+	}
+	return p.workflow(ctx, header, name, noWorkflow)
 }
 
 // restRequest reads a request in the words of the REST retrier; nil: there is none. All that holds

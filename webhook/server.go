@@ -123,12 +123,8 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	workflow := r.Header.Get("X-Retry-Workflow")
-	if workflow == "" {
-		workflow = defaultWorkflow
-	}
 	p := s.handler.parser()
-	return s.store(w, r, p, p.retry(r.Context(), body, workflow))
+	return s.store(w, r, p, p.retry(r.Context(), body, r.Header.Get("X-Retry-Workflow")))
 }
 
 // receipt is the answer to a call that is stored.
