@@ -1,0 +1,40 @@
+package stepwell_test
+
+import (
+	"go/token"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Whoever looks for a line of the log, or has an alarm on it, takes its text from the page.
+func TestEachLineOfTheLogThatThePageNamesIsWritten(t *testing.T) {
+	_, table, found := strings.Cut(read(t, "docs/OPERATIONS.md"), "\n| message | level | when |\n")
+	if !found {
+		t.Fatal("docs/OPERATIONS.md has no table of what the logs mean")
+	}
+	var written []string
+	for _, p := range packages(t) {
+		if !matchesAny(onlyInTests, p.name) {
+			eachText(t, strings.TrimPrefix(p.name, "/"), func(_ token.Position, text string) { written = append(written, text) })
+		}
+	}
+	named, quoted := 0, regexp.MustCompile("`([^`]+)`")
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, " | ")
+		if !strings.HasPrefix(line, "| ") || len(cells) != 3 {
+			continue
+		}
+		for _, message := range quoted.FindAllStringSubmatch(cells[0], -1) {
+			named++
+			begin, cut := strings.CutSuffix(message[1], " …")
+			if !slices.ContainsFunc(written, func(text string) bool { return text == begin || cut && strings.HasPrefix(text, begin) }) {
+				t.Errorf("docs/OPERATIONS.md says what %q means, and no code logs it", message[1])
+			}
+		}
+	}
+	if named < 7 {
+		t.Errorf("%d lines of the log are named: is the table written in another way?", named)
+	}
+}
