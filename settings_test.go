@@ -19,25 +19,42 @@ func TestTextsAskForTheNamesOfVariablesByKeysThatThereAre(t *testing.T) {
 	variables := knownVariables(t)
 	word, key := regexp.MustCompile(`[A-Z0-9_]+`), regexp.MustCompile(`^(kafka|rabbitmq|retry|server|dead_set|shutdown)(\.[a-z_]+)+$`)
 	asked := 0
+	nameless := func(where any, text string) {
+		for _, w := range word.FindAllString(text, -1) {
+			if slices.Contains(variables, w) {
+				t.Errorf("%s: a text names %s without the prefix of the app", where, w)
+			}
+		}
+	}
+	keyed := func(where any, text string) {
+		asked++
+		name := strings.ToUpper(strings.ReplaceAll(text, ".", "_"))
+		if !slices.ContainsFunc(variables, func(v string) bool { return v == name || strings.HasPrefix(v, name+"_") }) {
+			t.Errorf("%s: there is no setting %s", where, text)
+		}
+	}
 	for _, p := range packages(t) {
-		if matchesAny(onlyInTests, p.name) || !matchesAny([]string{"actor", "streams", "retry", "deadset", "server", "internal/*", "embedded", "embedded/*"}, p.name) {
+		if matchesAny(onlyInTests, p.name) || !matchesAny([]string{"actor", "streams", "retry", "deadset", "server", "server/*", "webhook", "internal/*", "embedded", "embedded/*"}, p.name) {
 			continue
 		}
 		eachText(t, p.name, func(where token.Position, text string) {
-			for _, w := range word.FindAllString(text, -1) {
-				if slices.Contains(variables, w) {
-					t.Errorf("%s: %q names %s without the prefix of the app", where, text, w)
-				}
-			}
-			if !key.MatchString(text) {
-				return
-			}
-			asked++
-			name := strings.ToUpper(strings.ReplaceAll(text, ".", "_"))
-			if !slices.ContainsFunc(variables, func(v string) bool { return v == name || strings.HasPrefix(v, name+"_") }) {
-				t.Errorf("%s: there is no setting %s", where, text)
+			nameless(where, text)
+			if key.MatchString(text) {
+				keyed(where, text)
 			}
 		})
+	}
+	pages, err := filepath.Glob("server/console/pages/*.html")
+	if err != nil || len(pages) < 5 {
+		t.Fatalf("pages of the console: %v, %v", pages, err)
+	}
+	inPage := regexp.MustCompile(`\bsetting "([^"]*)"`)
+	for _, page := range pages {
+		text := read(t, page)
+		nameless(page, text)
+		for _, match := range inPage.FindAllStringSubmatch(text, -1) {
+			keyed(page, match[1])
+		}
 	}
 	if asked < 30 {
 		t.Errorf("found %d keys only", asked)

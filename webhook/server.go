@@ -149,7 +149,7 @@ func (s *Server) store(w http.ResponseWriter, r *http.Request, p *parser, a acce
 	case err != nil:
 		return &problem{
 			status: http.StatusServiceUnavailable, retryAfter: 5,
-			detail: fmt.Sprintf("RabbitMQ (RABBITMQ_URL) has not confirmed the call %q, and perhaps stored it: send it again; a receiver knows one that is made twice by its webhook-id: %v", a.call.ID, err),
+			detail: fmt.Sprintf("RabbitMQ has not confirmed the call %q, and perhaps stored it: send it again; a receiver knows one that is made twice by its webhook-id: %v", a.call.ID, err),
 		}
 	}
 	return writeJSON(w, http.StatusAccepted, receipt{ID: a.call.ID, Notes: a.notes})

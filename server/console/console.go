@@ -59,6 +59,8 @@ type Config struct {
 	Enter func(*http.Request, User) (*http.Request, error)
 	// EditLimit is how many bytes the form of an edit may have; 0: nobody may edit anything.
 	EditLimit int64
+	// Setting is how users call a setting, by its key, say "server.token". Nil: by that.
+	Setting func(key string) string
 	// Stopping ends when the actor stops: pages that are kept up to date end then. Work ends when
 	// requests have to, and nothing goes on for whoever has left.
 	Stopping, Work context.Context
@@ -79,10 +81,13 @@ type Console struct {
 
 // New makes a console.
 func New(cfg Config) (*Console, error) {
+	if cfg.Setting == nil {
+		cfg.Setting = func(key string) string { return key }
+	}
 	c := &Console{cfg: cfg, routes: http.NewServeMux(), api: v1{cfg.API}, door: door{app: cfg.App, users: cfg.Users, everybody: cfg.Everybody}}
 	c.live.api = c.api
 	var err error
-	if c.pages, err = template.New("").Funcs(functions()).ParseFS(files, "pages/*.html"); err != nil {
+	if c.pages, err = template.New("").Funcs(functions(cfg.Setting)).ParseFS(files, "pages/*.html"); err != nil {
 		return nil, fmt.Errorf("pages of the console: %w", err)
 	}
 	for pattern, serve := range c.table() {

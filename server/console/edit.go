@@ -42,7 +42,14 @@ type editing struct {
 	Note  string
 	// Wrong says why it goes no further; empty: nothing is wrong.
 	Wrong string
-	limit int64
+	limit formLimit
+}
+
+// formLimit is how many bytes the form of an edit may have, and how users call the setting that says
+// so.
+type formLimit struct {
+	bytes   int64
+	setting string
 }
 
 // edits are the pages of an edit.
@@ -89,7 +96,7 @@ func (c edits) asked(w http.ResponseWriter, r *http.Request) error {
 // of reads what is to be edited, which a URL or a form names, as it is now.
 func (c edits) of(r *http.Request, given url.Values) (*editing, error) {
 	all, err := choose(given) // refuses what is given twice
-	e := &editing{at: choice{Stream: all.Stream, Channel: all.Channel}, limit: c.cfg.EditLimit}
+	e := &editing{at: choice{Stream: all.Stream, Channel: all.Channel}, limit: formLimit{c.cfg.EditLimit, c.cfg.Setting("dead_set.edit_limit")}}
 	switch id := given.Get("id"); {
 	case err != nil:
 		return e, err
@@ -144,9 +151,9 @@ func (e *editing) take(form url.Values) error {
 		return refuse(http.StatusUnprocessableEntity, "%s", strings.Join(wrong, "; "))
 	}
 	// Said here, where the form is at hand: what is too large to come back is not read at all.
-	if size := int64(len(e.Form().Encode())); size > e.limit {
-		return refuse(http.StatusRequestEntityTooLarge, "this form would have %s bytes, and %s are allowed (DEAD_SET_EDIT_LIMIT): stepwell dead-set edit and /v1 need fewer for the same",
-			number(size), number(e.limit))
+	if size := int64(len(e.Form().Encode())); size > e.limit.bytes {
+		return refuse(http.StatusRequestEntityTooLarge, "this form would have %s bytes, and %s are allowed (%s): stepwell dead-set edit and /v1 need fewer for the same",
+			number(size), number(e.limit.bytes), e.limit.setting)
 	}
 	return nil
 }

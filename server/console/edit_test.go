@@ -241,7 +241,7 @@ func TestAMistakeInAnEditIsToldAndNothingTypedIsLost(t *testing.T) {
 	}
 	// Larger than is read at all.
 	form := w.visit(formOf("orders.v1:0:0")).edits(map[string]string{"value": strings.Repeat("x", 17000)})
-	if a := w.try("POST", "/console/edit", form, "Origin", w.base); a.status != http.StatusRequestEntityTooLarge || !strings.Contains(a.text, "16384 bytes (DEAD_SET_EDIT_LIMIT)") {
+	if a := w.try("POST", "/console/edit", form, "Origin", w.base); a.status != http.StatusRequestEntityTooLarge || !strings.Contains(a.text, "16384 bytes (SHOP_DEAD_SET_EDIT_LIMIT)") {
 		t.Errorf("%d %s", a.status, a.text)
 	}
 }

@@ -144,7 +144,7 @@ func TestADifferenceShowsWhatIsNotTheSame(t *testing.T) {
 		{long + "a" + long, long + "b" + long, "…" + long[:200] + "[a]" + long[:200] + "…", "…" + long[:200] + "[b]" + long[:200] + "…"},
 		{"a", strings.Repeat("x", maxOwn+1), "[a]", "[" + strings.Repeat("x", maxOwn) + "…]"},
 	} {
-		p := partOf("value", []byte(test.was), len(test.was), 1<<20)
+		p := partOf("value", []byte(test.was), len(test.was), formLimit{bytes: 1 << 20})
 		if err := p.take(test.now, false); err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +234,7 @@ func FuzzAPartComesBackFromAFormAsItWas(f *testing.F) {
 		if b == nil {
 			b = []byte{}
 		}
-		p := partOf("value", b, len(b), 1<<20)
+		p := partOf("value", b, len(b), formLimit{bytes: 1 << 20})
 		if p.Why != "" {
 			return
 		}

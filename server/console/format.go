@@ -10,13 +10,14 @@ import (
 )
 
 // functions are those that templates call.
-func functions() template.FuncMap {
+func functions(setting func(string) string) template.FuncMap {
 	return template.FuncMap{
 		"num": func(n any) string { return number(reflect.Indirect(reflect.ValueOf(n)).Int()) }, "when": when, "ago": ago, "stamp": stamp, "bytes": size, "brief": brief, "spark": spark, "recent": recent,
 		"causes": func(at choice, groups []group, act bool, unsorted int) causes {
 			return causes{at, groups, act, unsorted > 0}
 		},
-		"views": func() []string { return []string{"json", "raw", "hex"} },
+		"setting": setting,
+		"views":   func() []string { return []string{"json", "raw", "hex"} },
 	}
 }
 

@@ -40,9 +40,12 @@ func (c *Console) message(w http.ResponseWriter, r *http.Request) error {
 	if err := c.api.get(r, "/v1/dead_set/messages/"+url.PathEscape(id), at.where(), &of); err != nil {
 		return err
 	}
-	value, err := c.api.value(r, at, of, given.Get("view"))
-	if err != nil {
-		return err
+	value := shownValue{Why: "it is hidden from you (" + c.cfg.Setting("dead_set.values") + ")"}
+	if !of.Hidden {
+		var err error
+		if value, err = c.api.value(r, at, of, given.Get("view")); err != nil {
+			return err
+		}
 	}
 	return c.show(w, r, http.StatusOK, "message", sheet{Title: id, Section: "messages", At: at, Of: struct {
 		message
@@ -53,8 +56,6 @@ func (c *Console) message(w http.ResponseWriter, r *http.Request) error {
 // value reads the value to show; which is how: empty is what fits it best.
 func (v v1) value(r *http.Request, at choice, of message, view string) (shownValue, error) {
 	switch {
-	case of.Hidden:
-		return shownValue{Why: "it is hidden from you (DEAD_SET_VALUES)"}, nil
 	case of.ValueError != "":
 		return shownValue{Why: of.ValueError}, nil
 	case of.Encoding == "":

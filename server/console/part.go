@@ -38,7 +38,7 @@ func (v v1) valuePart(r *http.Request, e *editing) (*part, error) {
 	}
 	q := e.at.where()
 	q.Set("part", "value")
-	first, size, err := v.head(r, e.path(), q, int(e.limit))
+	first, size, err := v.head(r, e.path(), q, int(e.limit.bytes))
 	if err != nil {
 		return nil, err
 	}
@@ -63,12 +63,12 @@ const notText = "it is no text"
 
 // partOf is a part of so many bytes, of which those at hand are the first; nil: there is none. A
 // form makes up to three bytes of one.
-func partOf(name string, b []byte, size int, limit int64) *part {
+func partOf(name string, b []byte, size int, most formLimit) *part {
 	p := &part{Name: name, Null: b == nil, wasNull: b == nil}
 	text := string(b)
 	switch ends := strings.Count(text, "\n"); {
-	case int64(size) > limit/3 || size > len(b):
-		p.Why = fmt.Sprintf("it has %s bytes, which is more than a third of DEAD_SET_EDIT_LIMIT", number(size))
+	case int64(size) > most.bytes/3 || size > len(b):
+		p.Why = fmt.Sprintf("it has %s bytes, which is more than a third of %s", number(size), most.setting)
 	case !utf8.ValidString(text) || strings.ContainsAny(text, "\x00\uFFFD"):
 		p.Why = notText
 	case strings.Contains(text, "\r") && (strings.Count(text, "\r") != ends || strings.Count(text, "\r\n") != ends):

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -53,7 +54,13 @@ func (w *world) slow(context.Context, *stepwell.Message) error {
 	return stepwell.DeadLetter(errors.New("the archive is full"))
 }
 
-// start runs an actor until the test ends. Settings are as environment variables.
+// prefix stands before the names of the actor's variables. unnamed is one that no user could set.
+const prefix = "SHOP_"
+
+var unnamed = regexp.MustCompile(`\b(DEAD_SET|RABBITMQ|RETRY|SERVER|STREAMS)_[A-Z_]+`)
+
+// start runs an actor until the test ends. Settings are as environment variables, without their
+// prefix.
 func start(t testing.TB, settings ...string) *world {
 	t.Helper()
 	brokers := embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1}})
@@ -83,20 +90,22 @@ func startOn(t testing.TB, brokers *embedded.Brokers, run actor.Brokers, setting
 	}
 	address := listener.Addr().String()
 	listener.Close()
+	settings = append([]string{"SERVER_ADDRESS=" + address, "STREAMS_ORDERS_TOPICS=orders.v1", "RETRY_COUNT=1", "RETRY_DELAY=100ms", "LOG_LEVEL=error"}, settings...)
 	for i, s := range settings {
 		if s == "SERVER_ADDRESS=0.0.0.0" {
-			settings[i] += address[strings.LastIndex(address, ":"):]
+			s += address[strings.LastIndex(address, ":"):]
 		}
+		settings[i] = prefix + s
 	}
 	w := &world{
 		t: t, base: "http://" + address, brokers: brokers,
 		client: &http.Client{Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 	t.Cleanup(w.client.CloseIdleConnections)
-	app := actor.App{Name: "shipping", Brokers: run, Streams: actor.Streams{
+	app := actor.App{Name: "shipping", EnvPrefix: prefix, Brokers: run, Streams: actor.Streams{
 		"orders": {Handler: w.order, Channels: actor.Channels{"slow": {Handler: w.slow}}},
 	}}
-	cfg, err := actor.Load(app, append([]string{"SERVER_ADDRESS=" + address, "STREAMS_ORDERS_TOPICS=orders.v1", "RETRY_COUNT=1", "RETRY_DELAY=100ms", "LOG_LEVEL=error"}, settings...))
+	cfg, err := actor.Load(app, settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +169,8 @@ func (w *world) try(method, path string, form url.Values, headers ...string) ans
 	return w.send(method, path, "application/x-www-form-urlencoded", form.Encode(), headers...)
 }
 
-// send makes a request with a body of a kind; no kind: without one.
+// send makes a request with a body of a kind; no kind: without one. Whatever answers names no
+// setting without the prefix of the app.
 func (w *world) send(method, path, kind, body string, headers ...string) answer {
 	req, err := http.NewRequestWithContext(w.t.Context(), method, w.base+path, strings.NewReader(body))
 	if err != nil {
@@ -183,6 +193,9 @@ func (w *world) send(method, path, kind, body string, headers ...string) answer 
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	if named := unnamed.Find(text); named != nil {
+		w.t.Errorf("%s %s names %s, and its users know it as %s%[3]s", method, path, named, prefix)
 	}
 	return answer{resp.StatusCode, resp.Header, string(text)}
 }
