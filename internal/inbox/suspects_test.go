@@ -193,31 +193,54 @@ func TestAProcessThatDiesBeforeTheProbationIsOverCondemnsNobody(t *testing.T) {
 	})
 }
 
+// cut runs the process of that number until the first call, and then cuts its connection.
+func (w *world) cut(process uint32) {
+	w.cfg.Suspects.Process = process
+	w.renew()
+	called := make(chan struct{})
+	r := w.start(func(ctx context.Context, _ *stepwell.Message, _ inbox.Ticket) task.Outcome {
+		close(called)
+		<-ctx.Done()
+		return task.Abandoned
+	})
+	<-called
+	r.stop()
+	r.abort()
+	r.end()
+}
+
 func TestDeathsOfProcessesThatLiveAreHeldAgainstNoMessage(t *testing.T) {
 	inWorld(t, s, func(w *world) {
 		w.cfg.Suspects.Limit = 1
 		w.cfg.Suspects.Living = func(context.Context) (map[uint32]bool, error) { return map[uint32]bool{7: true, 8: true}, nil }
 		w.returned("slow")
-		killed := func(process uint32) {
-			w.cfg.Suspects.Process = process
-			w.renew()
-			called := make(chan struct{})
-			r := w.start(func(ctx context.Context, _ *stepwell.Message, _ inbox.Ticket) task.Outcome {
-				close(called)
-				<-ctx.Done()
-				return task.Abandoned
-			})
-			<-called
-			r.stop()
-			r.abort()
-			r.end()
-		}
 		for range 10 {
-			killed(7) // their connections are cut
-			killed(8)
+			w.cut(7)
+			w.cut(8)
 		}
 		if n := len(w.dead()); n != 0 {
 			t.Errorf("%d in the dead set", n)
+		}
+	})
+}
+
+// There is no group then: a stream has no topics, or the process does not read them.
+func TestWhereNothingShowsWhoLivesACutWhileASuspectRunsIsADeath(t *testing.T) {
+	inWorld(t, s, func(w *world) {
+		w.cfg.Suspects.Limit = 1
+		w.returned("slow")
+		for range 10 {
+			w.cut(7) // and it comes back to the same process
+		}
+		w.cut(8) // once 7 was held against it
+		var c calls
+		w.cfg.Suspects.Process = 9
+		w.renew()
+		r := w.start(c.succeeding)
+		time.Sleep(2 * time.Minute) // the probation
+		r.end()
+		if e := w.oneDead(); e.Failure.Reason != stepwell.ReasonCrashLoop || c.attempts() != nil {
+			t.Errorf("%s, after %d calls", e.Failure.Reason, len(c.attempts()))
 		}
 	})
 }
