@@ -23,7 +23,7 @@ func (s *service) start(ctx context.Context, env *actor.Env) (err error) {
 func (s *service) stop(context.Context) error { return s.db.Close() }
 
 func (s *service) charge(ctx context.Context, o Order, m *stepwell.Message) error {
-	_, err := s.db.ExecContext(ctx, "insert into charges values ($1, $2) on conflict do nothing", m.ID, o.ID)
+	_, err := s.db.ExecContext(ctx, "insert into charges values ($1, $2, $3) on conflict (stream, message_id) do nothing", m.Stream, m.ID, o.ID)
 	return err
 }
 
