@@ -20,12 +20,13 @@ import (
 )
 
 // suspected makes suspects of the first n records of partition 0, as deaths of other processes do.
-func (w *world) suspected(n int64, change func(*ledger.Mark)) {
+// Those of known were settled before the last death.
+func (w *world) suspected(n int64, change func(*ledger.Mark), known ...ledger.Span) {
 	w.t.Helper()
 	mark := ledger.NoMark()
 	mark.Owner, mark.HandedOut, mark.Deaths, mark.SuspectsEnd = 99, n, 2, n
 	change(&mark)
-	w.commitWith(0, 0, ledger.WriteMetadata(0, ledger.Metadata{Epoch: -1, Mark: &mark}, func(func(ledger.Span) bool) {}, ledger.MetadataLimit))
+	w.commitWith(0, 0, ledger.WriteMetadata(0, ledger.Metadata{Epoch: 1 << 20, Mark: &mark}, slices.Values(known), ledger.MetadataLimit))
 }
 
 // guarded is the configuration of a reader whose process has this token.
@@ -90,22 +91,14 @@ func TestSuspectsTakeTurnsAndOneThatHangsGivesWayInTime(t *testing.T) {
 	}
 }
 
-func TestASuspectThatExpiresOrIsKnownOrRestsLeavesTheTurnToOthers(t *testing.T) {
-	for name, change := range map[string]func(*Config) Handle{
-		"expires": func(cfg *Config) Handle {
-			cfg.MaxAge = time.Nanosecond
-			return newJournal().settleAll
-		},
-		"rests": func(*Config) Handle {
-			return func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
-				for tk.Rest(ctx, 10*time.Millisecond, m) {
-				}
-				return task.Abandoned
+func TestASuspectThatRestsOrFailsLeavesTheTurnToOthers(t *testing.T) {
+	for name, handle := range map[string]Handle{
+		"rests": func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
+			for tk.Rest(ctx, 10*time.Millisecond, m) {
 			}
+			return task.Abandoned
 		},
-		"fails": func(*Config) Handle {
-			return func(context.Context, *stepwell.Message, task.Ticket) task.Outcome { return task.Pending }
-		},
+		"fails": func(context.Context, *stepwell.Message, task.Ticket) task.Outcome { return task.Pending },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := fakeWorld(t, 1)
@@ -115,13 +108,37 @@ func TestASuspectThatExpiresOrIsKnownOrRestsLeavesTheTurnToOthers(t *testing.T) 
 			w.suspected(1, func(*ledger.Mark) {})
 			other.suspected(3, func(*ledger.Mark) {})
 			var token solo.Token
-			cfg := w.guarded(&token)
-			r := w.run(cfg, change(&cfg))
+			r := w.run(w.guarded(&token), handle)
 			eventually(t, "it joins", func() bool { return r.Status().Joined && r.Status().Partitions == 1 })
 			others := newJournal()
 			other.run(other.guarded(&token), others.settleAll)
 			eventually(t, "suspects of others had their turn", func() bool { return others.count() == 3 })
 			r.kill(nil)
+		})
+	}
+}
+
+// What is known was done by a process that died: it is not called, and takes no turn.
+func TestASuspectThatIsKnownIsNotCalledAndLeavesTheTurnToOthers(t *testing.T) {
+	for name, ended := range map[string]int64{"among others": 0, "alone": 1} { // calls of those before were over
+		t.Run(name, func(t *testing.T) {
+			w := fakeWorld(t, 1)
+			w.produce(0, 3)
+			w.suspected(3, func(m *ledger.Mark) {
+				if m.Ended = ended; ended > 0 {
+					m.HandedOut, m.SuspectsEnd = 2, 2
+				}
+			}, ledger.Span{First: 1, End: 2})
+			var token solo.Token
+			cfg, j, c := w.guarded(&token), newJournal(), &counter{}
+			cfg.Telemetry = c
+			w.run(cfg, j.settleAll)
+			eventually(t, "all is committed", func() bool { return w.committed()[0] == 3 })
+			called := j.of(0)
+			if slices.Sort(called); !slices.Equal(called, []int64{0, 2}) || c.duplicates.Load() != 1 {
+				t.Errorf("%v were called, and %d passed over", called, c.duplicates.Load())
+			}
+			eventually(t, "the turn is free", func() bool { return token.Try(&solo.Turn{}) })
 		})
 	}
 }

@@ -2,7 +2,9 @@ package streams
 
 import (
 	"context"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -52,6 +54,67 @@ func TestAPausedStreamDoesNotKeepTheTurnOfSuspectsFromOthers(t *testing.T) {
 	}
 }
 
+// suspecting assigns a partition, whose first n records are suspects, to a lone reader.
+func (r *Reader) suspecting(t *testing.T, tp topicPartition, token *solo.Token, n int64) *partition {
+	t.Helper()
+	r.cfg.Guard.CrashLimit, r.cfg.Guard.Token, r.cfg.Guard.Process = 3, token, 5
+	r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {tp.partition}})
+	p := r.parts.lookup(tp)
+	p.begin(ledger.At(0, 0), false)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := ledger.NoMark()
+	m.Owner, m.HandedOut, m.Deaths, m.SuspectsEnd = 99, n, 2, n
+	p.ledger.Guard = ledger.NewGuard(m, 0, r.cfg.Guard.rules())
+	p.ledger.Guard.Stored(p.ledger.Guard.Mark(0, 0, 0, 0, 0, false))
+	return p
+}
+
+// aside is how many suspects wait for their turn.
+func (p *partition) aside() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.suspects.aside)
+}
+
+// A record is looked at for its age when it is handed out, and a suspect was before it waits.
+func TestASuspectThatGrowsTooOldWhileItWaitsHasItsTurnAndLeavesItToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, c := newJournal(), &counter{}
+		r, tp := lone(t, j.settleAll)
+		r.cfg.MaxAge, r.cfg.Telemetry, r.cfg.Calls.Order = time.Minute, c, OrderNone
+		var token solo.Token
+		holder := &solo.Turn{Ready: func() {}}
+		token.Request(holder)
+		p := r.suspecting(t, tp, &token, 2)
+		f := records(0, 3)
+		for _, record := range f.Records {
+			record.Timestamp = time.Now()
+		}
+		r.fetched(tp, f, nil)
+		synctest.Wait()
+		if waits, called := p.aside(), j.of(0); waits != 2 || !slices.Equal(called, []int64{2}) {
+			t.Fatalf("%d wait, and %v were called", waits, called)
+		}
+		time.Sleep(2 * r.cfg.MaxAge)
+		turns := 0
+		for range 20 { // commits: of the turn of each, and of its end
+			if token.Holds(holder) {
+				turns++
+				token.Release(holder)
+			}
+			synctest.Wait()
+			token.Request(holder)
+			if said, ok := p.dirty(ledger.MetadataLimit); ok {
+				p.stored(said)
+			}
+		}
+		if called := j.of(0); !slices.Equal(called, []int64{2, 0, 1}) || c.expired.Load() != 0 || turns < 3 || !token.Holds(holder) {
+			t.Errorf("%v were called, %d expired, and others had %d turns", called, c.expired.Load(), turns)
+		}
+	})
+}
+
 func TestACutLogLeavesNoSuspectBehind(t *testing.T) {
 	got := make(chan int64, 100)
 	r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
@@ -61,19 +124,10 @@ func TestACutLogLeavesNoSuspectBehind(t *testing.T) {
 	var token solo.Token
 	holder := &solo.Turn{Ready: func() {}}
 	token.Request(holder)
-	r.cfg.Guard.CrashLimit, r.cfg.Calls.Order, r.cfg.Guard.Token, r.cfg.Guard.Process = 3, OrderNone, &token, 5
-	r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
-	p := r.parts.lookup(tp)
-	p.begin(ledger.At(0, 0), false)
-	p.mu.Lock()
-	m := ledger.NoMark()
-	m.Owner, m.HandedOut, m.Deaths, m.SuspectsEnd = 99, 10, 2, 10
-	p.ledger.Guard = ledger.NewGuard(m, 0, r.cfg.Guard.rules())
-	p.ledger.Guard.Stored(p.ledger.Guard.Mark(0, 0, 0, 0, 0, false))
-	p.mu.Unlock()
+	r.cfg.Calls.Order = OrderNone
+	old := r.suspecting(t, tp, &token, 10)
 	r.fetched(tp, records(0, 10), nil)
-	old := r.parts.lookup(tp)
-	within(t, 2*time.Second, "suspects wait", func() bool { old.mu.Lock(); defer old.mu.Unlock(); return len(old.suspects.aside) == 10 })
+	within(t, 2*time.Second, "suspects wait", func() bool { return old.aside() == 10 })
 	r.wasCut(tp, 5)
 	fresh := r.parts.lookup(tp)
 	fresh.mustBe(t, old.done, "what the cut replaced never comes to its end")
