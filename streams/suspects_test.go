@@ -323,8 +323,6 @@ func TestAMemberThatIsExpelledAgainAndAgainWhileItsSlowHandlersRunCondemnsNobody
 	each(t, 1, func(t *testing.T, w *world) {
 		w.produce(0, 3)
 		calls := make(chan *running, 10)
-		var healed sync.WaitGroup
-		healed.Add(1)
 		start := func() {
 			cfg := w.guarded(&solo.Token{})
 			cfg.Guard.Probation = 8 * time.Second
