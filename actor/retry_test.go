@@ -144,6 +144,23 @@ func TestVerdictsLeadWhereTheySay(t *testing.T) {
 	}
 }
 
+func TestADeadLetterEndsTheTriesAtWhicheverAttempt(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var n atomic.Int64
+		r := w.start(orders(func(_ context.Context, m *stepwell.Message) error {
+			n.Add(1)
+			if m.Attempt == 2 {
+				return stepwell.DeadLetter(errors.New("no such card"))
+			}
+			return errFlaky
+		}), settings{"RETRY_COUNT": "3"})
+		w.produce(values("x")...)
+		if dead := r.deadCount(1)[0]; n.Load() != 2 || dead["attempts"] != 2.0 || dead["reason"] != stepwell.ReasonDeadLetter || dead["error"] != "no such card" {
+			t.Errorf("after %d calls: %v", n.Load(), dead)
+		}
+	})
+}
+
 func TestAPanicIsRetriedAndItsStackKept(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		var n atomic.Int64

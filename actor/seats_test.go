@@ -211,77 +211,79 @@ func numbers(n int) (all []string) {
 }
 
 func TestWithoutRetriesOnlyTheKeysOfFailingMessagesWait(t *testing.T) {
-	w := inOnePartition(t)
-	done := inTurn{done: map[string][]string{}}
-	healed := make(chan struct{})
-	var c calls
-	handler := func(_ context.Context, m *stepwell.Message) error {
-		if strings.HasPrefix(string(m.Key), "bad") {
-			select {
-			case <-healed:
-			default:
-				c.add(m)
-				return errFlaky
+	inOnePartition(t, func(t *testing.T, w *world) {
+		done := inTurn{done: map[string][]string{}}
+		healed := make(chan struct{})
+		var c calls
+		handler := func(_ context.Context, m *stepwell.Message) error {
+			if strings.HasPrefix(string(m.Key), "bad") {
+				select {
+				case <-healed:
+				default:
+					c.add(m)
+					return errFlaky
+				}
 			}
+			done.note(m)
+			return nil
 		}
-		done.note(m)
-		return nil
-	}
-	w.produce(mixed(20)...)
-	r := w.start(orders(handler), settings{"RETRY_ENABLED": "false", "CONCURRENCY": "2", "RETRY_DELAY": "50ms"})
-	eventually(t, "all of the good keys are handled", func() bool { return done.count() == 200 })
-	eventually(t, "the bad ones are tried on", func() bool { return len(c.all()) > 30 })
-	if n := r.inFlight(); n != 200 {
-		t.Errorf("%d in flight, want those of the bad keys", n)
-	}
-	close(healed)
-	eventually(t, "all is handled", func() bool { return done.count() == 400 && r.inFlight() == 0 })
-	for k := range 10 {
-		for _, kind := range []string{"bad", "good"} {
-			if got := done.of(fmt.Sprintf("%s-%d", kind, k)); !slices.Equal(got, numbers(20)) {
-				t.Errorf("the order of %s-%d is %v", kind, k, got)
-			}
+		w.produce(mixed(20)...)
+		r := w.start(orders(handler), settings{"RETRY_ENABLED": "false", "CONCURRENCY": "2", "RETRY_DELAY": "50ms"})
+		eventually(t, "all of the good keys are handled", func() bool { return done.count() == 200 })
+		eventually(t, "the bad ones are tried on", func() bool { return len(c.all()) > 30 })
+		if n := r.inFlight(); n != 200 {
+			t.Errorf("%d in flight, want those of the bad keys", n)
 		}
-	}
-}
-
-func TestWithoutRetriesAStopDoesNotWaitForFailingMessagesAndLosesNone(t *testing.T) {
-	w := inOnePartition(t)
-	env := settings{"RETRY_ENABLED": "false", "CONCURRENCY": "2", "RETRY_DELAY": "1h"}
-	w.produce(mixed(5)...)
-	first := inTurn{done: map[string][]string{}}
-	var c calls
-	r := w.start(orders(func(_ context.Context, m *stepwell.Message) error {
-		if strings.HasPrefix(string(m.Key), "bad") {
-			c.add(m)
-			return errFlaky
-		}
-		first.note(m)
-		return nil
-	}), env)
-	eventually(t, "the first of each bad key rests", func() bool { return first.count() == 50 && len(c.all()) == 10 })
-	began := time.Now()
-	r.end()
-	if took := time.Since(began); took > 15*time.Second {
-		t.Errorf("the stop took %v", took)
-	}
-	second := inTurn{done: map[string][]string{}}
-	w.start(orders(func(_ context.Context, m *stepwell.Message) error { second.note(m); return nil }), env)
-	eventually(t, "the rest is handled", func() bool {
+		close(healed)
+		eventually(t, "all is handled", func() bool { return done.count() == 400 && r.inFlight() == 0 })
 		for k := range 10 {
-			if !slices.Equal(second.of(fmt.Sprintf("bad-%d", k)), numbers(5)) {
-				return false
+			for _, kind := range []string{"bad", "good"} {
+				if got := done.of(fmt.Sprintf("%s-%d", kind, k)); !slices.Equal(got, numbers(20)) {
+					t.Errorf("the order of %s-%d is %v", kind, k, got)
+				}
 			}
 		}
-		return true
 	})
 }
 
-// inOnePartition is an embedded world whose topic has one partition.
-func inOnePartition(t *testing.T) *world {
-	t.Parallel()
-	w := embeddedWorld(t)
-	w.topic += ".one"
-	w.createTopic(w.topic, 1)
-	return w
+func TestWithoutRetriesAStopDoesNotWaitForFailingMessagesAndLosesNone(t *testing.T) {
+	inOnePartition(t, func(t *testing.T, w *world) {
+		env := settings{"RETRY_ENABLED": "false", "CONCURRENCY": "2", "RETRY_DELAY": "1h"}
+		w.produce(mixed(5)...)
+		first := inTurn{done: map[string][]string{}}
+		var c calls
+		r := w.start(orders(func(_ context.Context, m *stepwell.Message) error {
+			if strings.HasPrefix(string(m.Key), "bad") {
+				c.add(m)
+				return errFlaky
+			}
+			first.note(m)
+			return nil
+		}), env)
+		eventually(t, "the first of each bad key rests", func() bool { return first.count() == 50 && len(c.all()) == 10 })
+		began := time.Now()
+		r.end()
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		second := inTurn{done: map[string][]string{}}
+		w.start(orders(func(_ context.Context, m *stepwell.Message) error { second.note(m); return nil }), env)
+		eventually(t, "the rest is handled", func() bool {
+			for k := range 10 {
+				if !slices.Equal(second.of(fmt.Sprintf("bad-%d", k)), numbers(5)) {
+					return false
+				}
+			}
+			return true
+		})
+	})
+}
+
+// inOnePartition runs a test where the topic has one partition.
+func inOnePartition(t *testing.T, test func(t *testing.T, w *world)) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.topic += ".one"
+		w.createTopic(w.topic, 1)
+		test(t, w)
+	})
 }
