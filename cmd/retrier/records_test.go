@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,6 +78,50 @@ func TestACancelLeavesOutTheTriesOfAllProcesses(t *testing.T) {
 		}
 		if dead := run.dead(); len(dead) > 0 {
 			t.Errorf("a cancelled call is dead: %v", dead)
+		}
+	})
+}
+
+// The calls are under way as they are cancelled: one succeeds then, the other fails.
+func TestACancelLeavesOutWhatWouldFollowTheCall(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		cancelled, underWay := make(chan struct{}), make(chan string, 10)
+		answer := sync.OnceFunc(func() { close(cancelled) })
+		r := newReceiver(t, func(path string, _ int) int {
+			if strings.HasPrefix(path, "/gone") {
+				underWay <- path
+				<-cancelled
+			}
+			if strings.HasSuffix(path, "/bad") {
+				return 500
+			}
+			return 200
+		})
+		run := w.start("APP_TIMEOUT=1m")
+		t.Cleanup(answer) // before the receiver waits for its answers
+		calls := []string{"gone/good", "gone/bad", "stays/good", "stays/bad"}
+		for _, name := range calls {
+			body := fmt.Sprintf(`{"id":%q,"request":{"url":%q},"waits":[],"on_success":{"url":%q},"on_failure":{"url":%q}}`,
+				name, r.url("/"+name), r.url("/"+name+"/done"), r.url("/"+name+"/failed"))
+			if a := run.do("POST", "/calls", body); a.status != 202 {
+				t.Fatalf("call: %d %v", a.status, a.json)
+			}
+		}
+		eventually(t, "two calls are under way", func() bool { return len(underWay) == 2 })
+		for _, name := range calls[:2] {
+			if a := run.do("DELETE", "/calls/"+name, ""); a.status != 200 {
+				t.Fatalf("cancel: %d %v", a.status, a.json)
+			}
+		}
+		answer()
+		eventually(t, "what follows from all is made or left out", func() bool { return r.count()+run.ended("skipped") >= 2*len(calls) })
+		made := map[string]int{}
+		for _, got := range r.requests() {
+			made[got.path]++
+		}
+		want := map[string]int{"/gone/good": 1, "/gone/bad": 1, "/stays/good": 1, "/stays/bad": 1, "/stays/good/done": 1, "/stays/bad/failed": 1}
+		if dead := run.dead(); !maps.Equal(made, want) || len(dead) > 0 {
+			t.Errorf("made: %v, want %v; dead: %v", made, want, dead)
 		}
 	})
 }

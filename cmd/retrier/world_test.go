@@ -259,7 +259,10 @@ func eventually(t testing.TB, what string, ok func() bool) {
 }
 
 // snoozed is how often calls were put off.
-func (r *running) snoozed() int {
+func (r *running) snoozed() int { return r.ended("snoozed") }
+
+// ended is how many calls of the handler ended with that verdict.
+func (r *running) ended(verdict string) int {
 	r.t.Helper()
 	resp, err := http.Get("http://" + r.actor.Address() + "/metrics")
 	if err != nil {
@@ -269,7 +272,7 @@ func (r *running) snoozed() int {
 	sum := 0
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		name, value, _ := strings.Cut(lines.Text(), "} ")
-		if strings.HasPrefix(name, "messaging_process_duration_seconds_count{") && strings.Contains(name, `stepwell_verdict="snoozed"`) {
+		if strings.HasPrefix(name, "messaging_process_duration_seconds_count{") && strings.Contains(name, `stepwell_verdict="`+verdict+`"`) {
 			n, err := strconv.Atoi(value)
 			if err != nil {
 				r.t.Fatal(err)
