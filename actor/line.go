@@ -192,7 +192,7 @@ func (a *Actor) openRetries(l *line, c lineConfig) error {
 		},
 		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: a.cfg.RabbitMQ.ConsumerTimeout,
 		Telling:   retry.Telling{By: envelope.By(instance(), versionOf(&a.app)), Died: l.dispatch.failures.died, Outcome: a.outcomes.Tell},
-		Telemetry: c.metrics, Logger: c.logger,
+		Telemetry: c.metrics, Setting: a.cfg.Variable, Logger: c.logger,
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.who(), err)

@@ -268,12 +268,16 @@ func TestWhatCannotBeParkedStaysInItsQueueAndIsTold(t *testing.T) {
 			}
 			return nil
 		})), ofQueue(name).with(settings{"RABBITMQ_MAX_MESSAGE_SIZE": "80KiB"}))
-		put(t, ch, name, amqp.Publishing{Body: incompressible(200 << 10)}, amqp.Publishing{Body: []byte("x")})
+		put(t, ch, name, amqp.Publishing{MessageId: "order-17", Body: incompressible(200 << 10)}, amqp.Publishing{Body: []byte("x")})
 		eventually(t, "the one beside it is handled", func() bool { return seen.of("x", 1) == 1 })
-		eventually(t, "the probe tells", func() bool {
+		eventually(t, "the probe tells which it is, and which setting to raise", func() bool {
 			_, answer := r.do("GET", "/readyz?verbose", "")
-			return strings.Contains(fmt.Sprint(answer), "1 messages cannot be parked")
+			return strings.Contains(fmt.Sprint(answer), ", 1 messages are too large to be parked and are held until a stop, the last one is order-17 of queue "+name+
+				", of 204808 bytes: raise RABBITMQ_MAX_MESSAGE_SIZE, and what RabbitMQ takes")
 		})
+		if said := fmt.Sprint(r.do("GET", "/readyz?verbose", "")); strings.Contains(said, "next attempt") {
+			t.Errorf("the probe promises another attempt: %s", said)
+		}
 		r.end()
 		eventually(t, "it is in its queue", func() bool { return depthOf(t, ch, name) == 1 })
 	})

@@ -108,10 +108,10 @@ func TestAMessageOfAQueueThatIsTooLargeToBeParkedIsHeldUntilAStopByABatchAsByAHa
 			app, b := logged(app)
 			r := w.start(app, ofQueue("payments").with(settings{"BATCH_WAIT": "10ms"}))
 			eventually(t, "the log says so", func() bool {
-				return b.said("ERROR", "a message cannot be parked and stays where it is", "larger than the broker takes", "payments")
+				return b.said("ERROR", "a message is too large to be parked and is held until a stop", "larger than the broker takes", `"queue":"payments"`, `"setting":"RABBITMQ_MAX_MESSAGE_SIZE"`)
 			})
 			eventually(t, "the other is done", func() bool { return r.status("orders")["in_flight"] == 1.0 })
-			if _, _, text := r.health(); !strings.Contains(text, "1 messages cannot be parked") {
+			if _, _, text := r.health(); !strings.Contains(text, "1 messages are too large to be parked and are held until a stop") {
 				t.Errorf("readyz says %s", text)
 			}
 			began := time.Now()

@@ -66,6 +66,9 @@ type Config struct {
 	Telling
 	// Telemetry counts what happens. Nil: nobody does.
 	Telemetry Telemetry
+	// Setting is how users call a setting, by its key, say "rabbitmq.max_message_size". Nil: by
+	// that.
+	Setting func(key string) string
 	// Logger receives what no caller can be told. Nil: slog's default.
 	Logger *slog.Logger
 }
@@ -155,6 +158,9 @@ func New(cfg Config) (*Retrier, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if cfg.Telemetry == nil {
 		cfg.Telemetry = uncounted{}
+	}
+	if cfg.Setting == nil {
+		cfg.Setting = func(key string) string { return key }
 	}
 	if cfg.Died == nil {
 		cfg.Died = func(Death) {}

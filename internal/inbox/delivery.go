@@ -27,21 +27,23 @@ func (d delivery) release() {
 // rest calls release after a pause, which a stop ends: an error that stays must not make a busy
 // loop. There is no pause when err comes from a stop. Meanwhile the delivery is unacked, and so
 // counts against the prefetch: when all of it rests nothing more is handed out, until a minute is
-// over.
-func (d delivery) rest(err error, release func()) {
+// over. id is the message's, which a stranger's delivery need not have.
+func (d delivery) rest(id string, err error, release func()) {
 	r := d.run
 	if r.stop.Err() != nil || AsStop(r.work, err) {
 		release()
 		return
 	}
-	say := func() {
-		r.cfg.Logger.Error("a message cannot be parked and stays where it is", "queue", d.Queue, "id", d.ID, "error", err)
-	}
 	if r.cfg.Foreign && errors.Is(err, queue.ErrTooLarge) { // which no other try helps
-		r.cfg.Trouble.Hold(r.stop, err, say, release)
+		h := Held{ID: id, Queue: d.Queue, Bytes: d.Size(), Setting: r.cfg.SizeSetting}
+		r.cfg.Trouble.Hold(r.stop, h, func() {
+			r.cfg.Logger.Error("a message is too large to be parked and is held until a stop", "queue", h.Queue, "id", h.ID, "bytes", h.Bytes, "setting", h.Setting, "error", err)
+		}, release)
 		return
 	}
-	r.cfg.Trouble.Rest(r.stop, err, say, release)
+	r.cfg.Trouble.Rest(r.stop, err, func() {
+		r.cfg.Logger.Error("a message cannot be parked and stays where it is", "queue", d.Queue, "id", id, "error", err)
+	}, release)
 }
 
 // move publishes m to the queue to, in place of the delivery, which is acked when m is confirmed
@@ -58,7 +60,7 @@ func (d delivery) move(to string, m queue.Message, then func(error)) {
 			then(err)
 		}
 		if err != nil {
-			d.rest(err, d.release)
+			d.rest(m.ID, err, d.release)
 		}
 	})
 }

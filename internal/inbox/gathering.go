@@ -120,7 +120,7 @@ func (g *gathering) Refused(offset int64, err error) {
 	j := g.jobs[offset]
 	g.mu.Unlock()
 	if j != nil {
-		j.delivery.rest(err, func() { g.Ended([]int64{offset}, task.Abandoned) })
+		j.delivery.rest(j.envelope.Message.ID, err, func() { g.Ended([]int64{offset}, task.Abandoned) })
 	}
 }
 

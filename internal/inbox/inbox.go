@@ -18,7 +18,8 @@
 //
 // Each step either passes the delivery on or decides its end, and there are three ends: it is
 // acked, since its message is done or confirmed elsewhere; it is released, and the broker hands it
-// out again; or it rests for a minute, because of an error that may last, and is released then.
+// out again; or it rests for a minute, because of an error that may last, and is released then. One
+// of somebody else's queue that is too large to be parked rests until stop: it is held.
 //
 // # Map
 //
@@ -30,7 +31,7 @@
 //	gathering.go   how one settles many that it was called with
 //	memory.go      which tries run, and which were settled last
 //	prefetch.go    how many deliveries may wait here without reaching the consumer time-out
-//	trouble.go     what rests, and why
+//	trouble.go     what rests or is held, and why
 //	unreadable.go  messages that cannot be decoded
 //	suspicion.go   what the headers of a suspect say, and what follows from it: pure
 //	suspects.go    suspects run one at a time, each announced to other processes first
@@ -94,6 +95,9 @@ type Config struct {
 	// Foreign says that the queue is somebody else's: how often it lets a message come back is not
 	// known, so that one which is too large to be parked is not given back but at a stop.
 	Foreign bool
+	// SizeSetting is how users call the setting that says how large a message may be to be parked,
+	// for what is told of one that is not given back. Required where the queue is Foreign.
+	SizeSetting string
 	// Gather is set where messages wait for calls that they have together: the handle returns
 	// [task.Gathered].
 	Gather *Gather
@@ -116,7 +120,7 @@ type Config struct {
 	Remember int
 	// Suspects says how messages that may kill the process are found.
 	Suspects Suspects
-	// Trouble counts what rests; others who park messages may share it. Nil: the Inbox has its own.
+	// Trouble counts what rests or is held; others who park messages may share it. Nil: the Inbox has its own.
 	Trouble *Trouble
 	// Repeated is told of each repeat that was removed without a call. Nil: nobody is.
 	Repeated func()

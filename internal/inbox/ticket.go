@@ -80,7 +80,7 @@ func (j *job) deserted() {
 // parked is called when the message is safe in another queue, or could not be put there.
 func (j *job) parked(err error) {
 	if err != nil {
-		j.delivery.rest(err, func() { j.end(false) })
+		j.delivery.rest(j.envelope.Message.ID, err, func() { j.end(false) })
 		return
 	}
 	j.end(true)

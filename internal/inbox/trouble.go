@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,67 +15,97 @@ import (
 // again.
 const pauseAfterTrouble = time.Minute
 
-// Trouble knows of the messages that rest, since the broker does not take them. The zero value is
-// ready for use.
+// Trouble knows of the messages that rest or are held, since the broker does not take them. The zero
+// value is ready for use.
 type Trouble struct {
 	mu sync.Mutex
 	// resting counts the messages that rest now; mu guards it and the fields below.
-	resting int
+	resting counted
 	// last is why the newest of them rests.
 	last error
-	// said is when that was logged last.
+	// held counts those that are held now.
+	held counted
+	// newest is the last one that was.
+	newest Held
+}
+
+// counted is how many messages there are of a kind.
+type counted struct {
+	now int
+	// said is when the log was told last.
 	said time.Time
+}
+
+// Held is a message that is too large to be parked.
+type Held struct {
+	ID, Queue string
+	// Bytes is about how large it came.
+	Bytes int
+	// Setting is how users call the setting that would have to be larger.
+	Setting string
 }
 
 // Rest calls then after a minute, or when ctx ends; until then the message counts as one that rests
 // because of err. It calls say first, unless it did so in the last minute: a whole window of
 // messages may meet the same trouble at once.
 func (t *Trouble) Rest(ctx context.Context, err error, say, then func()) {
-	if t.begin(err) {
+	t.mu.Lock()
+	t.last = err
+	first := t.resting.add()
+	t.mu.Unlock()
+	if first {
 		say()
 	}
 	pause(ctx, func() {
-		t.end()
+		t.end(&t.resting)
 		then()
 	})
 }
 
-// Hold is Rest for what must not be given back: it calls then when ctx ends.
-func (t *Trouble) Hold(ctx context.Context, err error, say, then func()) {
-	if t.begin(err) {
+// Hold is Rest for what must not be given back, as no other try would help: it calls then when ctx
+// ends.
+func (t *Trouble) Hold(ctx context.Context, h Held, say, then func()) {
+	t.mu.Lock()
+	t.newest = h
+	first := t.held.add()
+	t.mu.Unlock()
+	if first {
 		say()
 	}
 	context.AfterFunc(ctx, func() {
-		t.end()
+		t.end(&t.held)
 		then()
 	})
 }
 
-func (t *Trouble) begin(err error) (first bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.resting++
-	t.last = err
-	if first = time.Since(t.said) >= pauseAfterTrouble; first {
-		t.said = time.Now()
+// add counts one more, and tells whether the log is to be told.
+func (c *counted) add() (first bool) {
+	c.now++
+	if first = time.Since(c.said) >= pauseAfterTrouble; first {
+		c.said = time.Now()
 	}
 	return first
 }
 
-func (t *Trouble) end() {
+func (t *Trouble) end(of *counted) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.resting--
+	of.now--
 }
 
 // Text says what is wrong; empty: nothing is.
 func (t *Trouble) Text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.resting == 0 {
-		return ""
+	var says []string
+	if n := t.resting.now; n > 0 {
+		says = append(says, fmt.Sprintf("%d messages cannot be parked and wait for the next attempt, the last one because of: %v", n, t.last))
 	}
-	return fmt.Sprintf("%d messages cannot be parked and wait for the next attempt, the last one because of: %v", t.resting, t.last)
+	if n, h := t.held.now, t.newest; n > 0 {
+		says = append(says, fmt.Sprintf("%d messages are too large to be parked and are held until a stop, the last one is %s of queue %s, of %d bytes: raise %s, and what RabbitMQ takes",
+			n, h.ID, h.Queue, h.Bytes, h.Setting))
+	}
+	return strings.Join(says, ", ")
 }
 
 // AsStop says whether the error of a publish comes from a stop: ctx has ended, or the broker's Run

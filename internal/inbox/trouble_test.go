@@ -19,11 +19,12 @@ func TestWhatIsHeldRestsUntilItsContextEndsAndIsNotGivenBackBefore(t *testing.T)
 		var trouble inbox.Trouble
 		ctx, cancel := context.WithCancel(t.Context())
 		said, over := 0, make(chan struct{}, 2)
-		for range 2 {
-			trouble.Hold(ctx, errors.New("too large"), func() { said++ }, func() { over <- struct{}{} })
+		for _, id := range []string{"a", "b"} {
+			trouble.Hold(ctx, inbox.Held{ID: id, Queue: "payments", Bytes: 300, Setting: "MAX_SIZE"}, func() { said++ }, func() { over <- struct{}{} })
 		}
 		time.Sleep(24 * time.Hour)
-		if text := trouble.Text(); said != 1 || len(over) != 0 || !strings.HasPrefix(text, "2 messages") {
+		const want = "2 messages are too large to be parked and are held until a stop, the last one is b of queue payments, of 300 bytes: raise MAX_SIZE, and what RabbitMQ takes"
+		if text := trouble.Text(); said != 1 || len(over) != 0 || text != want {
 			t.Errorf("said %d times, %d given back: %s", said, len(over), text)
 		}
 		cancel()
@@ -67,6 +68,26 @@ func TestWhatRestsIsCountedWithTheLastReasonAndSaidOnceAMinute(t *testing.T) {
 			t.Errorf("said %d times, a minute later", said)
 		}
 		time.Sleep(time.Minute)
+	})
+}
+
+func TestWhatIsHeldIsToldBesideWhatRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var trouble inbox.Trouble
+		ctx, cancel := context.WithCancel(t.Context())
+		var said []string
+		trouble.Rest(ctx, errors.New("alarm"), func() { said = append(said, "rests") }, func() {})
+		trouble.Hold(ctx, inbox.Held{ID: "a"}, func() { said = append(said, "is held") }, func() {})
+		if text := trouble.Text(); !strings.HasPrefix(text, "1 messages cannot be parked and wait for the next attempt, the last one because of: alarm, 1 messages are too large") {
+			t.Errorf("it says %s", text)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if text := trouble.Text(); !strings.HasPrefix(text, "1 messages are too large") || len(said) != 2 {
+			t.Errorf("when nothing rests any more it says %s; the log had %q", text, said)
+		}
+		cancel()
+		synctest.Wait()
 	})
 }
 

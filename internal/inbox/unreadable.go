@@ -32,7 +32,7 @@ func (d delivery) unreadable(problem error) {
 // buried is called when the message is safe in the dead set, or could not be put there.
 func (d delivery) buried(err error) {
 	if err != nil {
-		d.rest(err, d.release)
+		d.rest(d.ID, err, d.release)
 		return
 	}
 	d.ack()
