@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/inbox"
 	"github.com/stepwell/stepwell/internal/queue"
 )
@@ -69,6 +72,67 @@ func TestWhatRestsIsCountedWithTheLastReasonAndSaidOnceAMinute(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 	})
+}
+
+// returning is a broker that counts what it is given back.
+type returning struct {
+	queue.Broker
+	returned *atomic.Int32
+}
+
+func (b returning) Consume(stop, work context.Context, c queue.Consumption) error {
+	handle := c.Handle
+	c.Handle = func(ctx context.Context, d queue.Delivery) bool {
+		d.Session = returningSession{d.Session, b.returned}
+		return handle(ctx, d)
+	}
+	return b.Broker.Consume(stop, work, c)
+}
+
+type returningSession struct {
+	queue.Session
+	returned *atomic.Int32
+}
+
+func (s returningSession) Release(tag uint64) {
+	s.returned.Add(1)
+	s.Session.Release(tag)
+}
+
+// Nobody knows how many returns a queue of somebody else's bears: it may drop the message.
+func TestWhatIsTooLargeToBeParkedIsGivenBackToAQueueOfSomebodyElsesOnceAtTheStop(t *testing.T) {
+	for name, headers := range map[string]map[string]any{
+		"after its call": nil,
+		"as it moves on": {"elsewhere": "orders.dead"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				var returned atomic.Int32
+				w.cfg.Foreign, w.cfg.SizeSetting = true, "MAX_SIZE"
+				w.cfg.Trouble = &inbox.Trouble{}
+				w.cfg.Broker = returning{tight{w.broker, func(queue.Message) bool { return true }}, &returned}
+				w.renew()
+				e := envelope.Envelope{Message: stepwell.Message{ID: "order-17", Value: []byte("x"), Attempt: 1}}
+				m := e.Encode()
+				maps.Copy(m.Headers, headers)
+				w.put(w.cfg.Queue, m)
+				var c calls
+				r := w.start(c.parked(w))
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if n := returned.Load(); n != 0 || len(c.attempts()) > 1 || w.inbox.Status().InFlight != 1 {
+					t.Errorf("it was given back %d times in an hour and called %d times, %d are in flight", n, len(c.attempts()), w.inbox.Status().InFlight)
+				}
+				if text := w.cfg.Trouble.Text(); !strings.Contains(text, "the last one is order-17 of queue orders, of ") || !strings.HasSuffix(text, "raise MAX_SIZE, and what RabbitMQ takes") {
+					t.Errorf("it says %s", text)
+				}
+				r.end()
+				if n := returned.Load(); n != 1 || w.depth(w.cfg.Queue) != 1 || w.cfg.Trouble.Text() != "" {
+					t.Errorf("it was given back %d times at the stop, %d are in the queue: %s", n, w.depth(w.cfg.Queue), w.cfg.Trouble.Text())
+				}
+			})
+		})
+	}
 }
 
 func TestWhatIsHeldIsToldBesideWhatRests(t *testing.T) {
