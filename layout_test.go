@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"/":               {},
 	"codec/protobuf":  {"/"},
 	"config":          {"internal/backoff", "internal/spelling"},
-	"streams":         {"/", "internal/crew", "internal/envelope", "internal/failpoint", "internal/ledger", "internal/solo", "internal/task"},
+	"streams":         {"/", "internal/crew", "internal/envelope", "internal/failpoint", "internal/ledger", "internal/reserved", "internal/solo", "internal/task"},
 	"retry":           {"/", "internal/backoff", "internal/envelope", "internal/failpoint", "internal/inbox", "internal/outcomes", "internal/queue", "internal/task"},
 	"deadset":         {"/", "internal/cause", "internal/envelope", "internal/failpoint", "internal/filter", "internal/queue"},
 	"server":          {"/", "internal/filter", "internal/operations", "internal/spelling", "server/console"},
@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"server/contract": {},
 	"actor": {
 		"/", "config", "deadset", "internal/call", "internal/crew", "internal/envelope", "internal/failpoint", "internal/filter", "internal/inbox", "internal/login", "internal/operations", "internal/outcomes",
-		"internal/queue", "internal/rabbit", "internal/records", "internal/seats", "internal/solo", "internal/spelling", "internal/task", "internal/telemetry",
+		"internal/queue", "internal/rabbit", "internal/records", "internal/reserved", "internal/seats", "internal/solo", "internal/spelling", "internal/task", "internal/telemetry",
 		"retry", "server", "streams",
 	},
 	"embedded":                  {"/", "embedded/memory", "internal/queue"},
@@ -56,6 +56,7 @@ var mayImport = map[string][]string{
 	"internal/queue/queuetest":  {"internal/queue"},
 	"internal/rabbit":           {"internal/failpoint", "internal/queue"},
 	"internal/records":          {"internal/failpoint", "internal/queue"},
+	"internal/reserved":         {},
 	"internal/seats":            {},
 	"internal/solo":             {},
 	"internal/spelling":         {},
@@ -91,7 +92,7 @@ var onlyIn = map[string][]string{
 	"github.com/rabbitmq/amqp091-go": {"chaos/child", "examples/rescue", "internal/rabbit", "internal/testbroker/run"},
 	"github.com/twmb/franz-go": {
 		"actor", "chaos/child", "embedded", "examples/moving", "examples/orders", "examples/rescue", "examples/webhooks", "internal/login",
-		"internal/testbroker", "internal/testbroker/run", "streams",
+		"internal/reserved", "internal/testbroker", "internal/testbroker/run", "streams",
 	},
 	"go.opentelemetry.io": {"actor", "internal/telemetry", "otlp"},
 }

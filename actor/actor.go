@@ -89,7 +89,7 @@ func New(cfg *config.Config, app App) (*Actor, error) {
 	}
 	a.outcomes = newOutcomes(a.shared, a.process, a.log)
 	a.producer = a.newProducer()
-	var errs []error
+	errs := []error{app.checkKafka(cfg)} // [Load] has said it, but the configuration may be from elsewhere
 	for _, id := range slices.Sorted(maps.Keys(app.Streams)) {
 		s, err := a.newStream(id, app.Streams[id])
 		errs = append(errs, err)

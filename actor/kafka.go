@@ -32,19 +32,13 @@ type kafka struct {
 	reader atomic.Pointer[streams.Reader]
 }
 
-func (a *Actor) newKafka(id string) (*kafka, error) {
-	k := &kafka{app: a.cfg, log: a.log, token: &a.token, process: a.process, extra: func() []kgo.Opt {
+func (a *Actor) newKafka(id string) *kafka {
+	return &kafka{app: a.cfg, log: a.log, token: &a.token, process: a.process, extra: func() []kgo.Opt {
 		if a.app.Kafka == nil || !a.cfg.HasTopics(id) {
 			return nil
 		}
 		return a.app.Kafka(id)
 	}}
-	// An option that would break the promise, as auto-commit, is an error before anything is
-	// connected.
-	if err := streams.CheckOptions(a.cfg.Variable, k.extra()); err != nil {
-		return nil, fmt.Errorf("App.Kafka of stream %s: %w", id, err)
-	}
-	return k, nil
 }
 
 // open makes the reader, which hands what it reads to the stream's line; opts lead to the cluster.

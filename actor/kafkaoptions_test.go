@@ -26,7 +26,7 @@ func (o *opened) OnNewClient(c *kgo.Client) {
 func TestOptionsOfTheAppReachTheClientsOfTheStreamTheyAreFor(t *testing.T) {
 	t.Parallel()
 	w := embeddedWorld(t)
-	y, seen := newTally(), map[string]*opened{"orders": {}}
+	y, seen := newTally(), map[string]*opened{"orders": {}, "": {}}
 	app := orders(y.handler(failsOnce))
 	app.Kafka = func(stream string) []kgo.Opt {
 		return []kgo.Opt{kgo.WithHooks(seen[stream]), kgo.Rack("rack-of-" + stream)}

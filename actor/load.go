@@ -29,7 +29,7 @@ func Load(app App, environ []string) (*config.Config, error) {
 	}
 	cfg, err := config.Load(config.Source{
 		AppName: app.Name, Streams: streams, Batches: batches, Enqueued: enqueued, EnvPrefix: app.EnvPrefix, Environ: environ, File: app.ConfigFile,
-		Embedded: app.Brokers != nil, Check: app.Check,
+		Embedded: app.Brokers != nil, Check: app.check,
 	})
 	if cfg != nil && len(errs) > 0 {
 		for _, w := range cfg.Warnings() {
@@ -40,6 +40,16 @@ func Load(app App, environ []string) (*config.Config, error) {
 		return nil, err
 	}
 	return cfg, nil
+}
+
+// check says what can be wrong with the app only beside its configuration: what the user looks at,
+// and then the options for clients, which may follow from it.
+func (app App) check(cfg *config.Config) error {
+	var theirs error
+	if app.Check != nil {
+		theirs = app.Check(cfg)
+	}
+	return errors.Join(theirs, app.checkKafka(cfg))
 }
 
 // register is what helps where there is no handler: a typed one may seem to be there.

@@ -62,7 +62,9 @@ func (a *Actor) newProducer() *producer {
 		if a.app.Kafka != nil {
 			opts = append(opts, a.app.Kafka("")...)
 		}
-		return append(opts, kgo.RequiredAcks(kgo.AllISRAcks())) // last: nil means stored, whatever stands before
+		// Last: nil means stored, whatever stands before. Other acks are refused at start, but an
+		// app may give other options now.
+		return append(opts, kgo.RequiredAcks(kgo.AllISRAcks()))
 	}}
 }
 

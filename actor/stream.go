@@ -66,10 +66,7 @@ type sourceStatus struct {
 // newStream puts a stream together, with its channels first: the stream's own line hands over to
 // theirs.
 func (a *Actor) newStream(id string, s Stream) (*stream, error) {
-	k, err := a.newKafka(id)
-	if err != nil {
-		return nil, err
-	}
+	k := a.newKafka(id)
 	c := lineConfig{
 		id: id, handler: Channel{Handler: s.Handler, Use: s.Use, OnDead: s.OnDead}, batch: s.Batch, enqueued: s.Enqueued, cfg: a.cfg.Stream(id),
 		source: kafkaRecords{a.brokers, k.extra},

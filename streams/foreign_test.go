@@ -35,8 +35,8 @@ func TestOptionsThatWouldBreakAPromiseAreRefusedAtStart(t *testing.T) {
 		"WithPools": kgo.WithPools(&recordPool{}), "ClientID": kgo.ClientID("c"), "TransactionalID": kgo.TransactionalID("t"),
 	}
 	for _, o := range reservedOptions(byKey) {
-		if options[o.name] == nil {
-			t.Errorf("%s is not tried", o.name)
+		if options[o.Name] == nil {
+			t.Errorf("%s is not tried", o.Name)
 		}
 	}
 	says := map[string]string{ // by the client itself
