@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/actor"
@@ -64,11 +65,25 @@ func TestAnOnDeadOfAChannelNeedsTimeAndIsNamed(t *testing.T) {
 		Handler: works, Config: config.Stream{Topics: []string{"t"}},
 		Channels: actor.Channels{"slow": {Handler: works, OnDead: func(context.Context, *stepwell.Message, error) error { return nil }}},
 	}}}
-	cfg, err := actor.Load(app, []string{"KAFKA_BROKERS=k:1", "RABBITMQ_URL=amqp://r", "STREAMS_ORDERS_CHANNELS_SLOW_HANDLER_TIMEOUT=10m"})
+	_, err := actor.Load(app, []string{"KAFKA_BROKERS=k:1", "RABBITMQ_URL=amqp://r", "HANDLER_TIMEOUT=10m", "STREAMS_ORDERS_CHANNELS_SLOW_RETRY_ENABLED=true"})
+	const want = `HANDLER_TIMEOUT: "10m" is above a quarter of RABBITMQ_CONSUMER_TIMEOUT (30m), the most beside an OnDead, ` +
+		`which has the handler's time once more: STREAMS_ORDERS_CHANNELS_SLOW_HANDLER_TIMEOUT=7m30s fits`
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "\n") != 1 {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAMistakeOfAChannelHidesNoneOfItsStream(t *testing.T) {
+	works := func(context.Context, *stepwell.Message) error { return nil }
+	app := actor.App{Name: "shop", Streams: actor.Streams{"orders": {
+		Handler: works, Config: config.Stream{Topics: []string{"t"}}, Channels: actor.Channels{"slow": {Handler: works}},
+	}}}
+	cfg, err := actor.Load(app, []string{"KAFKA_BROKERS=k:1", "RABBITMQ_URL=amqp://r"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = actor.New(cfg, app); err == nil || !strings.Contains(err.Error(), "channel slow of stream orders: with OnDead") || !strings.Contains(err.Error(), "at most a quarter") {
+	cfg.RabbitMQ.ConsumerTimeout = time.Second // which no handler of either has the time for
+	if _, err := actor.New(cfg, app); err == nil || !strings.Contains(err.Error(), "\nchannel slow of stream orders: ") || !strings.HasPrefix(err.Error(), "stream orders: ") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -3,8 +3,6 @@ package actor
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/config"
@@ -22,18 +20,11 @@ type fallback struct {
 // failedWith is the key of what the handler returned in the context of an OnDead.
 type failedWith struct{}
 
-// newFallback makes the caller of a stream's OnDead; nil: it has none.
-func newFallback(onDead func(context.Context, *stepwell.Message, error) error, cfg config.Stream, consumerTimeout time.Duration) (*fallback, error) {
-	switch {
-	case onDead == nil:
-		return nil, nil
-	case !*cfg.Retry.Enabled:
-		return nil, errors.New("OnDead is for streams whose failures go to a dead set: without retries none does")
-	// A retry holds its delivery for the handler's time and OnDead's: both have to end well before
-	// the broker gives up the consumer.
-	case cfg.HandlerTimeout > consumerTimeout/4:
-		return nil, fmt.Errorf("with OnDead, which has the handler's time once more, the handler's time-out of %s must be at most a quarter of "+
-			"the broker's consumer time-out of %s", cfg.HandlerTimeout, consumerTimeout)
+// newFallback makes the caller of a stream's OnDead; nil: it has none. That there is a dead set,
+// and time for both, the configuration has checked.
+func newFallback(onDead func(context.Context, *stepwell.Message, error) error, cfg config.Stream) *fallback {
+	if onDead == nil {
+		return nil
 	}
 	handler := func(ctx context.Context, m *stepwell.Message) error {
 		err, _ := ctx.Value(failedWith{}).(error)
@@ -42,7 +33,7 @@ func newFallback(onDead func(context.Context, *stepwell.Message, error) error, c
 	return &fallback{calls: call.New(call.Config{
 		Handler: handler, Timeout: cfg.HandlerTimeout, Lanes: 2 * cfg.Concurrency,
 		Direct: func(string) error { return errors.New("OnDead cannot hand over") },
-	})}, nil
+	})}
 }
 
 // takeOver calls OnDead for a message that would die now. No answer means that it was taken over;

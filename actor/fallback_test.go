@@ -3,6 +3,8 @@ package actor_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -68,21 +70,40 @@ func TestWhatWouldDieIsTakenOverOrTellsBothErrors(t *testing.T) {
 	}
 }
 
-func TestAnOnDeadThatCanNeverBeCalledOrHasNoTimeIsRefused(t *testing.T) {
+func TestAnOnDeadThatCanNeverBeCalledOrHasNoTimeIsToldBesideAllOtherMistakes(t *testing.T) {
+	app := actor.App{Name: "shop", Streams: actor.Streams{"orders": {
+		Handler: func(context.Context, *stepwell.Message) error { return nil },
+		OnDead:  func(context.Context, *stepwell.Message, error) error { return nil },
+	}}}
 	for _, test := range []struct{ env, want string }{
-		{"RETRY_ENABLED=false", "without retries none does"},
-		{"HANDLER_TIMEOUT=10m", "at most a quarter"},
+		{
+			"RETRY_ENABLED=false",
+			`RETRY_ENABLED: "false" cannot be beside an OnDead, which is called in place of the dead set: without retries nothing goes there; ` +
+				`STREAMS_ORDERS_RETRY_ENABLED=true sets it for this stream alone`,
+		},
+		{"STREAMS_ORDERS_HANDLER_TIMEOUT=10m", `STREAMS_ORDERS_HANDLER_TIMEOUT: "10m" is above a quarter of RABBITMQ_CONSUMER_TIMEOUT (30m)`},
+		{"HANDLER_TIMEOUT=20m", `HANDLER_TIMEOUT: "20m" is above a quarter of RABBITMQ_CONSUMER_TIMEOUT (30m)`}, // and of its half nothing is said
+		{"RABBITMQ_CONSUMER_TIMEOUT=61001ms", `HANDLER_TIMEOUT: "5m" is above a quarter of RABBITMQ_CONSUMER_TIMEOUT (1m1.001s)`},
 	} {
-		app := actor.App{Name: "shop", Streams: actor.Streams{"orders": {
-			Handler: func(context.Context, *stepwell.Message) error { return nil },
-			OnDead:  func(context.Context, *stepwell.Message, error) error { return nil },
-		}}}
-		cfg, err := actor.Load(app, []string{"KAFKA_BROKERS=k:1", "RABBITMQ_URL=amqp://r", "STREAMS_ORDERS_TOPICS=t", test.env})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := actor.New(cfg, app); err == nil || !strings.Contains(err.Error(), test.want) {
+		_, err := actor.Load(app, []string{"KAFKA_BROKERS=k:1", "RABBITMQ_URL=amqp://r", "STREAMS_ORDERS_TOPICS=t", "RETRY_JITTER=2", test.env})
+		if err == nil || !hasAll(err.Error(), test.want, "RETRY_JITTER: ") || strings.Count(err.Error(), "\n") != 2 {
 			t.Errorf("%s: %v", test.env, err)
 		}
+	}
+}
+
+func TestWhatIsSaidToFitBesideAnOnDeadFits(t *testing.T) {
+	app := actor.App{Name: "shop", Streams: actor.Streams{"orders": {
+		Handler: func(context.Context, *stepwell.Message) error { return nil },
+		OnDead:  func(context.Context, *stepwell.Message, error) error { return nil },
+	}}}
+	env := []string{"KAFKA_BROKERS=k:1", "RABBITMQ_URL=amqp://r", "STREAMS_ORDERS_TOPICS=t", "RABBITMQ_CONSUMER_TIMEOUT=61001ms"}
+	_, err := actor.Load(app, env)
+	fits := regexp.MustCompile(`(STREAMS_ORDERS_HANDLER_TIMEOUT=\S+) fits`).FindStringSubmatch(fmt.Sprint(err))
+	if fits == nil {
+		t.Fatal(err)
+	}
+	if _, err := actor.Load(app, append(env, fits[1])); err != nil {
+		t.Error(err)
 	}
 }

@@ -150,10 +150,7 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 			size: cfg.Batch.Size, wait: cfg.Batch.Wait, atOnce: cfg.Concurrency, order: order, seats: l.seats.First(),
 		})
 	}
-	var err error
-	if l.dispatch.fallback, err = newFallback(c.handler.OnDead, cfg, a.cfg.RabbitMQ.ConsumerTimeout); err != nil {
-		return nil, fmt.Errorf("%s: %w", l.who(), err)
-	}
+	l.dispatch.fallback = newFallback(c.handler.OnDead, cfg)
 	// With retries a failure is parked and condemned messages go to the dead set. Without them a
 	// failing message is held, or dropped where the stream is set so.
 	if *cfg.Retry.Enabled {

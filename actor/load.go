@@ -28,7 +28,7 @@ func Load(app App, environ []string) (*config.Config, error) {
 		streams[id], batches[id], enqueued[id] = s.Config, s.Batch != nil, s.Enqueued
 	}
 	cfg, err := config.Load(config.Source{
-		AppName: app.Name, Streams: streams, Batches: batches, Enqueued: enqueued, EnvPrefix: app.EnvPrefix, Environ: environ, File: app.ConfigFile,
+		AppName: app.Name, Streams: streams, Batches: batches, Enqueued: enqueued, OnDead: app.hasOnDead, EnvPrefix: app.EnvPrefix, Environ: environ, File: app.ConfigFile,
 		Embedded: app.Brokers != nil, Check: app.check,
 	})
 	if cfg != nil && len(errs) > 0 {
@@ -40,6 +40,14 @@ func Load(app App, environ []string) (*config.Config, error) {
 		return nil, err
 	}
 	return cfg, nil
+}
+
+// hasOnDead says whether a stream, or a channel of it where that is named, has an OnDead.
+func (app App) hasOnDead(stream, channel string) bool {
+	if channel == "" {
+		return app.Streams[stream].OnDead != nil
+	}
+	return app.Streams[stream].Channels[channel].OnDead != nil
 }
 
 // check says what can be wrong with the app only beside its configuration: what the user looks at,

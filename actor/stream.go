@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -75,10 +76,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	if a.cfg.Reads(id) {
 		c.living = k.living
 	}
-	channels, to, err := newChannels(a, c, s.Channels)
-	if err != nil {
-		return nil, err
-	}
+	channels, to, ofChannels := newChannels(a, c, s.Channels)
 	c.others = to
 	if s.Enqueued || a.cfg.SourceQueue(id) != "" {
 		c.metrics = a.telemetry.Queue(id)
@@ -86,7 +84,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 		c.metrics = a.telemetry.Stream(id)
 	}
 	l, err := a.newLine(c)
-	if err != nil {
+	if err := errors.Join(err, ofChannels); err != nil {
 		return nil, err
 	}
 	st := &stream{line: l, channels: channels, source: modes{a.cfg}.source(id, s, k, l), kafka: k, setting: a.cfg.Variable, reads: a.cfg.Reads(id), ahead: inbox.Ahead(a.cfg.RabbitMQ.ConsumerTimeout)}

@@ -24,6 +24,9 @@ type Source struct {
 	Batches map[string]bool
 	// Enqueued are the streams of these that read nothing from Kafka: their messages are enqueued.
 	Enqueued map[string]bool
+	// OnDead says whether a stream of these has an OnDead, or a channel of it, whose name is empty
+	// for the stream's own. Nil: none has.
+	OnDead func(stream, channel string) bool
 	// EnvPrefix stands before every variable's name, say "SHIPPING_".
 	EnvPrefix string
 	// Environ is the environment as os.Environ gives it; nil means that.
@@ -37,6 +40,11 @@ type Source struct {
 	// Embedded says that the brokers are not the configured ones, so that their addresses are not
 	// required.
 	Embedded bool
+}
+
+// hasOnDead says whether a stream, or a channel of it, has an OnDead.
+func (s Source) hasOnDead(stream, channel string) bool {
+	return s.OnDead != nil && s.OnDead(stream, channel)
 }
 
 // ids are those of the streams, sorted.

@@ -54,20 +54,23 @@ func (v *checker) stream(name string, s *Stream) {
 	v.oneOf(at+"on_failure", s.OnFailure, "retry", "drop")
 	v.check(!*s.Retry.Enabled || s.OnFailure != "drop", at+"on_failure", "is for streams with %s=false: with retries nothing is dropped",
 		v.names.variable("retry.enabled"))
-	v.handler(at, s)
+	v.handler(at, s, v.source.hasOnDead(name, ""))
 	waits{v, at}.inPlace(s.Retry)
 	v.durations(fields(reflect.ValueOf(s).Elem(), "streams."+name))
 	v.channels(name, s)
 	v.retired(at, s)
 }
 
-// handler checks what streams and channels have: a handler and its retries.
-func (v *checker) handler(at string, s *Stream) {
+// handler checks what streams and channels have: a handler and its retries, and what goes with an
+// OnDead.
+func (v *checker) handler(at string, s *Stream, onDead bool) {
 	v.check(s.HandlerTimeout > 0, at+"handler_timeout", "must be above 0")
 	v.check(s.Concurrency > 0 && s.Concurrency < maxPrefetch, at+"concurrency", "is not within 1 to %d", maxPrefetch-1)
 	v.check(*s.CrashLimit >= 0 && *s.CrashLimit <= maxDeaths, at+"crash_limit", "is not within 0 to %d", maxDeaths)
 	v.probation(at, s)
-	v.retry(at, s)
+	v.check(!onDead || *s.Retry.Enabled, at+"retry.enabled", "cannot be beside an OnDead, which is called in place of the dead set: without retries nothing goes there; %s=true sets it for this stream alone",
+		v.names.variable(at+"retry.enabled"))
+	v.retry(at, s, onDead)
 }
 
 // probation checks CRASH_PROBATION, which is to outlast the session of a member that died; who
@@ -137,13 +140,22 @@ func (v *checker) topics(at string, s *Stream, read bool) {
 }
 
 // retry checks what no policy has of its own, and how it goes with the broker's time-out.
-func (v *checker) retry(at string, s *Stream) {
+func (v *checker) retry(at string, s *Stream, onDead bool) {
 	waits{v, at}.policy(&s.Retry)
 	r := s.Retry
 	v.check(r.Jitter >= 0 && r.Jitter <= maxJitter, at+"retry.jitter", "is not within 0 to %v", maxJitter)
 	v.check(r.DelayQueues >= 1 && r.DelayQueues <= maxDelayQueues, at+"retry.delay_queues", "is not within 1 to %d", maxDelayQueues)
 	v.check(r.Prefetch >= 1 && r.Prefetch <= maxPrefetch, at+"retry.prefetch", "is not within 1 to %d", maxPrefetch)
 	if !*r.Enabled {
+		return
+	}
+	if onDead {
+		// A retry holds its delivery for the handler's time and OnDead's, which is the same: both
+		// have to end well before the broker gives up the consumer.
+		quarter := v.cfg.RabbitMQ.ConsumerTimeout / 4
+		v.check(quarter <= 0 || s.HandlerTimeout <= quarter, at+"handler_timeout",
+			"is above a quarter of %s (%s), the most beside an OnDead, which has the handler's time once more: %s=%s fits",
+			v.names.variable("rabbitmq.consumer_timeout"), brief(v.cfg.RabbitMQ.ConsumerTimeout), v.names.variable(at+"handler_timeout"), brief(quarter))
 		return
 	}
 	half := v.cfg.RabbitMQ.ConsumerTimeout / 2
