@@ -82,6 +82,7 @@ var mayImport = map[string][]string{
 	"examples/triage":           {"/", "actor"},
 	"examples/webhooks":         {"/", "actor", "config", "embedded", "webhook"},
 	"examples/ziggurat":         {"/", "actor"},
+	"examples/zigguratgo":       {"/", "actor"},
 }
 
 // onlyIn is who imports the modules that a room exists to hide, or to do
