@@ -22,7 +22,7 @@ func BenchmarkRecords(b *testing.B) {
 			other := w.ready((&world{Broker: connect(b, node.URL), t: b, log: w.log}).store())
 			const most = 10_000
 			began := time.Now()
-			set(b, one, 0, most)
+			fill(b, one, 0, most)
 			rate := most / time.Since(began).Seconds()
 			began = time.Now()
 			late := (&world{Broker: connect(b, node.URL), t: b, log: w.log}).store()
@@ -51,9 +51,9 @@ func BenchmarkRecords(b *testing.B) {
 	}
 }
 
-// set stores the records from … to-1, of 200 bytes, many at a time.
-func set(b *testing.B, s *Store, from, to int) {
-	b.Helper()
+// fill stores the records from … to-1, of 200 bytes, many at a time.
+func fill(t testing.TB, s *Store, from, to int) {
+	t.Helper()
 	var g sync.WaitGroup
 	next := make(chan int)
 	for range 100 {
@@ -64,7 +64,7 @@ func set(b *testing.B, s *Store, from, to int) {
 					return r, nil
 				})
 				if err != nil {
-					b.Error(err)
+					t.Error(err)
 				}
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"os/exec"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/stepwell/stepwell/chaos/proxy"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/rabbit"
 	"github.com/stepwell/stepwell/internal/testbroker"
@@ -195,6 +197,41 @@ func TestWhatAProcessStoredOutlivesItsKill(t *testing.T) {
 			if _, e := fmt.Sscan(string(r.Value), &got); err != nil || e != nil || !ok || got < told || got > told+1 {
 				t.Errorf("round %d: %q is there, %v, %v, and %d was told to be stored", round, r.Value, ok, err, told)
 			}
+		}
+	})
+}
+
+// Each time it goes on where it was, and tells nothing before it has read to the end.
+func TestANewcomerThatIsCutOffWhileItReadsComesToTheEndOfTheLog(t *testing.T) {
+	onRabbit(t, func(t *testing.T, w *world, to string) {
+		const most = 2000
+		fill(t, w.ready(w.store()), 0, most)
+		u, err := url.Parse(to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := proxy.New(u.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Close() })
+		u.Host = p.Addr()
+		cut := p.CutAt(proxy.Down, proxy.Deliver, most/4, true)
+		late := (&world{Broker: connect(t, u.String()), t: t, log: w.log}).store()
+		for range 3 {
+			select {
+			case <-cut:
+			case <-within(t).Done():
+				t.Fatal("it was not cut off")
+			}
+			if _, err := late.All("k"); !errors.Is(err, ErrUnknown) {
+				t.Errorf("cut off it tells what it has: %v", err)
+			}
+			cut = p.CutAt(proxy.Down, proxy.Deliver, most/8, true)
+		}
+		w.ready(late)
+		if all, err := late.All("k"); err != nil || len(all) != most {
+			t.Errorf("%d records, %v", len(all), err)
 		}
 	})
 }
