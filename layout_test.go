@@ -45,7 +45,7 @@ var mayImport = map[string][]string{
 	"internal/envelope":         {"/", "internal/queue"},
 	"internal/failpoint":        {},
 	"internal/filter":           {"/"},
-	"internal/inbox":            {"/", "internal/envelope", "internal/queue", "internal/solo", "internal/task"},
+	"internal/inbox":            {"/", "internal/envelope", "internal/failpoint", "internal/queue", "internal/solo", "internal/task"},
 	"internal/ledger":           {},
 	"internal/login":            {},
 	"internal/measure":          {},

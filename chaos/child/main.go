@@ -34,11 +34,16 @@ const (
 	failVariable   = "CHAOS_FAIL_EVERY"  // one of so many fails twice, and no other fails; default: as work says
 )
 
-// What ends the value of a record that ends the process in that attempt, or hangs in it.
+// What ends the value of a record that ends the process in that attempt, hangs in it, or asks for a
+// long wait.
 const (
 	killer = " kills %d"
 	hanger = " hangs %d"
+	waiter = " waits %d"
 )
+
+// longWait goes down several delay queues.
+const longWait = 12 * time.Second
 
 // hang is how long what hangs does so, whatever its context says.
 const hang = 25 * time.Second
@@ -110,6 +115,9 @@ func handler(w *ledger.Writer, h habits) stepwell.Handler {
 		}
 		age := time.Since(m.Time)
 		verdict := work(ctx, e, h, age >= 0 && age < snoozed)
+		if is(waiter, m) {
+			verdict = stepwell.RetryAfter(errFlaky, longWait)
+		}
 		e.Kind = kind(verdict)
 		if err := w.Write(e); err != nil {
 			panic(err)

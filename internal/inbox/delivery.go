@@ -3,6 +3,7 @@ package inbox
 import (
 	"errors"
 
+	"github.com/stepwell/stepwell/internal/failpoint"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -50,10 +51,12 @@ func (d delivery) rest(id string, err error, release func()) {
 // and rests if it is not. The function then is told the outcome, after the ack or before the rest;
 // it may be nil.
 func (d delivery) move(to string, m queue.Message, then func(error)) {
+	failpoint.Hit("hop")
 	d.run.cfg.Publisher.Publish(d.run.work, to, m, func(err error) {
 		// A message confirmed but not acked comes again: it is a duplicate at worst. Acked but not
 		// confirmed it would be lost.
 		if err == nil {
+			failpoint.Hit("hopped")
 			d.ack()
 		}
 		if then != nil {
