@@ -256,7 +256,7 @@ func TestTheCommandsOfAnActorSayWhatTheyShould(t *testing.T) {
 		{"topology with a typo", []string{"topology"}, settings{"RETRY_CUONT": "1"}, 0, []string{".orders.instant", "warning: RETRY_CUONT is not known"}},
 		{"doctor with a typo", []string{"doctor"}, settings{"RETRY_CUONT": "1"}, 0, []string{"ok   kafka", "warning: RETRY_CUONT is not known"}},
 		{"topology", []string{"topology"}, settings{"RETRY_DELAY": "1s", "RETRY_STEP": "1s"}, 0,
-			[]string{".orders.instant", ".orders.delay.1000", ".orders.delay.2000", ".orders.delay.3000", ".orders.dead_set", "6s in all"}},
+			[]string{".orders.instant", ".orders.delay.1000", ".orders.delay.2000", ".orders.delay.3000", ".orders.dead_set", "1s, 2s, 3s: 6s in all", "; 5 queues"}},
 		{"topology with what is made as it is needed", []string{"topology"}, settings{"DEAD_SET_PAGES": "7", "DEAD_SET_TRASH": "1h"}, 0, []string{
 			"  a sort makes as it needs them (DEAD_SET_PAGES=7):\n", ".orders.dead_set.page.0 … ", ".orders.dead_set.page.6 durable {",
 			"  a delete makes as it needs them (DEAD_SET_TRASH=1h0m0s):\n", ".orders.dead_set.trash.3600.0 … ", ".orders.dead_set.trash.3600.511 durable {",
