@@ -122,8 +122,9 @@ const (
 // sense only after d, as an answer 429 with Retry-After does. It is a try like others and counts as
 // one; d, of at most [LongestWait], takes the place of the policy's wait. The next try is never
 // earlier, and later by at most a second or a tenth of d, whichever is longer, but for what waits
-// in a queue before it. Where d is not above 0 the policy's wait holds. Where no try is left the
-// message goes to the dead set.
+// in a queue before it, and for the first waits after a queue is made: 2 s more in each process.
+// Where d is not above 0 the policy's wait holds. Where no try is left the message goes to the dead
+// set.
 func RetryAfter(err error, d time.Duration) error {
 	return &verdictError{Verdict{Kind: Retry, After: max(0, min(d, LongestWait)), Err: err}}
 }

@@ -27,9 +27,9 @@ var ErrRetired = errors.New("it is retired")
 // Enqueue stores a message for a stream that is [Stream].Enqueued, in this process or another, and
 // waits until RabbitMQ has confirmed it: nil means that the message is safe, and is handled once
 // after is over. It comes never earlier, and later by at most a tenth, or a second where that is
-// more, as long as somebody works the stream's queue off. An error means that the message may be
-// stored, or may not, and so may be handled twice if it is enqueued again; of one that wraps
-// [ErrRefused] nothing is stored.
+// more, as long as somebody works the stream's queue off, but for the first waits after a queue is
+// made: 2 s more in each process. An error means that the message may be stored, or may not, and so
+// may be handled twice if it is enqueued again; of one that wraps [ErrRefused] nothing is stored.
 //
 // Of m the fields ID, Key, Value, Headers and Time count. Without an ID it gets a random one, and
 // without a Time the present. The ID, of at most 255 bytes, is the caller's: the same one twice is
