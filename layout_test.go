@@ -49,6 +49,7 @@ var mayImport = map[string][]string{
 	"internal/ledger":           {},
 	"internal/login":            {},
 	"internal/measure":          {},
+	"internal/mistakes":         {},
 	"internal/mutate":           {},
 	"internal/operations":       {"internal/failpoint", "internal/filter", "internal/outcomes", "internal/queue", "internal/records"},
 	"internal/outcomes":         {"internal/failpoint", "internal/records"},
@@ -99,7 +100,7 @@ var onlyIn = map[string][]string{
 }
 
 // onlyInTests are packages that a program never links.
-var onlyInTests = []string{"internal/testbroker", "internal/testbroker/*", "internal/queue/queuetest", "chaos", "chaos/*"}
+var onlyInTests = []string{"internal/testbroker", "internal/testbroker/*", "internal/queue/queuetest", "internal/mistakes", "chaos", "chaos/*"}
 
 // apart are packages that stay strangers to one another, in tests too. No
 // change of the table makes them neighbours.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/mistakes"
 )
 
 const full = `{"id":"order-17","request":{"method":"put","url":"http://localhost:81/hook?a=b","headers":{"X-A":"1","x-b":["2","3"]},"body":{"n":12345678901234567890,"s":"<&>"}},
@@ -59,111 +61,21 @@ func TestACallWithoutAnIDGetsOneAndStopsOnGone(t *testing.T) {
 	}
 }
 
-// hundred are bodies with something wrong, each with words that the answer has.
-func hundred() (all []struct{ path, body, says string }) {
-	add := func(path, body, says string) { all = append(all, struct{ path, body, says string }{path, body, says}) }
-	call := func(members string) string {
-		return `{"request":{"url":"http://localhost/"},"waits":[],` + members + `}`
-	}
-	request := func(members string) string {
-		return `{"request":{"url":"http://localhost/",` + members + `},"waits":[]}`
-	}
-	add("/calls", "", "the body is empty")
-	add("/calls", "   ", "the body is empty")
-	add("/calls", "{", "not JSON")
-	add("/calls", "{}x", "not JSON")
-	add("/calls", "{} {}", "not JSON")
-	add("/calls", "{'a':1}", "not JSON")
-	add("/calls", `{"a":1,}`, "not JSON")
-	add("/calls", "\xff", "not UTF-8")
-	add("/calls", `{"id":"`+"\xff"+`"}`, "not UTF-8")
-	for _, no := range []string{"[]", "1", `"x"`, "true", "null"} {
-		add("/calls", no, "must be a JSON object")
-		add("/retry", no, "must be a JSON object")
-		add("/retry_workflow", no, "must be a JSON object")
-	}
-	add("/calls", "{}", "request is required")
-	add("/calls", `{"request":{}}`, "request.url is required")
-	add("/calls", `{"request":{"url":"http://localhost/"}}`, "waits is required, or workflow")
-	for _, no := range []string{"1", "[]", `"x"`, "true"} {
-		add("/calls", `{"request":`+no+`,"waits":[]}`, "request must be a JSON object")
-		add("/calls", call(`"on_failure":`+no), "on_failure must be a JSON object")
-		add("/retry", `{"retry_request":`+no+`}`, "retry_request must be a JSON object")
-	}
-	for url, says := range map[string]string{
-		`"ftp://localhost/"`: "must begin with https://", `"localhost"`: "must begin with https://", `"http://"`: "must begin with https://",
-		`"http:///x"`: "must begin with https://", `"mailto:a@b"`: "must begin with https://", `"http://u:p@localhost/"`: "no user and password",
-		`"http://localhost:0/"`: "cannot be dialled", `"http://localhost:99999/"`: "cannot be dialled", `"http://localhost:/"`: "cannot be dialled",
-		`"http://a b/"`: "no URL", `"http://bücher.example/"`: "xn--", `"http://a..b/"`: "cannot be dialled", `"http://%zz/"`: "no URL", `1`: "must be a text",
-		`"http://10.0.0.1/"`: "may not be called", `"http://[::1]/"`: "may not be called", `"http://169.254.169.254/"`: "may not be called",
-		`"http://other.example/"`: "may not be called", `"http://localhost/` + strings.Repeat("x", maxURL) + `"`: "are the limit",
-	} {
-		add("/calls", `{"request":{"url":`+url+`},"waits":[]}`, says)
-	}
-	for method, says := range map[string]string{`"CONNECT"`: "none of GET", `"TRACE"`: "none of GET", `"P T"`: "none of GET", `7`: "must be a text"} {
-		add("/calls", request(`"method":`+method), says)
-	}
-	for headers, says := range map[string]string{
-		`[]`: "must be a JSON object", `{"a b":"1"}`: "no name", `{"":"1"}`: "no name", `{"a":1}`: "must be a text", `{"a":[1]}`: "must be a text",
-		`{"a":{}}`: "must be a text", `{"a":"x\ny"}`: "line breaks", `{"Host":"x"}`: "the URL's host", `{"content-length":"1"}`: "about a connection",
-		`{"Transfer-Encoding":"chunked"}`: "about a connection", `{"webhook-signature":"v1,x"}`: "made by sign",
-	} {
-		add("/calls", request(`"headers":`+headers), says)
-	}
-	for waits, says := range map[string]string{
-		`"5s"`: "must be a list", `5`: "must be a list", `[5]`: `must be a text such as "5s"`, `["5"]`: "no duration", `["-1s"]`: "not within", `["soon"]`: "no duration",
-		`["721h"]`: "not within", `["400h","400h"]`: "together", `[` + strings.Repeat(`"1s",`, 1000) + `"1s"]`: "are the limit", `[null]`: "no duration",
-	} {
-		add("/calls", `{"request":{"url":"http://localhost/"},"waits":`+waits+`}`, says)
-	}
-	add("/calls", call(`"workflow":"x"`), "beside waits")
-	add("/calls", `{"request":{"url":"http://localhost/"},"workflow":"nope"}`, `no workflow "nope"`)
-	add("/calls", `{"request":{"url":"http://localhost/"},"workflow":7}`, "must be a text")
-	add("/calls", call(`"after":"1000h"`), "not within")
-	add("/calls", call(`"after":5`), "must be a text such as")
-	add("/calls", call(`"id":7`), "must be a text")
-	add("/calls", call(`"id":"a\nb"`), "printable ASCII")
-	add("/calls", call(`"id":"é"`), "printable ASCII")
-	add("/calls", call(`"id":" a"`), "begin or end with a space")
-	add("/calls", call(`"id":"`+strings.Repeat("x", 201)+`"`), "200 are the limit")
-	add("/calls", call(`"id":""`), "id is empty: leave it out for a random one")
-	add("/calls", call(`"id":"a","id":"b"`), "is there twice")
-	add("/calls", call(`"sign":""`), "sign is empty: leave it out for a call that is not signed")
-	add("/calls", call(`"sign":"nobody"`), "no secret")
-	add("/calls", call(`"id":"a.b","sign":"partner-a"`), "full stop")
-	for stop, says := range map[string]string{`404`: "must be a list", `["404"]`: "no status", `[200]`: "no status", `[600]`: "no status", `[4.5]`: "no status"} {
-		add("/calls", call(`"stop_on":`+stop), says)
-	}
-	add("/calls", call(`"wait":["5s"]`), "wait is not known here; known: id, request, waits")
-	add("/calls", request(`"uri":"x"`), "request.uri is not known here")
-	add("/retry", `{}`, "retry_request is required")
-	add("/retry", `{"retry_request":{"url":"http://localhost/"}}`, `x-retry-workflow was not sent, or is empty, so workflow "default" is taken`)
-	add("/retry", `{"message_id":"a","retry_request":{"url":"http://localhost/","method":"POST"}}`, "retry_request.method is not known here")
-	add("/retry_workflow", `{}`, "name must be")
-	add("/retry_workflow", `{"name":"a"}`, "retry_delays must have a delay")
-	add("/retry_workflow", `{"name":"a","retry_delays":[]}`, "retry_delays must have a delay")
-	add("/retry_workflow", `{"name":"a b","retry_delays":[1]}`, "name must be")
-	for delays, says := range map[string]string{`["5s"]`: "milliseconds", `[-1]`: "milliseconds", `[1.5]`: "milliseconds", `[1e3]`: "milliseconds", `5`: "must be a list", `[2592000001]`: "milliseconds"} {
-		add("/retry_workflow", `{"name":"a","retry_delays":`+delays+`}`, says)
-	}
-	return all
-}
-
 func TestAHundredRequestsWithBadInputGetAsManyClearAnswers(t *testing.T) {
 	s := &stored{}
 	h := handler(t, s, func(c *Config) {
 		withSecret(c)
 		c.Records, c.Hosts = NewShared(nil, table{}, table{}), []string{"localhost"}
 	})
-	all := hundred()
+	all := mistakes.All()
 	if len(all) < 100 {
 		t.Fatalf("only %d requests", len(all))
 	}
 	for _, test := range all {
-		code, answer := post(t, h, test.path, test.body)
+		code, answer := post(t, h, test.Path, test.Body)
 		detail, _ := answer["detail"].(string)
-		if code != 400 || !strings.Contains(detail, test.says) || answer["error"] != detail || answer["errors"] == nil {
-			t.Errorf("%s %.120s: %d %.300v, want 400 with %q", test.path, test.body, code, answer, test.says)
+		if code != 400 || !strings.Contains(detail, test.Says) || answer["error"] != detail || answer["errors"] == nil {
+			t.Errorf("%s %.120s: %d %.300v, want 400 with %q", test.Path, test.Body, code, answer, test.Says)
 		}
 	}
 	if len(s.all) > 0 {
@@ -275,8 +187,8 @@ func TestACallThatNamesNoWorkflowHasTheDefaultAndIsToldHowToMakeItWhereThereIsNo
 func FuzzCall(f *testing.F) {
 	f.Add(full, true)
 	f.Add(`{"message_id":"m","retry_request":{"url":"http://localhost"}}`, false)
-	for _, bad := range hundred() {
-		f.Add(bad.body, bad.path == "/calls")
+	for _, bad := range mistakes.All() {
+		f.Add(bad.Body, bad.Path == "/calls")
 	}
 	f.Fuzz(func(t *testing.T, body string, own bool) {
 		s := &stored{}
