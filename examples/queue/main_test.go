@@ -11,6 +11,39 @@ import (
 	"github.com/stepwell/stepwell/embedded"
 )
 
+// run starts the app with these settings, and ends it with the test.
+func run(t *testing.T, app actor.App, settings ...string) {
+	t.Helper()
+	cfg, err := actor.Load(app, append(settings, "SERVER_ADDRESS=off"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := actor.New(cfg, app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for limit := time.After(30 * time.Second); !is(); {
+		select {
+		case <-limit:
+			t.Fatalf("it never came to this: %s", what)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
 func TestAPaymentThatFailsAtFirstIsChargedLater(t *testing.T) {
 	brokers := embedded.New(embedded.Options{})
 	tries := make(chan time.Time, 10)
@@ -24,32 +57,11 @@ func TestAPaymentThatFailsAtFirstIsChargedLater(t *testing.T) {
 		return nil
 	})
 	app.Brokers = brokers
-	cfg, err := actor.Load(app, []string{"SERVER_ADDRESS=off", "RETRY_DELAY=50ms"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := actor.New(cfg, app)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
+	run(t, app, "RETRY_DELAY=50ms")
 	if err := brokers.Publish(t.Context(), "billing.payments.source", stepwell.Message{ID: "p-1", Value: []byte(`{"Order":"17","Cents":1250}`)}); err != nil {
 		t.Fatal(err)
 	}
-	limit := time.After(30 * time.Second)
-	for len(tries) < 3 {
-		select {
-		case <-limit:
-			t.Fatalf("%d tries", len(tries))
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	until(t, "it is charged at its third try", func() bool { return len(tries) == 3 })
 	first, second, third := <-tries, <-tries, <-tries
 	if second.Sub(first) < 50*time.Millisecond || third.Sub(second) < 100*time.Millisecond {
 		t.Errorf("tries after %s and %s", second.Sub(first), third.Sub(second))
