@@ -105,6 +105,9 @@ func (c *suspects) NextAside() (crew.Entry, bool) {
 	switch {
 	// no longer: others were settled, or deaths do not count any more
 	case c.guilty.Load() == t.Offset, !c.p.ledger.Guard.Suspects(t.Offset):
+	// a turn is over, and others have theirs once the broker knows
+	case c.p.ledger.Guard.Now().Alone < 0 && !c.p.ledger.Guard.Quiet():
+		return crew.Entry{}, false
 	case !c.holdsToken():
 		c.p.cfg.Guard.Token.Request(&c.turn)
 		return crew.Entry{}, false

@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,7 +56,7 @@ func TestAPausedStreamDoesNotKeepTheTurnOfSuspectsFromOthers(t *testing.T) {
 }
 
 // suspecting assigns a partition, whose first n records are suspects, to a lone reader.
-func (r *Reader) suspecting(t *testing.T, tp topicPartition, token *solo.Token, n int64) *partition {
+func (r *Reader) suspecting(t *testing.T, tp topicPartition, token *solo.Token, n int64, change func(*ledger.Mark)) *partition {
 	t.Helper()
 	r.cfg.Guard.CrashLimit, r.cfg.Guard.Token, r.cfg.Guard.Process = 3, token, 5
 	r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {tp.partition}})
@@ -65,6 +66,7 @@ func (r *Reader) suspecting(t *testing.T, tp topicPartition, token *solo.Token, 
 	defer p.mu.Unlock()
 	m := ledger.NoMark()
 	m.Owner, m.HandedOut, m.Deaths, m.SuspectsEnd = 99, n, 2, n
+	change(&m)
 	p.ledger.Guard = ledger.NewGuard(m, 0, r.cfg.Guard.rules())
 	p.ledger.Guard.Stored(p.ledger.Guard.Mark(0, 0, 0, 0, 0, false))
 	return p
@@ -86,7 +88,7 @@ func TestASuspectThatGrowsTooOldWhileItWaitsHasItsTurnAndLeavesItToOthers(t *tes
 		var token solo.Token
 		holder := &solo.Turn{Ready: func() {}}
 		token.Request(holder)
-		p := r.suspecting(t, tp, &token, 2)
+		p := r.suspecting(t, tp, &token, 2, func(*ledger.Mark) {})
 		f := records(0, 3)
 		for _, record := range f.Records {
 			record.Timestamp = time.Now()
@@ -115,6 +117,42 @@ func TestASuspectThatGrowsTooOldWhileItWaitsHasItsTurnAndLeavesItToOthers(t *tes
 	})
 }
 
+// A partition is offered for many reasons, also between the end of a suspect and the commit that
+// tells of it: others have waited for that commit, too.
+func TestAPartitionWithManySuspectsLeavesTheTurnToOthersAfterEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turns []string
+		r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+			turns = append(turns, strconv.FormatInt(m.Origin.Offset, 10))
+			return task.Settled
+		})
+		r.cfg.Calls.Order = OrderNone
+		var token solo.Token
+		others := &solo.Turn{Ready: func() {}}
+		token.Request(others)
+		p := r.suspecting(t, tp, &token, 3, func(*ledger.Mark) {})
+		r.fetched(tp, records(0, 3), nil)
+		synctest.Wait()
+		for len(turns) < 6 {
+			if token.Holds(others) {
+				turns = append(turns, "others")
+				token.Release(others)
+			}
+			synctest.Wait()
+			token.Request(others)
+			p.roster.Offer()
+			synctest.Wait()
+			if said, ok := p.dirty(ledger.MetadataLimit); ok {
+				p.stored(said)
+			}
+			synctest.Wait()
+		}
+		if want := []string{"others", "0", "others", "1", "others", "2"}; !slices.Equal(turns, want) {
+			t.Errorf("the turns were those of %v, want %v", turns, want)
+		}
+	})
+}
+
 func TestACutLogLeavesNoSuspectBehind(t *testing.T) {
 	got := make(chan int64, 100)
 	r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
@@ -125,7 +163,7 @@ func TestACutLogLeavesNoSuspectBehind(t *testing.T) {
 	holder := &solo.Turn{Ready: func() {}}
 	token.Request(holder)
 	r.cfg.Calls.Order = OrderNone
-	old := r.suspecting(t, tp, &token, 10)
+	old := r.suspecting(t, tp, &token, 10, func(*ledger.Mark) {})
 	r.fetched(tp, records(0, 10), nil)
 	within(t, 2*time.Second, "suspects wait", func() bool { return old.aside() == 10 })
 	r.wasCut(tp, 5)
