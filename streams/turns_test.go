@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -149,6 +150,66 @@ func TestAPartitionWithManySuspectsLeavesTheTurnToOthersAfterEach(t *testing.T) 
 		}
 		if want := []string{"others", "0", "others", "1", "others", "2"}; !slices.Equal(turns, want) {
 			t.Errorf("the turns were those of %v, want %v", turns, want)
+		}
+	})
+}
+
+// Each step takes nearly as long as it may: until a worker is free, the trial, until one is free
+// again, the commit that announces the call, the call, and the commit that tells of its end.
+func TestATurnEndsAfterFiveTimesAloneForAndTheTrialAtTheLatest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const suspect = 0
+		free := make(chan struct{})
+		r, tp := loneOf(t, 1, func(ctx context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+			if m.Origin.Offset == suspect {
+				<-ctx.Done()
+				return task.Abandoned
+			}
+			<-free
+			return task.Settled
+		})
+		g := &r.cfg.Guard
+		g.AloneFor, g.Probation, r.cfg.Calls.Order = 10*time.Minute, time.Minute, OrderNone
+		r.parts.living = func(context.Context) (map[uint32]bool, error) {
+			time.Sleep(livingTimeout)
+			return nil, nil
+		}
+		var token solo.Token
+		others := &solo.Turn{Ready: func() {}}
+		token.Request(others)
+		p := r.suspecting(t, tp, &token, 1, func(m *ledger.Mark) { m.Deaths, m.Accused, m.Died, m.Owner = 3, suspect, []uint32{7}, 0 })
+		r.fetched(tp, records(0, 10), nil)
+		synctest.Wait()
+		if p.aside() != 1 {
+			t.Fatalf("%d wait", p.aside())
+		}
+		token.Release(others)
+		token.Request(others)
+		began, step, since := time.Now(), "", time.Now()
+		for !token.Holds(others) {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			p.mu.Lock()
+			announced, tried := p.ledger.Guard.Now().Alone == suspect, p.suspects.trial
+			p.mu.Unlock()
+			if is := fmt.Sprint(announced, tried, p.suspects.runs.Load()); is != step {
+				step, since = is, time.Now()
+			}
+			if time.Since(since) < g.AloneFor-3*time.Second {
+				continue
+			}
+			if announced {
+				said, _ := p.dirty(ledger.MetadataLimit)
+				p.stored(said)
+			}
+			select {
+			case free <- struct{}{}:
+			default:
+			}
+		}
+		took, most := time.Since(began), 5*g.AloneFor+g.Probation+livingTimeout
+		if took > most || took < most-time.Minute {
+			t.Errorf("others had their turn after %v, want nearly %v", took, most)
 		}
 	})
 }
