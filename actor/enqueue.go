@@ -124,7 +124,7 @@ func (j *jobs) stream(ctx context.Context, id string) (*stream, error) {
 		return nil, fmt.Errorf("its messages are those of exchange %s: publish to that", s.cfg.Exchange)
 	case !s.enqueued:
 		return nil, fmt.Errorf("it reads Kafka: set App.Streams[%q].Enqueued, or produce to its topic", id)
-	case s.cfg.Retired && !s.callsWith(ctx):
+	case s.cfg.Retired && ctx.Value(retiredStream{}) != s:
 		return nil, fmt.Errorf("%w: what it has is worked off, and nothing is added but by its own handlers, with the context of their call", ErrRetired)
 	}
 	return s, nil

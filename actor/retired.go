@@ -50,20 +50,17 @@ func (d *drain) goes() bool {
 	return first
 }
 
-// retiredStream is the key of a retired stream in the context under which its handlers run.
+// retiredStream is the key of a retired stream in the context under which its handlers run. It
+// tells them from all others who enqueue: what follows from its work is worked off, too.
 type retiredStream struct{}
 
-// drains is the context under which the stream's handlers run, made of that of all work. That of a
-// retired one tells them from all others who enqueue: what follows from its work is worked off, too.
-func (s *stream) drains(work context.Context) context.Context {
+// handlersOf makes the context under which the stream's handlers run of that of all work.
+func handlersOf(work context.Context, s *stream) context.Context {
 	if !s.cfg.Retired {
 		return work
 	}
 	return context.WithValue(work, retiredStream{}, s)
 }
-
-// callsWith says that ctx is that of a call of the stream's own handlers, where it is retired.
-func (s *stream) callsWith(ctx context.Context) bool { return ctx.Value(retiredStream{}) == s }
 
 // drainsFor is how long the stream must look empty. What another process has fetched ahead is in no
 // queue's depth: it waits for a worker, then its call takes its time, and OnDead as long again.

@@ -121,7 +121,7 @@ func (s *stream) run(stop, work context.Context, known func(context.Context)) er
 			l.retries.Close()
 		}
 	}()
-	work = s.drains(work)
+	work = handlersOf(work, s)
 	g, stop := errgroup.WithContext(stop)
 	for _, l := range s.lines() {
 		if l.works || !l.retries.on() { // else another process does
