@@ -45,8 +45,8 @@ type editing struct {
 	limit formLimit
 }
 
-// formLimit is how many bytes the form of an edit may have, and how users call the setting that says
-// so.
+// formLimit is how many bytes the form of an edit may have, and how users call the setting that
+// says so.
 type formLimit struct {
 	bytes   int64
 	setting string
