@@ -3,6 +3,7 @@ package config
 import (
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"time"
 
@@ -91,16 +92,29 @@ func (w waits) wait(path string, d time.Duration) {
 	w.check(d%time.Millisecond == 0, path, "must be whole milliseconds")
 }
 
-// linear bounds how many queues a linear policy makes. With a step each wait is another one;
-// without it all retries share one wait.
+// linear bounds how many queues a linear policy makes, and how long the last wait is, and says what
+// would fit. With a step each wait is another one; without it all retries share one wait.
 func (w waits) linear(r Retry) {
-	if *r.Count > maxCount || r.Delay.Milliseconds() > maxWait || r.Step == 0 {
+	if *r.Count > maxCount || r.Delay.Milliseconds() > maxWait || r.Step < time.Millisecond {
 		return
 	}
-	w.check(*r.Count <= maxWaits, w.at+"retry.count", "makes %d different waits with %s, each a queue, and %d are the limit",
-		*r.Count, w.shown(w.at, "retry.step"), maxWaits)
-	last := float64(r.Delay.Milliseconds()) + float64(max(0, *r.Count-1))*float64(r.Step.Milliseconds())
-	w.check(last <= maxWait || *r.Count > maxWaits, w.at+"retry.step", "makes the last wait longer than 2^32-1 ms (49 days), RabbitMQ's limit")
+	all := backoff.Linear(r.Delay, r.Step, *r.Count)
+	fits := slices.IndexFunc(all, func(wait time.Duration) bool { return wait.Milliseconds() > maxWait })
+	if fits < 0 {
+		fits = len(all)
+	}
+	count, step := w.shown(w.at, "retry.count"), w.shown(w.at, "retry.step")
+	w.check(len(all) <= maxWaits, w.at+"retry.count", "makes %d different waits with %s=%s, each a queue, and %d are the limit: %s=%d, or %s=0s fits",
+		len(all), step, brief(r.Step), maxWaits, count, min(fits, maxWaits), step)
+	w.check(fits == len(all) || len(all) > maxWaits, w.at+"retry.step", "makes wait %d, of %s + %d × %s, longer than 2^32-1 ms (49 days), RabbitMQ's limit: %s=%s, or %s=%d fits",
+		fits+1, brief(r.Delay), fits, brief(r.Step), step, brief(r.longestStep()), count, fits)
+}
+
+// longestStep is the longest RETRY_STEP, in whole seconds, with which no wait of a linear policy is
+// above RabbitMQ's limit.
+func (r Retry) longestStep() time.Duration {
+	left := maxWait*time.Millisecond - r.Delay
+	return (left / time.Duration(max(1, *r.Count-1))).Truncate(time.Second)
 }
 
 // exponential bounds how many queues an exponential policy makes, and says which factor would fit.
@@ -144,6 +158,11 @@ func (w waits) schedule(r *Retry) {
 	for _, d := range r.Schedule {
 		w.wait(path, d)
 	}
-	different := slices.Compact(slices.Sorted(slices.Values(r.Schedule)))
-	w.check(len(different) <= maxWaits, path, "has %d different waits, each a queue, and %d are the limit", len(different), maxWaits)
+	w.check(differentWaits(r.Schedule) <= maxWaits, path, "has %d different waits, each a queue, and %d are the limit: its first %d fit",
+		differentWaits(r.Schedule), maxWaits, min(maxCount, sort.Search(count, func(n int) bool { return differentWaits(r.Schedule[:n+1]) > maxWaits })))
+}
+
+// differentWaits is how many of waits there are, equal ones counted once.
+func differentWaits(all []time.Duration) int {
+	return len(slices.Compact(slices.Sorted(slices.Values(all))))
 }
