@@ -140,7 +140,9 @@ func TestARetiredStreamTakesNothingFromTheHandlersOfOthersNorWithoutTheContextOf
 		return nil
 	}
 	r = w.start(app, unaware(settings{"STREAMS_RETIRED_RETIRED": "true", "STREAMS_FORMER_RETIRED": "true"}))
-	for i := range 1 + len(app.Streams) {
+	asked := 1 + len(app.Streams)
+	eventually(t, "all have asked", func() bool { return len(errs) >= asked })
+	for i := range asked {
 		if err := <-errs; !errors.Is(err, actor.ErrRefused) {
 			t.Errorf("%d: %v", i, err)
 		}
