@@ -1,10 +1,14 @@
 package actor
 
 import (
+	"context"
+	"encoding/json"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/config"
 )
 
@@ -56,4 +60,42 @@ func TestARetiredStreamDrainsForAsLongAsTheSlowestOfItsHandlersMayTake(t *testin
 			t.Errorf("%s and %s: %s, want %s", test.stream, test.channel, got, test.want)
 		}
 	}
+}
+
+func TestARetiredStreamThatMayGoSaysSoInItsStatusTheProbeAndOnceInTheLog(t *testing.T) {
+	t.Parallel()
+	streamInBubble(t, Stream{Handler: func(context.Context, *stepwell.Message) error { return nil }}, func(b *bubble) {
+		const probe, logged = ": it may leave the code", "a retired stream is empty: it may leave the code"
+		says := func() string {
+			synctest.Wait()
+			status, err := json.Marshal(b.stream.Status(b.t.Context()))
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			return string(status)
+		}
+		time.Sleep(10 * time.Minute) // it has looked, and looks again each hour
+		since := b.stream.Status(b.t.Context()).EmptySince
+		if since.IsZero() {
+			b.t.Fatalf("nobody knows that it is empty: %s", says())
+		}
+		time.Sleep(time.Until(since.Add(b.stream.drainsFor() - time.Millisecond)))
+		if s := says(); !strings.Contains(s, `"empty_since":`) || strings.Contains(s, "may_go") {
+			b.t.Errorf("a moment before it may go /v1/streams says %s", s)
+		}
+		if d := b.stream.check().Detail; !strings.Contains(d, "its queues are empty since") || strings.Contains(d, probe) {
+			b.t.Errorf("a moment before it may go /readyz says %s", d)
+		}
+		time.Sleep(time.Millisecond)
+		if s := says(); !strings.Contains(s, `"may_go":true`) {
+			b.t.Errorf("/v1/streams says %s", s)
+		}
+		if d := b.stream.check().Detail; !strings.Contains(d, probe) {
+			b.t.Errorf("/readyz says %s", d)
+		}
+		time.Sleep(5 * time.Hour)
+		if n := strings.Count(b.log.String(), logged); n != 1 {
+			b.t.Errorf("the log says it %d times: %s", n, b.log)
+		}
+	}, "STREAMS_ORDERS_RETIRED=true")
 }
