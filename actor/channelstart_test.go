@@ -93,6 +93,8 @@ func TestTheStartLineTellsTheWaitsOfEachChannel(t *testing.T) {
 		app, b := logged(withSlow(func(context.Context, *stepwell.Message) error { return nil }, actor.Channel{Handler: func(context.Context, *stepwell.Message) error { return nil }}))
 		r := w.start(app, settings{"STREAMS_ORDERS_CHANNELS_SLOW_RETRY_POLICY": "schedule", "STREAMS_ORDERS_CHANNELS_SLOW_RETRY_SCHEDULE": "1s,1m"})
 		r.ready()
-		eventually(t, "the start line", func() bool { return b.said("failed messages are tried again", `"channel":"slow"`, "1s, 1m: 1m1s in all", "; 4 queues") })
+		eventually(t, "the start line", func() bool {
+			return b.said("failed messages are tried again", `"channel":"slow"`, "1s, 1m: 1m1s in all", "; 4 queues")
+		})
 	})
 }

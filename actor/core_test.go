@@ -72,18 +72,21 @@ func TestAProgramThatUsesOnlyTheCoreRunsUnchanged(t *testing.T) {
 		t.Error("the logger it has does not log")
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if first, last := lines[0], lines[len(lines)-1]; first != "start shop" || last != "stop" {
-		t.Errorf("it printed %q first and %q last", first, last)
+	if begin, end := lines[0], lines[len(lines)-1]; begin != "start shop" || end != "stop" {
+		t.Errorf("it printed %q first and %q last", begin, end)
 	}
 	want := []string{"works 1", "fails once 1", "fails 1", "is dead 1", "is skipped 1", "fails once 2", "fails 2", "fails 3"}
-	var calls []string
+	var calls, first []string
 	for _, line := range lines {
 		if call, found := strings.CutPrefix(line, "orders k "); found {
 			calls = append(calls, call)
+			if strings.HasSuffix(call, " 1") {
+				first = append(first, call)
+			}
 		}
 	}
-	if len(calls) < 5 || !slices.Equal(calls[:5], want[:5]) {
-		t.Errorf("first tries %q, want %q", calls, want[:5])
+	if !slices.Equal(first, want[:5]) {
+		t.Errorf("first tries %q, want %q", first, want[:5])
 	}
 	slices.Sort(calls)
 	slices.Sort(want)

@@ -204,6 +204,7 @@ func (p *parser) request(at string, raw json.RawMessage) *request {
 		return nil
 	}
 	m := p.object(at, raw, "method", "url", "headers", "body")
+	p.notEmpty(join(at, "method"), m["method"], http.MethodPost)
 	return &request{
 		Method:  p.method(join(at, "method"), m["method"]),
 		URL:     p.url(join(at, "url"), m["url"]),

@@ -77,7 +77,7 @@ func (p *posts) requests() {
 	} {
 		p.add("/calls", `{"request":{"url":`+url+`},"waits":[]}`, says)
 	}
-	for method, says := range map[string]string{`"CONNECT"`: "none of GET", `"TRACE"`: "none of GET", `"P T"`: "none of GET", `7`: "must be a text"} {
+	for method, says := range map[string]string{`"CONNECT"`: "none of GET", `"TRACE"`: "none of GET", `"P T"`: "none of GET", `7`: "must be a text", `""`: "method is empty: leave it out for POST"} {
 		p.add("/calls", requestWith(`"method":`+method), says)
 	}
 	for headers, says := range map[string]string{
