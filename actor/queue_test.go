@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -177,11 +176,14 @@ func TestAStreamQueueAsSourceDoesNotStart(t *testing.T) {
 	onBrokers(t, func(t *testing.T, w *world) {
 		name, ch := w.foreign(t, "stream")
 		put(t, ch, name, amqp.Publishing{Body: []byte("x")})
-		r := w.start(orders(func(context.Context, *stepwell.Message) error { return errors.New("called") }), ofQueue(name))
+		var seen calls
+		r := w.start(orders(seeing(&seen, works)), ofQueue(name))
 		eventually(t, "the probe says why", func() bool {
 			status, answer := r.do("GET", "/readyz?verbose", "")
 			return status == 503 && strings.Contains(fmt.Sprint(answer), name+": it is a stream (x-queue-type)")
 		})
+		put(t, ch, name, amqp.Publishing{Body: []byte("y")}) // all that a consumer would be handed
+		always(t, "none is called", 500*time.Millisecond, func() bool { return len(seen.all()) == 0 })
 	})
 }
 
@@ -355,9 +357,10 @@ func TestEachMistakeOfAStreamThatConsumesAQueueIsNamed(t *testing.T) {
 		want   string // empty: it is none
 	}{
 		{"well", actor.Stream{}, nil, ""},
-		{"shared settings of Kafka", actor.Stream{}, []string{"WINDOW_MESSAGES=5000", "ORDER=partition", "RETRY_IN_PLACE=2"}, ""},
+		{"shared settings of Kafka", actor.Stream{}, []string{"WINDOW_MESSAGES=5000", "ORDER=partition", "RETRY_IN_PLACE=2", "MAX_AGE=1h"}, ""},
 		{"topics", actor.Stream{}, []string{"STREAMS_ORDERS_TOPICS=t"}, "STREAMS_ORDERS_TOPICS: is for streams that read Kafka: this one has what is in queue q"},
 		{"order", actor.Stream{}, []string{"STREAMS_ORDERS_ORDER=key"}, "STREAMS_ORDERS_ORDER: is for streams that read Kafka"},
+		{"age", actor.Stream{}, []string{"STREAMS_ORDERS_MAX_AGE=1h"}, "STREAMS_ORDERS_MAX_AGE: is for streams that read Kafka"},
 		{"in place", actor.Stream{}, []string{"STREAMS_ORDERS_RETRY_IN_PLACE=2"}, "STREAMS_ORDERS_RETRY_IN_PLACE: is for streams that read Kafka"},
 		{"no retries", actor.Stream{}, []string{"RETRY_ENABLED=false", "STREAMS_PARCELS_RETRY_ENABLED=true"}, "cannot be for a stream that has what is in queue q"},
 		{"enqueued", actor.Stream{Enqueued: true}, nil, "is for streams that are not Enqueued"},
