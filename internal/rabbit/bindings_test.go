@@ -86,3 +86,30 @@ func TestAnExchangeThatIsMadeAnewIsMissedAndThenBoundAgain(t *testing.T) {
 		}
 	})
 }
+
+// Queues that others need come before those that are bound; of the latter this one comes after the
+// one whose exchange is missing.
+func TestAnExchangeThatIsMissingKeepsNoOtherQueueFromBeingDeclaredAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		b, _, exchange := bound(t, url, time.Hour)
+		n, source := newNames(t, url), newNames(t, url).instant
+		other := source + ".exchange"
+		makeExchange(t, url, other)
+		t.Cleanup(func() { deleteExchange(t, url, other) })
+		declare(t, b, append(n.specs(), queue.Spec{Name: source, Kind: queue.Source, Exchange: other, Keys: []string{"a"}}))
+		deleteExchange(t, url, exchange)
+		deleteQueue(t, url, n.instant)
+		deleteQueue(t, url, source)
+		b.topology.missing()
+		for what, name := range map[string]string{"the instant queue": n.instant, "the queue of the other exchange": source} {
+			eventually(t, 20*time.Second, what+" is declared again", func() bool {
+				_, err := b.Depth(t.Context(), name)
+				return err == nil
+			})
+		}
+		eventually(t, 20*time.Second, "it is bound again", func() bool { return routed(t, url, other) })
+		eventually(t, 20*time.Second, "the exchange is missed still", func() bool {
+			return strings.Contains(b.Status().Detail, "exchange "+exchange+" does not exist")
+		})
+	})
+}
