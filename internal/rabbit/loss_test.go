@@ -107,6 +107,79 @@ func TestAForeignConsumerThatWaitsForItsTurnHasItOnceTheOtherIsGone(t *testing.T
 	})
 }
 
+// Somebody else's consumer with a higher priority is handed all: what a deaf consumer looks like,
+// too.
+func TestAForeignConsumerThatIsServedAfterAnotherIsNotTakenForLost(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		for _, kind := range []string{"quorum", "classic"} {
+			t.Run(kind, func(t *testing.T) {
+				t.Parallel()
+				const looks = 24 // those of two minutes
+				name := newNames(t, url).instant
+				declareForeign(t, url, name, kind)
+				conn, err := amqp.Dial(url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				first, err := conn.Channel()
+				if err != nil {
+					t.Fatal(err)
+				}
+				served, err := first.Consume(name, "", true, false, false, false, amqp.Table{"x-priority": int32(10)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, _ := run(t, Config{URLs: []string{url}})
+				s, err := b.session(within(t, 30*time.Second))
+				if err != nil {
+					t.Fatal(err)
+				}
+				ch, err := s.channel()
+				if err != nil {
+					t.Fatal(err)
+				}
+				k := b.newConsumer(s, ch, queue.Consumption{Queue: name, Foreign: true}, &renewal{})
+				deliveries, _, err := k.subscribe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				most := 0
+				if k.loss.silent.Load() { // then it is, at looks 3, 9 and 21
+					most = 3
+				}
+				anew := 0
+				for look := range looks {
+					publish(t, b, name, look, look+1)
+					<-served
+					k.lookForLoss(k.limit())
+					if err := context.Cause(k.ctx); err != nil {
+						t.Fatalf("at look %d it was taken for lost: %v", look+1, err)
+					}
+					if k.loss.replace.Swap(false) {
+						anew++
+					}
+				}
+				if anew > most || len(deliveries) > 0 {
+					t.Errorf("it was to be opened anew %d times in %d looks, at most %d are right, and was handed %d messages", anew, looks, most, len(deliveries))
+				}
+				if err := first.Close(); err != nil {
+					t.Fatal(err)
+				}
+				publish(t, b, name, looks, looks+1)
+				select {
+				case <-deliveries:
+				case <-time.After(20 * time.Second):
+					t.Error("once the other is gone it is handed nothing")
+				}
+				if err := k.finish(nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+}
+
 // The look that finds it idle and the end of its subscription are two moments, and the broker may
 // hand something out between them.
 func TestAConsumerThatIsHandedAMessageAsItIsToBeOpenedAnewGoesOnBesideItsHandler(t *testing.T) {
