@@ -188,8 +188,8 @@ func (a *Actor) openRetries(l *line, c lineConfig) error {
 			AloneFor: aloneFor(cfg), Probation: cfg.CrashProbation,
 		},
 		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: a.cfg.RabbitMQ.ConsumerTimeout,
-		Telling:   retry.Telling{By: envelope.By(instance(), versionOf(&a.app)), Died: l.dispatch.failures.died, Outcome: a.outcomes.Tell},
-		Telemetry: c.metrics, Setting: a.cfg.Variable, Logger: c.logger,
+		Telling:   retry.Telling{By: envelope.By(instance(), versionOf(&a.app)), Died: l.dispatch.failures.died, Outcome: a.outcomes.Tell, Setting: a.cfg.Variable},
+		Telemetry: c.metrics, Logger: c.logger,
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.who(), err)

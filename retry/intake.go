@@ -33,7 +33,7 @@ func (r *Retrier) Intake(name string, seats inbox.Seats, gather *inbox.Gather) *
 	cfg := r.cfg
 	owner := stranger{parking: r.parking, queue: name, stream: cfg.Stream}
 	of := inbox.Config{
-		Queue: name, Foreign: true, SizeSetting: cfg.Setting("rabbitmq.max_message_size"),
+		Queue: name, Foreign: true,
 		Broker: cfg.Broker, Publisher: r.parking.publisher, Owner: owner, Divert: owner.divert,
 		// Its lanes are those that a source of the line has: the first ones.
 		Workers: cfg.Workers, Seats: seats, Prefetch: cfg.Prefetch,

@@ -66,9 +66,6 @@ type Config struct {
 	Telling
 	// Telemetry counts what happens. Nil: nobody does.
 	Telemetry Telemetry
-	// Setting is how users call a setting, by its key, say "rabbitmq.max_message_size". Nil: by
-	// that.
-	Setting func(key string) string
 	// Logger receives what no caller can be told. Nil: slog's default.
 	Logger *slog.Logger
 }
@@ -83,6 +80,9 @@ type Telling struct {
 	// Outcome is told what becomes of messages that an operation replayed. Nil: nobody is. It must
 	// not wait.
 	Outcome func(outcomes.Event)
+	// Setting is how users call a setting, by its key, say "rabbitmq.max_message_size". Nil: by
+	// that.
+	Setting func(key string) string
 }
 
 // Death is why a message is in the dead set.
@@ -176,7 +176,7 @@ func New(cfg Config) (*Retrier, error) {
 	if err != nil {
 		return nil, err
 	}
-	parking, trouble := newParking(cfg, topology), &inbox.Trouble{}
+	parking, trouble := newParking(cfg, topology), &inbox.Trouble{SizeSetting: cfg.Setting("rabbitmq.max_message_size")}
 	r := &Retrier{
 		cfg:      cfg,
 		topology: topology,

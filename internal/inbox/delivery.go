@@ -36,9 +36,9 @@ func (d delivery) rest(id string, err error, release func()) {
 		return
 	}
 	if r.cfg.Foreign && errors.Is(err, queue.ErrTooLarge) { // which no other try helps
-		h := Held{ID: id, Queue: d.Queue, Bytes: d.Size(), Setting: r.cfg.SizeSetting}
+		h := Held{ID: id, Queue: d.Queue, Bytes: d.Size()}
 		r.cfg.Trouble.Hold(r.stop, h, func() {
-			r.cfg.Logger.Error("a message is too large to be parked and is held until a stop", "queue", h.Queue, "id", h.ID, "bytes", h.Bytes, "setting", h.Setting, "error", err)
+			r.cfg.Logger.Error("a message is too large to be parked and is held until a stop", "queue", h.Queue, "id", h.ID, "bytes", h.Bytes, "setting", r.cfg.Trouble.SizeSetting, "error", err)
 		}, release)
 		return
 	}

@@ -95,9 +95,6 @@ type Config struct {
 	// Foreign says that the queue is somebody else's: how often it lets a message come back is not
 	// known, so that one which is too large to be parked is not given back but at a stop.
 	Foreign bool
-	// SizeSetting is how users call the setting that says how large a message may be to be parked,
-	// for what is told of one that is not given back. Required where the queue is Foreign.
-	SizeSetting string
 	// Gather is set where messages wait for calls that they have together: the handle returns
 	// [task.Gathered].
 	Gather *Gather
@@ -120,7 +117,8 @@ type Config struct {
 	Remember int
 	// Suspects says how messages that may kill the process are found.
 	Suspects Suspects
-	// Trouble counts what rests or is held; others who park messages may share it. Nil: the Inbox has its own.
+	// Trouble counts what rests or is held; others who park messages may share it. Nil: the Inbox
+	// has its own.
 	Trouble *Trouble
 	// Repeated is told of each repeat that was removed without a call. Nil: nobody is.
 	Repeated func()

@@ -15,9 +15,13 @@ import (
 // again.
 const pauseAfterTrouble = time.Minute
 
-// Trouble knows of the messages that rest or are held, since the broker does not take them. The zero
-// value is ready for use.
+// Trouble knows of the messages that rest or are held, since the broker does not take them. The
+// zero value is ready for use.
 type Trouble struct {
+	// SizeSetting is how users call the setting that says how large a message may be to be parked,
+	// for what is told of one that is held.
+	SizeSetting string
+
 	mu sync.Mutex
 	// resting counts the messages that rest now; mu guards it and the fields below.
 	resting counted
@@ -41,8 +45,6 @@ type Held struct {
 	ID, Queue string
 	// Bytes is about how large it came.
 	Bytes int
-	// Setting is how users call the setting that would have to be larger.
-	Setting string
 }
 
 // Rest calls then after a minute, or when ctx ends; until then the message counts as one that rests
@@ -103,7 +105,7 @@ func (t *Trouble) Text() string {
 	}
 	if n, h := t.held.now, t.newest; n > 0 {
 		says = append(says, fmt.Sprintf("%d messages are too large to be parked and are held until a stop, the last one is %s of queue %s, of %d bytes: raise %s, and what RabbitMQ takes",
-			n, h.ID, h.Queue, h.Bytes, h.Setting))
+			n, h.ID, h.Queue, h.Bytes, t.SizeSetting))
 	}
 	return strings.Join(says, ", ")
 }

@@ -19,11 +19,11 @@ import (
 
 func TestWhatIsHeldRestsUntilItsContextEndsAndIsNotGivenBackBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var trouble inbox.Trouble
+		trouble := inbox.Trouble{SizeSetting: "MAX_SIZE"}
 		ctx, cancel := context.WithCancel(t.Context())
 		said, over := 0, make(chan struct{}, 2)
 		for _, id := range []string{"a", "b"} {
-			trouble.Hold(ctx, inbox.Held{ID: id, Queue: "payments", Bytes: 300, Setting: "MAX_SIZE"}, func() { said++ }, func() { over <- struct{}{} })
+			trouble.Hold(ctx, inbox.Held{ID: id, Queue: "payments", Bytes: 300}, func() { said++ }, func() { over <- struct{}{} })
 		}
 		time.Sleep(24 * time.Hour)
 		const want = "2 messages are too large to be parked and are held until a stop, the last one is b of queue payments, of 300 bytes: raise MAX_SIZE, and what RabbitMQ takes"
@@ -108,8 +108,7 @@ func TestWhatIsTooLargeToBeParkedIsGivenBackToAQueueOfSomebodyElsesOnceAtTheStop
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				var returned atomic.Int32
-				w.cfg.Foreign, w.cfg.SizeSetting = true, "MAX_SIZE"
-				w.cfg.Trouble = &inbox.Trouble{}
+				w.cfg.Foreign, w.cfg.Trouble = true, &inbox.Trouble{SizeSetting: "MAX_SIZE"}
 				w.cfg.Broker = returning{tight{w.broker, func(queue.Message) bool { return true }}, &returned}
 				w.renew()
 				e := envelope.Envelope{Message: stepwell.Message{ID: "order-17", Value: []byte("x"), Attempt: 1}}
