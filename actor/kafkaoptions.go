@@ -33,7 +33,7 @@ func inKafka(of string, err error) error {
 	if err == nil {
 		return nil
 	}
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // joined by who returned it, or not
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return fmt.Errorf("App.Kafka %s: %w", of, err)
 	}

@@ -95,12 +95,7 @@ func (c *suspects) NextAside() (crew.Entry, bool) {
 	if len(c.aside) == 0 || c.p.ledger.Guard.Counts() && (c.runs.Load() >= 0 || c.trial) {
 		return crew.Entry{}, false
 	}
-	i := 0
-	for j, t := range c.aside {
-		if t.Offset == c.p.ledger.Guard.Now().Accused || t.Offset == c.p.ledger.Guard.Now().Alone {
-			i = j
-		}
-	}
+	i := c.first()
 	t := c.aside[i]
 	switch {
 	// no longer: others were settled, or deaths do not count any more
@@ -128,6 +123,18 @@ func (c *suspects) NextAside() (crew.Entry, bool) {
 		return crew.Entry{}, false
 	}
 	return t.Entry, true
+}
+
+// first is which of those that wait comes next: the one that was accused or announced, if it is
+// there.
+func (c *suspects) first() int {
+	now, i := c.p.ledger.Guard.Now(), 0
+	for j, t := range c.aside {
+		if t.Offset == now.Accused || t.Offset == now.Alone {
+			i = j
+		}
+	}
+	return i
 }
 
 // AwaitTurn has a suspect that has rested wait for another turn.
