@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"os"
 	"path"
 	"path/filepath"
@@ -141,6 +142,118 @@ func TestEachHopIsInAFileOfItsRow(t *testing.T) {
 	}
 }
 
+// What the page shows of a package is code that its reader looks for: of an interface all, of what
+// else there is a part. Behind a function stand methods of what it returns. The package of a block
+// is the last that was named before it.
+func TestTheSignaturesOfThePageAreThoseOfTheCode(t *testing.T) {
+	page := read(t, "docs/ARCHITECTURE.md")
+	block, folder := regexp.MustCompile("(?ms)^```go\n(.*?)^```$"), regexp.MustCompile("`(actor|internal/[a-z]+)`")
+	interfaces := 0
+	for _, at := range block.FindAllStringSubmatchIndex(page, -1) {
+		named := folder.FindAllStringSubmatch(page[:at[0]], -1)
+		in := named[len(named)-1][1]
+		files, err := filepath.Glob(filepath.Join(in, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, shown := members{}, members{}
+		for _, file := range files {
+			if !strings.HasSuffix(file, "_test.go") {
+				code.add(t, file, nil)
+			}
+		}
+		whole := shown.add(t, "the block of "+in, "package shown\n"+page[at[2]:at[3]])
+		interfaces += len(whole)
+		for name, has := range shown {
+			there, is := code[name]
+			if !is {
+				t.Errorf("docs/ARCHITECTURE.md shows %s of %s, which is not there", name, in)
+			}
+			for member := range has {
+				if !there[member] {
+					t.Errorf("docs/ARCHITECTURE.md shows %s of %s.%s, which has none", member, in, name)
+				}
+			}
+			for member := range there {
+				if whole[name] && !has[member] {
+					t.Errorf("docs/ARCHITECTURE.md leaves out %s of %s.%s", member, in, name)
+				}
+			}
+		}
+	}
+	if interfaces < 8 {
+		t.Errorf("%d interfaces are shown: is the page written in another way?", interfaces)
+	}
+}
+
+// members are the types and functions of a package: of a type its methods, and its fields or what
+// it consists of.
+type members map[string]map[string]bool
+
+func (m members) note(name string, has ...string) {
+	if m[name] == nil {
+		m[name] = map[string]bool{}
+	}
+	for _, member := range has {
+		m[name][member] = true
+	}
+}
+
+// add notes what is declared in a file, or in the source, and returns which of that are interfaces.
+func (m members) add(t *testing.T, file string, source any) (interfaces map[string]bool) {
+	t.Helper()
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, file, source, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind, word := map[int]string{}, regexp.MustCompile(`\b[A-Z]\w*`)
+	for _, c := range parsed.Comments {
+		behind[set.Position(c.Pos()).Line] = c.Text()
+	}
+	interfaces = map[string]bool{}
+	for _, d := range parsed.Decls {
+		if f, is := d.(*ast.FuncDecl); is {
+			if f.Recv != nil {
+				m.note(typeName(f.Recv.List[0].Type), f.Name.Name)
+			} else {
+				m.note(f.Name.Name)
+			}
+			if has := word.FindAllString(behind[set.Position(f.End()).Line], -1); source != nil && has != nil {
+				m.note(typeName(f.Type.Results.List[0].Type), has...)
+			}
+			continue
+		}
+		for _, s := range d.(*ast.GenDecl).Specs {
+			s, is := s.(*ast.TypeSpec)
+			if !is {
+				continue
+			}
+			m.note(s.Name.Name)
+			var of *ast.FieldList
+			switch is := s.Type.(type) {
+			case *ast.InterfaceType:
+				of, interfaces[s.Name.Name] = is.Methods, true
+			case *ast.StructType:
+				of = is.Fields
+			default:
+				continue
+			}
+			for _, f := range of.List {
+				for _, name := range f.Names {
+					m.note(s.Name.Name, name.Name)
+				}
+				if f.Names == nil {
+					m.note(s.Name.Name, types.ExprString(f.Type))
+				}
+			}
+		}
+	}
+	return interfaces
+}
+
+func typeName(of ast.Expr) string { return strings.TrimPrefix(types.ExprString(of), "*") }
+
 // functionsOf are the functions of a file, and its methods with and without their type.
 func functionsOf(t *testing.T, file string) (names []string) {
 	t.Helper()
@@ -158,13 +271,7 @@ func functionsOf(t *testing.T, file string) (names []string) {
 		if f.Recv == nil {
 			continue
 		}
-		of := f.Recv.List[0].Type
-		if pointer, is := of.(*ast.StarExpr); is {
-			of = pointer.X
-		}
-		if name, is := of.(*ast.Ident); is {
-			names = append(names, name.Name+"."+f.Name.Name)
-		}
+		names = append(names, typeName(f.Recv.List[0].Type)+"."+f.Name.Name)
 	}
 	return names
 }

@@ -101,7 +101,7 @@ type Config struct {
 	// Workers is how many messages run at once. Default 16.
 	Workers int
 	// FirstLane is the number of the first worker's lane; the others follow. A call tells its lane
-	// by [task.Ticket.Lane].
+	// by [task.Ticket.Running].
 	FirstLane int
 	// Seats are taken for calls, so that others who call the same handler can be counted in. Nil:
 	// nobody else does.
