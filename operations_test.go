@@ -38,3 +38,19 @@ func TestEachLineOfTheLogThatThePageNamesIsWritten(t *testing.T) {
 		t.Errorf("%d lines of the log are named: is the table written in another way?", named)
 	}
 }
+
+// What is exported and stands in no table is found by nobody who makes alarms.
+func TestEachMetricIsInTheTable(t *testing.T) {
+	_, section, _ := strings.Cut(read(t, "docs/OPERATIONS.md"), "\n## Metrics\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	exported := regexp.MustCompile(`\{&\w+\.\w+, "(stepwell\.[a-z_.]+)", `).FindAllStringSubmatch(source(t, "internal/telemetry", "*.go"), -1)
+	for _, metric := range exported {
+		name := strings.ReplaceAll(metric[1], ".", "_")
+		if !regexp.MustCompile("\\| .*`" + name + "(_total)?[`{].* \\| ").MatchString(section) {
+			t.Errorf("docs/OPERATIONS.md does not say what %s is", name)
+		}
+	}
+	if len(exported) < 20 {
+		t.Errorf("%d metrics are exported: are they made in another way?", len(exported))
+	}
+}
