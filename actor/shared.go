@@ -59,6 +59,14 @@ func (s *Shared) Get(name string) (value json.RawMessage, ok bool, err error) {
 	return r.Value, ok, s.failed(err)
 }
 
+// Current is Get for values that must not be out of date for longer than some milliseconds: while
+// this process cannot read what others set, as while RabbitMQ is away, the error wraps
+// [ErrUnknown], too.
+func (s *Shared) Current(name string) (value json.RawMessage, ok bool, err error) {
+	r, ok, err := s.store.Current(s.kind, name)
+	return r.Value, ok, s.failed(err)
+}
+
 // Latest returns a value as it is now: what was set before Latest was called, in any process, it
 // finds. That takes some milliseconds, and it waits until ctx ends, at most 30 s. The error wraps
 // [ErrUnknown].

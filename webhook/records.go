@@ -55,6 +55,8 @@ func (s Static) Cancel(context.Context, string) error { return ErrNoRecords }
 type Table interface {
 	// Get returns a value as this process knows it, without waiting.
 	Get(name string) (value json.RawMessage, ok bool, err error)
+	// Current is Get, but an error where this process cannot read at present what others set.
+	Current(name string) (value json.RawMessage, ok bool, err error)
 	// Latest returns a value as it is now.
 	Latest(ctx context.Context, name string) (value json.RawMessage, ok bool, err error)
 	// Set stores a value until a time; zero: for ever.
@@ -121,10 +123,11 @@ func (s *Shared) SetWorkflow(ctx context.Context, name string, waits []time.Dura
 	return nil
 }
 
-// Cancelled says whether the call is cancelled, as far as this process knows. What is being read
-// after a start it waits for, a second at most: a call that is put off loses more.
+// Cancelled says whether the call is cancelled, as it was some milliseconds ago. What is being read
+// after a start, or when RabbitMQ is back, it waits for, a second at most: a call that is put off
+// loses more.
 func (s *Shared) Cancelled(ctx context.Context, id string) (bool, error) {
-	_, ok, err := s.cancelled.Get(id)
+	_, ok, err := s.cancelled.Current(id)
 	if err == nil {
 		return ok, nil
 	}

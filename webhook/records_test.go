@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// late is a table that is read some time after the start.
+// late is a table that is read some time after the start, or after RabbitMQ was away: until then it
+// has what was there before.
 type late struct {
 	known time.Time
 	names map[string]bool
@@ -18,6 +19,10 @@ type late struct {
 var errLate = errors.New("being read")
 
 func (l *late) Get(name string) (json.RawMessage, bool, error) {
+	return nil, l.names[name] && !time.Now().Before(l.known), nil
+}
+
+func (l *late) Current(name string) (json.RawMessage, bool, error) {
 	if time.Now().Before(l.known) {
 		return nil, false, errLate
 	}
@@ -27,7 +32,7 @@ func (l *late) Get(name string) (json.RawMessage, bool, error) {
 func (l *late) Latest(ctx context.Context, name string) (json.RawMessage, bool, error) {
 	select {
 	case <-time.After(time.Until(l.known)):
-		return l.Get(name)
+		return l.Current(name)
 	case <-ctx.Done():
 		return nil, false, errLate
 	}
@@ -35,8 +40,8 @@ func (l *late) Latest(ctx context.Context, name string) (json.RawMessage, bool, 
 
 func (l *late) Set(context.Context, string, json.RawMessage, time.Time) error { return nil }
 
-// A process that starts has calls before it has read what is cancelled: they are not put off for
-// that, unless it takes long.
+// A process that starts, or was cut off, has calls before it has read what is cancelled: they are
+// not put off for that, unless it takes long.
 func TestACallWaitsForWhatIsCancelledWhileThatIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewShared(nil, nil, &late{known: time.Now().Add(300 * time.Millisecond), names: map[string]bool{"gone": true}})

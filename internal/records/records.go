@@ -249,6 +249,15 @@ func (s *Store) Get(kind, name string) (Record, bool, error) {
 	return h.Record, true, nil
 }
 
+// Current is Get for who must not take as it was what others may have changed since: while the log
+// is not read, and until it was read to its end again, the error is [ErrUnknown].
+func (s *Store) Current(kind, name string) (Record, bool, error) {
+	if _, trouble := s.Status(); trouble != nil {
+		return Record{}, false, fmt.Errorf("%w: %w", ErrUnknown, trouble)
+	}
+	return s.Get(kind, name)
+}
+
 // Latest returns a record as it was when Latest was called, or later: it first reads up to the end
 // of the log, which takes some milliseconds, and at most as long as ctx lives.
 func (s *Store) Latest(ctx context.Context, kind, name string) (Record, bool, error) {

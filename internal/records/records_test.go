@@ -258,6 +258,28 @@ func TestAnOutageEndsWithAllThatOthersWroteMeanwhile(t *testing.T) {
 	})
 }
 
+// Who was cut off knows nothing of what others wrote meanwhile, until it has read on to the end.
+func TestWhatMustNotBeOutOfDateIsUnknownFromACutUntilTheLogWasReadToItsEndAgain(t *testing.T) {
+	inMemory(t, func(t *testing.T, w *world, b *memory.Broker) {
+		s := w.ready(w.store())
+		w.set(s, "a", 1)
+		if r, ok, err := s.Current("k", "a"); err != nil || !ok || string(r.Value) != "1" {
+			t.Errorf("Current while all is well: %v, %v, %v", r, ok, err)
+		}
+		b.SetUp(false)
+		time.Sleep(time.Minute)
+		if _, _, err := s.Current("k", "a"); !errors.Is(err, ErrUnknown) {
+			t.Errorf("Current during the outage: %v", err)
+		}
+		b.SetUp(true)
+		w.set(w.ready(w.store()), "a", 2)
+		time.Sleep(time.Minute)
+		if r, ok, err := s.Current("k", "a"); err != nil || !ok || string(r.Value) != "2" {
+			t.Errorf("Current after the outage: %v, %v, %v", r, ok, err)
+		}
+	})
+}
+
 // slowly hands out an entry a second.
 type slowly struct{ queue.Broker }
 

@@ -180,6 +180,8 @@ func (t table) Get(name string) (json.RawMessage, bool, error) {
 	return value, ok, nil
 }
 
+func (t table) Current(name string) (json.RawMessage, bool, error) { return t.Get(name) }
+
 func (t table) Latest(_ context.Context, name string) (json.RawMessage, bool, error) {
 	return t.Get(name)
 }
