@@ -46,8 +46,8 @@ func TestARecordOfATopicMadeAnewIsRetriedThoughItsOffsetWasSettledBefore(t *test
 		var c calls
 		r := w.start(orders(failsFirst(&c)), nil)
 		// The topic is filled again with what it had: the same bytes, the same times. Only that it
-		// is another topic tells them apart. The time is today's: Kafka deletes what is old, at some
-		// moment within five minutes.
+		// is another topic tells them apart. The time is today's: Kafka deletes what is old, within
+		// five minutes.
 		at := time.UnixMilli(time.Now().UnixMilli())
 		fill := func() {
 			x := values("x")

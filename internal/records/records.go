@@ -163,11 +163,9 @@ func (s *Store) follow(ctx context.Context) error {
 	from := s.fold.next
 	s.mu.Unlock()
 	err := s.cfg.Broker.Follow(reading, s.cfg.Log, from, func(e queue.Entry) {
-		if from > 0 && e.Offset > from { // what came in between has been dropped
-			s.reread()
-		}
+		between := from > 0 && e.Offset > from // what came there has been dropped
 		from = 0
-		s.apply(&e)
+		s.apply(&e, between)
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,13 +174,6 @@ func (s *Store) follow(ctx context.Context) error {
 		s.tellLocked()
 	}
 	return err
-}
-
-// reread has the log read from its beginning: what is read is perhaps a log that is gone.
-func (s *Store) reread() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rereadLocked()
 }
 
 // stalled has the log read anew where nothing came since so much had been read. Who reads slowly is
@@ -195,6 +186,7 @@ func (s *Store) stalled(read int64) {
 	}
 }
 
+// rereadLocked has the log read from its beginning: what is read is perhaps a log that is gone.
 func (s *Store) rereadLocked() {
 	if s.end != nil {
 		s.lost = true
@@ -202,8 +194,9 @@ func (s *Store) rereadLocked() {
 	}
 }
 
-// apply takes an entry in and tells who waits for it.
-func (s *Store) apply(e *queue.Entry) {
+// apply takes an entry in and tells who waits for it. anew says that the log is to be read from its
+// beginning instead.
+func (s *Store) apply(e *queue.Entry, anew bool) {
 	var in entry
 	if err := json.Unmarshal(e.Body, &in); err != nil {
 		s.cfg.Logger.Warn("an entry of the log of records cannot be read, and is left out", "log", s.cfg.Log, "offset", e.Offset, "error", err)
@@ -211,6 +204,9 @@ func (s *Store) apply(e *queue.Entry) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if anew {
+		s.rereadLocked()
+	}
 	if s.lost {
 		return
 	}
