@@ -12,6 +12,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/config"
 )
 
 func TestWhatWouldDieIsTakenOverOrTellsBothErrors(t *testing.T) {
@@ -88,6 +89,37 @@ func TestAnOnDeadThatCanNeverBeCalledOrHasNoTimeIsToldBesideAllOtherMistakes(t *
 		_, err := actor.Load(app, []string{"KAFKA_BROKERS=k:1", "RABBITMQ_URL=amqp://r", "STREAMS_ORDERS_TOPICS=t", "RETRY_JITTER=2", test.env})
 		if err == nil || !hasAll(err.Error(), test.want, "RETRY_JITTER: ") || strings.Count(err.Error(), "\n") != 2 {
 			t.Errorf("%s: %v", test.env, err)
+		}
+	}
+}
+
+// What an OnDead needs is looked at where the configuration is made: an actor takes none that was
+// made without its own.
+func TestAnActorWithAnOnDeadTakesNoConfigurationThatWasMadeWithoutIt(t *testing.T) {
+	works := func(context.Context, *stepwell.Message) error { return nil }
+	over := func(context.Context, *stepwell.Message, error) error { return nil }
+	for who, stream := range map[string]actor.Stream{
+		"stream orders":                 {Handler: works, OnDead: over},
+		"channel slow of stream orders": {Handler: works, Channels: actor.Channels{"slow": {Handler: works, OnDead: over}}},
+	} {
+		source := config.Source{
+			AppName: "shop", Environ: []string{"KAFKA_BROKERS=k:1", "RABBITMQ_URL=amqp://r"},
+			Streams: map[string]config.Stream{"orders": {Topics: []string{"t"}, Channels: map[string]config.Channel{"slow": {}}}},
+		}
+		app := actor.App{Name: "shop", Streams: actor.Streams{"orders": stream}}
+		cfg, err := config.Load(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := actor.New(cfg, app); err == nil || !strings.Contains(err.Error(), who+" has an OnDead that its configuration was not made for") {
+			t.Errorf("%s: %v", who, err)
+		}
+		source.OnDead = func(_, channel string) bool { return (channel == "slow") == (len(stream.Channels) > 0) }
+		if cfg, err = config.Load(source); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := actor.New(cfg, app); err != nil {
+			t.Errorf("%s: %v", who, err)
 		}
 	}
 }

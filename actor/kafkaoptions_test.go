@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -45,6 +46,19 @@ func TestOptionsOfTheAppReachTheClientsOfTheStreamTheyAreFor(t *testing.T) {
 	}
 	if len(o.racks) < 2 {
 		t.Errorf("%d clients had them", len(o.racks))
+	}
+}
+
+func TestOptionsForKafkaAreNotAskedForWhereTheAppsOwnSettingsAreWrong(t *testing.T) {
+	t.Parallel()
+	var keys *struct{ id string } // which a Check that is content makes
+	app := orders(done)
+	app.Name = "shop"
+	app.Check = func(*config.Config) error { return errors.New("APP_KEYS is missing") }
+	app.Kafka = func(string) []kgo.Opt { return []kgo.Opt{kgo.ClientID(keys.id)} }
+	_, err := actor.Load(app, []string{"RABBITMQ_URL=amqp://r", "STREAMS_ORDERS_TOPICS=t"})
+	if err == nil || !strings.Contains(err.Error(), "APP_KEYS is missing") || !strings.Contains(err.Error(), "KAFKA_BROKERS") {
+		t.Errorf("got %v", err)
 	}
 }
 

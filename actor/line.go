@@ -122,6 +122,9 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 	l := &line{
 		id: c.id, channel: c.channel, enqueued: c.enqueued, cfg: cfg, log: c.logger, telemetry: c.metrics, traceURL: a.cfg.Server.TraceURL, seats: seats.New(cfg.Concurrency), broker: a.queues,
 	}
+	if c.handler.OnDead != nil && !a.cfg.HasOnDead(c.id, c.channel) {
+		return nil, fmt.Errorf("%s has an OnDead that its configuration was not made for: take that of actor.Load, or name it in OnDead of config.Source", l.who())
+	}
 	handler := stepwell.Chain(stepwell.Chain(c.handler.Handler, c.handler.Use...), a.app.Use...)
 	if c.batch != nil {
 		handler = call.Single(c.batch)

@@ -51,13 +51,14 @@ func (app App) hasOnDead(stream, channel string) bool {
 }
 
 // check says what can be wrong with the app only beside its configuration: what the user looks at,
-// and then the options for clients, which may follow from it.
+// and where that is well the options for clients, which may be made of it.
 func (app App) check(cfg *config.Config) error {
-	var theirs error
 	if app.Check != nil {
-		theirs = app.Check(cfg)
+		if err := app.Check(cfg); err != nil {
+			return err
+		}
 	}
-	return errors.Join(theirs, app.checkKafka(cfg))
+	return app.checkKafka(cfg)
 }
 
 // register is what helps where there is no handler: a typed one may seem to be there.

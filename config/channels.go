@@ -88,7 +88,7 @@ func (v *checker) channels(id string, s *Stream) {
 		c.Retry.InPlace = "0"
 		s.Channels[name] = c
 		of := s.Of(name)
-		v.handler(at, &of, v.source.hasOnDead(id, name))
+		v.handler(at, &of, v.cfg.HasOnDead(id, name))
 		c.Retry = of.Retry
 		s.Channels[name] = c
 		v.durations(fields(reflect.ValueOf(&c).Elem(), channelPath(id, name)))

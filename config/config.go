@@ -27,6 +27,7 @@ type Config struct {
 	settings []setting // each with its origin, for Print
 	prefix   string    // of all variables
 	enqueued map[string]bool
+	onDead   func(stream, channel string) bool
 	warnings []string
 	user     *koanf.Koanf      // the file's part below "app"
 	own      map[string]string // variables that begin with APP_, without the prefix
@@ -35,6 +36,12 @@ type Config struct {
 // Variable is the environment variable of a setting, by its key: of streams.orders.topics it is
 // STREAMS_ORDERS_TOPICS behind the actor's prefix.
 func (c *Config) Variable(key string) string { return c.prefix + variable(key) }
+
+// HasOnDead says whether [Load] was told that a stream has an OnDead, or a channel of it, where that
+// is named, and so looked at what one needs.
+func (c *Config) HasOnDead(stream, channel string) bool {
+	return c.onDead != nil && c.onDead(stream, channel)
+}
 
 // Stream returns the settings of a stream with every default filled in; zero for an id that is not
 // known.

@@ -25,7 +25,7 @@ type Source struct {
 	// Enqueued are the streams of these that read nothing from Kafka: their messages are enqueued.
 	Enqueued map[string]bool
 	// OnDead says whether a stream of these has an OnDead, or a channel of it, whose name is empty
-	// for the stream's own. Nil: none has.
+	// for the stream's own. Nil: none has, and an actor with one does not take the configuration.
 	OnDead func(stream, channel string) bool
 	// EnvPrefix stands before every variable's name, say "SHIPPING_".
 	EnvPrefix string
@@ -40,11 +40,6 @@ type Source struct {
 	// Embedded says that the brokers are not the configured ones, so that their addresses are not
 	// required.
 	Embedded bool
-}
-
-// hasOnDead says whether a stream, or a channel of it, has an OnDead.
-func (s Source) hasOnDead(stream, channel string) bool {
-	return s.OnDead != nil && s.OnDead(stream, channel)
 }
 
 // ids are those of the streams, sorted.
@@ -69,7 +64,7 @@ func Load(source Source) (*Config, error) {
 		source.Environ = os.Environ()
 	}
 	l := &loader{mistakes: &mistakes{}, source: source, cfg: &Config{
-		Streams: map[string]Stream{}, prefix: source.EnvPrefix, own: map[string]string{}, user: koanf.New("."), enqueued: source.Enqueued,
+		Streams: map[string]Stream{}, prefix: source.EnvPrefix, own: map[string]string{}, user: koanf.New("."), enqueued: source.Enqueued, onDead: source.OnDead,
 	}}
 	// In this order: what the names are decides what file and environment can say; and a value has
 	// to be found before it can be checked against others.

@@ -95,7 +95,7 @@ func (w waits) wait(path string, d time.Duration) {
 // linear bounds how many queues a linear policy makes, and how long the last wait is, and says what
 // would fit. With a step each wait is another one; without it all retries share one wait.
 func (w waits) linear(r Retry) {
-	if *r.Count > maxCount || r.Delay.Milliseconds() > maxWait || r.Step < time.Millisecond {
+	if *r.Count > maxCount || r.Delay.Milliseconds() > maxWait || r.Step < time.Millisecond || r.Step > maxDuration {
 		return
 	}
 	all := backoff.Linear(r.Delay, r.Step, *r.Count)

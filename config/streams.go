@@ -54,7 +54,7 @@ func (v *checker) stream(name string, s *Stream) {
 	v.oneOf(at+"on_failure", s.OnFailure, "retry", "drop")
 	v.check(!*s.Retry.Enabled || s.OnFailure != "drop", at+"on_failure", "is for streams with %s=false: with retries nothing is dropped",
 		v.names.variable("retry.enabled"))
-	v.handler(at, s, v.source.hasOnDead(name, ""))
+	v.handler(at, s, v.cfg.HasOnDead(name, ""))
 	waits{v, at}.inPlace(s.Retry)
 	v.durations(fields(reflect.ValueOf(s).Elem(), "streams."+name))
 	v.channels(name, s)

@@ -9,6 +9,13 @@ import (
 	"github.com/stepwell/stepwell/config"
 )
 
+func TestAStepAboveTenYearsIsOneMistake(t *testing.T) {
+	_, err := config.Load(source("RETRY_STEP=87601h", "RETRY_COUNT=30"))
+	if err == nil || strings.Count(err.Error(), "\n") != 1 || !strings.Contains(err.Error(), `RETRY_STEP: "87601h" must be at most 87600h`) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestWhatIsSaidToFitOfALinearPolicyFits(t *testing.T) {
 	setting := regexp.MustCompile(`(\w+=\w+),? (?:or|fits)`)
 	for _, env := range []string{

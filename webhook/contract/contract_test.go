@@ -37,6 +37,8 @@ func TestWhatTheServerTakesAndAnswersIsWhatItsDescriptionSays(t *testing.T) {
 		{"a call", "POST", "/calls", call, 202, true},
 		{"a call of a workflow", "POST", "/calls", `{"request":{"url":"http://localhost/"},"workflow":"default"}`, 202, true},
 		{"a call with mistakes", "POST", "/calls", `{"request":{"uri":"x"},"x":1}`, 400, false},
+		{"a call with an empty id, method and sign", "POST", "/calls", `{"id":"","request":{"method":"","url":"http://localhost/"},"sign":""}`, 400, false},
+		{"a call with an empty method", "POST", "/calls", `{"request":{"method":"","url":"http://localhost/"}}`, 400, false},
 		{"a call that is too large", "POST", "/calls", strings.Repeat(" ", 5000), 413, false},
 		{"a cancel", "DELETE", "/calls/order-17", "", 200, true},
 		{"a cancel of no id", "DELETE", "/calls/" + strings.Repeat("x", 201), "", 400, false},
@@ -125,8 +127,8 @@ func answers(t *testing.T, router routers.Router, server, method, path, body str
 		t.Fatal(err)
 	}
 	sent := &openapi3filter.RequestValidationInput{Request: request(), PathParams: params, Route: route}
-	if err := openapi3filter.ValidateRequest(t.Context(), sent); good && err != nil {
-		t.Errorf("what is sent is not what is described: %v", err)
+	if err := openapi3filter.ValidateRequest(t.Context(), sent); good != (err == nil) {
+		t.Errorf("what is sent is well: %v, and the description says: %v", good, err)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
