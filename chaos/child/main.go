@@ -43,7 +43,7 @@ const (
 )
 
 // longWait goes down several delay queues.
-const longWait = 12 * time.Second
+const longWait = 13500 * time.Millisecond
 
 // hang is how long what hangs does so, whatever its context says.
 const hang = 25 * time.Second
