@@ -60,7 +60,7 @@ func child(ctx context.Context) (is bool, err error) {
 }
 
 // caseTimeout ends a case that does not get its records.
-const caseTimeout = 5 * time.Minute
+const caseTimeout = 15 * time.Minute
 
 func (j job) run(ctx context.Context, c benchCase) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, caseTimeout)

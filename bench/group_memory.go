@@ -52,7 +52,7 @@ func memoryGroup() group {
 }
 
 func stepwellBlocked(ctx context.Context, j job, m *meter) error {
-	s := newStuck(ctx, m)
+	s := newStuck(ctx, m, stuckFor)
 	defer s.Wait()
 	return runActor(ctx, j, func(ctx context.Context, _ *stepwell.Message) error {
 		s.begin()
@@ -73,7 +73,7 @@ func stepwellAway(ctx context.Context, j job, m *meter) (err error) {
 	}
 	defer p.cut()
 	j.RabbitMQ = through
-	s := newStuck(ctx, m)
+	s := newStuck(ctx, m, stuckFor)
 	defer s.Wait()
 	return runActor(ctx, j, func(context.Context, *stepwell.Message) error {
 		s.begin()
@@ -87,17 +87,20 @@ type stuck struct {
 	sync.WaitGroup
 	ctx   context.Context
 	m     *meter
+	spell time.Duration
 	first sync.Once
 }
 
-func newStuck(ctx context.Context, m *meter) *stuck { return &stuck{ctx: ctx, m: m} }
+func newStuck(ctx context.Context, m *meter, spell time.Duration) *stuck {
+	return &stuck{ctx: ctx, m: m, spell: spell}
+}
 
 func (s *stuck) begin() {
 	s.first.Do(func() {
 		s.m.begin()
 		s.Go(func() {
 			select {
-			case <-time.After(stuckFor):
+			case <-time.After(s.spell):
 				s.m.finish()
 			case <-s.ctx.Done():
 			}
