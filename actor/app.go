@@ -65,9 +65,9 @@ type App struct {
 	// Kafka returns options for the Kafka clients of a stream that no setting has: a mechanism, a
 	// dialer, hooks. It is called for each client, of which a stream has several, so hooks that
 	// know their client are made anew. It is called with an empty id for the client of
-	// [Env.Produce]. [Load], and so each command of [Main], and [New] call it for all of these, after
-	// Check, if that found nothing wrong, and before Start: options that the stream's reader sets
-	// itself are refused then, with their name, and so are those that would break what Produce
+	// [Env.Produce]. [Load], and so each command of [Main], and [New] call it for all of these,
+	// after Check, if that found nothing wrong, and before Start: options that the stream's reader
+	// sets itself are refused then, with their name, and so are those that would break what Produce
 	// promises: other acks than all, writes that are not idempotent, a bound of retries or of time,
 	// transactions. Nil: none.
 	Kafka func(stream string) []kgo.Opt

@@ -20,8 +20,8 @@ type fallback struct {
 // failedWith is the key of what the handler returned in the context of an OnDead.
 type failedWith struct{}
 
-// newFallback makes the caller of a stream's OnDead; nil: it has none. The configuration has seen to
-// it that there is a dead set, and time for both.
+// newFallback makes the caller of a stream's OnDead; nil: it has none. The configuration has seen
+// to it that there is a dead set, and time for both.
 func newFallback(onDead func(context.Context, *stepwell.Message, error) error, cfg config.Stream) *fallback {
 	if onDead == nil {
 		return nil

@@ -18,8 +18,8 @@ import (
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
-// longWait is what a record asks for that "waits": see the child's. Without what is left of it after
-// one hop it is over long before, also where an actor has to start meanwhile.
+// longWait is what a record asks for that "waits": see the child's. Without what is left of it
+// after one hop it is over long before, also where an actor has to start meanwhile.
 const longWait = 13500 * time.Millisecond
 
 // A wait that no queue has is spent in several, and between two of them the message is in a process

@@ -37,8 +37,8 @@ type Config struct {
 // STREAMS_ORDERS_TOPICS behind the actor's prefix.
 func (c *Config) Variable(key string) string { return c.prefix + variable(key) }
 
-// HasOnDead says whether [Load] was told that a stream has an OnDead, or a channel of it, where that
-// is named, and so looked at what one needs.
+// HasOnDead says whether [Load] was told that a stream has an OnDead, or a channel of it, where
+// that is named, and so looked at what one needs.
 func (c *Config) HasOnDead(stream, channel string) bool {
 	return c.onDead != nil && c.onDead(stream, channel)
 }
