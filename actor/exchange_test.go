@@ -159,3 +159,51 @@ func TestARetiredStreamWhoseQueueIsBoundSaysThatItFills(t *testing.T) {
 		t.Errorf("readyz says %s", text)
 	}
 }
+
+func TestOnEmbeddedBrokersTheStreamsOfAnExchangeHandleWhatTheirKeysTake(t *testing.T) {
+	t.Parallel()
+	w := embeddedWorld(t)
+	publish := func(keys ...string) {
+		t.Helper()
+		for _, key := range keys {
+			err := w.brokers.PublishToExchange(t.Context(), "events", key, stepwell.Message{ID: "id of " + key, Value: []byte(key), Headers: []stepwell.Header{{Key: "h", Value: []byte("v")}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var seen calls
+	twice := seeing(&seen, func(m *stepwell.Message) error {
+		if m.Attempt < 2 {
+			return errFlaky
+		}
+		return nil
+	})
+	app := orders(twice)
+	app.Streams["parcels"] = actor.Stream{Handler: twice}
+	r := w.start(app, ofExchange("events", "order.*", "#.new").with(settings{"STREAMS_PARCELS_EXCHANGE": "events", "STREAMS_PARCELS_ROUTING_KEYS": "parcel.#"}))
+	publish("order.late") // as soon as a test can: it waits for the binding
+	r.ready()
+	publish("order.new", "parcel", "parcel.very.new")
+	all := map[string]int{"order.late": 1, "order.new": 1, "parcel": 1, "parcel.very.new": 2} // of how many streams
+	eventually(t, "a second try of each", func() bool {
+		for key, streams := range all {
+			if seen.of(key, 2) < streams {
+				return false
+			}
+		}
+		return true
+	})
+	r.queuesEmpty()
+	for key, streams := range all {
+		if first, second := seen.of(key, 1), seen.of(key, 2); first != streams || second != streams {
+			t.Errorf("%s has %d first and %d second tries, and is for %d streams", key, first, second, streams)
+		}
+	}
+	for _, s := range seen.all() {
+		want := stepwell.QueueOrigin{Name: w.queue(s.m.Stream, "source"), Exchange: "events", RoutingKey: string(s.m.Value)}
+		if header, _ := s.m.Header("h"); *s.m.Origin.Queue != want || s.m.ID != "id of "+want.RoutingKey || string(header) != "v" {
+			t.Errorf("try %d has id %s, header %q, origin %+v; want %+v", s.m.Attempt, s.m.ID, header, *s.m.Origin.Queue, want)
+		}
+	}
+}

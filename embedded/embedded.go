@@ -118,20 +118,14 @@ func (b *Brokers) Notice() string {
 }
 
 // Publish puts messages into a queue of RabbitMQ that is nobody's, as a stranger would, and makes
-// it if it is not there. There are no exchanges: what would go through one is put into the stream's
-// own queue, <app>.<stream>.source. It returns when they are in it. Of a message the fields ID,
-// Headers, with texts as values, and Value count.
+// it if it is not there. It returns when they are in it. Of a message the fields ID, Headers, with
+// texts as values, and Value count.
 func (b *Brokers) Publish(ctx context.Context, name string, messages ...stepwell.Message) error {
 	b.queues.Make(name)
 	p := b.queues.Publisher(name)
 	told := make(chan error, len(messages))
 	for i := range messages {
-		m := &messages[i]
-		headers := make(map[string]any, len(m.Headers))
-		for _, h := range m.Headers {
-			headers[h.Key] = string(h.Value)
-		}
-		p.Publish(ctx, name, queue.Message{ID: m.ID, Headers: headers, Body: m.Value}, func(err error) { told <- err })
+		p.Publish(ctx, name, published(&messages[i]), func(err error) { told <- err })
 	}
 	var all error
 	for range messages {
@@ -141,6 +135,35 @@ func (b *Brokers) Publish(ctx context.Context, name string, messages ...stepwell
 		return fmt.Errorf("publish to queue %s: %w", name, all)
 	}
 	return nil
+}
+
+// PublishToExchange publishes messages with a routing key to an exchange of RabbitMQ, as a stranger
+// would, and returns when they are in the queues of all streams that are bound to it
+// (STREAMS_<ID>_EXCHANGE) by a key that takes this one (…_ROUTING_KEYS), in each once. The exchange
+// is there as soon as it is named, and its type is topic: the words of a key are what is between
+// dots, * is one word and # none or more. Of a message the same fields count as for Publish.
+//
+// RabbitMQ drops what no queue takes. Here that is an error which names the bindings there are,
+// once ctx has ended or 10 s are over: until then it waits, since streams bind their queues as
+// their actor starts. It does not wait for a second stream where a first one takes the key already:
+// where both are to have it, wait until the actor is ready.
+func (b *Brokers) PublishToExchange(ctx context.Context, exchange, key string, messages ...stepwell.Message) error {
+	to := memory.Exchange{Broker: b.queues, Name: exchange}
+	for i := range messages {
+		if err := to.Publish(ctx, key, published(&messages[i])); err != nil {
+			return fmt.Errorf("publish to exchange %s with key %q: %w", exchange, key, err)
+		}
+	}
+	return nil
+}
+
+// published is a message as RabbitMQ has it.
+func published(m *stepwell.Message) queue.Message {
+	headers := make(map[string]any, len(m.Headers))
+	for _, h := range m.Headers {
+		headers[h.Key] = string(h.Value)
+	}
+	return queue.Message{ID: m.ID, Headers: headers, Body: m.Value}
 }
 
 // Produce writes records and returns when Kafka has them.

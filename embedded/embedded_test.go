@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/embedded"
 	"github.com/stepwell/stepwell/internal/queue"
 )
@@ -75,21 +76,17 @@ func TestAGroupAndQueuesLiveThroughADayOnAFalseClock(t *testing.T) {
 		if got := next(t, client); got != "before" {
 			t.Fatalf("came: %s", got)
 		}
-		err := b.Queues().Declare(t.Context(), []queue.Spec{
-			{Name: "delay", Kind: queue.Delay, TTL: 12 * time.Hour, Target: "instant"}, {Name: "instant", Kind: queue.Instant, Target: "dead"}, {Name: "dead", Kind: queue.DeadSet},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		declare(
+			t, b, queue.Spec{Name: "delay", Kind: queue.Delay, TTL: 12 * time.Hour, Target: "instant"},
+			queue.Spec{Name: "instant", Kind: queue.Instant, Target: "dead"}, queue.Spec{Name: "dead", Kind: queue.DeadSet},
+		)
 		told := make(chan error, 1)
 		b.Queues().Publisher("test").Publish(t.Context(), "delay", queue.Message{ID: "1"}, func(err error) { told <- err })
 		if err := <-told; err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []int{0, 1} {
-			if n, err := b.Queues().Depth(t.Context(), "instant"); err != nil || n != want {
-				t.Errorf("%d messages in the instant queue, not %d; %v", n, want, err)
-			}
+			depthIs(t, b, "instant", want)
 			time.Sleep(12 * time.Hour)
 			synctest.Wait()
 		}
@@ -143,4 +140,54 @@ func TestBrokersThatDoNotRunAreWaitedFor(t *testing.T) {
 			t.Error("Run a second time: no error")
 		}
 	})
+}
+
+func TestWhatNoQueueOfAnExchangeTakesIsAnErrorThatNamesTheBindings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, embedded.Options{VirtualNetwork: true})
+		says := func(ctx context.Context, exchange, key, want string, after time.Duration) {
+			t.Helper()
+			began := time.Now()
+			err := b.PublishToExchange(ctx, exchange, key, stepwell.Message{})
+			if err == nil || err.Error() != want || time.Since(began) != after {
+				t.Errorf("after %s:\n%v\nwant after %s:\n%s", time.Since(began), err, after, want)
+			}
+		}
+		says(t.Context(), "events", "a", `publish to exchange events with key "a": no queue is bound by a key that takes it; there are no bindings: context deadline exceeded`, 10*time.Second)
+		declare(t, b, queue.Spec{Name: "two", Kind: queue.Source, Exchange: "others", Keys: []string{"#"}}, queue.Spec{Name: "one", Kind: queue.Source, Exchange: "events", Keys: []string{"a.*", "b"}})
+		const bound = `no queue is bound by a key that takes it; bound are one to exchange events by key a.*, one to exchange events by key b, two to exchange others by key #`
+		says(t.Context(), "events", "a", `publish to exchange events with key "a": `+bound+`: context deadline exceeded`, 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		says(ctx, "event", "a.b", `publish to exchange event with key "a.b": `+bound+`: context deadline exceeded`, time.Second)
+		depthIs(t, b, "one", 0)
+	})
+}
+
+func TestWhatIsPublishedToAnExchangeWaitsForItsFirstBinding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, embedded.Options{VirtualNetwork: true})
+		time.AfterFunc(9*time.Second, func() {
+			declare(t, b, queue.Spec{Name: "one", Kind: queue.Source, Exchange: "events", Keys: []string{"a", "*"}}, queue.Spec{Name: "two", Kind: queue.Source, Exchange: "events", Keys: []string{"#"}})
+		})
+		if err := b.PublishToExchange(t.Context(), "events", "a", stepwell.Message{ID: "1"}, stepwell.Message{ID: "2"}); err != nil {
+			t.Error(err)
+		}
+		depthIs(t, b, "one", 2)
+		depthIs(t, b, "two", 2)
+	})
+}
+
+func declare(t *testing.T, b *embedded.Brokers, specs ...queue.Spec) {
+	t.Helper()
+	if err := b.Queues().Declare(t.Context(), specs); err != nil {
+		t.Error(err)
+	}
+}
+
+func depthIs(t *testing.T, b *embedded.Brokers, name string, want int) {
+	t.Helper()
+	if n, err := b.Queues().Depth(t.Context(), name); err != nil || n != want {
+		t.Errorf("%d messages in %s, not %d; %v", n, name, want, err)
+	}
 }

@@ -142,14 +142,19 @@ func (b *Broker) declare(specs []queue.Spec) error {
 		if (s.Kind == queue.Delay || s.Kind == queue.Instant) && s.Target == "" {
 			return fmt.Errorf("queue %s: no target", s.Name)
 		}
-		switch l := b.queues[s.Name]; {
+		exchange, keys := s.Exchange, s.Keys
+		s.Exchange, s.Keys = "", nil // no arguments of the queue itself
+		l := b.queues[s.Name]
+		switch {
 		case l == nil:
-			b.queues[s.Name] = &list{b: b, spec: s}
+			l = &list{b: b, spec: s}
+			b.queues[s.Name] = l
 		case l.spec.Kind == 0 && s.Kind == queue.Source: // see Make: what is published to it may come first
 			l.spec = s
 		case !reflect.DeepEqual(l.spec, s):
 			return fmt.Errorf("queue %s is there with other arguments: %+v, not %+v", s.Name, l.spec, s)
 		}
+		l.bind(exchange, keys)
 	}
 	for _, l := range b.queues {
 		l.arm() // what is due may have waited for its target

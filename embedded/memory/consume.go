@@ -138,10 +138,19 @@ func (k *consumer) next() (queue.Delivery, bool) {
 		return queue.Delivery{}, false
 	}
 	d := k.s.take()
-	if k.c.Foreign { // as if it was published to the default exchange, the only one there is
-		d.Foreign = &queue.Foreign{RoutingKey: k.c.Queue}
+	if k.c.Foreign {
+		d.Foreign = way(k.s.out[d.Tag], k.c.Queue)
 	}
 	return d, true
+}
+
+// way is how an item came. The default exchange has no name, and a queue's name as routing key.
+func way(i *item, name string) *queue.Foreign {
+	if i.by == nil {
+		return &queue.Foreign{RoutingKey: name}
+	}
+	own := *i.by
+	return &own
 }
 
 // drain waits until all that was handed out is settled, or work or the session ends.

@@ -11,7 +11,8 @@ import (
 // list is one queue. Its broker's lock guards it.
 type list struct {
 	b        *Broker
-	spec     queue.Spec
+	spec     queue.Spec // without what binds it
+	bindings []binding
 	ready    []*item // oldest first
 	sessions []*session
 	timer    *time.Timer // fires when the oldest item of a queue with a TTL is due; nil before the first
@@ -20,6 +21,8 @@ type list struct {
 type item struct {
 	m    queue.Message
 	from string // the Delay queue it was moved from
+	// by is the way by which it came, where that was an exchange with a name; it does not change.
+	by *queue.Foreign
 	// seq is its place in the queue. What is given back goes there, in front of what came later.
 	seq uint64
 	due time.Time // when it leaves a queue with a TTL
@@ -27,10 +30,11 @@ type item struct {
 	returns int64
 }
 
-// append adds a message at the end; from names the Delay queue that it leaves for this one.
-func (l *list) append(m queue.Message, from string) {
+// append adds an item at the end.
+func (l *list) append(i *item) {
 	l.b.seq++
-	l.add(&item{m: m, from: from, seq: l.b.seq, due: time.Now().Add(l.spec.TTL)})
+	i.seq, i.due = l.b.seq, time.Now().Add(l.spec.TTL)
+	l.add(i)
 }
 
 // add puts an item at its place.
@@ -66,7 +70,7 @@ func (l *list) expire() {
 	}
 	for now := time.Now(); len(l.ready) > 0 && !l.ready[0].due.After(now); {
 		if i := l.pop(); target != nil {
-			target.append(i.m, l.spec.Name)
+			target.append(&item{m: i.m, from: l.spec.Name})
 		}
 	}
 	l.arm()

@@ -78,14 +78,14 @@ func (b *Broker) store(o outgoing) {
 		o.done(err)
 		return
 	}
-	if n := o.m.Size(); b.MaxMessageSize > 0 && n > b.MaxMessageSize {
-		o.done(fmt.Errorf("message of %d bytes: %w", n, queue.ErrTooLarge))
+	if err := fits(b, o.m); err != nil {
+		o.done(err)
 		return
 	}
 	b.mu.Lock()
 	l := b.queues[o.queue]
 	if l != nil {
-		l.append(o.m, "")
+		l.append(&item{m: o.m})
 	}
 	b.mu.Unlock()
 	if l == nil { // deleted meanwhile: it waits for its queue again
@@ -93,4 +93,11 @@ func (b *Broker) store(o outgoing) {
 		return
 	}
 	o.done(nil)
+}
+
+func fits(b *Broker, m queue.Message) error {
+	if n := m.Size(); b.MaxMessageSize > 0 && n > b.MaxMessageSize {
+		return fmt.Errorf("message of %d bytes: %w", n, queue.ErrTooLarge)
+	}
+	return nil
 }

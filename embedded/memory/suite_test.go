@@ -7,6 +7,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stepwell/stepwell/embedded/memory"
+	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/queue/queuetest"
 )
 
@@ -17,7 +18,11 @@ func TestQueuesInMemoryKeepThePromisesOfQueues(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := memory.New()
 			b.MaxMessageSize = 64 << 10
-			test(t, queuetest.Place{Broker: b, MaxMessageSize: b.MaxMessageSize})
+			test(t, queuetest.Place{Broker: b, MaxMessageSize: b.MaxMessageSize, Exchange: func(t *testing.T, name string) func(string, queue.Message) bool {
+				return func(key string, m queue.Message) bool {
+					return memory.Exchange{Broker: b, Name: name}.Publish(t.Context(), key, m) == nil
+				}
+			}})
 		})
 	})
 }

@@ -162,3 +162,27 @@ func TestDeclareWaitsForTheEndOfAnOutage(t *testing.T) {
 		depthIs(t, b, "other", 0)
 	})
 }
+
+func TestWhatIsPublishedToAnExchangeWaitsForTheEndOfAnOutage(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker) {
+		b.MaxMessageSize = 100
+		if err := b.Declare(t.Context(), []queue.Spec{{Name: "source", Kind: queue.Source, Exchange: "events", Keys: []string{"#"}}}); err != nil {
+			t.Fatal(err)
+		}
+		events := memory.Exchange{Broker: b, Name: "events"}
+		for hinder, change := range map[string]func(is bool){"outage": func(is bool) { b.SetUp(!is) }, "alarm": b.Block} {
+			change(true)
+			if err := events.Publish(t.Context(), "a", queue.Message{}); !errors.Is(err, queue.ErrUnavailable) {
+				t.Errorf("for as long as it waits there is an %s: %v", hinder, err)
+			}
+			time.AfterFunc(9*time.Second, func() { change(false) })
+			if err := events.Publish(t.Context(), "a", queue.Message{}); err != nil {
+				t.Errorf("%s: %v", hinder, err)
+			}
+		}
+		if err := events.Publish(t.Context(), "a", queue.Message{Body: make([]byte, 101)}); !errors.Is(err, queue.ErrTooLarge) {
+			t.Errorf("a message that is too large: %v", err)
+		}
+		depthIs(t, b, "source", 2)
+	})
+}

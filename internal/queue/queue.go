@@ -52,8 +52,8 @@ type Spec struct {
 	// Target is the queue that the broker moves messages to: for Delay the instant queue, for
 	// Instant the dead set.
 	Target string
-	// Exchange is what a Source is bound to, which must be there, with each of Keys. A broker that
-	// has no exchanges leaves them out.
+	// Exchange is what a Source is bound to, which must be there, with each of Keys. It stays bound
+	// by what it was declared with before.
 	Exchange string
 	Keys     []string
 }

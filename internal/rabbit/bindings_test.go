@@ -35,15 +35,15 @@ func deleteExchange(t *testing.T, url, exchange string) {
 	raw(t, url, func(ch *amqp.Channel) error { return ch.ExchangeDelete(exchange, false, false) })
 }
 
-// routed publishes with the key a, and says whether a queue has that.
-func routed(t *testing.T, url, exchange string) (is bool) {
+// routed publishes a message, and says whether a queue has that.
+func routed(t *testing.T, url, exchange, key string, m amqp.Publishing) (is bool) {
 	t.Helper()
 	raw(t, url, func(ch *amqp.Channel) error {
 		if err := ch.Confirm(false); err != nil {
 			return err
 		}
 		returned := ch.NotifyReturn(make(chan amqp.Return, 1))
-		confirm, err := ch.PublishWithDeferredConfirmWithContext(t.Context(), exchange, "a", true, false, amqp.Publishing{Body: []byte("x")})
+		confirm, err := ch.PublishWithDeferredConfirmWithContext(t.Context(), exchange, key, true, false, m)
 		if err != nil {
 			return err
 		}
@@ -54,11 +54,16 @@ func routed(t *testing.T, url, exchange string) (is bool) {
 	return is
 }
 
+func routedByA(t *testing.T, url, exchange string) bool {
+	t.Helper()
+	return routed(t, url, exchange, "a", amqp.Publishing{Body: []byte("x")})
+}
+
 func TestABindingThatSomebodyTookAwayIsThereAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		_, name, exchange := bound(t, url, 100*time.Millisecond)
 		raw(t, url, func(ch *amqp.Channel) error { return ch.QueueUnbind(name, "a", exchange, nil) })
-		eventually(t, 20*time.Second, "a message with the key", func() bool { return routed(t, url, exchange) })
+		eventually(t, 20*time.Second, "a message with the key", func() bool { return routedByA(t, url, exchange) })
 	})
 }
 
@@ -77,11 +82,11 @@ func TestAnExchangeThatIsMadeAnewIsMissedAndThenBoundAgain(t *testing.T) {
 			t.Errorf("without the exchange: %q", says)
 		}
 		makeExchange(t, url, exchange)
-		if routed(t, url, exchange) {
+		if routedByA(t, url, exchange) {
 			t.Error("an exchange that was made anew has its bindings: there is nothing to do")
 		}
 		again()
-		if says := b.Status().Detail; strings.Contains(says, exchange) || !routed(t, url, exchange) {
+		if says := b.Status().Detail; strings.Contains(says, exchange) || !routedByA(t, url, exchange) {
 			t.Errorf("with the exchange: %q, or nothing is routed", says)
 		}
 	})
@@ -107,7 +112,7 @@ func TestAnExchangeThatIsMissingKeepsNoOtherQueueFromBeingDeclaredAgain(t *testi
 				return err == nil
 			})
 		}
-		eventually(t, 20*time.Second, "it is bound again", func() bool { return routed(t, url, other) })
+		eventually(t, 20*time.Second, "it is bound again", func() bool { return routedByA(t, url, other) })
 		eventually(t, 20*time.Second, "the exchange is missed still", func() bool {
 			return strings.Contains(b.Status().Detail, "exchange "+exchange+" does not exist")
 		})

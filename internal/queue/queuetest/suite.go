@@ -16,13 +16,16 @@ type Place struct {
 	MaxMessageSize int
 	// Delete removes a queue when a test is over; nil: nothing outlives the broker.
 	Delete func(name string)
+	// Exchange makes a topic exchange for as long as the test lasts, and returns what publishes to
+	// it and says whether a queue has it, or several have.
+	Exchange func(t *testing.T, name string) (publish func(key string, m queue.Message) (taken bool))
 }
 
 // Run runs all tests. in prepares a place for each, maybe in a bubble of testing/synctest or in
 // parallel, and calls test there.
 func Run(t *testing.T, in func(t *testing.T, test func(t *testing.T, p Place))) {
 	// Maps, so that tests run in another order each time: none may rest on one before it.
-	groups := []map[string]func(*testing.T, *world){declaring(), publishing(), consuming(), walking(), parting(), following(), ending()}
+	groups := []map[string]func(*testing.T, *world){declaring(), publishing(), consuming(), binding(), walking(), parting(), following(), ending()}
 	for _, group := range groups {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {

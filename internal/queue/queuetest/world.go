@@ -27,6 +27,8 @@ type world struct {
 	place                Place
 	stop                 func() // ends Run and waits for it
 	instant, delay, dead string
+	// sources are further queues of the test.
+	sources []string
 }
 
 // start runs the broker under names of queues that no other test has: on RabbitMQ all tests share
@@ -45,7 +47,7 @@ func start(t *testing.T, p Place) *world {
 	w.stop = func() { cancel(); running.Wait() }
 	t.Cleanup(func() {
 		w.stop()
-		for _, name := range []string{w.delay, w.instant, w.dead} {
+		for _, name := range append(w.sources, w.delay, w.instant, w.dead) {
 			if p.Delete != nil {
 				p.Delete(name)
 			}
