@@ -48,7 +48,7 @@ func TestAPaymentThatFailsAtFirstIsChargedLater(t *testing.T) {
 	brokers := embedded.New(embedded.Options{})
 	tries := make(chan time.Time, 10)
 	app := app(func(_ context.Context, country string, p Payment) error {
-		if p != (Payment{"17", 1250}) || country != "source" { // in the process there are no exchanges, and a queue's name is the routing key
+		if p != (Payment{"17", 1250}) || country != "de" {
 			t.Errorf("charged %+v of %q", p, country)
 		}
 		if tries <- time.Now(); len(tries) < 3 {
@@ -58,7 +58,7 @@ func TestAPaymentThatFailsAtFirstIsChargedLater(t *testing.T) {
 	})
 	app.Brokers = brokers
 	run(t, app, "RETRY_DELAY=50ms")
-	if err := brokers.Publish(t.Context(), "billing.payments.source", stepwell.Message{ID: "p-1", Value: []byte(`{"Order":"17","Cents":1250}`)}); err != nil {
+	if err := brokers.PublishToExchange(t.Context(), "events", "payment.de", stepwell.Message{ID: "p-1", Value: []byte(`{"Order":"17","Cents":1250}`)}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "it is charged at its third try", func() bool { return len(tries) == 3 })
