@@ -24,6 +24,9 @@ var ErrRefused = errors.New("refused")
 // anybody but its own handlers.
 var ErrRetired = errors.New("it is retired")
 
+// ErrTooLarge is wrapped beside [ErrRefused] where a message has more bytes than are taken.
+var ErrTooLarge = errors.New("it is too large")
+
 // Enqueue stores a message for a stream that is [Stream].Enqueued, in this process or another, and
 // waits until RabbitMQ has confirmed it: nil means that the message is safe, and is handled once
 // after is over. It comes never earlier, and later by at most a tenth, or a second where that is
@@ -35,7 +38,8 @@ var ErrRetired = errors.New("it is retired")
 // without a Time the present. The ID, of at most 255 bytes, is the caller's: the same one twice is
 // two jobs, of which a handler can see that they are one. Key, Value and Headers may have so many
 // bytes together that 64 KiB are left to RABBITMQ_MAX_MESSAGE_SIZE: what is in no log must never be
-// too large for the next queue. after is at most [stepwell.LongestWait]; 0: at once.
+// too large for the next queue; a larger one gets [ErrTooLarge]. after is at most
+// [stepwell.LongestWait]; 0: at once.
 //
 // A stream that is retired (STREAMS_<ID>_RETIRED) takes nothing more, but what its own handlers, or
 // those of its channels, or their OnDead, enqueue into it: that is the rest of its work. They are
@@ -87,7 +91,7 @@ func (j *jobs) enqueue(ctx context.Context, id string, m *stepwell.Message, afte
 	err = s.dispatch.retrier.Enqueue(ctx, m, after, trace.Parent, trace.State)
 	switch {
 	case errors.Is(err, queue.ErrTooLarge): // the broker itself takes less than the setting says
-		return fmt.Errorf("%w: %w", ErrRefused, err)
+		return fmt.Errorf("%w: %w: %w", ErrRefused, ErrTooLarge, err)
 	case errors.Is(err, queue.ErrUnavailable): // which says why
 		return fmt.Errorf("not known to be stored: %w", err)
 	case err != nil:
@@ -142,7 +146,7 @@ func (j *jobs) check(m *stepwell.Message, after time.Duration) error {
 	case len(m.ID) > longestID:
 		return fmt.Errorf("an ID of %d bytes: at most %d", len(m.ID), longestID)
 	case size > j.most:
-		return fmt.Errorf("key, headers and value take %d bytes: at most %d, which is 64 KiB below %s, so that what a failure adds has room", size, j.most, j.setting)
+		return fmt.Errorf("%w: key, headers and value take %d bytes: at most %d, which is 64 KiB below %s, so that what a failure adds has room", ErrTooLarge, size, j.most, j.setting)
 	}
 	return nil
 }

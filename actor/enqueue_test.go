@@ -17,6 +17,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/actor"
 	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/embedded/memory"
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
@@ -194,6 +195,9 @@ func TestAJobThatCanNeverBeHandledIsRefusedAndNothingOfItIsStored(t *testing.T) 
 		if !errors.Is(err, actor.ErrRefused) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", test.name, err)
 		}
+		if is := errors.Is(err, actor.ErrTooLarge); is != strings.HasSuffix(test.name, "too large") {
+			t.Errorf("%s: it is said to be too large: %t", test.name, is)
+		}
 	}
 	if err := (&actor.Env{}).Enqueue(t.Context(), "jobs", stepwell.Message{}, 0); err == nil {
 		t.Error("an Env that no actor made enqueues")
@@ -201,6 +205,18 @@ func TestAJobThatCanNeverBeHandledIsRefusedAndNothingOfItIsStored(t *testing.T) 
 	job(t, env, strings.Repeat("v", 36<<10-100), 0)
 	eventually(t, "what fits is handled", func() bool { return len(seen.all()) == 1 })
 	r.queuesEmpty()
+}
+
+// As where RabbitMQ's own limit is below the setting.
+func TestAJobThatTheBrokerFindsTooLargeIsRefusedForThat(t *testing.T) {
+	w := embeddedWorld(t)
+	w.brokers.Queues().(*memory.Broker).MaxMessageSize = 20 << 10
+	app, envs := withJobs(actor.Stream{Handler: seeing(&calls{}, works)})
+	w.start(app, unaware(nil))
+	err := (<-envs).Enqueue(t.Context(), "jobs", stepwell.Message{Value: incompressible(30 << 10)}, 0)
+	if !errors.Is(err, actor.ErrRefused) || !errors.Is(err, actor.ErrTooLarge) {
+		t.Error(err)
+	}
 }
 
 func TestTheStartAndStopFunctionsMayEnqueue(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"github.com/stepwell/stepwell/webhook"
 )
 
-// In an actor Enqueue is that of its Env, Refused and Retired are actor.ErrRefused and
-// actor.ErrRetired, and the handler's methods are those of a stream: {Enqueued: true, Handler:
-// h.Call, OnDead: h.Fallback}.
+// In an actor Enqueue is that of its Env; Refused, Retired and TooLarge are actor.ErrRefused,
+// actor.ErrRetired and actor.ErrTooLarge; and the handler's methods are those of a stream:
+// {Enqueued: true, Handler: h.Call, OnDead: h.Fallback}.
 func ExampleHandler_Post() {
 	h, err := webhook.NewHandler(webhook.Config{
 		Enqueue: func(_ context.Context, stream string, m stepwell.Message, after time.Duration) error {

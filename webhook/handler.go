@@ -22,6 +22,10 @@ type Config struct {
 	// Retired is wrapped by those of them that say that the stream takes no new calls, and makes
 	// those it has: actor's ErrRetired. A [Server] answers them with 410. Default: none says so.
 	Retired error
+	// TooLarge is wrapped by those of Refused that are about the size of a call: actor's
+	// ErrTooLarge. A [Server] answers them with 413, and with 500 what is refused for another
+	// reason, as where there is no such Stream. Default: Refused.
+	TooLarge error
 	// Stream is the id of the stream that has the calls. Default: calls.
 	Stream string
 	// Records has workflows and cancels. Default: no workflow, and nothing can be cancelled.
@@ -64,6 +68,7 @@ type Handler struct {
 
 // NewHandler makes a handler. Its error names all that is wrong with the configuration.
 func NewHandler(c Config) (*Handler, error) {
+	c.TooLarge = cmp.Or(c.TooLarge, c.Refused)
 	c.Stream = cmp.Or(c.Stream, defaultStream)
 	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
 	c.HostLimit = cmp.Or(c.HostLimit, defaultHostLimit)
@@ -215,6 +220,11 @@ func (h *Handler) refused(err error) bool {
 // retired says that an error of Enqueue is about all calls, and not about this one.
 func (h *Handler) retired(err error) bool {
 	return h.cfg.Retired != nil && errors.Is(err, h.cfg.Retired)
+}
+
+// tooLarge says that an error of Enqueue is about the size of this call.
+func (h *Handler) tooLarge(err error) bool {
+	return h.cfg.TooLarge != nil && errors.Is(err, h.cfg.TooLarge)
 }
 
 // parser is one for a call.

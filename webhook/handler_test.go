@@ -61,6 +61,25 @@ func TestASuccessWhoseOnSuccessIsNotStoredUsesNoTryAndIsNotDone(t *testing.T) {
 	}
 }
 
+func TestARefusalIsTheMistakeOfACallerOnlyWhereTheCallIsTooLarge(t *testing.T) {
+	refused, large := errors.New("refused"), errors.New("it is too large")
+	for name, test := range map[string]struct {
+		err, large error // what Enqueue answers, and Config.TooLarge
+		code       int
+		says       string
+	}{
+		"too large":                       {errors.Join(refused, large), large, 413, "it is too large"},
+		"a stream that is not there":      {refused, large, 500, "as this program is made it takes nobody's calls: refused"},
+		"a program that does not tell it": {refused, nil, 413, "refused"},
+	} {
+		h := handler(t, &stored{err: test.err}, func(c *Config) { c.Refused, c.TooLarge = refused, test.large })
+		code, answer := post(t, h, "/calls", `{"request":{"url":"http://localhost/"},"waits":[]}`)
+		if detail, _ := answer["detail"].(string); code != test.code || !strings.Contains(detail, test.says) {
+			t.Errorf("%s: %d %v", name, code, answer)
+		}
+	}
+}
+
 func TestAnOnFailureIsTriedLikeACallAndTellsBothErrorsInTheEnd(t *testing.T) {
 	r := newReceiver(t, status(500))
 	s := &stored{}

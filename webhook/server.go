@@ -144,8 +144,10 @@ func (s *Server) store(w http.ResponseWriter, r *http.Request, p *parser, a acce
 	switch err := s.handler.enqueue(ctx, a.call, a.after); {
 	case s.handler.retired(err):
 		return &problem{status: http.StatusGone, detail: err.Error()}
-	case s.handler.refused(err): // for its size, where Stream is one that can be enqueued into
+	case s.handler.tooLarge(err):
 		return &problem{status: http.StatusRequestEntityTooLarge, detail: err.Error()}
+	case s.handler.refused(err): // Stream is none that can be enqueued into
+		return fmt.Errorf("as this program is made it takes nobody's calls: %w", err)
 	case err != nil:
 		return &problem{
 			status: http.StatusServiceUnavailable, retryAfter: 5,

@@ -109,7 +109,7 @@ func (r *retrier) start(_ context.Context, env *actor.Env) error {
 		return err
 	}
 	c := webhook.Config{
-		Enqueue: env.Enqueue, Refused: actor.ErrRefused, Retired: actor.ErrRetired, Stream: stream, Records: s.records(env, workflows),
+		Enqueue: env.Enqueue, Refused: actor.ErrRefused, Retired: actor.ErrRetired, TooLarge: actor.ErrTooLarge, Stream: stream, Records: s.records(env, workflows),
 		Hosts: s.Hosts, Secrets: slices.Concat(s.Secrets, secrets), TLS: tls,
 		Timeout: s.Timeout, HostLimit: s.HostLimit, BodyLimit: s.BodyLimit,
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -23,6 +24,8 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/webhook"
 )
+
+var errRefused = errors.New("refused")
 
 func TestWhatTheServerTakesAndAnswersIsWhatItsDescriptionSays(t *testing.T) {
 	const call = `{"id":"order-17","request":{"method":"POST","url":"http://localhost/hook","headers":{"a":"1","b":["2"]},"body":{"n":1}},
@@ -61,6 +64,24 @@ func TestWhatTheServerTakesAndAnswersIsWhatItsDescriptionSays(t *testing.T) {
 	retiredRouter, _ := description(t, retired)
 	t.Run("retired", func(t *testing.T) { answers(t, retiredRouter, retired, "POST", "/calls", call, 410, true) })
 	t.Run("retired, for the REST retrier's call", func(t *testing.T) { answers(t, retiredRouter, retired, "POST", "/retry", retry, 410, true) })
+	large, mistaken := errors.New("it is too large"), errors.New("there is no such stream")
+	for name, test := range map[string]struct {
+		why    error
+		status int
+	}{
+		"too large to be stored":         {fmt.Errorf("refused: %w", errors.Join(errRefused, large)), 413},
+		"into a stream that there isn't": {fmt.Errorf("refused: %w", errors.Join(errRefused, mistaken)), 500},
+	} {
+		refusing := serve(t, webhook.Config{
+			Refused: errRefused, TooLarge: large, Records: webhook.Static{"default": {time.Second}},
+			Enqueue: func(context.Context, string, stepwell.Message, time.Duration) error { return test.why },
+		})
+		refusingRouter, _ := description(t, refusing)
+		t.Run(name, func(t *testing.T) {
+			answers(t, refusingRouter, refusing, "POST", "/calls", call, test.status, true)
+			answers(t, refusingRouter, refusing, "POST", "/retry", retry, test.status, true)
+		})
+	}
 	away := serve(t, webhook.Config{Enqueue: func(context.Context, string, stepwell.Message, time.Duration) error { return errors.New("away") }})
 	awayRouter, _ := description(t, away)
 	t.Run("not confirmed", func(t *testing.T) { answers(t, awayRouter, away, "POST", "/calls", call, 503, true) })
