@@ -61,7 +61,14 @@ func stepwellBlocked(ctx context.Context, j job, m *meter) error {
 	}, "RETRY_ENABLED=false", "SHUTDOWN_TIMEOUT=1s")
 }
 
-func stepwellAway(ctx context.Context, j job, m *meter) (err error) {
+func stepwellAway(ctx context.Context, j job, m *meter) error {
+	fails := func(context.Context, *stepwell.Message) error { return errFirstTry }
+	return runAway(ctx, j, m, stuckFor, func() {}, fails)
+}
+
+// runAway runs an actor that RabbitMQ is cut off from by its first record, until the case ends so
+// long after that; beside runs meanwhile.
+func runAway(ctx context.Context, j job, m *meter, spell time.Duration, beside func(), handle stepwell.Handler) (err error) {
 	q, err := openQueues(j, defaultDelay)
 	if err != nil {
 		return err
@@ -73,12 +80,16 @@ func stepwellAway(ctx context.Context, j job, m *meter) (err error) {
 	}
 	defer p.cut()
 	j.RabbitMQ = through
-	s := newStuck(ctx, m, stuckFor)
+	s := newStuck(ctx, m, spell)
 	defer s.Wait()
-	return runActor(ctx, j, func(context.Context, *stepwell.Message) error {
-		s.begin()
-		p.cut()
-		return errFirstTry
+	var first sync.Once
+	return runActor(ctx, j, func(ctx context.Context, msg *stepwell.Message) error {
+		first.Do(func() {
+			s.begin()
+			s.Go(beside)
+			p.cut()
+		})
+		return handle(ctx, msg)
 	}, "SHUTDOWN_TIMEOUT=1s")
 }
 

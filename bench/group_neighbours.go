@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -36,33 +34,14 @@ func neighboursGroup() group {
 
 // stepwellNeighbours is an actor without RabbitMQ for so long.
 func stepwellNeighbours(away time.Duration) func(context.Context, job, *meter) error {
-	return func(ctx context.Context, j job, m *meter) (err error) {
-		q, err := openQueues(j, defaultDelay)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, q.delete()) }()
-		p, through, err := newProxy(ctx, j.RabbitMQ)
-		if err != nil {
-			return err
-		}
-		defer p.cut()
-		j.RabbitMQ = through
-		s := newStuck(ctx, m, away)
-		defer s.Wait()
-		var first sync.Once
-		return runActor(ctx, j, func(_ context.Context, msg *stepwell.Message) error {
-			first.Do(func() {
-				s.begin()
-				s.Go(func() { m.noteRSS(ctx, away) })
-				p.cut()
-			})
+	return func(ctx context.Context, j job, m *meter) error {
+		return runAway(ctx, j, m, away, func() { m.noteRSS(ctx, away) }, func(_ context.Context, msg *stepwell.Message) error {
 			m.read.Add(1)
 			if j.Feed.small(msg.Origin.Offset) {
 				return errFirstTry
 			}
 			return nil
-		}, "SHUTDOWN_TIMEOUT=1s")
+		})
 	}
 }
 
