@@ -13,6 +13,7 @@ func walking() map[string]func(*testing.T, *world) {
 		"ALeaseOfANameThatIsNoQueueIsForOneAndTellsItsEnd": leaseOfAName,
 		"ThirtyWindowsOfManySizesSeeTheSameHead":           thirtyWindows,
 		"WhatIsAckedLeavesAndTheRestStaysInItsOrder":       partialAcks,
+		"AcksThatAreFarApartAreAllTaken":                   scattered,
 		"WhatArrivesDuringAWalkIsKept":                     arrivals,
 		"AWindowHoldsNoMoreThanItsBytes":                   windowBytes,
 		"AWindowMovesOnAsItsHeadIsAckedAndNoFurther":       windowMovesOn,
@@ -217,6 +218,27 @@ func windowMovesOn(t *testing.T, w *world) {
 	end := window(t, l, queue.WindowSize)
 	are(t, end.all, append(upTo(0, left), upTo(count-500, count+late)...)...)
 	shut(t, end, left+500+late)
+}
+
+// Acks that no one word covers, as those of messages that were chosen, are many words: a broker that
+// is slow to take them loses some with the channel.
+func scattered(t *testing.T, w *world) {
+	w.declare(t)
+	const count = queue.WindowSize
+	w.fill(t, w.dead, 0, count)
+	l := w.lease(t, w.dead)
+	chosen := window(t, l, count)
+	for i := 0; i < count; i += 2 {
+		chosen.all[i].Ack()
+	}
+	shut(t, chosen, count/2)
+	rest := window(t, l, count)
+	for i, d := range rest.all {
+		if want := numbered(2*i + 1).ID; d.ID != want {
+			t.Fatalf("message %d is %s, not %s", i, d.ID, want)
+		}
+	}
+	shut(t, rest, count/2)
 }
 
 // A narrow window holds few large messages at a time, and its acks make room one by one.
