@@ -220,8 +220,8 @@ func windowMovesOn(t *testing.T, w *world) {
 	shut(t, end, left+500+late)
 }
 
-// Acks that no one word covers, as those of messages that were chosen, are many words: a broker that
-// is slow to take them loses some with the channel.
+// Acks that no one word covers, as those of messages that were chosen, are many words: a broker
+// that is slow to take them loses some with the channel.
 func scattered(t *testing.T, w *world) {
 	w.declare(t)
 	const count = queue.WindowSize
