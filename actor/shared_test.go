@@ -30,7 +30,7 @@ func ExampleEnv_Shared() {
 		},
 		Streams: actor.Streams{"calls": {Enqueued: true, Handler: func(context.Context, *stepwell.Message) error { return nil }}},
 	}
-	cfg, err := actor.Load(app, []string{"SERVER_ENABLED=false"})
+	cfg, err := actor.Load(app, []string{"SERVER_ADDRESS=off"})
 	if err != nil {
 		fmt.Println(err)
 		return
