@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/knadh/koanf/parsers/yaml"
 )
 
 // Whoever looks for a line of the log, or has an alarm on it, takes its text from the page.
@@ -52,5 +54,31 @@ func TestEachMetricIsInTheTable(t *testing.T) {
 	}
 	if len(exported) < 20 {
 		t.Errorf("%d metrics are exported: are they made in another way?", len(exported))
+	}
+}
+
+// An alarm on a metric that does not exist never rings.
+func TestTheRulesOfAlertsNameMetricsOfTheTable(t *testing.T) {
+	_, section, _ := strings.Cut(read(t, "docs/OPERATIONS.md"), "\n## Metrics\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	file, err := yaml.Parser().Unmarshal([]byte(read(t, "docs/alerts.yaml")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, group := range file["groups"].([]any) {
+		for _, rule := range group.(map[string]any)["rules"].([]any) {
+			expr, _ := rule.(map[string]any)["expr"].(string)
+			labels := regexp.MustCompile(`by \([^)]*\)`)
+			for _, metric := range regexp.MustCompile(`stepwell_[a-z_]+`).FindAllString(labels.ReplaceAllString(expr, ""), -1) {
+				named++
+				if !regexp.MustCompile("`" + metric + "[`{]").MatchString(section) {
+					t.Errorf("docs/alerts.yaml has a rule for %s, which the table of metrics does not have", metric)
+				}
+			}
+		}
+	}
+	if named < 6 {
+		t.Errorf("%d metrics are in rules", named)
 	}
 }
