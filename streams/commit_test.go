@@ -134,6 +134,37 @@ func TestACommitLeavesOutWhatIsNoLongerOursWhenItIsSent(t *testing.T) {
 	}
 }
 
+// The client joins again by itself where the group put it out: what is ours is another member's by
+// then.
+func TestACommitIsNotSentByAnotherMemberThanTheOneThatThePartitionsWereGivenTo(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 1)
+	j := newJournal()
+	r := w.run(w.config(), j.settleAll)
+	eventually(t, "it is a member", func() bool { return r.Status().Partitions == 1 })
+	r.commits.turn <- struct{}{} // nobody else commits
+	defer func() { <-r.commits.turn }()
+	w.produce(0, 10)
+	eventually(t, "all is handled", func() bool { return j.count() == 10 })
+	s := r.commits.collect(r.parts.all())
+	given := r.commits.in.Load()
+	send := func(to membership) {
+		t.Helper()
+		r.commits.in.Store(&to)
+		if err := r.commits.sendByClient(t.Context(), s.offsets, s.metadata, s.stored); err != nil {
+			t.Error(err)
+		}
+	}
+	send(membership{"another", given.generation})
+	if got := w.committed(); len(got) > 0 || len(s.of) != 1 {
+		t.Errorf("committed: %v, and %d are left to be committed", got, len(s.of))
+	}
+	send(*given)
+	if got := w.committed(); got[0] != 10 || len(s.of) != 0 {
+		t.Errorf("committed: %v, and %d are left to be committed", got, len(s.of))
+	}
+}
+
 func TestInAStormOfRebalancesEveryRecordIsHandledAndCommitsOnlyGrow(t *testing.T) {
 	t.Parallel()
 	each(t, 6, func(t *testing.T, w *world) {
