@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -17,10 +18,13 @@ import (
 
 const (
 	// lossPause is how often at most the log tells that messages died or were dropped, for each
-	// stream and reason.
+	// stream, reason and type of error.
 	lossPause = time.Second
-	// triesPause is how often at most it tells that tries fail, for each stream.
+	// triesPause is how often at most it tells that tries fail, for each stream and type of error.
 	triesPause = time.Minute
+	// maxTopics is how many reasons and types of errors it tells apart within these pauses; types
+	// that come then share the lines of their reason.
+	maxTopics = 32
 	// maxStack is how much of a panic's stack it shows, in bytes.
 	maxStack = 8 << 10
 )
@@ -39,7 +43,7 @@ type failureLog struct {
 	// mu guards topics. The log is written without it: a slow log must not hold up the handlers'
 	// calls.
 	mu     sync.Mutex
-	topics map[topic]*told // by what happens and why: a few, since reasons are
+	topics map[topic]*told // by what happens and why
 }
 
 // topic is what a line of the log is about. Events of the same are told together.
@@ -48,6 +52,8 @@ type topic struct {
 	message string
 	reason  string
 	pause   time.Duration
+	// kind is the type of error: the first panic is told, however much else fails.
+	kind string
 }
 
 // told is what is known of a topic.
@@ -76,9 +82,9 @@ func newFailureLog(log *slog.Logger, cfg config.Log, how config.Stream, kept cha
 	l := &failureLog{log: log, texts: cfg.Errors != "type", kept: kept, topics: map[topic]*told{}}
 	switch {
 	case *how.Retry.Enabled:
-		l.tries = topic{slog.LevelInfo, "a message failed, and is tried again unless it dies", "", triesPause}
+		l.tries = topic{slog.LevelInfo, "a message failed, and is tried again unless it dies", "", triesPause, ""}
 	case how.OnFailure != "drop":
-		l.tries = topic{slog.LevelWarn, "a message failed: it is tried again in place and holds up commits until it is done", "", triesPause}
+		l.tries = topic{slog.LevelWarn, "a message failed: it is tried again in place and holds up commits until it is done", "", triesPause, ""}
 	}
 	return l
 }
@@ -117,7 +123,7 @@ func (l *failureLog) tried(ctx context.Context, m *stepwell.Message, n int, a *c
 
 // died tells of a message that is in the dead set.
 func (l *failureLog) died(d retry.Death) {
-	l.note(topic{slog.LevelWarn, "a message died", d.Reason, lossPause}, event{
+	l.note(topic{slog.LevelWarn, "a message died", d.Reason, lossPause, ""}, event{
 		id: d.ID, attempts: d.Attempts, reason: d.Reason, text: d.Error, kind: d.ErrorType, stack: d.Stack,
 		trace: telemetry.TraceContext{Parent: d.TraceParent, State: d.TraceState},
 	}, 1)
@@ -130,12 +136,12 @@ func (l *failureLog) orderGivenUp(f *failed) {
 		e.text, e.kind = f.failure.Err.Error(), f.failure.ErrorType
 	}
 	l.note(topic{slog.LevelWarn, "a message rests no longer in place, as its waits would be above an hour: it goes through the queues, and what waited for it goes on",
-		"", lossPause}, e, 1)
+		"", lossPause, ""}, e, 1)
 }
 
 // dropped tells of a message that ON_FAILURE=drop dropped.
 func (l *failureLog) dropped(e event) {
-	l.note(topic{slog.LevelWarn, "a failed message was dropped, as its stream is set", e.reason, lossPause}, e, 1)
+	l.note(topic{slog.LevelWarn, "a failed message was dropped, as its stream is set", e.reason, lossPause, ""}, e, 1)
 }
 
 // note tells of an event that stands for n, or keeps it for tell.
@@ -143,13 +149,10 @@ func (l *failureLog) note(about topic, e event, n int) {
 	if l == nil || !l.log.Enabled(context.Background(), about.level) {
 		return
 	}
-	l.mu.Lock()
-	of := l.topics[about]
-	if of == nil {
-		of = &told{}
-		l.topics[about] = of
-	}
+	about.kind = e.kind
 	now := time.Now()
+	l.mu.Lock()
+	of := l.of(about, now)
 	if now.Before(of.next) {
 		of.last = e
 		of.left += n
@@ -161,6 +164,21 @@ func (l *failureLog) note(about topic, e event, n int) {
 	of.next, of.left = now.Add(about.pause), 0
 	l.mu.Unlock()
 	l.write(about, e, left)
+}
+
+// of is what is known of a topic, or of the one that it shares. Where there are many, those are
+// forgotten of which nothing is to be told and that may be told again.
+func (l *failureLog) of(about topic, now time.Time) *told {
+	if l.topics[about] == nil && len(l.topics) >= maxTopics {
+		maps.DeleteFunc(l.topics, func(_ topic, t *told) bool { return t.left == 0 && !now.Before(t.next) })
+		if len(l.topics) >= maxTopics {
+			about.kind = ""
+		}
+	}
+	if l.topics[about] == nil {
+		l.topics[about] = &told{}
+	}
+	return l.topics[about]
 }
 
 // wake has tellFailures look. One signal stands for all.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -117,6 +118,24 @@ func TestAFloodOfDeathsIsALineASecondThatCountsThemAll(t *testing.T) {
 	lines, events := b.about(t, "a message died")
 	if events != n || len(lines) > 8 {
 		t.Errorf("%d lines for %d deaths of %d within five seconds", len(lines), events, n)
+	}
+}
+
+// A panic among errors that come all the time is what somebody must see.
+func TestTheFirstFailureOfEachTypeIsToldWhateverElseFailsInThatSecond(t *testing.T) {
+	t.Parallel()
+	b := inTime(t, func(_ context.Context, m *stepwell.Message) error {
+		if m.Value[len(m.Value)-1] == '7' {
+			panic("oh")
+		}
+		return errFlaky
+	}, slog.LevelInfo, 20, 2*time.Second, "RETRY_COUNT=1", "RETRY_DELAY=10ms")
+	for _, message := range []string{"a message died", "a message failed"} {
+		lines, events := b.about(t, message)
+		panics := slices.DeleteFunc(slices.Clone(lines), func(l map[string]any) bool { return l["error_type"] != "panic" })
+		if events < 20 || len(panics) == 0 || panics[0]["error"] != "panic: oh" {
+			t.Errorf("of panics %q has %v, among %d lines for %d events", message, panics, len(lines), events)
+		}
 	}
 }
 

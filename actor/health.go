@@ -63,6 +63,9 @@ func (s *stream) check() server.Check {
 	if status.Suspect != "" {
 		c.Detail += ", now " + status.Suspect
 	}
+	if status.Stuck {
+		c.Detail += ", stuck: " + cmp.Or(s.overrun(s.setting), s.progress.says(time.Now()))
+	}
 	c.Detail += waiting(status, of.First)
 	return c
 }

@@ -149,6 +149,9 @@ func TestAHandlerThatRunsPastTwiceItsTimeOutMakesItsStreamStuck(t *testing.T) {
 		b.handle("")
 		b.after(90*time.Second, false)
 		b.after(45*time.Second, true)
+		if c := b.stream.check(); !strings.Contains(c.Detail, ", stuck: a call has run for 2m15s, and HANDLER_TIMEOUT is 1m0s") {
+			b.t.Errorf("%q does not say why", c.Detail)
+		}
 		close(stubborn)
 		b.after(time.Second, false)
 	}, "HANDLER_TIMEOUT=1m")
@@ -162,7 +165,7 @@ func TestAStuckStreamNamesItsOldestMessage(t *testing.T) {
 			b.t.Errorf("%q, and nothing is wrong", c.Detail)
 		}
 		b.after(2*time.Minute, true)
-		if c := b.stream.check(); !strings.HasSuffix(c.Detail, ", oldest message orders.v1/0 offset 1, for 5m59s") {
+		if c := b.stream.check(); !strings.HasSuffix(c.Detail, ", stuck: there is work, and none was done for 5m45s, oldest message orders.v1/0 offset 1, for 5m59s") {
 			b.t.Errorf("%q does not name the oldest message", c.Detail)
 		}
 		o := b.stream.now().Oldest
