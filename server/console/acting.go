@@ -121,7 +121,7 @@ func (c *Console) confirm(w http.ResponseWriter, r *http.Request) error {
 	if q.Action == "replay" && q.Expect > many {
 		q.Rate, q.Canary = slowRate, fewFirst
 	}
-	return c.show(w, r, http.StatusOK, "confirm", sheet{Title: q.Action + " of " + at.Who(), Section: "confirm", At: at, Of: q})
+	return c.showSet(w, r, "confirm", sheet{Title: q.Action + " of " + at.Who(), Section: "confirm", At: at, Of: q})
 }
 
 // ask begins what a form asks for: a sort, or what was confirmed; once for each form.

@@ -11,6 +11,7 @@
 //	choice.go    what the URL says: which dead set, which messages
 //	streams.go, deadset.go, message.go, operations.go   a page each
 //	acting.go    asking before something is replayed or deleted, and doing it
+//	unfinished.go  operations that are not over, and what they wait for
 //	edit.go, part.go   a form for one message, the difference, and the edit
 //	events.go    numbers that change while a page is open
 //	api.go       a request to /v1
@@ -242,6 +243,8 @@ type sheet struct {
 	Live string
 	// At is the dead set that the page is about, and what was chosen of it; zero: none.
 	At choice
+	// Here are the operations on that dead set that are not over.
+	Here unfinished
 	// Of is what the page shows, of a type of its own.
 	Of any
 }
@@ -256,6 +259,15 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, status int, name 
 	}
 	send(w, status, "text/html; charset=utf-8", body.Bytes())
 	return nil
+}
+
+// showSet writes a page about the dead set that a sheet names, with the operations on it that are not
+// over: what one of them takes the others, and what is asked for here, do not find.
+func (c *Console) showSet(w http.ResponseWriter, r *http.Request, name string, s sheet) (err error) {
+	if s.Here, err = c.api.unfinishedOf(r, s.At); err != nil {
+		return err
+	}
+	return c.show(w, r, http.StatusOK, name, s)
 }
 
 // send writes a whole answer. The time for it begins anew: the look that the page shows may

@@ -73,7 +73,7 @@ func (c *Console) groups(w http.ResponseWriter, r *http.Request) error {
 	for _, g := range answer.Groups {
 		matched += g.Count
 	}
-	return c.show(w, r, http.StatusOK, "groups", sheet{Title: at.Who() + ": causes", Section: "groups", At: at, Of: struct {
+	return c.showSet(w, r, "groups", sheet{Title: at.Who() + ": causes", Section: "groups", At: at, Of: struct {
 		looked
 		Groups  []group
 		Matched int
@@ -108,7 +108,7 @@ func (c *Console) list(name, path string) page {
 		if err := c.api.get(r, path, query, &answer); err != nil {
 			return err
 		}
-		return c.show(w, r, http.StatusOK, name, sheet{Title: at.Who() + ": " + name, Section: name, At: at, Of: struct {
+		return c.showSet(w, r, name, sheet{Title: at.Who() + ": " + name, Section: name, At: at, Of: struct {
 			looked
 			Messages []message
 			Matched  int

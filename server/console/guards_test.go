@@ -43,6 +43,9 @@ func TestACanaryOfWhichSomeFailSaysSoOnThePageOfItsOperation(t *testing.T) {
 		return strings.Contains(p.text, "paused 3 of 30") && strings.Contains(p.text, "0 handled, 3 failed a try, 3 died, 0 not known yet")
 	})
 	p.has(t, "of the 3 messages of the canary", "look at why, mend that, then resume this operation")
+	for _, list := range []string{"/console/", "/console/operations"} {
+		w.visit(list).has(t, "paused", "3 of 30", "of the 3 messages of the canary")
+	}
 	w.mended.Store(true)
 	p.press("Resume", nil)
 	eventually(t, "the rest is handled", func() bool {

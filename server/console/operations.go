@@ -43,6 +43,8 @@ type operation struct {
 	StartedAt time.Time `json:"started_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 	EndedAt   time.Time `json:"ended_at"`
+	// Waits is what it waits for while it is queued; nil: not known, or it is about to begin.
+	Waits *wait `json:"-"`
 }
 
 // cause is what killed some of those that an operation is about.
@@ -258,6 +260,9 @@ func (c *Console) operations(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := c.api.awaiting(r, all); err != nil {
+		return err
+	}
 	return c.show(w, r, http.StatusOK, "operations", sheet{Title: "Operations", Section: "operations", Live: liveURL, Of: struct {
 		Operations []operation
 		More       bool
@@ -282,7 +287,11 @@ func (c *Console) operation(w http.ResponseWriter, r *http.Request) error {
 		}
 		return err
 	}
-	return c.show(w, r, http.StatusOK, "operation", sheet{Title: o.Action + " of " + o.At().Who(), Section: "operations", Live: liveURL + "?" + url.Values{"id": {o.ID}}.Encode(), Of: o})
+	one := []operation{o}
+	if err := c.api.awaiting(r, one); err != nil {
+		return err
+	}
+	return c.show(w, r, http.StatusOK, "operation", sheet{Title: o.Action + " of " + o.At().Who(), Section: "operations", Live: liveURL + "?" + url.Values{"id": {o.ID}}.Encode(), Of: one[0]})
 }
 
 // change pauses, resumes or cancels an operation, or gives it another rate. Whether

@@ -94,15 +94,15 @@ func (c *Console) streams(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	running, err := c.api.listed(r, url.Values{"state": {"running"}})
+	unfinished, err := c.api.unfinished(r)
 	if err != nil {
 		return err
 	}
 	return c.show(w, r, http.StatusOK, "streams", sheet{Title: "Streams", Section: "streams", Live: liveURL, Of: struct {
-		Rows    []row
-		Others  []pauseJSON
-		Running []operation
-	}{rows, others, running}})
+		Rows       []row
+		Others     []pauseJSON
+		Unfinished []operation
+	}{rows, others, unfinished}})
 }
 
 // rows are those of the table of streams; others are pauses of streams that are not among them.
