@@ -57,10 +57,15 @@ func TestAPersonFindsACauseReplaysItAndDeletesAnotherWithoutAnyScript(t *testing
 	p.follow("op_")
 	p.follow("Undo…")
 	p.has(t, "Restore 3 messages?", "what was deleted by op_")
+	undo := p.path
 	p.press("Restore 3", nil)
+	restore := p.path
 	eventually(t, "the three are back", func() bool { return w.dead() == 3 })
-	p.open("GET", deletion, nil)
-	p.follow("Undo…")
+	eventually(t, "it is undone", func() bool { p.open("GET", deletion, nil); return strings.Contains(p.text, "Undone by op_") })
+	if to := p.linkTo("op_"); to != restore || strings.Contains(p.text, "Undo…") {
+		t.Errorf("it is undone by %s: %s", to, p.text)
+	}
+	p.open("GET", undo, nil)
 	p.has(t, "Restore 0 messages?", "it was restored before")
 	p.follow("What is dead now")
 	p.open("GET", "/console/groups?stream=orders", nil)

@@ -122,12 +122,19 @@ func TestNoTextOfAnEditBecomesAnythingElse(t *testing.T) {
 }
 
 func TestWhatWasEditedOrDeletedCanBeUndoneAndWhatWasRefusedMovedNothing(t *testing.T) {
-	for _, action := range []string{"edit", "delete"} {
-		for phase, is := range map[string]bool{"done": true, "failed": true, "refused": false} {
-			o := operation{ID: "op_1", Action: action, Stream: "orders", Phase: phase, Trash: "72h", CreatedAt: time.Now()}
-			if to := o.Undo(); (to != "") != is {
-				t.Errorf("%s %s: an undo leads to %q", action, phase, to)
-			}
+	for _, test := range []struct {
+		action, phase string
+		done          int
+		is            bool
+	}{
+		{"edit", "done", 1, true}, {"edit", "failed", 0, true}, {"edit", "refused", 0, false}, // one that failed may have moved it
+		{"delete", "done", 1, true}, {"delete", "failed", 1, true}, {"delete", "cancelled", 1, true}, {"delete", "refused", 0, false},
+		{"delete", "done", 0, false}, {"delete", "cancelled", 0, false}, {"delete", "running", 0, true}, // there will be
+		{"replay", "done", 1, false},
+	} {
+		o := operation{ID: "op_1", Action: test.action, Stream: "orders", Phase: test.phase, Done: test.done, Trash: "72h", CreatedAt: time.Now()}
+		if to := o.Undo(); (to != "") != test.is {
+			t.Errorf("%s %s of %d: an undo leads to %q", test.action, test.phase, test.done, to)
 		}
 	}
 }

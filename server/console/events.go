@@ -106,7 +106,13 @@ func (v v1) numbersOfOne(r *http.Request) string {
 	o.tell(all)
 	// No list has these.
 	all[o.Key("causes")], all[o.Key("left out")], all[o.Key("unsorted")] = o.CausesText(), o.LeftOutText(), o.UnsortedText()
-	all[o.Key("began")], all[o.Key("ended")] = o.Began(), o.Ended()
+	all[o.Key("began")], all[o.Key("ended")], all[o.Key("missing")] = o.Began(), o.Ended(), o.MissingText()
+	switch o.Action {
+	case "replay":
+		all[o.Key("died")] = o.Died()
+	case "delete":
+		all[o.Key("undoes")] = o.Undoes()
+	}
 	text, _ := json.Marshal(all) // as in numbers
 	return "data: " + string(text) + "\n\n"
 }
@@ -155,7 +161,7 @@ func (r row) tell(all map[string]string) {
 
 // tell has the operation's numbers. Its bar is done/matched, where no operation is of nothing.
 func (o operation) tell(all map[string]string) {
-	all[o.Key("state")], all[o.Key("progress")], all[o.Key("why")] = o.Phase, o.Progress(), o.Why
+	all[o.Key("state")], all[o.Key("progress")], all[o.Key("why")] = o.State(), o.Progress(), o.Why
 	all[o.Key("rate")], all[o.Key("left")] = o.RateText(), o.Left()
 	all[o.Key("outcome")] = o.OutcomeText()
 	all[o.Key("bar")] = fmt.Sprintf("%d/%d", o.Gone(), max(1, o.Matched))

@@ -43,8 +43,10 @@ type operation struct {
 	StartedAt time.Time `json:"started_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 	EndedAt   time.Time `json:"ended_at"`
-	// Waits is what it waits for while it is queued; nil: not known, or it is about to begin.
-	Waits *wait `json:"-"`
+	// Waits is what it waits for while it is queued; nil: not known, or it is about to begin. Undone is
+	// the restore that takes back all of what it did; nil: none is known.
+	Waits  *wait      `json:"-"`
+	Undone *operation `json:"-"`
 }
 
 // cause is what killed some of those that an operation is about.
@@ -115,6 +117,47 @@ func (o operation) CausesText() string {
 	return strings.Join(all, "; ")
 }
 
+// State is how far it is in a word, which for what ended with nothing is none of a success.
+func (o operation) State() string {
+	if o.Phase == "done" && o.chooses() && o.Gone() == 0 {
+		return "nothing done"
+	}
+	return o.Phase
+}
+
+// chooses says that it is about messages that were chosen, of which others may have been faster.
+func (o operation) chooses() bool {
+	return o.Action == "replay" || o.Action == "delete" || o.Action == "restore"
+}
+
+// MissingText says of what is done that it is fewer than were confirmed; empty: it is not. What was
+// found to be too large was there. Of messages that nobody had looked at not all need match, where
+// it is not said which they are.
+func (o operation) MissingText() string {
+	if o.Phase != "done" || !o.chooses() || o.Unsorted > 0 {
+		return ""
+	}
+	var confirmed int
+	if o.Expect != nil {
+		confirmed = *o.Expect
+	}
+	text, missing := "", confirmed-o.Gone()-o.LeftOut.TooLarge
+	if o.Gone() == 0 && o.LeftOut == (leftOut{}) {
+		text = "Nothing matched any more. "
+	}
+	if missing <= 0 {
+		return text
+	}
+	text += number(missing) + " of the " + number(confirmed) + " that were confirmed were no longer there: another operation or another person had taken them"
+	if o.Action == "restore" {
+		text += ", or the trash kept them no longer"
+	}
+	if o.Select.Group != "" || o.Select.Filter != nil {
+		text += ". Where not all had been looked at, some may never have matched"
+	}
+	return text + "."
+}
+
 // UnsortedText says what it does not know of; empty: it looked at all.
 func (o operation) UnsortedText() string {
 	if o.Unsorted == 0 {
@@ -161,14 +204,46 @@ func (o operation) At() choice { return choice{Stream: o.Stream, Channel: o.Chan
 func (o operation) Key(number string) string { return "operation " + o.ID + " " + number }
 
 // Undo is the URL of the page that asks before what was deleted, or edited, is restored; empty:
-// there is nothing to restore. What was refused has moved nothing.
+// there is nothing to restore, and there will not be. What was refused has moved nothing, and an edit
+// that failed may have.
 func (o operation) Undo() string {
-	if o.Action != "delete" && o.Action != "edit" || o.Phase == "refused" || o.KeptUntil().Before(time.Now()) {
+	if o.Action != "delete" && o.Action != "edit" || o.Phase == "refused" || o.IsOver() && !o.moved() || o.KeptUntil().Before(time.Now()) {
 		return ""
 	}
 	at := o.At()
 	at.Operation = o.ID
 	return at.To("confirm", "action", "restore")
+}
+
+// moved says that something that it deletes, or edits, is in the trash, or may be.
+func (o operation) moved() bool { return o.Done > 0 || o.Action == "edit" }
+
+// some is what the state of an element is called of which there is something to see, or none.
+func some(is bool) string {
+	if is {
+		return "some"
+	}
+	return "none"
+}
+
+// Undoes says whether there is something to undo by now, and Died whether something died once more.
+func (o operation) Undoes() string { return some(o.moved()) }
+func (o operation) Died() string   { return some(o.Action == "edit" || o.Outcome != nil && o.Outcome.Died > 0) }
+
+// undone finds the restore, done or not over, of all that an operation deleted by its end. One of
+// some of it, or that was cancelled, has left something to undo.
+func (v v1) undone(r *http.Request, o operation) (*operation, error) {
+	if !o.IsOver() || o.Undo() == "" {
+		return nil, nil
+	}
+	all, err := v.listed(r, url.Values{"stream": {o.Stream}, "limit": {strconv.Itoa(mostListed)}})
+	for _, of := range all {
+		whole := of.Action == "restore" && of.Select.Operation == o.ID && len(of.Select.IDs) == 0 && of.CreatedAt.After(o.EndedAt)
+		if whole && (!of.IsOver() || of.Phase == "done" && of.Done > 0 && of.Unsorted == 0) {
+			return &of, err
+		}
+	}
+	return nil, err
 }
 
 // InTrash is the URL of the page that shows what was deleted.
@@ -285,6 +360,9 @@ func (c *Console) operation(w http.ResponseWriter, r *http.Request) error {
 		if refused, is := asRefusal(err); is && refused.Status == http.StatusNotFound {
 			refused.Detail += ". A delete by count leaves none, and those of long ago are forgotten; what they deleted is in the trash of its stream"
 		}
+		return err
+	}
+	if o.Undone, err = c.api.undone(r, o); err != nil {
 		return err
 	}
 	one := []operation{o}

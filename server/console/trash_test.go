@@ -33,6 +33,7 @@ func TestWhatIsTickedInTheTrashOfAnOperationIsRestoredFromThere(t *testing.T) {
 	eventually(t, "it is back", func() bool { p.open("GET", restore, nil); return strings.Contains(p.text, "done 1 of 1") })
 	p.has(t, `the message "orders.v1:0:1", of what was deleted by op_`)
 	eventually(t, "one is dead", func() bool { return w.dead() == 1 })
+	w.visit(operation).has(t, "Undo…") // the rest of it
 
 	// Another delete puts it back into the same trash: the first has nothing to do with that.
 	w.deletes("pick=orders.v1:0:1", "done 1 of 1")

@@ -60,3 +60,38 @@ func TestThePagesOfADeadSetListWhatIsNotOverAndAQueuedOperationSaysWhatItWaitsFo
 		}
 	}
 }
+
+// While nothing is deleted there is nothing to undo, and the button comes with the first that is.
+func TestADeleteOfWhatAnotherHasTakenSaysSoAndIsNeitherASuccessNorUndone(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.die(3, append(records(2, "status 503"), records(1, "no")...)...)
+	w.mended.Store(true)
+	replay := w.slowly("error=503")
+	p := w.visit("/console/confirm?stream=orders&action=delete&all=true")
+	p.press("Delete 2", nil)
+	some := p.path
+	p.open("GET", "/console/confirm?stream=orders&action=delete&pick=orders.v1:0:1", nil)
+	p.press("Delete 1", nil)
+	none := p.path
+	for _, path := range []string{some, none} {
+		if page := w.get(path).text; !strings.Contains(page, ` undoes" data-state="none"`) {
+			t.Errorf("something is to be undone of what waits: %s", page)
+		}
+	}
+	p.open("GET", replay, nil)
+	p.press("Change", map[string]string{"rate": "unlimited"})
+	eventually(t, "the second is over", func() bool { p.open("GET", none, nil); return strings.Contains(p.text, "nothing done 0 of 0") })
+	p.has(t, "Nothing matched any more. 1 of the 1 that were confirmed were no longer there: another operation or another person had taken them.")
+	if strings.Contains(p.text, "Undo…") || strings.Contains(w.get(none).text, `data-state="done"`) || strings.Contains(p.text, "some may never have matched") {
+		t.Errorf("a success, or to be undone: %s", p.text)
+	}
+	p.open("GET", some, nil)
+	p.has(t, "done 1 of 1", "1 of the 2 that were confirmed were no longer there")
+	if page := w.get(some).text; !strings.Contains(page, ` undoes" data-state="some"`) {
+		t.Errorf("nothing is to be undone: %s", page)
+	}
+	if page := w.get(replay).text; !strings.Contains(page, ` died" data-state="none"`) || strings.Contains(page, "were confirmed were") {
+		t.Errorf("it found all, and none died: %s", page)
+	}
+}
