@@ -45,6 +45,8 @@ type question struct {
 	Rate, Canary string
 	// Once makes two presses of one button one wish.
 	Once string
+	// Held says who holds back what is replayed; empty: nobody does.
+	Held string
 }
 
 // Verb is the action on a button.
@@ -116,6 +118,11 @@ func (c *Console) confirm(w http.ResponseWriter, r *http.Request) error {
 	}
 	if q.Words, q.Expect = selected.Words(), q.Matched; q.Beyond {
 		q.Expect += q.Unsorted
+	}
+	if q.Action == "replay" {
+		if q.Held, err = c.api.held(r, at); err != nil {
+			return err
+		}
 	}
 	// A delete burdens nobody but RabbitMQ: it is as fast as it can be.
 	if q.Action == "replay" && q.Expect > many {

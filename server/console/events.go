@@ -153,7 +153,7 @@ func (r row) tell(all map[string]string) {
 			all[r.Key(name)] = text
 		}
 	}
-	all[r.Key("state")], all[r.Key("detail")], all[r.Key("known")] = r.State, r.Detail, "known"
+	all[r.Key("state")], all[r.Key("detail")], all[r.Key("held")], all[r.Key("known")] = r.State, r.Detail, r.Held, "known"
 	if r.Stale {
 		all[r.Key("known")] = "stale"
 	}

@@ -42,6 +42,30 @@ func TestThePageOfAnOperationSaysWhatDiedTooLateForIt(t *testing.T) {
 	}
 }
 
+func TestNobodyCountsDownToTheEndOfAReplayThatWaitsForItsCanaryOrIsPaused(t *testing.T) {
+	for want, o := range map[string]operation{
+		"about 5 s left":  {Phase: "running", ETA: 5},
+		"about 10 s left": {Phase: "running", ETA: 10, Canary: 10, CanaryOver: true},
+	} {
+		if got := o.Left(); got != want {
+			t.Errorf("%+v: %q", o, got)
+		}
+	}
+	for _, o := range []operation{{Phase: "running", ETA: 5, Canary: 10}, {Phase: "paused", ETA: 5}, {Phase: "queued", ETA: 5}} {
+		if got := o.Left(); got != "" {
+			t.Errorf("%+v: %q", o, got)
+		}
+	}
+}
+
+func TestThePageOfAReplayIsToldWhenItsStreamIsPaused(t *testing.T) {
+	o, all := operation{Stream: "orders", Channel: "slow"}, map[string]string{}
+	row{At: o.At(), Held: "orders is paused"}.tell(all)
+	if all[o.HeldKey()] != "orders is paused" {
+		t.Errorf("it is told %v", all)
+	}
+}
+
 // operationPage is the page of an operation that /v1 shows so.
 func operationPage(t *testing.T, o map[string]any) string {
 	t.Helper()

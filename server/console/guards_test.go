@@ -76,3 +76,47 @@ func TestAGuardThatIsNotUnderstoodReplaysNothing(t *testing.T) {
 		t.Errorf("operations: %s", got)
 	}
 }
+
+// A canary is only handled where its stream goes on.
+func TestWhoReplaysFromAPausedStreamIsToldByWhomItIsPaused(t *testing.T) {
+	t.Parallel()
+	w := start(t, staff)
+	w.die(3, records(3, "no")...)
+	w.mended.Store(true)
+	alice := []string{"Authorization", "Bearer " + alices}
+	session := []string{"Cookie", w.login(alices)}
+	pause := func(do, scope string) {
+		t.Helper()
+		if a := w.send("POST", "/v1/streams/orders/"+do, "application/json", `{"scope":"`+scope+`"}`, alice...); a.status != http.StatusOK {
+			t.Fatalf("%s: %d %s", do, a.status, a.text)
+		}
+	}
+	const confirm = "/console/confirm?stream=orders&all=true&action="
+	const everywhere, here = "orders is paused by alice: nothing is handled until it is resumed", "orders is paused in this process by alice: nothing is handled here until it is resumed"
+	pause("pause", "instance")
+	if page := w.get(confirm+"replay", session...).text; !strings.Contains(page, here) {
+		t.Errorf("paused here: %s", page)
+	}
+	pause("pause", "app")
+	if page := w.get(confirm+"replay", session...).text; !strings.Contains(page, everywhere) || strings.Contains(page, here) {
+		t.Errorf("paused everywhere: %s", page)
+	}
+	if page := w.get(confirm+"delete", session...).text; strings.Contains(page, "is paused") {
+		t.Errorf("a delete waits for nobody: %s", page)
+	}
+	p := &plain{world: w, page: parsed(t, w.get(confirm+"replay", session...).text)}
+	form := p.asks()
+	form.Set("canary", "1")
+	form.Set("rate", "1/s")
+	id := w.post("/console/operations", form, session...)
+	eventually(t, "it waits for its canary", func() bool { return strings.Contains(w.get(id, session...).text, "it waits for the canary") })
+	if page := w.get(id, session...).text; !strings.Contains(page, ">"+everywhere+"</p>") {
+		t.Errorf("its page: %s", page)
+	}
+	pause("resume", "app")
+	pause("resume", "instance")
+	eventually(t, "it is done", func() bool { return strings.Contains(w.get(id, session...).text, ">3 of 3<") })
+	if page := w.get(id, session...).text; strings.Contains(page, "is paused") {
+		t.Errorf("the stream goes on: %s", page)
+	}
+}

@@ -31,22 +31,25 @@ type operation struct {
 	Rate   string `json:"rate"`
 	Runner string `json:"runner"`
 	// Matched is how many were found to match, Done how many of them are gone.
-	Matched   int       `json:"matched"`
-	Done      int       `json:"done"`
-	LeftOut   leftOut   `json:"left_out"`
-	Causes    []cause   `json:"causes"`
-	Outcome   *outcome  `json:"outcome"`
-	Canary    int       `json:"canary"`
-	StopAt    string    `json:"stop_at"`
-	Unsorted  int       `json:"unsorted"`
-	ETA       int       `json:"eta_seconds"`
-	StartedAt time.Time `json:"started_at"`
-	UpdatedAt time.Time `json:"updated_at"`
-	EndedAt   time.Time `json:"ended_at"`
+	Matched    int       `json:"matched"`
+	Done       int       `json:"done"`
+	LeftOut    leftOut   `json:"left_out"`
+	Causes     []cause   `json:"causes"`
+	Outcome    *outcome  `json:"outcome"`
+	Canary     int       `json:"canary"`
+	CanaryOver bool      `json:"canary_over"` // nobody waits for it any more
+	StopAt     string    `json:"stop_at"`
+	Unsorted   int       `json:"unsorted"`
+	ETA        int       `json:"eta_seconds"`
+	StartedAt  time.Time `json:"started_at"`
+	UpdatedAt  time.Time `json:"updated_at"`
+	EndedAt    time.Time `json:"ended_at"`
 	// Waits is what it waits for while it is queued; nil: not known, or it is about to begin. Undone is
 	// the restore that takes back all of what it did; nil: none is known.
 	Waits  *wait      `json:"-"`
 	Undone *operation `json:"-"`
+	// Held says who holds back what it replays.
+	Held string `json:"-"`
 }
 
 // cause is what killed some of those that an operation is about.
@@ -228,7 +231,9 @@ func some(is bool) string {
 
 // Undoes says whether there is something to undo by now, and Died whether something died once more.
 func (o operation) Undoes() string { return some(o.moved()) }
-func (o operation) Died() string   { return some(o.Action == "edit" || o.Outcome != nil && o.Outcome.Died > 0) }
+func (o operation) Died() string {
+	return some(o.Action == "edit" || o.Outcome != nil && o.Outcome.Died > 0)
+}
 
 // undone finds the restore, done or not over, of all that an operation deleted by its end. One of
 // some of it, or that was cancelled, has left something to undo.
@@ -266,9 +271,12 @@ func (o operation) KeptUntil() time.Time {
 	return o.StartedAt.Add(keep)
 }
 
-// Left is how long it takes about, in words; empty: not known.
+// HeldKey names what Held says for those who keep it up to date.
+func (o operation) HeldKey() string { return row{At: o.At()}.Key("held") }
+
+// Left is how long it takes about, in words; empty: not known, as how long it waits for its canary.
 func (o operation) Left() string {
-	if o.ETA == 0 || o.Phase != "running" {
+	if o.ETA == 0 || o.Phase != "running" || o.Canary > 0 && !o.CanaryOver {
 		return ""
 	}
 	return "about " + lasting(time.Duration(o.ETA)*time.Second) + " left"
@@ -361,6 +369,11 @@ func (c *Console) operation(w http.ResponseWriter, r *http.Request) error {
 			refused.Detail += ". A delete by count leaves none, and those of long ago are forgotten; what they deleted is in the trash of its stream"
 		}
 		return err
+	}
+	if o.Action == "replay" && !o.IsOver() {
+		if o.Held, err = c.api.held(r, o.At()); err != nil {
+			return err
+		}
 	}
 	if o.Undone, err = c.api.undone(r, o); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -39,6 +40,18 @@ func (p pauseJSON) String() string {
 		text += ", since " + p.Since.UTC().Format(time.RFC3339)
 	}
 	return text
+}
+
+// held says what it means for what is replayed.
+func (p pauseJSON) held(stream string) string {
+	by := ""
+	if p.By != "" {
+		by = " by " + p.By
+	}
+	if p.ofApp() {
+		return stream + " is paused" + by + ": nothing is handled until it is resumed"
+	}
+	return stream + " is paused in this process" + by + ": nothing is handled here until it is resumed"
 }
 
 type streamJSON struct {
@@ -79,6 +92,8 @@ type row struct {
 	// Control says that there is something to pause here, and IsStream that it can be paused in all
 	// processes: a channel is paused with its stream. Paused and AppPaused say that it is.
 	Control, Paused, IsStream, AppPaused bool
+	// Held says who holds the stream back, and what that means; empty: nobody does.
+	Held string
 	// Stale says that numbers are missing since the queues could not be asked.
 	Stale bool
 }
@@ -125,7 +140,8 @@ func (v v1) rows(r *http.Request) (rows []row, others []pauseJSON, err error) {
 		}
 		rows = append(rows, of)
 		for _, channel := range s.Channels {
-			of := channel.row(choice{Stream: s.ID, Channel: channel.ID})
+			of, held := channel.row(choice{Stream: s.ID, Channel: channel.ID}), of.Held
+			of.Held = held
 			of.State, of.Lag = cmp.Or(channel.state(), "running"), "–"
 			if s.Paused && of.State == "running" {
 				of.State = "paused"
@@ -136,12 +152,28 @@ func (v v1) rows(r *http.Request) (rows []row, others []pauseJSON, err error) {
 	return rows, answer.Others, nil
 }
 
+// held says who holds back what is replayed from a dead set; empty: nobody, or it is not known now.
+func (v v1) held(r *http.Request, at choice) (string, error) {
+	rows, _, err := v.rows(r)
+	if _, is := asRefusal(err); is {
+		return "", nil
+	}
+	i := slices.IndexFunc(rows, func(of row) bool { return of.At.Stream == at.Stream && of.At.Channel == at.Channel })
+	if i < 0 {
+		return "", err
+	}
+	return rows[i].Held, err
+}
+
 // hold says what holds the stream back.
 func (r *row) hold(pauses []pauseJSON) {
 	var texts []string
 	for _, p := range pauses {
 		texts = append(texts, p.String())
 		r.Paused, r.AppPaused = r.Paused || !p.ofApp(), r.AppPaused || p.ofApp()
+		if r.Held == "" || p.ofApp() {
+			r.Held = p.held(r.At.Stream)
+		}
 	}
 	if texts != nil && r.Detail == "" {
 		r.Detail = strings.Join(texts, "; ")

@@ -9,7 +9,9 @@ import (
 )
 
 func TestAQueuedOperationWaitsForWhatIsBeforeItOnItsDeadSetOrForOneOfMany(t *testing.T) {
-	of := func(phase, stream string) operation { return operation{ID: phase + " " + stream, Phase: phase, Stream: stream} }
+	of := func(phase, stream string) operation {
+		return operation{ID: phase + " " + stream, Phase: phase, Stream: stream}
+	}
 	runs, queued, paused := of("running", "a"), of("queued", "a"), of("paused", "a")
 	asked := operation{ID: "asked", Phase: "queued", Stream: "a"}
 	others := []operation{of("running", "b"), of("running", "c"), of("running", "d"), of("running", "e")}
