@@ -95,6 +95,9 @@ func (c *Console) confirm(w http.ResponseWriter, r *http.Request) error {
 	}
 	given := r.URL.Query()
 	q := question{Action: given.Get("action"), Beyond: given.Get("beyond") == "true", Once: rand.Text()}
+	if q.Action == "sort" {
+		return c.sort(w, r, at)
+	}
 	at = at.fixed(time.Now())
 	selected, err := at.selected()
 	if err != nil {

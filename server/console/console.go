@@ -11,6 +11,7 @@
 //	choice.go    what the URL says: which dead set, which messages
 //	streams.go, deadset.go, message.go, operations.go   a page each
 //	acting.go    asking before something is replayed or deleted, and doing it
+//	sure.go      asking before a sort, and before a pause in all processes
 //	unfinished.go  operations that are not over, and what they wait for
 //	edit.go, part.go   a form for one message, the difference, and the edit
 //	events.go    numbers that change while a page is open
@@ -118,7 +119,9 @@ type page func(w http.ResponseWriter, r *http.Request) error
 //	/console/confirm   action, stream, channel, and what is meant: pick, again and again, or
 //	                   the parameters of a filter, or all=true; beyond=true for what lies
 //	                   behind the messages of a look; operation for what a restore is about, and
-//	                   forever=true for a delete that does not go to the trash
+//	                   forever=true for a delete that does not go to the trash; of a sort the dead
+//	                   set alone
+//	/console/hold      stream, which is to be paused in all processes
 //
 // A form has the same names, and what its page knew when it was made. That of an edit has value,
 // key and headers, of which each is left out that is to stay, value_null, key_null and note. The
@@ -138,6 +141,7 @@ func (c *Console) table() map[string]page {
 		"GET /console/operations":  c.operations,
 		"GET /console/operation":   c.operation,
 		"GET /console/confirm":     c.confirm,
+		"GET /console/hold":        c.hold,
 		"GET /console/events":      c.events,
 		"GET /console/login":       c.loginForm,
 		"GET /console/console.css": file("console.css", "text/css; charset=utf-8"),

@@ -193,14 +193,19 @@ func TestAStreamIsPausedInAllProcessesAndThePageSaysWhichPauseItIs(t *testing.T)
 	t.Parallel()
 	w := start(t)
 	p := w.visit("/console/")
-	p.press("Pause all", nil)
+	p.follow("Pause in all processes…")
+	p.has(t, "Pause orders in all processes?", "nothing is lost: the lag grows", "Other streams go on")
+	if !strings.Contains(w.get("/v1/streams").text, `"paused":false`) {
+		t.Error("the stream is paused before anybody said yes")
+	}
+	p.press("Pause in all processes", nil)
 	p.has(t, "paused", "in all processes of the app, by loopback, since 20")
 	if !strings.Contains(w.get("/v1/streams").text, `"paused":true,"pauses":[{"scope":"app","by":"loopback"`) {
 		t.Error("the stream is not paused")
 	}
 	p.press("Pause", nil)
 	p.has(t, "in all processes of the app", "here alone, by loopback")
-	p.press("Resume all", nil)
+	p.press("Resume in all processes", nil)
 	p.has(t, "paused", "here alone, by loopback")
 	p.press("Resume", nil)
 	if p.has(t, "running"); !strings.Contains(w.get("/v1/streams").text, `"paused":false`) {
@@ -208,6 +213,9 @@ func TestAStreamIsPausedInAllProcessesAndThePageSaysWhichPauseItIs(t *testing.T)
 	}
 	if a := w.try("POST", "/console/streams", url.Values{"stream": {"orders"}, "do": {"pause"}, "scope": {"all"}}, "Origin", w.base); a.status != http.StatusBadRequest {
 		t.Errorf("a scope that there is not: %d %s", a.status, a.text)
+	}
+	if a := w.try("GET", "/console/hold?stream=none", nil); a.status != http.StatusNotFound || !strings.Contains(a.text, "no stream") {
+		t.Errorf("a stream that there is not: %d %s", a.status, a.text)
 	}
 }
 

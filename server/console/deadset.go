@@ -1,7 +1,6 @@
 package console
 
 import (
-	"crypto/rand"
 	"fmt"
 	"maps"
 	"net/http"
@@ -53,7 +52,6 @@ type looked struct {
 	span
 	Fields, More []field
 	Export       string // URL of what matches, as a file
-	Once         string // makes two presses of the button that sorts one wish
 }
 
 // groups shows the causes of a dead set, or of what matches a filter.
@@ -134,7 +132,7 @@ func lookedAt(r *http.Request, at choice, of span) looked {
 		inside := func(f field) bool { return f.Inside }
 		often, more = slices.DeleteFunc(often, inside), slices.DeleteFunc(more, inside)
 	}
-	return looked{of, often, more, at.To("export"), rand.Text()}
+	return looked{of, often, more, at.To("export")}
 }
 
 // field is a part of the form that makes a filter.

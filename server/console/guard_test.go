@@ -40,6 +40,8 @@ func routes() []struct {
 		{method: "GET", path: "/console/operation?id=op_1"},
 		{method: "GET", path: "/console/confirm?stream=orders&all=true&action=delete"},
 		{method: "GET", path: "/console/confirm?stream=orders&all=true&action=replay&before=2100-01-01T00:00:00Z&expect=1&once=x&typed=1"},
+		{method: "GET", path: "/console/confirm?stream=orders&action=sort"},
+		{method: "GET", path: "/console/hold?stream=orders"},
 		{method: "HEAD", path: "/console/events"},
 		{method: "GET", path: "/console/login", open: true},
 		{method: "GET", path: "/console/console.css", open: true},

@@ -38,7 +38,7 @@ func acts(t *testing.T, text string) (all []string) {
 		switch to := attr(n, "action") + attr(n, "href"); {
 		case n.Data == "form" && strings.EqualFold(attr(n, "method"), "post") && to != "/console/logout":
 			all = append(all, to)
-		case (strings.HasPrefix(to, "/console/confirm") || strings.HasPrefix(to, "/console/edit")) && (n.Data == "a" || textOf(n) != ""):
+		case (strings.HasPrefix(to, "/console/confirm") || strings.HasPrefix(to, "/console/hold") || strings.HasPrefix(to, "/console/edit")) && (n.Data == "a" || textOf(n) != ""):
 			all = append(all, to)
 		case n.Data == "input" && attr(n, "type") == "checkbox" && attr(n, "name") == "pick":
 			all = append(all, "tick")

@@ -12,6 +12,11 @@ func TestADeadSetOfMoreThanALookSeesIsSortedFromItsPageAndThenSeenWhole(t *testi
 	w.die(60, records(60, "no")...)
 	p := w.visit("/console/groups?stream=orders&error=no")
 	p.has(t, "of 60 dead messages: ", "lie behind them")
+	p.follow("Sort all 60…")
+	p.has(t, "Sort all 60 of orders into pages?", "the order stays", "other processes handle this stream")
+	if got := w.get("/v1/dead_set/operations").text; strings.Contains(got, "op_") {
+		t.Errorf("it is sorted before anybody said yes: %s", got)
+	}
 	p.press("Sort all 60", nil)
 	p.has(t, "sort of orders")
 	id := p.path

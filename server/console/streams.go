@@ -103,6 +103,9 @@ func (r row) Key(number string) string {
 	return "stream " + url.QueryEscape(r.At.Stream) + " " + url.QueryEscape(r.At.Channel) + " " + number
 }
 
+// Hold is the URL of the page that asks before it is paused in all processes.
+func (r row) Hold() string { return "/console/hold?" + url.Values{"stream": {r.At.Stream}}.Encode() }
+
 // streams shows what runs in this process and how it is doing.
 func (c *Console) streams(w http.ResponseWriter, r *http.Request) error {
 	rows, others, err := c.api.rows(r)

@@ -78,7 +78,7 @@ func TestNoTextOfAMessageBecomesAnythingElse(t *testing.T) {
 			"/console/trash" + with("error", "cursor"), "/console/trash" + with("operation"), "/console/message" + with("id", "view"), "/console/message" + with("id") + "&view=hex", "/console/message" + with("id") + "&view=raw",
 			"/console/operations" + with(), "/console/operation" + with("id"), "/console/confirm" + with("pick", "action"), "/console/confirm" + with("key", "topic") + "&action=delete",
 			"/console/edit" + with("id"),
-			"/console/login?next=" + url.QueryEscape(text), "/console/confirm" + with("action"),
+			"/console/login?next=" + url.QueryEscape(text), "/console/confirm" + with("action"), "/console/confirm" + with() + "&action=sort", "/console/hold" + with(),
 		} {
 			w := httptest.NewRecorder()
 			r := httptest.NewRequest(http.MethodGet, path, nil)
