@@ -13,7 +13,7 @@ import (
 func (s *Server) newConsole() (*console.Console, error) {
 	c := console.Config{
 		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }),
-		App: s.cfg.App, Everybody: s.userOf(everybody(""), ""), Enter: s.entering, EditLimit: s.cfg.EditLimit, Setting: s.cfg.Setting, Stopping: s.gate.closing, Work: s.gate.work, Logger: s.cfg.Logger,
+		App: s.cfg.App, Everybody: s.userOf(everybody(""), ""), Enter: s.entering, EditLimit: s.cfg.EditLimit, Trash: s.cfg.Trash, Setting: s.cfg.Setting, Stopping: s.gate.closing, Work: s.gate.work, Logger: s.cfg.Logger,
 	}
 	for _, t := range s.cfg.Tokens {
 		c.Users = append(c.Users, s.userOf(caller{name: t.Name, role: t.Role}, t.Secret))

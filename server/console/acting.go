@@ -33,10 +33,14 @@ type sample struct {
 // question is what is asked before anything is done.
 type question struct {
 	sample
-	// Action is replay, delete or restore, and Words what it is about. Forever: what is deleted is
-	// gone.
-	Action, Words string
-	Forever       bool
+	// Action is replay, delete or restore, and Words what it is about; where that is a cause, which.
+	// Forever: what is deleted is gone.
+	Action, Words, Cause string
+	Forever              bool
+	// Kept is for how long what is deleted is in the trash, if it goes there, and KeptUntil until
+	// when if it is deleted now; empty: there is no trash.
+	Kept      string
+	KeptUntil time.Time
 	// Beyond: what matches among messages that were not looked at is meant, too.
 	// Expect is how many may be touched.
 	Beyond bool
@@ -119,6 +123,10 @@ func (c *Console) confirm(w http.ResponseWriter, r *http.Request) error {
 	if q.AsOf.Before(q.Before) {
 		q.Before = q.AsOf
 	}
+	if keep := c.cfg.Trash; keep > 0 {
+		q.Kept, q.KeptUntil = lasting(keep), time.Now().Add(keep)
+	}
+	q.Cause = selected.Group
 	if q.Words, q.Expect = selected.Words(), q.Matched; q.Beyond {
 		q.Expect += q.Unsorted
 	}

@@ -197,7 +197,7 @@ func (s selection) Words() string {
 	case s.All:
 		return "all messages"
 	case s.Group != "":
-		return "those of the cause " + s.Group
+		return "those of the cause" // which a page names beside
 	case s.Operation != "" && len(s.IDs) > 0:
 		operation := s.Operation
 		s.Operation = ""

@@ -61,6 +61,8 @@ type Config struct {
 	Enter func(*http.Request, User) (*http.Request, error)
 	// EditLimit is how many bytes the form of an edit may have; 0: nobody may edit anything.
 	EditLimit int64
+	// Trash is for how long what is deleted is kept; 0: there is no trash.
+	Trash time.Duration
 	// Setting is how users call a setting, by its key, say "server.token". Nil: by that.
 	Setting func(key string) string
 	// Stopping ends when the actor stops: pages that are kept up to date end then. Work ends when

@@ -39,12 +39,19 @@ type group struct {
 }
 
 // causes is a table of groups; Act says that something can be done to each, Least that there are
-// messages that were not looked at.
+// messages that were not looked at, Here which operations are not over.
 type causes struct {
 	At     choice
 	Groups []group
 	Act    bool
 	Least  bool
+	Here   unfinished
+}
+
+// Recent says in words what spark draws. Nobody says that it grows of one message, nor while an
+// operation takes messages out: there are fewer then, and what comes back is what it replays.
+func (c causes) Recent(g group) string {
+	return recent(g.Minutes, g.Count > 1 && !c.Here.empties(g.Group))
 }
 
 // looked is what both pages of a dead set show around their tables.
@@ -232,12 +239,13 @@ func sum(all []int) (n int) {
 	return n
 }
 
-// recent says in words what spark draws: it grows where some died in this minute or the one before.
-func recent(minutes []int) string {
+// recent says how many died lately; what may grow does where some died in this minute or the one
+// before.
+func recent(minutes []int, grows bool) string {
 	of := func(last int) int { return sum(minutes[max(0, len(minutes)-last):]) }
 	hour, last := sum(minutes), of(5)
 	switch {
-	case of(2) > 0:
+	case grows && of(2) > 0:
 		return "grows: " + number(last) + " in the last 5 minutes"
 	case last > 0:
 		return number(last) + " in the last 5 minutes"

@@ -12,9 +12,9 @@ import (
 // functions are those that templates call.
 func functions(setting func(string) string) template.FuncMap {
 	return template.FuncMap{
-		"num": func(n any) string { return number(reflect.Indirect(reflect.ValueOf(n)).Int()) }, "when": when, "ago": ago, "stamp": stamp, "bytes": size, "brief": brief, "spark": spark, "recent": recent,
-		"causes": func(at choice, groups []group, act bool, unsorted int) causes {
-			return causes{at, groups, act, unsorted > 0}
+		"num": func(n any) string { return number(reflect.Indirect(reflect.ValueOf(n)).Int()) }, "when": when, "ago": ago, "stamp": stamp, "bytes": size, "brief": brief, "spark": spark, "count": count[int],
+		"causes": func(at choice, groups []group, act bool, unsorted int, here unfinished) causes {
+			return causes{at, groups, act, unsorted > 0, here}
 		},
 		"setting": setting,
 		"views":   func() []string { return []string{"json", "raw", "hex"} },
@@ -32,6 +32,14 @@ func number[N int | int32 | int64](n N) string {
 		b.WriteRune(d)
 	}
 	return b.String()
+}
+
+// count is 94,120 messages, or 1 message.
+func count[N int | int64](n N, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return number(n) + " " + one + "s"
 }
 
 // when is a time for people, in UTC as in logs.
@@ -76,7 +84,7 @@ func size(n int64) string {
 	case n >= kib:
 		return fmt.Sprintf("%.1f KiB", float64(n)/kib)
 	}
-	return number(n) + " bytes"
+	return count(n, "byte")
 }
 
 // brief is the beginning of a text, for a row of a table.

@@ -100,6 +100,11 @@ func TestNumbersAndTimesAreForPeople(t *testing.T) {
 			t.Errorf("%v: %s", d, got)
 		}
 	}
+	for n, want := range map[int64]string{0: "0 bytes", 1: "1 byte", 2: "2 bytes", 1023: "1,023 bytes", 2048: "2.0 KiB"} {
+		if got := size(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
 	minutes := make([]int, 60)
 	minutes[0], minutes[59] = 1, 70
 	if got := spark(minutes); got != "▂▁▁▁▁▁▁▁▁▁▁█" {
@@ -108,7 +113,7 @@ func TestNumbersAndTimesAreForPeople(t *testing.T) {
 	for at, want := range map[int]string{59: "grows: 70 in the last 5 minutes", 58: "grows: 70 in the last 5 minutes", 57: "70 in the last 5 minutes", 55: "70 in the last 5 minutes", 54: "70 in the last hour"} {
 		minutes := make([]int, 60)
 		minutes[at] = 70
-		if got := recent(minutes); got != want {
+		if got := recent(minutes, true); got != want {
 			t.Errorf("some died in minute %d of 60: %s", at, got)
 		}
 	}
