@@ -83,6 +83,7 @@ func TestACanaryThatFailsHoldsBackTheRestUntilSomebodyResumes(t *testing.T) {
 		chromedp.Navigate(w.base+"/console/groups?stream=orders"), shows("130 dead, by cause"),
 		chromedp.Click(cause("status 503", 120)+`//a[.="Replay…"]`), shows("Replay 120 messages?"), chromedp.Click(button("Replay 120")),
 		shows("paused 10 of 120"), shows("of the 10 messages of the canary"), shows("0 handled, 10 failed a try, 10 died"),
+		chromedp.WaitVisible(link("What of it died once more")),
 	)
 	w.over(130, 0)
 	w.mended.Store(true)

@@ -23,6 +23,7 @@ func pages(id, operation string) []string {
 	return []string{
 		"/console/", "/console/groups?stream=orders", "/console/messages?stream=orders", "/console/trash?stream=orders", "/console/message?stream=orders&id=" + url.QueryEscape(id),
 		"/console/message?stream=orders&view=hex&id=" + url.QueryEscape(id), "/console/confirm?stream=orders&all=true&action=replay", "/console/confirm?stream=orders&all=true&action=delete",
+		"/console/confirm?stream=orders&action=sort", "/console/hold?stream=orders",
 		"/console/edit?stream=orders&id=" + url.QueryEscape(id), "/console/edit?stream=orders&id=none",
 		"/console/operations", "/console/operation?id=" + operation, "/console/groups?stream=orders&channel=slow", "/console/message?stream=orders&id=none", "/console/login",
 	}

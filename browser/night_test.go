@@ -47,6 +47,7 @@ func TestACauseIsReplayedAndAnotherDeletedByMouse(t *testing.T) {
 		shows("6 of 6"), shows("done"),
 		chromedp.WaitNotVisible(button("Cancel")), shows("6 of charge order"),
 		chromedp.WaitVisible(`//dt[.="Ended"]/following-sibling::dd[1][starts-with(., "20")]`),
+		chromedp.WaitNotVisible(link("What of it died once more")), // none did
 	)
 	w.over(3, 6)
 	run(t, ctx,
