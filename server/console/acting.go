@@ -17,6 +17,9 @@ const (
 	fewFirst = "10"
 )
 
+// acts are the pages that ask before something is done, and do it.
+type acts struct{ *Console }
+
 // sample is what an operation would act on, as a dry run of /v1 says: as far as one
 // look sees, with the causes among them and the oldest five.
 type sample struct {
@@ -33,8 +36,8 @@ type sample struct {
 // question is what is asked before anything is done.
 type question struct {
 	sample
-	// Action is replay, delete or restore, and Words what it is about; where that is a cause, which.
-	// Forever: what is deleted is gone.
+	// Action is replay, delete or restore, and Words what it is about; Cause is which cause, where
+	// it is one. Forever: what is deleted is gone.
 	Action, Words, Cause string
 	Forever              bool
 	// Kept is for how long what is deleted is in the trash, if it goes there, and KeptUntil until
@@ -92,7 +95,7 @@ func (q question) Grows() bool {
 
 // confirm shows what a replay or a delete would do, and asks. It changes nothing: the
 // look is a dry run.
-func (c *Console) confirm(w http.ResponseWriter, r *http.Request) error {
+func (c acts) confirm(w http.ResponseWriter, r *http.Request) error {
 	at, moved, err := chosenBy(w, r)
 	if err != nil || moved {
 		return err
@@ -118,32 +121,37 @@ func (c *Console) confirm(w http.ResponseWriter, r *http.Request) error {
 	if err := c.api.send(r, http.MethodPost, "/v1/dead_set/operations", wish, &q.sample); err != nil {
 		return err
 	}
-	q.Forever = q.Action == "delete" && q.Room == nil
-	// What was seen is what is done: nothing that died after the look.
-	if q.AsOf.Before(q.Before) {
-		q.Before = q.AsOf
-	}
-	if keep := c.cfg.Trash; keep > 0 {
-		q.Kept, q.KeptUntil = lasting(keep), time.Now().Add(keep)
-	}
-	q.Cause = selected.Group
-	if q.Words, q.Expect = selected.Words(), q.Matched; q.Beyond {
-		q.Expect += q.Unsorted
-	}
+	q.seen(selected, c.cfg.Trash)
 	if q.Action == "replay" {
 		if q.Held, err = c.api.held(r, at); err != nil {
 			return err
 		}
 	}
+	return c.showSet(w, r, "confirm", sheet{Title: q.Action + " of " + at.Who(), Section: "confirm", At: at, Of: q})
+}
+
+// seen makes the question that follows from the look; keep is for how long the trash keeps.
+func (q *question) seen(selected selection, keep time.Duration) {
+	q.Forever = q.Action == "delete" && q.Room == nil
+	if keep > 0 {
+		q.Kept, q.KeptUntil = lasting(keep), time.Now().Add(keep)
+	}
+	// What was seen is what is done: nothing that died after the look.
+	if q.AsOf.Before(q.Before) {
+		q.Before = q.AsOf
+	}
+	q.Cause = selected.Group
+	if q.Words, q.Expect = selected.Words(), q.Matched; q.Beyond {
+		q.Expect += q.Unsorted
+	}
 	// A delete burdens nobody but RabbitMQ: it is as fast as it can be.
 	if q.Action == "replay" && q.Expect > many {
 		q.Rate, q.Canary = slowRate, fewFirst
 	}
-	return c.showSet(w, r, "confirm", sheet{Title: q.Action + " of " + at.Who(), Section: "confirm", At: at, Of: q})
 }
 
 // ask begins what a form asks for: a sort, or what was confirmed; once for each form.
-func (c *Console) ask(w http.ResponseWriter, r *http.Request) error {
+func (c acts) ask(w http.ResponseWriter, r *http.Request) error {
 	form := r.PostForm
 	at, err := choose(form)
 	if err != nil {

@@ -12,7 +12,7 @@
 //	streams.go, deadset.go, message.go, operations.go   a page each
 //	acting.go    asking before something is replayed or deleted, and doing it
 //	sure.go      asking before a sort, and before a pause in all processes
-//	unfinished.go  operations that are not over, and what they wait for
+//	unfinished.go, undo.go   operations that are not over, and what an undo takes back
 //	edit.go, part.go   a form for one message, the difference, and the edit
 //	events.go    numbers that change while a page is open
 //	api.go       a request to /v1
@@ -142,8 +142,8 @@ func (c *Console) table() map[string]page {
 		"GET /console/export":      c.api.export,
 		"GET /console/operations":  c.operations,
 		"GET /console/operation":   c.operation,
-		"GET /console/confirm":     c.confirm,
-		"GET /console/hold":        c.hold,
+		"GET /console/confirm":     acts{c}.confirm,
+		"GET /console/hold":        acts{c}.hold,
 		"GET /console/events":      c.events,
 		"GET /console/login":       c.loginForm,
 		"GET /console/console.css": file("console.css", "text/css; charset=utf-8"),
@@ -151,7 +151,7 @@ func (c *Console) table() map[string]page {
 		"GET /console/icon.svg":    file("icon.svg", "image/svg+xml"),
 		"POST /console/edit":       edits{c}.asked,
 		"POST /console/streams":    c.holdStream,
-		"POST /console/operations": c.ask,
+		"POST /console/operations": acts{c}.ask,
 		"POST /console/operation":  c.api.change,
 		"POST /console/login":      c.login,
 		"POST /console/logout":     c.logout,
@@ -267,8 +267,8 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, status int, name 
 	return nil
 }
 
-// showSet writes a page about the dead set that a sheet names, with the operations on it that are not
-// over: what one of them takes the others, and what is asked for here, do not find.
+// showSet writes a page about the dead set that a sheet names, with the operations on it that are
+// not over: what one of them takes the others, and what is asked for here, do not find.
 func (c *Console) showSet(w http.ResponseWriter, r *http.Request, name string, s sheet) (err error) {
 	if s.Here, err = c.api.unfinishedOf(r, s.At); err != nil {
 		return err

@@ -44,8 +44,8 @@ type operation struct {
 	StartedAt  time.Time `json:"started_at"`
 	UpdatedAt  time.Time `json:"updated_at"`
 	EndedAt    time.Time `json:"ended_at"`
-	// Waits is what it waits for while it is queued; nil: not known, or it is about to begin. Undone is
-	// the restore that takes back all of what it did; nil: none is known.
+	// Waits is what it waits for while it is queued; nil: not known, or it is about to begin.
+	// Undone is the restore that takes back all of what it did; nil: none is known.
 	Waits  *wait      `json:"-"`
 	Undone *operation `json:"-"`
 	// Held says who holds back what it replays.
@@ -122,22 +122,22 @@ func (o operation) CausesText() string {
 
 // State is how far it is in a word, which for what ended with nothing is none of a success.
 func (o operation) State() string {
-	if o.Phase == "done" && o.chooses() && o.Gone() == 0 {
+	if o.Phase == "done" && chooses(o.Action) && o.Gone() == 0 {
 		return "nothing done"
 	}
 	return o.Phase
 }
 
-// chooses says that it is about messages that were chosen, of which others may have been faster.
-func (o operation) chooses() bool {
-	return o.Action == "replay" || o.Action == "delete" || o.Action == "restore"
+// chooses says that an action is about messages that were chosen: others may have taken some.
+func chooses(action string) bool {
+	return action == "replay" || action == "delete" || action == "restore"
 }
 
 // MissingText says of what is done that it is fewer than were confirmed; empty: it is not. What was
 // found to be too large was there. Of messages that nobody had looked at not all need match, where
 // it is not said which they are.
 func (o operation) MissingText() string {
-	if o.Phase != "done" || !o.chooses() || o.Unsorted > 0 {
+	if o.Phase != "done" || !chooses(o.Action) || o.Unsorted > 0 {
 		return ""
 	}
 	var confirmed int
@@ -205,71 +205,6 @@ func (o operation) At() choice { return choice{Stream: o.Stream, Channel: o.Chan
 
 // Key names a number of it for those who keep it up to date.
 func (o operation) Key(number string) string { return "operation " + o.ID + " " + number }
-
-// Undo is the URL of the page that asks before what was deleted, or edited, is restored; empty:
-// there is nothing to restore, and there will not be. What was refused has moved nothing, and an edit
-// that failed may have.
-func (o operation) Undo() string {
-	if o.Action != "delete" && o.Action != "edit" || o.Phase == "refused" || o.IsOver() && !o.moved() || o.KeptUntil().Before(time.Now()) {
-		return ""
-	}
-	at := o.At()
-	at.Operation = o.ID
-	return at.To("confirm", "action", "restore")
-}
-
-// moved says that something that it deletes, or edits, is in the trash, or may be.
-func (o operation) moved() bool { return o.Done > 0 || o.Action == "edit" }
-
-// some is what the state of an element is called of which there is something to see, or none.
-func some(is bool) string {
-	if is {
-		return "some"
-	}
-	return "none"
-}
-
-// Undoes says whether there is something to undo by now, and Died whether something died once more.
-func (o operation) Undoes() string { return some(o.moved()) }
-func (o operation) Died() string {
-	return some(o.Action == "edit" || o.Outcome != nil && o.Outcome.Died > 0)
-}
-
-// undone finds the restore, done or not over, of all that an operation deleted by its end. One of
-// some of it, or that was cancelled, has left something to undo.
-func (v v1) undone(r *http.Request, o operation) (*operation, error) {
-	if !o.IsOver() || o.Undo() == "" {
-		return nil, nil
-	}
-	all, err := v.listed(r, url.Values{"stream": {o.Stream}, "limit": {strconv.Itoa(mostListed)}})
-	for _, of := range all {
-		whole := of.Action == "restore" && of.Select.Operation == o.ID && len(of.Select.IDs) == 0 && of.CreatedAt.After(o.EndedAt)
-		if whole && (!of.IsOver() || of.Phase == "done" && of.Done > 0 && of.Unsorted == 0) {
-			return &of, err
-		}
-	}
-	return nil, err
-}
-
-// InTrash is the URL of the page that shows what was deleted.
-func (o operation) InTrash() string {
-	at := o.At()
-	at.Operation = o.ID
-	return at.To("trash")
-}
-
-// KeptUntil is until when all that was deleted is in the trash: what was deleted first is the first
-// to go.
-func (o operation) KeptUntil() time.Time {
-	keep, err := time.ParseDuration(o.Trash)
-	if err != nil {
-		return time.Time{}
-	}
-	if o.StartedAt.IsZero() {
-		return o.CreatedAt.Add(keep)
-	}
-	return o.StartedAt.Add(keep)
-}
 
 // HeldKey names what Held says for those who keep it up to date.
 func (o operation) HeldKey() string { return row{At: o.At()}.Key("held") }

@@ -19,7 +19,7 @@ type sure struct {
 }
 
 // sort asks before all of a dead set is sorted. It changes nothing: the look is a dry run.
-func (c *Console) sort(w http.ResponseWriter, r *http.Request, at choice) error {
+func (c acts) sort(w http.ResponseWriter, r *http.Request, at choice) error {
 	wish := map[string]any{"action": "sort", "stream": at.Stream, "dry_run": true}
 	fields := [][2]string{{"action", "sort"}, {"stream", at.Stream}, {"once", rand.Text()}}
 	if at.Channel != "" {
@@ -42,7 +42,7 @@ func (c *Console) sort(w http.ResponseWriter, r *http.Request, at choice) error 
 }
 
 // hold asks before a stream is paused in all processes.
-func (c *Console) hold(w http.ResponseWriter, r *http.Request) error {
+func (c acts) hold(w http.ResponseWriter, r *http.Request) error {
 	stream := r.URL.Query().Get("stream")
 	rows, _, err := c.api.rows(r)
 	if err != nil {

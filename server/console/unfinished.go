@@ -17,8 +17,8 @@ type unfinished struct {
 	Unknown    string
 }
 
-// unfinished lists those of all dead sets: those that run, then those that wait, in their order, then
-// those that are paused. One that goes from one of these states to another meanwhile may be missing.
+// unfinished lists those of all dead sets: those that run, then those that wait, in their order,
+// then those that are paused. One that somebody lets go on meanwhile may be missing.
 func (v v1) unfinished(r *http.Request) ([]operation, error) {
 	var all []operation
 	// What is queued may run by the time these are asked for, and what runs be paused.
@@ -33,26 +33,26 @@ func (v v1) unfinished(r *http.Request) ([]operation, error) {
 			all = append(all, o)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b operation) int { return cmp.Compare(a.rank(), b.rank()) })
+	slices.SortStableFunc(all, func(a, b operation) int { return cmp.Compare(rank(a), rank(b)) })
 	for i := range all {
-		all[i].Waits = all[i].waits(all)
+		all[i].Waits = waits(all[i], all)
 	}
 	return all, nil
 }
 
 // rank orders operations that are not over.
-func (o operation) rank() int { return slices.Index([]string{"running", "queued", "paused"}, o.Phase) }
+func rank(o operation) int { return slices.Index([]string{"running", "queued", "paused"}, o.Phase) }
 
-// wait is what an operation waits for that is queued: one before it on the same dead set, or, where it
-// is that of many, that fewer run.
+// wait is what an operation waits for that is queued: one before it on the same dead set, or that
+// fewer than Many run on others.
 type wait struct {
 	For  *operation
 	Many int
 }
 
-// waits says what it waits for; nil: it is about to begin, or its why says more. unfinished are in the
-// order of their ranks.
-func (o operation) waits(unfinished []operation) *wait {
+// waits says what it waits for; nil: it is about to begin, or its why says more. unfinished are in
+// the order of their ranks.
+func waits(o operation, unfinished []operation) *wait {
 	if o.Phase != "queued" || o.Why != "" {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (o operation) waits(unfinished []operation) *wait {
 	return crowd(running)
 }
 
-// crowd is the wait for one of so many that run on other dead sets; nil: there is room for one more.
+// crowd is the wait for one of so many that run on other dead sets; nil: there is room for another.
 func crowd(running int) *wait {
 	if running < mostAtOnce {
 		return nil
@@ -85,12 +85,12 @@ func (v v1) awaiting(r *http.Request, all []operation) error {
 	}
 	unfinished, err := v.unfinished(r)
 	for i := range all {
-		all[i].Waits = all[i].waits(unfinished)
+		all[i].Waits = waits(all[i], unfinished)
 	}
 	return err
 }
 
-// unfinishedOf are those of a dead set, whose page is shown also where they are not known.
+// unfinishedOf are those of a dead set, whose page is shown also while nobody knows them.
 func (v v1) unfinishedOf(r *http.Request, at choice) (unfinished, error) {
 	all, err := v.unfinished(r)
 	if refused, is := asRefusal(err); is {

@@ -28,13 +28,13 @@ func TestAQueuedOperationWaitsForWhatIsBeforeItOnItsDeadSetOrForOneOfMany(t *tes
 		"nothing: one is paused":      {unfinished: []operation{asked, paused}},
 		"nothing: one is queued then": {unfinished: []operation{asked, queued}},
 	} {
-		got := asked.waits(test.unfinished)
+		got := waits(asked, test.unfinished)
 		switch {
 		case test.runs == "" && test.many == 0 && got != nil, test.many > 0 && (got == nil || got.Many != test.many), test.runs != "" && (got == nil || got.For == nil || got.For.ID != test.runs):
 			t.Errorf("%s: it waits for %+v", name, got)
 		}
 	}
-	if asked.Why = "this process does not know such an operation"; asked.waits([]operation{runs, asked}) != nil {
+	if asked.Why = "this process does not know such an operation"; waits(asked, []operation{runs, asked}) != nil {
 		t.Error("it says two reasons why it waits")
 	}
 }
