@@ -159,6 +159,12 @@ func TestACommitIsNotSentByAnotherMemberThanTheOneThatThePartitionsWereGivenTo(t
 	if got := w.committed(); len(got) > 0 || len(s.of) != 1 {
 		t.Errorf("committed: %v, and %d are left to be committed", got, len(s.of))
 	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.commits.in.Store(given)
+	if err := r.commits.sendByClient(over, s.offsets, s.metadata, s.stored); !errors.Is(err, context.Canceled) || len(s.of) != 1 {
+		t.Errorf("a commit that is cut off says %v, and %d are left to be committed", err, len(s.of))
+	}
 	send(*given)
 	if got := w.committed(); got[0] != 10 || len(s.of) != 0 {
 		t.Errorf("committed: %v, and %d are left to be committed", got, len(s.of))
