@@ -35,8 +35,9 @@ func (a *Answer) Failed() bool { return a.Kind == stepwell.Retry || a.Kind == st
 // Failure is what an error of a handler says, as plain values. It is made where panics are caught,
 // and is all that anybody sees of the error later: its methods are the user's, and may do anything.
 type Failure struct {
-	// Text is that of what the handler returned, the errors around a verdict included; Type the Go
-	// type of the error that package fmt or a verdict may have wrapped.
+	// Text is that of what the handler returned, the errors around a verdict included, without its
+	// middle where it is long; Type the Go type of the error that package fmt or a verdict may have
+	// wrapped.
 	Text, Type string
 	// Stack is that of a panic.
 	Stack string
@@ -86,7 +87,7 @@ func (c *Caller) judge(err error) *Answer {
 	}
 	return &Answer{
 		Kind: v.Kind, Reason: cut(v.Reason, maxText), After: v.After, Channel: v.Channel, Err: err,
-		Failure: &Failure{Text: cut(fmt.Sprint(err), maxText), Type: cut(errorType(err), maxType), Group: cut(groupOf(err), maxGroup)},
+		Failure: &Failure{Text: abridged(fmt.Sprint(err), maxText), Type: cut(errorType(err), maxType), Group: cut(groupOf(err), maxGroup)},
 	}
 }
 
@@ -124,7 +125,7 @@ func thrown(value any) *Answer {
 	if value == nil {
 		return &Answer{Kind: stepwell.Retry, Failure: &Failure{Text: ErrGoexit.Error(), Type: errorType(ErrGoexit)}}
 	}
-	text := cut(fmt.Sprintf("panic: %v", value), maxText)
+	text := abridged(fmt.Sprintf("panic: %v", value), maxText)
 	return &Answer{Kind: stepwell.Retry, Failure: &Failure{Text: text, Type: "panic", Stack: string(debug.Stack())}}
 }
 
@@ -134,6 +135,17 @@ func cut(s string, most int) string {
 		return s
 	}
 	return strings.Clone(s[:most])
+}
+
+// abridged is cut for the text of an error: of a long one three quarters are its beginning, and the
+// rest its end, since what others wrap comes last.
+func abridged(s string, most int) string {
+	const mark = " … "
+	if len(s) <= most {
+		return s
+	}
+	head := most * 3 / 4
+	return s[:head] + mark + s[len(s)-(most-head-len(mark)):]
 }
 
 // errorType is what an error calls its type, else its Go type.

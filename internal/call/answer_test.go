@@ -33,3 +33,13 @@ func TestTheCauseIsWhatAnErrorOfTheChainSaysItIs(t *testing.T) {
 		t.Errorf("%d bytes are kept", len(got))
 	}
 }
+
+// What others wrap comes last.
+func TestOfALongErrorTheEndIsKeptToo(t *testing.T) {
+	text := "charge the card: " + strings.Repeat("x", 9999) + ": connection refused"
+	for name, got := range map[string]string{"returned": new(Caller).judge(errors.New(text)).Failure.Text, "thrown": thrown(text).Failure.Text} {
+		if len(got) != maxText || !strings.Contains(got, "charge the card: ") || !strings.Contains(got, " … ") || !strings.HasSuffix(got, ": connection refused") {
+			t.Errorf("%s: %d bytes, %q", name, len(got), got)
+		}
+	}
+}

@@ -28,23 +28,27 @@ type Death struct {
 }
 
 // Group is the fingerprint of the death's cause, 12 hexadecimal digits, and the pattern that all
-// deaths of the group share: the error with what varies replaced by <n>.
+// deaths of the group share: the error with what varies replaced by <n>, and an ellipsis where it
+// goes on.
 func (d Death) Group() (fingerprint, pattern string) {
-	pattern = d.pattern()
+	pattern, goesOn := d.pattern()
 	sum := sha256.Sum256([]byte(strings.Join([]string{version, d.Reason, d.ErrorType, d.Named, pattern}, "\x00")))
+	if goesOn {
+		pattern += "…"
+	}
 	return hex.EncodeToString(sum[:6]), pattern
 }
 
 // pattern is what the error calls its cause. Else it is the place of a panic where that is known,
-// since its text often is a value; else that of the text.
-func (d Death) pattern() string {
+// since its text often is a value; else that of the text, whose line may go on.
+func (d Death) pattern() (pattern string, goesOn bool) {
 	if d.Named != "" {
-		return d.Named
+		return d.Named, false
 	}
 	if place := panicked(d.Stack); place != "" && d.ErrorType == "panic" {
-		return "panic in " + place
+		return "panic in " + place, false
 	}
-	return Pattern(d.Error)
+	return Pattern(d.Error), len(firstLine(d.Error)) > maxText
 }
 
 // panicked returns the function that panicked: the first one of the stack that is neither the
@@ -82,6 +86,7 @@ func isOurs(function string) bool {
 // such as s3 or ipv4: letters that end in one or two digits, seven characters at most.
 func Pattern(text string) string {
 	text = firstLine(text)
+	text = strings.ToValidUTF8(text[:min(len(text), maxText)], "")
 	var out strings.Builder
 	before := "" // the last word, in lower case
 	for text != "" {
@@ -104,13 +109,10 @@ func Pattern(text string) string {
 	return out.String()
 }
 
-// firstLine is the first line that is not empty, cut to what counts, in valid UTF-8.
+// firstLine is the first line that is not empty.
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	if line = strings.TrimRight(line, "\r"); len(line) > maxText {
-		line = line[:maxText]
-	}
-	return strings.ToValidUTF8(line, "")
+	return strings.TrimRight(line, "\r")
 }
 
 // wordSize is how many bytes the word at the start of the text has; 0: the text starts with what

@@ -104,6 +104,15 @@ func TestAGroupIsOneReasonOneTypeAndOnePattern(t *testing.T) {
 	}
 }
 
+func TestAPatternSaysThatItsErrorGoesOnAndTheGroupIsTheSame(t *testing.T) {
+	long, whole := strings.Repeat("x", maxText)+" of order 17", strings.Repeat("x", maxText)
+	group, pattern := Death{Error: long}.Group()
+	other, same := Death{Error: whole}.Group()
+	if pattern != whole+"…" || same != whole || group != other {
+		t.Errorf("%s %q, %s %q", group, pattern, other, same)
+	}
+}
+
 func TestAnErrorThatNamesItsCauseIsGroupedByThat(t *testing.T) {
 	of := func(named, text string) string {
 		group, pattern := Death{Reason: "exhausted", ErrorType: "*pq.Error", Error: text, Named: named}.Group()

@@ -15,7 +15,7 @@ func Broken(m queue.Message, f Failure) queue.Message {
 	kept := without(m.Headers, func(name string) bool { return name == hBuried || name == hWaits })
 	b := appendEscaped(nil, clean(f.Reason, maxShort))
 	b = append(appendInstant(append(b, ' '), f.At), ' ')
-	h := map[string]any{hBuried: string(append(b, clean(f.Error, maxError)...))}
+	h := map[string]any{hBuried: string(append(b, abridged(f.Error, maxError)...))}
 	maps.Copy(h, kept)
 	fit(h, MaxHeaders, kept)
 	return queue.Message{ID: m.ID, Headers: h, Body: m.Body}
@@ -31,7 +31,7 @@ func buriedOf(m queue.Message) (f Failure, ok bool) {
 	}
 	when, err := instant(at)
 	reason, _ = unescape(reason)
-	return Failure{Reason: clean(reason, maxShort), Error: clean(problem, maxError), At: when}, err == nil
+	return Failure{Reason: clean(reason, maxShort), Error: abridged(problem, maxError), At: when}, err == nil
 }
 
 // FailureOf says of what a dead message died, as far as that is readable, and when.
@@ -45,7 +45,7 @@ func FailureOf(m queue.Message) Failure {
 		return Failure{}
 	}
 	text, _ := textOf(m.Headers[hError])
-	return Failure{Reason: clean(e.Failure.Reason, maxShort), Error: clean(text, maxError), At: e.DiedAt}
+	return Failure{Reason: clean(e.Failure.Reason, maxShort), Error: abridged(text, maxError), At: e.DiedAt}
 }
 
 // Unreadable is m as it is sent around once more when its version is too new, and since when that

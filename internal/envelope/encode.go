@@ -24,7 +24,7 @@ func (e *Envelope) Encode() queue.Message {
 	h := map[string]any{}
 	head := e.appendHead(make([]byte, 0, 320))
 	addOwn(h, m)
-	problem := clean(e.Failure.Error, maxError)
+	problem := abridged(e.Failure.Error, maxError)
 	// The size is estimated first, which is cheap and says no for almost every message.
 	framed := recordSize(m) > MaxHeaders/2 && len(head)+sizeOf(h)+fieldSize(hError, problem) > MaxHeaders
 	if framed {
@@ -113,7 +113,7 @@ func lines(history []Try) string {
 			b = append(b, '\n')
 		}
 		b = append(appendInstant(append(strconv.AppendInt(b, int64(t.Attempt), 10), ' '), t.At), ' ')
-		b = append(b, clean(t.Error, maxShort)...)
+		b = append(b, abridged(t.Error, maxShort)...)
 	}
 	return string(b)
 }

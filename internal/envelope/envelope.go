@@ -84,8 +84,8 @@ type Failure struct {
 	// Reason is one of stepwell's Reason constants, empty for an ordinary failure that is tried
 	// again.
 	Reason string
-	// Error is cut to 1 KiB of clean text when it is encoded, ErrorType is the Go type of the
-	// error.
+	// Error is 1 KiB of clean text at most once it is encoded, without its middle where it was
+	// longer; ErrorType is the Go type of the error.
 	Error, ErrorType string
 	// Stack is where the handler panicked; empty otherwise.
 	Stack string

@@ -317,8 +317,8 @@ func TestErrorTextIsOneCleanLineOfAtMostAKiB(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"line breaks and escapes", "a\r\nb\x1b[31m\x00c\u2028d\u202e", "a  b [31m c d "},
 		{"invalid UTF-8", "a\xffb", "a\ufffdb"},
-		{"cut at a rune", strings.Repeat("a", 1023) + "é", strings.Repeat("a", 1023)},
-		{"long", strings.Repeat("é", 5000), strings.Repeat("é", 512)},
+		{"cut at runes", strings.Repeat("a", 767) + strings.Repeat("é", 500), strings.Repeat("a", 767) + " … " + strings.Repeat("é", 125)},
+		{"long", strings.Repeat("é", 5000), strings.Repeat("é", 384) + " … " + strings.Repeat("é", 125)},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

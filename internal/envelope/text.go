@@ -10,6 +10,35 @@ import (
 // bytes: error texts come from anywhere and end up in logs, headers and terminals.
 func clean(s string, max int) string { return cleanKeeping(s, max, "") }
 
+// abridged is clean for the text of an error. Of one that is too long three quarters are its
+// beginning, by which causes are told apart, and the rest its end, which is what others wrap. An
+// ellipsis stands for what is left out.
+func abridged(s string, max int) string {
+	const mark = " … "
+	if len(s) <= max {
+		if s = clean(s, utf8.UTFMax*max); len(s) <= max { // a byte that is no text becomes three
+			return s
+		}
+	}
+	head := max * 3 / 4
+	tail := max - head - len(mark)
+	return clean(s, head) + mark + end(clean(end(s, tail), utf8.UTFMax*max), tail)
+}
+
+// end is the last of s, from a rune on, of at most max bytes.
+func end(s string, max int) string {
+	from := len(s) - max
+	if from <= 0 {
+		return s
+	}
+	for i := from; i < len(s) && i < from+utf8.UTFMax; i++ {
+		if utf8.RuneStart(s[i]) {
+			return s[i:]
+		}
+	}
+	return s[from:]
+}
+
 // cleanLines is clean for text of several lines.
 func cleanLines(s string, max int) string { return cleanKeeping(s, max, "\n\t") }
 
