@@ -152,3 +152,23 @@ func TestPagesFitANarrowScreen(t *testing.T) {
 		}
 	}
 }
+
+// Names, ids and times that are short stay whole; so does the way to the main pages.
+func TestWhatIsShortIsNotBrokenInTheMiddle(t *testing.T) {
+	t.Parallel()
+	w := start(t, "SERVER_TOKENS=alice-of-the-night-shift:operator:alice-has-a-token-of-her-own")
+	w.die(1, record("text:1", strings.Repeat("some words ", 100)))
+	ctx := tab(t)
+	run(t, ctx, chromedp.Navigate(w.base+"/console/"), chromedp.SendKeys("input[name=token]", "alice-has-a-token-of-her-own\n"), shows("running"))
+	for _, width := range []int64{320, 375, 980, 1280} {
+		for _, path := range []string{"/console/", "/console/groups?stream=orders", "/console/messages?stream=orders"} {
+			var broken []string
+			run(t, ctx, look(width, false), chromedp.Navigate(w.base+path), ready(),
+				chromedp.Evaluate(`[...document.querySelectorAll("tbody th bdi, tbody td > bdi, time, .soft.short, header nav, header nav a")]
+					.filter(e => e.getClientRects().length > 1 || e.matches("nav") && new Set([...e.children].map(a => a.getBoundingClientRect().top)).size > 1).map(e => e.textContent)`, &broken))
+			if len(broken) > 0 {
+				t.Errorf("%s at %d breaks %q", path, width, broken)
+			}
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/storage"
 	"github.com/chromedp/chromedp"
 )
 
@@ -27,4 +28,21 @@ func TestAPersonLogsInAndPausesAStreamFromAnotherHostWithoutTLS(t *testing.T) {
 		chromedp.Navigate(base+"/console/"),
 		chromedp.WaitVisible("input[name=token]"),
 	)
+}
+
+// A session ends while somebody types: what was typed is sent once more after a login.
+func TestAFormThatCameTooLateIsSentOnceMoreAfterALogin(t *testing.T) {
+	w := start(t, "SERVER_TOKEN=secret")
+	w.die(1, record("bank:1", "x"))
+	ctx := tab(t)
+	run(t, ctx,
+		chromedp.Navigate(w.base+"/console/confirm?stream=orders&all=true&action=replay"), chromedp.SendKeys("input[name=token]", "secret\n"), shows("Replay 1 message?"),
+		chromedp.SendKeys("input[name=note]", "the bank is back"), storage.ClearCookies(), chromedp.Click(button("Replay 1")), shows("log in first: nothing was done"),
+	)
+	var login string
+	run(t, ctx, chromedp.JavascriptAttribute(link("Log in"), "href", &login))
+	other, end := chromedp.NewContext(ctx)
+	defer end()
+	run(t, other, chromedp.Navigate(login), chromedp.SendKeys("input[name=token]", "secret\n"), shows("Replay 1 message?"))
+	run(t, ctx, chromedp.Reload(), shows("the bank is back"), shows("Replay of orders"))
 }

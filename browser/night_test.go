@@ -1,8 +1,14 @@
 package browser
 
 import (
+	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -126,12 +132,12 @@ func TestItAllWorksWithoutScripts(t *testing.T) {
 		chromedp.Click(link("orders")), shows("9 dead, by cause"),
 		chromedp.SetValue("input[name=error]", "status 503"), chromedp.Click(button("Filter")), chromedp.WaitVisible(link("Show all")),
 		chromedp.Click(link("Messages")), shows("6 of 9 dead match"),
-		chromedp.Click(link("Replay all that match…")), shows("Replay 6 messages?"), chromedp.Click(button("Replay 6")),
+		chromedp.Click(link("Replay all 6…")), shows("Replay 6 messages?"), chromedp.Click(button("Replay 6")),
 	)
 	w.over(3, 6)
 	run(t, ctx,
 		chromedp.Click(link("Look again")), shows("6 of 6"),
-		chromedp.Click(link("What is dead now")), chromedp.Click(link("Delete all…")), shows("Delete 3 messages?"),
+		chromedp.Click(link("What is dead now")), chromedp.Click(link("Delete all 3…")), shows("Delete 3 messages?"),
 		chromedp.Click(button("Delete 3")),
 	)
 	w.over(0, 6)
@@ -149,4 +155,95 @@ func TestAPageSaysThatTheActorIsGone(t *testing.T) {
 	run(t, ctx, chromedp.Navigate(w.base+"/console/"), shows("running"))
 	w.stop()
 	run(t, ctx, chromedp.WaitVisible(`//*[@id="offline"][contains(., "does not answer")]`), chromedp.WaitVisible("body.old"), shows("9"))
+}
+
+// Who is asked must not find out by the browser's own page, which has nothing of what was typed.
+func TestAPageWithoutNumbersSaysThatTheActorIsGoneAndSendsNothingUntilItIsBack(t *testing.T) {
+	t.Parallel()
+	w := night(t)
+	ctx := tab(t)
+	var gone atomic.Bool
+	actor, err := url.Parse(w.base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	through := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(actor); r.Out.Host = r.In.Host }}
+	front := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if gone.Load() {
+			panic(http.ErrAbortHandler) // the connection is cut
+		}
+		through.ServeHTTP(out, r)
+	}))
+	defer front.Close()
+	set := func(is bool) chromedp.Action {
+		return chromedp.ActionFunc(func(context.Context) error { gone.Store(is); return nil })
+	}
+	const told = `//*[@id="offline"][contains(., "does not answer")]`
+	for _, path := range []string{"/console/confirm?stream=orders&all=true&action=replay", "/console/groups?stream=orders", "/console/messages?stream=orders"} {
+		run(t, ctx, chromedp.Navigate(front.URL+path), ready(), set(true), chromedp.WaitVisible(told), chromedp.WaitReady("main button:disabled"), chromedp.WaitNotPresent("main button:enabled"),
+			set(false), chromedp.WaitNotVisible("#offline"), chromedp.WaitReady("main button:enabled"), chromedp.WaitNotPresent("main button:disabled"))
+	}
+}
+
+func TestEscLeavesAFieldAndAQuestionAndTheQuestionHasTheFocus(t *testing.T) {
+	t.Parallel()
+	w := night(t)
+	ctx := tab(t)
+	var focused string
+	run(t, ctx,
+		chromedp.Navigate(w.base+"/console/messages?stream=orders"), shows("9 dead"), ready(),
+		press("/"), chromedp.KeyEvent("jk"), chromedp.KeyEvent(kb.Escape), press("j"), chromedp.KeyEvent(kb.Enter), shows("Why it died"), ready(),
+		press("r"), shows("Replay 1 message?"), ready(), chromedp.Evaluate("document.activeElement.innerText", &focused),
+		chromedp.KeyEvent(kb.Escape), shows("9 dead"),
+	)
+	if focused != "Replay 1 message?" {
+		t.Errorf("the focus is on %q", focused)
+	}
+	if w.over(9, 0); !strings.Contains(where(t, ctx), "/console/messages?") {
+		t.Errorf("it led to %s", where(t, ctx))
+	}
+}
+
+// What HTML says of a field is meant as a browser understands it.
+func TestABrowserTakesRatesGuardsAndTimesThatTheActorTakes(t *testing.T) {
+	t.Parallel()
+	w := night(t)
+	ctx := tab(t)
+	for path, fields := range map[string]map[string]map[string]bool{
+		"/console/confirm?stream=orders&all=true&action=replay": {
+			"rate":    {"": true, "200/s": true, "50/m": true, "unlimited": true, "abc": false, "500": false, "0/s": false},
+			"stop_at": {"20": true, "5%": true, "2.5%": true, "some": false, "0": false},
+			"canary":  {"": true, "10": true, "0": false},
+		},
+		"/console/groups?stream=orders": {
+			"died_from": {"": true, "2h": true, "1h30m": true, "1.5h": true, "2026-01-31T23:59:59Z": true, "2026-01-31T23:59:59.5+01:00": true, "yesterday": false, "2": false},
+			"partition": {"0": true, "-1": false},
+		},
+	} {
+		run(t, ctx, chromedp.Navigate(w.base+path), ready())
+		for name, texts := range fields {
+			for text, takes := range texts {
+				var valid bool
+				run(t, ctx, chromedp.Evaluate(fmt.Sprintf("(f => { f.value = %q; return f.checkValidity() })(document.querySelector('[name=%s]'))", text, name), &valid))
+				if valid != takes {
+					t.Errorf("%s %q: %t", name, text, valid)
+				}
+			}
+		}
+	}
+}
+
+// Who comes from a cause looks for its messages, also on a phone.
+func TestTheFirstScreenOfACauseHasItsMessages(t *testing.T) {
+	t.Parallel()
+	w := night(t)
+	ctx := tab(t)
+	for width, want := range map[int64]int{375: 1, 1280: 6} {
+		var rows int
+		run(t, ctx, look(width, false), chromedp.Navigate(w.base+"/console/groups?stream=orders"), ready(), chromedp.Click(`//td//a[contains(., "status 503")]`), shows("Of one cause: charge order <n>"), ready(),
+			chromedp.Evaluate("[...document.querySelectorAll('tbody tr')].filter(r => r.getBoundingClientRect().bottom < innerHeight).length", &rows))
+		if rows < want {
+			t.Errorf("at %d only %d are seen", width, rows)
+		}
+	}
 }

@@ -13,3 +13,6 @@ func (s *Server) Routes() []string {
 	}
 	return all
 }
+
+// FileName is an id as a part of a file's name.
+func FileName(id string) string { return fileName(id) }

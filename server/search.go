@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -189,7 +190,7 @@ func (d deadSets) message(w http.ResponseWriter, r *http.Request) error {
 	if part == "" {
 		return d.answer(w, d.veil(r, one.Message))
 	}
-	return d.attach(w, part, one)
+	return d.attach(w, id, part, one)
 }
 
 // messageID is the id of a message that the path names.
@@ -208,7 +209,7 @@ func messageID(r *http.Request) (string, error) {
 }
 
 // attach answers with bytes that a browser saves and never shows: they may be anybody's.
-func (d deadSets) attach(w http.ResponseWriter, part string, one Detail) error {
+func (d deadSets) attach(w http.ResponseWriter, id, part string, one Detail) error {
 	if one.Missing != "" {
 		return &problem{status: http.StatusNotFound, detail: one.Missing}
 	}
@@ -219,10 +220,24 @@ func (d deadSets) attach(w http.ResponseWriter, part string, one Detail) error {
 	if body == nil {
 		return &problem{status: http.StatusNotFound, detail: "the record's " + part + " is null"}
 	}
-	w.Header().Set("Content-Disposition", `attachment; filename="`+part+`.bin"`)
+	w.Header().Set("Content-Disposition", `attachment; filename="`+fileName(id)+"."+part+`.bin"`)
 	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	writeWithin(w, d.cfg.WriteTimeout)
 	return write(w, http.StatusOK, "application/octet-stream", body)
+}
+
+// fileName is an id as a part of a file's name, wherever that is kept: of ASCII, without a dot at
+// its beginning, of 100 bytes at most.
+func fileName(id string) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '.', r == '-', r == '~':
+			return r
+		}
+		return '_'
+	}, id)
+	const most = 100
+	return cmp.Or(strings.TrimLeft(name[max(0, len(name)-most):], "."), "message")
 }
 
 // answer writes what a look found.

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/stepwell/stepwell/server"
 )
 
 func TestAListHasWhatAPeekHasAndHowItGoesOn(t *testing.T) {
@@ -118,7 +120,7 @@ func TestOneMessageIsShownByAnyIDAndItsBytesOnlyToBeSaved(t *testing.T) {
 	}
 	a := w.do("GET", "/v1/dead_set/messages/a:0:7?stream=orders&part=value", "")
 	if a.status != 200 || a.text != "<script>" || a.header.Get("Content-Type") != "application/octet-stream" || a.header.Get("X-Content-Type-Options") != "nosniff" ||
-		!strings.HasPrefix(a.header.Get("Content-Disposition"), "attachment") || !strings.HasPrefix(a.header.Get("Content-Security-Policy"), "sandbox") {
+		a.header.Get("Content-Disposition") != `attachment; filename="a_0_7.value.bin"` || !strings.HasPrefix(a.header.Get("Content-Security-Policy"), "sandbox") {
 		t.Errorf("%d %s %v", a.status, a.text, a.header)
 	}
 	if a := w.do("GET", "/v1/dead_set/messages/a:0:7?stream=orders&part=key", ""); a.status != 404 || !strings.Contains(a.text, "key is null") {
@@ -129,5 +131,17 @@ func TestOneMessageIsShownByAnyIDAndItsBytesOnlyToBeSaved(t *testing.T) {
 	}
 	if a := w.do("GET", "/v1/dead_set/messages/a?stream=plain", ""); a.status != 404 || !strings.Contains(a.text, "retries are off") {
 		t.Errorf("%d %s", a.status, a.text)
+	}
+}
+
+// A name of a file comes from an id, and that from anybody: it leads into no folder, and ends no
+// header.
+func TestAFileIsNamedByTheIDOfItsMessageWhateverThatIs(t *testing.T) {
+	for id, name := range map[string]string{
+		"orders.v1:0:7": "orders.v1_0_7", "../../b\"\r\n c\\": "_.._b____c_", "...": "message", "dк~op_1": "d_~op_1", strings.Repeat("x", 300) + ":7": strings.Repeat("x", 98) + "_7",
+	} {
+		if got := server.FileName(id); got != name {
+			t.Errorf("%q is %q", id, got)
+		}
 	}
 }

@@ -69,6 +69,7 @@ Orders are on their way, and some of them die. After some seconds, in another te
   curl -X POST %[1]s/v1/dead_set/replay -H 'content-type: application/json' -d '{"count":"10","topic_entity":"orders"}'
   curl -X DELETE %[1]s/v1/dead_set -H 'content-type: application/json' -d '{"count":"10","topic-entity":"orders"}'
 
+In a browser: http://%[1]s/console
 Also: %[1]s/v1/streams, /readyz?verbose, /metrics. Ctrl-C ends it.
 
 `

@@ -91,7 +91,7 @@ func dead(t *testing.T, address string) map[string]int {
 func TestTheHintNamesTheAddressThatIsServed(t *testing.T) {
 	for address, says := range map[string]string{
 		"localhost:9000": "curl 'localhost:9000/v1/dead_set?count=10&topic-entity=orders'",
-		":9000":          "Also: localhost:9000/v1/streams, /readyz?verbose",
+		":9000":          "In a browser: http://localhost:9000/console\nAlso: localhost:9000/v1/streams, /readyz?verbose",
 		"off":            "SERVER_ADDRESS is off",
 	} {
 		if text := hint(address); !strings.Contains(text, says) || strings.Contains(text, "8010") || strings.Contains(text, "%!") {

@@ -36,6 +36,7 @@ type sample struct {
 // question is what is asked before anything is done.
 type question struct {
 	sample
+	At choice
 	// Action is replay, delete or restore, and Words what it is about; Cause is which cause, where
 	// it is one. Forever: what is deleted is gone.
 	Action, Words, Cause string
@@ -48,8 +49,12 @@ type question struct {
 	// Expect is how many may be touched.
 	Beyond bool
 	Expect int
-	// Rate and Canary are what stands in their fields at first.
-	Rate, Canary string
+	// Rate, Canary, StopAt and Note are what stands in their fields at first, and CrashLoop whether
+	// that is ticked.
+	Rate, Canary, StopAt, Note string
+	CrashLoop                  bool
+	// Wrong says why what was asked for was refused; empty: nothing was yet.
+	Wrong string
 	// Once makes two presses of one button one wish.
 	Once string
 	// Held says who holds back what is replayed; empty: nobody does.
@@ -100,15 +105,24 @@ func (c acts) confirm(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || moved {
 		return err
 	}
-	given := r.URL.Query()
-	q := question{Action: given.Get("action"), Beyond: given.Get("beyond") == "true", Once: rand.Text()}
-	if q.Action == "sort" {
+	if r.URL.Query().Get("action") == "sort" {
 		return c.sort(w, r, at)
 	}
-	at = at.fixed(time.Now())
-	selected, err := at.selected()
+	q, err := c.question(r, at, r.URL.Query())
 	if err != nil {
 		return err
+	}
+	return c.put(w, r, http.StatusOK, q)
+}
+
+// question looks at what was chosen, as it is now, for a page that asks. What is given for its
+// fields stands in them.
+func (c acts) question(r *http.Request, at choice, given url.Values) (question, error) {
+	at = at.fixed(time.Now())
+	q := question{At: at, Action: given.Get("action"), Beyond: given.Get("beyond") == "true", Once: rand.Text()}
+	selected, err := at.selected()
+	if err != nil {
+		return q, err
 	}
 	// A dry run: /v1 counts, and changes nothing. An action that it does not know it refuses.
 	wish := map[string]any{"action": q.Action, "stream": at.Stream, "select": selected, "dry_run": true}
@@ -119,15 +133,16 @@ func (c acts) confirm(w http.ResponseWriter, r *http.Request) error {
 		wish["forever"] = true
 	}
 	if err := c.api.send(r, http.MethodPost, "/v1/dead_set/operations", wish, &q.sample); err != nil {
-		return err
+		return q, err
 	}
 	q.seen(selected, c.cfg.Trash)
 	if q.Action == "replay" {
 		if q.Held, err = c.api.held(r, at); err != nil {
-			return err
+			return q, err
 		}
 	}
-	return c.showSet(w, r, "confirm", sheet{Title: q.Action + " of " + at.Who(), Section: "confirm", At: at, Of: q})
+	q.take(given)
+	return q, nil
 }
 
 // seen makes the question that follows from the look; keep is for how long the trash keeps.
@@ -203,7 +218,7 @@ func confirmed(form url.Values, at choice) (map[string]any, error) {
 		wish["forever"] = form.Get("forever") == "true"
 	}
 	if wish["forever"] == true && form.Get("typed") != form.Get("expect") {
-		return nil, refuse(http.StatusUnprocessableEntity, "Nothing was deleted: %q was typed, and %d are to be deleted. Go back, and type that number if you mean it.", clip(form.Get("typed"), 20), expect)
+		return nil, refuse(http.StatusUnprocessableEntity, "%q was typed, and %d were to be deleted: type the number if you mean it", clip(form.Get("typed"), 20), expect)
 	}
 	for _, name := range []string{"rate", "note", "stop_at", "canary"} {
 		if text := form.Get(name); text != "" {

@@ -12,6 +12,8 @@
 //	streams.go, deadset.go, message.go, operations.go   a page each
 //	acting.go    asking before something is replayed or deleted, and doing it
 //	sure.go      asking before a sort, and before a pause in all processes
+//	filter.go    the form of a filter
+//	again.go     a way back from whatever was refused
 //	unfinished.go, undo.go   operations that are not over, and what an undo takes back
 //	edit.go, part.go   a form for one message, the difference, and the edit
 //	events.go    numbers that change while a page is open
@@ -97,6 +99,7 @@ func New(cfg Config) (*Console, error) {
 	for pattern, serve := range c.table() {
 		c.routes.Handle(pattern, c.answering(serve))
 	}
+	c.routes.Handle("GET /console/", c.answering(nowhere))
 	return c, nil
 }
 
@@ -121,8 +124,8 @@ type page func(w http.ResponseWriter, r *http.Request) error
 //	/console/confirm   action, stream, channel, and what is meant: pick, again and again, or
 //	                   the parameters of a filter, or all=true; beyond=true for what lies
 //	                   behind the messages of a look; operation for what a restore is about, and
-//	                   forever=true for a delete that does not go to the trash; of a sort the dead
-//	                   set alone
+//	                   forever=true for a delete that does not go to the trash; and rate, canary,
+//	                   stop_at and note, which are in their fields; of a sort the dead set alone
 //	/console/hold      stream, which is to be paused in all processes
 //
 // A form has the same names, and what its page knew when it was made. That of an edit has value,
@@ -151,7 +154,7 @@ func (c *Console) table() map[string]page {
 		"GET /console/icon.svg":    file("icon.svg", "image/svg+xml"),
 		"POST /console/edit":       edits{c}.asked,
 		"POST /console/streams":    c.holdStream,
-		"POST /console/operations": acts{c}.ask,
+		"POST /console/operations": acts{c}.asked,
 		"POST /console/operation":  c.api.change,
 		"POST /console/login":      c.login,
 		"POST /console/logout":     c.logout,
@@ -241,6 +244,8 @@ type sheet struct {
 	App, Title string
 	// Section is the part of the console that the page belongs to, for its navigation.
 	Section string
+	// In says that they may: who has to log in first is offered nothing else.
+	In bool
 	// By is who looks at the page, where there is a session, which they could end; what they may is
 	// as for a [User], and whether they may edit.
 	By                 string
@@ -258,6 +263,7 @@ type sheet struct {
 // show writes a page. It is made before anything is sent, so that half a page is none.
 func (c *Console) show(w http.ResponseWriter, r *http.Request, status int, name string, s sheet) error {
 	u := userOf(r)
+	s.In = len(c.cfg.Users) == 0 || u != User{}
 	s.App, s.By, s.Acts, s.Reads, s.Edits = c.cfg.App, u.Name, u.Acts, u.Reads, c.mayEdit(u)
 	var body bytes.Buffer
 	if err := c.pages.ExecuteTemplate(&body, name+".html", s); err != nil {
@@ -302,44 +308,13 @@ func file(name, kind string) page {
 // home is what somebody writes by hand.
 func home(w http.ResponseWriter, r *http.Request) error { return see(w, r, "/console/") }
 
+// nowhere is what has no page.
+func nowhere(http.ResponseWriter, *http.Request) error {
+	return refuse(http.StatusNotFound, "the console has no such page")
+}
+
 // see sends the browser to another page, which it gets.
 func see(w http.ResponseWriter, r *http.Request, to string) error {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 	return nil
-}
-
-// failure is what a page of an error shows.
-type failure struct {
-	Title, Text string
-	Away        bool   // the queues are
-	Operation   string // whose page says more; empty: none
-}
-
-// fail shows an error. What is no refusal is our own fault, and only the log has it.
-func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
-	refused, is := asRefusal(err)
-	if !is {
-		c.cfg.Logger.Error("console: a page went wrong", "error", err)
-		refused = &refusal{Status: http.StatusInternalServerError, Detail: "something went wrong inside; the log says what"}
-	}
-	if refused.retryAfter != "" {
-		w.Header().Set("Retry-After", refused.retryAfter)
-	}
-	c.refuse(w, r, refused)
-}
-
-// Refuse answers with a page that says why there is no other.
-func (c *Console) Refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
-	c.refuse(w, r, &refusal{Status: status, Detail: why})
-}
-
-func (c *Console) refuse(w http.ResponseWriter, r *http.Request, no *refusal) {
-	protect(w.Header())
-	title := http.StatusText(no.Status)
-	// Beside an operation nobody knows that nothing was done.
-	away := no.Status == http.StatusServiceUnavailable && no.Operation == ""
-	if err := c.show(w, r, no.Status, "error", sheet{Title: title, Of: failure{title, no.Detail, away, no.Operation}}); err != nil {
-		c.cfg.Logger.Error("console: a page went wrong", "error", err)
-		send(w, no.Status, "text/plain; charset=utf-8", []byte(no.Detail+"\n"))
-	}
 }

@@ -23,6 +23,9 @@ func TestAPersonFindsACauseReplaysItAndDeletesAnotherWithoutAnyScript(t *testing
 	w.die(8, append(records(5, "bank: status 503"), records(3, "the card was refused")...)...)
 	p := w.visit("/console")
 	p.has(t, "orders", "running")
+	if text := w.get("/console/").text; !strings.Contains(text, `data-live="stream orders  dead" data-state="8"`) {
+		t.Errorf("nothing tells the stylesheet that some are dead: %s", text)
+	}
 	p.follow("orders")
 	p.has(t, "8 dead, by cause", "bank: status 503", "the card was refused")
 
@@ -95,7 +98,7 @@ func TestADeleteForGoodWantsItsNumberTyped(t *testing.T) {
 	form := p.asks()
 	for _, typed := range []string{"", "1", "two", "2 "} {
 		form.Set("typed", typed)
-		if a := w.try("POST", "/console/operations", form, "Origin", w.base); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text, "Nothing was deleted") {
+		if a := w.try("POST", "/console/operations", form, "Origin", w.base); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text, "Nothing was done") {
 			t.Errorf("typed %q: %d %s", typed, a.status, a.text)
 		}
 	}
@@ -202,7 +205,7 @@ func TestAStreamIsPausedInAllProcessesAndThePageSaysWhichPauseItIs(t *testing.T)
 		t.Error("the stream is paused before anybody said yes")
 	}
 	p.press("Pause in all processes", nil)
-	p.has(t, "paused", "in all processes of the app, by loopback, since 20")
+	p.has(t, "paused", "in all processes of the app, by loopback, since 20"+time.Now().UTC().Format("06-01-02 "))
 	if !strings.Contains(w.get("/v1/streams").text, `"paused":true,"pauses":[{"scope":"app","by":"loopback"`) {
 		t.Error("the stream is not paused")
 	}

@@ -2,7 +2,6 @@ package console
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -61,18 +60,27 @@ type looked struct {
 	Export       string // URL of what matches, as a file
 }
 
+// grouped is what /v1 says of the causes in a dead set.
+type grouped struct {
+	span
+	Groups []group `json:"groups"`
+}
+
+// causes asks for those of a dead set, or of what matches a filter.
+func (v v1) causes(r *http.Request, at choice) (all grouped, err error) {
+	err = v.get(r, "/v1/dead_set/groups", at.query(), &all)
+	return all, err
+}
+
 // groups shows the causes of a dead set, or of what matches a filter.
 func (c *Console) groups(w http.ResponseWriter, r *http.Request) error {
 	at, moved, err := chosenBy(w, r)
 	if err != nil || moved {
 		return err
 	}
-	var answer struct {
-		span
-		Groups []group `json:"groups"`
-	}
-	if err := c.api.get(r, "/v1/dead_set/groups", at.query(), &answer); err != nil {
-		return err
+	answer, err := c.api.causes(r, at)
+	if err != nil {
+		return c.mistaken(w, r, "groups", at, err)
 	}
 	matched := 0
 	for _, g := range answer.Groups {
@@ -111,15 +119,22 @@ func (c *Console) list(name, path string) page {
 			Next     string    `json:"next"`
 		}
 		if err := c.api.get(r, path, query, &answer); err != nil {
-			return err
+			return c.mistaken(w, r, name, at, err)
+		}
+		var cause string // what the errors of one cause share; the look is that of the list
+		if at.Filter["group"] != "" && name == "messages" {
+			if all, err := c.api.causes(r, at); err == nil && len(all.Groups) > 0 {
+				cause = all.Groups[0].Error
+			}
 		}
 		return c.showSet(w, r, name, sheet{Title: at.Who() + ": " + name, Section: name, At: at, Of: struct {
 			looked
+			Cause    string
 			Messages []message
 			Matched  int
 			Next     string
 			Later    bool // this is not the first page
-		}{lookedAt(r, at, answer.span), answer.Messages, answer.Matched, answer.Next, cursor != ""}})
+		}{lookedAt(r, at, answer.span), cause, answer.Messages, answer.Matched, answer.Next, cursor != ""}})
 	}
 }
 
@@ -140,70 +155,6 @@ func lookedAt(r *http.Request, at choice, of span) looked {
 		often, more = slices.DeleteFunc(often, inside), slices.DeleteFunc(more, inside)
 	}
 	return looked{of, often, more, at.To("export")}
-}
-
-// field is a part of the form that makes a filter.
-type field struct {
-	// Name is that of the parameter; header, path and is- before them are pairs,
-	// which chosenBy makes one parameter of.
-	Name, Label, Hint, Value string
-	// Options are all values that there are; nil: any text.
-	Options []string
-	// Inside: it looks at values, keys or headers.
-	Inside bool
-}
-
-// fields are those of the form, filled in: what is asked for often, and the rest.
-func fields(filter map[string]string) (often, rest []field) {
-	often = []field{
-		{Name: "error", Label: "Error has", Hint: "status 503"},
-		{Name: "reason", Label: "Reason", Options: reasons()},
-		{Name: "topic", Label: "Topic"},
-		{Name: "key", Label: "Key", Inside: true},
-		{Name: "died_from", Label: "Died since", Hint: "2h, or 2026-01-31T23:59:59Z"},
-		{Name: "died_to", Label: "Died until", Hint: "15m, or a time"},
-	}
-	rest = []field{
-		{Name: "group", Label: "Cause", Hint: "7f3a91c2b04d"},
-		{Name: "id", Label: "Id", Hint: "orders.v1:3:8812"},
-		{Name: "error_type", Label: "Error type", Hint: "*url.Error"},
-		{Name: "error_re", Label: "Error matches", Hint: "RE2: status 5\\d\\d"},
-		{Name: "key_prefix", Label: "Key begins with", Inside: true},
-		{Name: "value", Label: "Value has", Inside: true},
-		{Name: "partition", Label: "Partition"},
-		{Name: "offset_from", Label: "Offset from"},
-		{Name: "offset_to", Label: "Offset to"},
-		{Name: "attempts_min", Label: "Tries, at least"},
-		{Name: "replays_max", Label: "Replays, at most"},
-		{Name: "replayed_by", Label: "Replayed last by", Hint: "op_…"},
-		{Name: "trace_id", Label: "Trace id"},
-		{Name: "header", Label: "Header", Hint: "tenant", Inside: true},
-		{Name: "is-header", Label: "Header is", Inside: true},
-		{Name: "path", Label: "JSON value at", Hint: "order.lines.0.sku", Inside: true},
-		{Name: "is-path", Label: "JSON value is", Inside: true},
-	}
-	left := maps.Clone(filter)
-	for _, all := range [][]field{often, rest} {
-		for i := range all {
-			all[i].Value = left[all[i].Name]
-			delete(left, all[i].Name)
-		}
-	}
-	// Headers and places in values, and whatever /v1 knows and this form does not.
-	for _, name := range slices.Sorted(maps.Keys(left)) {
-		rest = slices.Insert(rest, 0, field{Name: name, Label: clip(name, 60), Value: left[name]})
-	}
-	return often, rest
-}
-
-// Used says that a part of the form is filled in.
-func (l looked) Used() bool {
-	return slices.ContainsFunc(l.More, func(f field) bool { return f.Value != "" })
-}
-
-// reasons are those for which a message dies.
-func reasons() []string {
-	return []string{"exhausted", "dead_letter", "decode", "undecodable", "too_large", "gone", "crash_loop"}
 }
 
 // spark draws the deaths of the last hour, five minutes a character, the highest as the tallest.

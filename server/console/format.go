@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // functions are those that templates call.
@@ -16,6 +17,8 @@ func functions(setting func(string) string) template.FuncMap {
 		"causes": func(at choice, groups []group, act bool, unsorted int, here unfinished) causes {
 			return causes{at, groups, act, unsorted > 0, here}
 		},
+		"short": short, "visible": visible, "hides": func(text string) bool { return visible(text) != text },
+		"now":     func() string { return time.Now().UTC().Format(time.TimeOnly) },
 		"setting": setting,
 		"views":   func() []string { return []string{"json", "raw", "hex"} },
 	}
@@ -89,7 +92,33 @@ func size(n int64) string {
 
 // brief is the beginning of a text, for a row of a table.
 func brief(text string) string {
-	return clip(strings.Join(strings.Fields(clip(text, 4*300)), " "), 300)
+	return clip(visible(strings.Join(strings.Fields(clip(text, 4*300)), " ")), 300)
+}
+
+// short is the class of a name that is short enough to stay in one line, whatever the width.
+func short(name string) string {
+	const most = 32 // bytes: letters that take more of them are wider, too
+	if len(visible(name)) <= most {
+		return "short"
+	}
+	return ""
+}
+
+// visible is a text in which what cannot be seen, or turns round what stands behind it, is written
+// as in a string of JSON: \u202e. Tabs and the ends of lines stay.
+func visible(text string) string {
+	var b strings.Builder
+	for i, r := range text {
+		switch {
+		case r == '\n', r == '\t', r == '\r' && strings.HasPrefix(text[i:], "\r\n"), !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp):
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, "\\U%08x", r)
+		default:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		}
+	}
+	return b.String()
 }
 
 // clip is a text of at most so many bytes, and no half character.

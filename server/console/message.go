@@ -24,8 +24,8 @@ type shownValue struct {
 	Null bool
 	// First is how many bytes of Size are shown; 0: all.
 	First, Size int
-	// Why says why there is nothing to see.
-	Why string
+	// Why says why there is nothing to see, Note what is not as the view's name says.
+	Why, Note string
 }
 
 // message shows all that is known of one message.
@@ -75,7 +75,14 @@ func (v v1) value(r *http.Request, at choice, of message, view string) (shownVal
 		first = first[:min(len(first), maxHex)]
 		shown.Text = hex.Dump(first)
 	case "json":
-		shown.Text = pretty(first)
+		var is bool
+		switch shown.Text, is = pretty(first); {
+		case is:
+		case len(first) < all:
+			shown.Note = "What is cut cannot be laid out as JSON: this is as in raw."
+		default:
+			shown.Note = "This is no JSON: it is shown as in raw."
+		}
 	default:
 		shown.View = "raw"
 		// As text it has what is text; the rest is the sign for what is none.
@@ -87,13 +94,13 @@ func (v v1) value(r *http.Request, at choice, of message, view string) (shownVal
 	return shown, nil
 }
 
-// pretty is JSON over several lines; what is none is as it is.
-func pretty(text []byte) string {
+// pretty is JSON over several lines; what is none is as it is, which it tells.
+func pretty(text []byte) (shown string, is bool) {
 	var b bytes.Buffer
 	if err := json.Indent(&b, text, "", "  "); err != nil {
-		return string(bytes.ToValidUTF8(text, []byte(string(utf8.RuneError))))
+		return string(bytes.ToValidUTF8(text, []byte(string(utf8.RuneError)))), false
 	}
-	return b.String()
+	return b.String(), true
 }
 
 // save has the browser save a value or a key as it is.

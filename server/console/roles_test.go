@@ -79,6 +79,9 @@ func TestAViewerSeesAllAndHasNoButtonThatChangesAnythingAndAForgedFormIsRefused(
 			if of := acts(t, his.text); len(of) > 0 {
 				t.Errorf("%s lets a viewer do %q", path, of)
 			}
+			if strings.Contains(his.text, "Pause all") {
+				t.Errorf("%s tells a viewer of what they may not do", path)
+			}
 			buttons += len(acts(t, hers.text))
 			if page := strings.Contains(his.text, "<html"); page && (!strings.Contains(his.text, "<bdi>bob</bdi>, viewer") || !strings.Contains(hers.text, "<bdi>alice</bdi></span>")) {
 				t.Errorf("%s does not say who looks: %s", path, his.text)

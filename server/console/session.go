@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -112,7 +113,12 @@ func (c *Console) toLogin(w http.ResponseWriter, r *http.Request) {
 		c.Refuse(w, r, http.StatusUnauthorized, "log in first: nothing was done")
 		return
 	}
-	_ = see(w, r, "/console/login?"+url.Values{"next": {r.URL.RequestURI()}}.Encode()) // it has no error
+	_ = see(w, r, loginURL(r.URL.RequestURI())) // it has no error
+}
+
+// loginURL is that of the login which leads to a page; empty: to the first.
+func loginURL(to string) string {
+	return "/console/login?" + url.Values{"next": {cmp.Or(to, "/console/")}}.Encode()
 }
 
 // login is what the form of it shows: where it leads, and what was wrong with the last try.

@@ -37,7 +37,7 @@ func (p pauseJSON) String() string {
 		text += ", by " + p.By
 	}
 	if !p.Since.IsZero() {
-		text += ", since " + p.Since.UTC().Format(time.RFC3339)
+		text += ", since " + when(p.Since)
 	}
 	return text
 }
@@ -87,8 +87,6 @@ type row struct {
 	// a worker, and Oldest for how long the message waits behind which nothing can be
 	// committed.
 	Lag, InFlight, Retrying, Dead, Oldest string
-	// IsDead says that there is something in the dead set.
-	IsDead bool
 	// Control says that there is something to pause here, and IsStream that it can be paused in all
 	// processes: a channel is paused with its stream. Paused and AppPaused say that it is.
 	Control, Paused, IsStream, AppPaused bool
@@ -193,7 +191,7 @@ func (l lineJSON) row(at choice) row {
 	for name, depth := range l.Queues {
 		switch {
 		case strings.HasSuffix(name, ".dead_set"):
-			r.Dead, r.IsDead, known = number(depth), depth > 0, true
+			r.Dead, known = number(depth), true
 		case !strings.HasSuffix(name, ".source"):
 			waiting += depth
 		}

@@ -169,3 +169,35 @@ func TestWithoutTokensValuesAreHiddenFromAllOrFromNobody(t *testing.T) {
 		}
 	}
 }
+
+// A text that turns round what stands behind it, or is not seen, must not look like another.
+func TestWhatCannotBeSeenIsWrittenOutAndALinkFindsItsKey(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	const key = "acme\u202egpj.exe\u200b\x01"
+	w.die(2, &kgo.Record{Key: []byte(key), Value: []byte("{\"a\": \"x\u202ey\"}\r\n\tz\x00"), Headers: []kgo.RecordHeader{{Key: "tenant\u2066", Value: []byte("a\u00adb")}}},
+		&kgo.Record{Key: []byte("acme"), Value: []byte("plain")})
+	w.visit("/console/messages?stream=orders").has(t, `acme\u202egpj.exe\u200b\u0001`)
+	p := w.visit("/console/message?stream=orders&id=orders.v1:0:0&view=raw")
+	p.has(t, `acme\u202egpj.exe\u200b\u0001`, `"x\u202ey"} z\u0000`, `tenant\u2066`, `a\u00adb`, "a filter needs themselves", "all of them are in what is saved")
+	if strings.ContainsAny(p.text, "\u202e\u200b\u2066\u00ad") {
+		t.Errorf("it is still in the page: %q", p.text)
+	}
+	p.follow("Others with this key")
+	p.has(t, "1 of 2 dead match", "orders.v1:0:0")
+	if p = w.visit("/console/message?stream=orders&id=orders.v1:0:1"); strings.Contains(p.text, "cannot be seen") {
+		t.Errorf("of a plain message: %s", p.text)
+	}
+}
+
+func TestTheViewAsJSONSaysOfWhatItIsNone(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.die(3, &kgo.Record{Value: []byte(`{"a":1}`)}, &kgo.Record{Value: []byte("no")}, &kgo.Record{Value: []byte(`["` + strings.Repeat("x", 100_000) + `"]`)})
+	for at, says := range map[string]string{"0": "", "1": "This is no JSON", "2": "What is cut cannot be laid out as JSON"} {
+		p := w.visit("/console/message?stream=orders&view=json&id=orders.v1:0:" + at)
+		if says == "" && strings.Contains(p.text, "as in raw") || !strings.Contains(p.text, says) {
+			t.Errorf("%s: %s", at, p.text)
+		}
+	}
+}

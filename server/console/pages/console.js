@@ -3,15 +3,26 @@
 
 const one = (selector, within = document) => within.querySelector(selector);
 
+// away says that the actor does not answer, and has nothing sent to it meanwhile; an empty text: it
+// answers. A text that is no more than a remark leaves buttons as they are.
+const offline = one('#offline');
+function away(text, remark) {
+	if (offline.textContent !== text) offline.textContent = text;
+	offline.hidden = !text;
+	document.body.classList.toggle('old', !!text);
+	for (const button of document.querySelectorAll('button:not([type=button], dialog *)')) button.disabled = !!text && !remark;
+}
+const clock = (at) => new Date(at).toISOString().slice(11, 19);
+const silent = (last) => 'The actor does not answer since ' + clock(last) + '. What is here is the last that was known, and nothing can be sent now.';
+
 // Numbers. The server says a text for each name; elements have their name in data-live.
 function follow(url) {
 	const parts = document.querySelectorAll('[data-live]');
-	const offline = one('#offline'), say = one('#say'), progress = one('[data-say]');
+	const say = one('#say'), progress = one('[data-say]');
 	let source, last, saidAt = 0, said = progress?.textContent;
 	const hear = (event) => {
 		last = Date.now();
-		document.body.classList.remove('old');
-		offline.hidden = true;
+		away('');
 		const texts = JSON.parse(event.data);
 		for (const part of parts) put(part, texts[part.dataset.live]);
 		// A reader of the screen is told at most every five seconds, and at the end.
@@ -36,15 +47,29 @@ function follow(url) {
 	setInterval(() => {
 		if (!source) return;
 		const refused = source.readyState === EventSource.CLOSED;
-		if (!refused && Date.now() - last < 5000) return;
-		const since = new Date(last).toISOString().slice(11, 19);
-		const text = refused
-			? 'These numbers are as of ' + since + ': reload the page for newer ones.'
-			: 'The actor does not answer since ' + since + '. These numbers are the last that were known.';
-		if (offline.textContent !== text) offline.textContent = text;
-		offline.hidden = false;
-		document.body.classList.add('old');
+		if (refused) away('These numbers are as of ' + clock(last) + ': reload the page for newer ones.', true);
+		else if (Date.now() - last >= 5000) away(silent(last));
 	}, 1000);
+}
+
+// A page without numbers asks now and then whether the actor is there, which takes none of the
+// places that those with numbers have.
+function watch(url) {
+	let last = Date.now(), asks = false;
+	const ask = async () => {
+		if (document.hidden || asks) return;
+		asks = true;
+		try {
+			const { status } = await fetch(url, { method: 'HEAD', signal: AbortSignal.timeout(5000) });
+			if (status >= 500) throw status;
+			last = Date.now();
+			// Who sends a form now would be told no more than that.
+			away(status === 401 ? 'Your session is over: log in in another tab before you send anything.' : '', true);
+		} catch { away(silent(last)); }
+		asks = false;
+	};
+	document.addEventListener('visibilitychange', ask);
+	setInterval(ask, 3000);
 }
 
 function put(part, text) {
@@ -81,18 +106,23 @@ function act(key, row) {
 function pressed(event) {
 	const { key, target } = event;
 	if (!keysOn.get() || event.ctrlKey || event.metaKey || event.altKey || one('dialog[open]')) return;
-	if (target.matches('input:not([type=checkbox]), select, textarea')) return;
+	if (target.matches('input:not([type=checkbox]), select, textarea')) {
+		if (key === 'Escape') target.blur();
+		return;
+	}
 	const row = target.closest?.('tr[tabindex]');
 	switch (key) {
 	case 'j': move(1); break;
 	case 'k': move(-1); break;
 	case 'x': one('input[type=checkbox]', row ?? document.createElement('p'))?.click(); break;
 	case 'r': case 'd': case 'u': case 'e': act(key, row); break;
+	case 'Escape': one('[data-key=Escape]')?.click(); break;
 	case 'o': location.assign('/console/operations'); break;
 	case '?': one('#help').showModal(); break;
 	case '/': {
 		const input = one('form[role=search] input:not([type=hidden])');
 		if (!input) return;
+		input.closest('details').open = true; // it may be folded
 		input.focus();
 		break;
 	}
@@ -107,8 +137,25 @@ function pressed(event) {
 
 document.addEventListener('keydown', pressed);
 const keys = one('#keys'), on = one('#keys-on');
-keys.hidden = false;
-keys.addEventListener('click', () => one('#help').showModal());
+if (keys) {
+	keys.hidden = false;
+	keys.addEventListener('click', () => one('#help').showModal());
+}
 on.checked = keysOn.get();
 on.addEventListener('change', () => keysOn.set(on.checked));
-if (document.body.dataset.events) follow(document.body.dataset.events);
+// Who came by a key goes on from what the page asks.
+const question = one('[data-key=Escape]') && one('main h1');
+if (question) {
+	question.tabIndex = -1;
+	question.focus({ preventScroll: true });
+}
+// On narrow screens a filter hides what it found, unless something is wrong with it.
+const narrow = matchMedia('(max-width: 60rem)'), fold = one('#fold');
+const folds = () => { fold.open = !narrow.matches || !!one('main [role=alert]'); };
+if (fold) {
+	narrow.addEventListener('change', folds);
+	folds();
+}
+const { events, asks } = document.body.dataset;
+if (events) follow(events);
+else if (asks) watch(asks);
