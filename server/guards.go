@@ -21,8 +21,8 @@ func readGuards(m *members, r *operations.Request) {
 		if r.CanaryWait = operations.Wait(d); err != nil || d <= 0 || d > operations.MaxCanaryWait {
 			m.mistake("canary_wait must be a duration of at most %s, such as 2m, not %q", operations.MaxCanaryWait, clip(wait))
 		}
-		if canary == nil {
-			m.mistake("canary_wait is for a canary: say how many messages that is")
+		if canary == nil && !limited {
+			m.mistake("canary_wait is for a canary or a stop_at: say how many messages that is")
 		}
 	}
 	if r.Action != operations.Replay && (canary != nil || wait != "" || limited) {

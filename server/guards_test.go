@@ -19,10 +19,11 @@ func TestWhatHoldsAReplayBackIsTakenAndShown(t *testing.T) {
 		``:           {0, 0, "", "<nil> <nil> <nil>"},
 		`"canary":1`: {1, 2 * time.Minute, "", "1 2m0s <nil>"},
 		`"canary":1000,"canary_wait":"1h","stop_at":"0.25%"`: {1000, time.Hour, "0.25%", "1000 1h0m0s 0.25%"},
-		`"stop_at":20`:        {0, 0, "20", "<nil> <nil> 20"},
-		`"stop_at":"20"`:      {0, 0, "20", "<nil> <nil> 20"},
-		`"stop_at":"100%"`:    {0, 0, "100%", "<nil> <nil> 100%"},
-		`"stop_at":999999999`: {0, 0, "999999999", "<nil> <nil> 999999999"},
+		`"stop_at":20`:                     {0, 0, "20", "<nil> <nil> 20"},
+		`"stop_at":20,"canary_wait":"10m"`: {0, 10 * time.Minute, "20", "<nil> 10m0s 20"},
+		`"stop_at":"20"`:                   {0, 0, "20", "<nil> <nil> 20"},
+		`"stop_at":"100%"`:                 {0, 0, "100%", "<nil> <nil> 100%"},
+		`"stop_at":999999999`:              {0, 0, "999999999", "<nil> <nil> 999999999"},
 	} {
 		t.Run(members, func(t *testing.T) {
 			w, p := operating(t)
@@ -45,7 +46,7 @@ func TestAGuardThatIsNotUnderstoodIsRefusedAndNothingIsReplayedWithoutIt(t *test
 		// misspelt
 		`"canery":10`: "did you mean canary?", `"canary-wait":"2m","canary":1`: "did you mean canary_wait?", `"stopat":5`: "did you mean stop_at?", `"Canary":1`: "unknown member Canary",
 		// missing
-		`"canary":null`: "canary must be a whole number", `"canary_wait":"2m"`: "canary_wait is for a canary", `"canary":1,"canary_wait":""`: "canary_wait is empty", `"canary":1,"canary_wait":null`: "canary_wait must be a text",
+		`"canary":null`: "canary must be a whole number", `"canary_wait":"2m"`: "canary_wait is for a canary or a stop_at", `"canary":1,"canary_wait":""`: "canary_wait is empty", `"canary":1,"canary_wait":null`: "canary_wait must be a text",
 		`"stop_at":""`: stop, `"stop_at":null`: stop,
 		// absurd
 		`"canary":0`: canary, `"canary":-1`: "canary must be a whole number", `"canary":1.5`: "canary must be a whole number", `"canary":"10"`: "canary must be a whole number", `"canary":"all"`: "canary must be a whole number", `"canary":[1]`: "canary must be a whole number",

@@ -16,8 +16,8 @@ type replay struct {
 // guards hold a replay back of which messages fail again.
 type guards struct {
 	Canary     *int    `json:"canary,omitempty" help:"Replay so many first, and go on only if all of them are handled."`
-	CanaryWait *string `json:"canary_wait,omitempty" help:"How long to wait for the canary. Default: 2m."`
-	StopAt     *string `json:"stop_at,omitempty" help:"Pause once a try of so many messages failed, such as 20, or of such a share, such as 5%."`
+	CanaryWait *string `json:"canary_wait,omitempty" help:"How long to wait for the canary, or with --stop-at for word of what is out. Default: 2m."`
+	StopAt     *string `json:"stop_at,omitempty" help:"Pause once a try of so many messages failed, such as 20, or of such a share, such as 5%; no more than 20 fail, or ten beyond the share (and 50 at first). No more are out at a time than may still fail, so it is slower."`
 }
 
 // Validate is called by kong before Run.
@@ -25,8 +25,8 @@ func (g guards) Validate() error {
 	switch {
 	case g.Canary != nil && *g.Canary < 1:
 		return errors.New("--canary must be 1 or more")
-	case g.CanaryWait != nil && g.Canary == nil:
-		return errors.New("--canary-wait is for a --canary")
+	case g.CanaryWait != nil && g.Canary == nil && g.StopAt == nil:
+		return errors.New("--canary-wait is for a --canary or a --stop-at")
 	case g.CanaryWait != nil && *g.CanaryWait == "":
 		return empty("canary-wait")
 	case g.StopAt != nil && *g.StopAt == "":

@@ -46,7 +46,9 @@ func (w *worker) count(ctx context.Context) (goesOn bool, err error) {
 	}
 	cutOff := w.cutOff
 	w.cutOff = false
-	if p, why := verdict(w.l.request.Expect, cutOff, &at, &sample); p != "" {
+	p, why := verdict(w.l.request.Expect, cutOff, &at, &sample)
+	w.whole = p == Done && w.inCanary(&at) && at.sent() > 0
+	if p != "" && !w.whole {
 		w.end(ctx, p, why)
 		return false, nil
 	}
@@ -56,7 +58,7 @@ func (w *worker) count(ctx context.Context) (goesOn bool, err error) {
 
 // verdict is how an operation of which that was found ends, or rests, and why; empty: it goes on.
 func verdict(expected *int, cutOff bool, at *State, found *Sample) (p Phase, why string) {
-	done := max(at.Done, at.Begun)
+	done := at.sent()
 	// Where no number is expected nobody has written down what a turn was to do: see promise.
 	untouched := done == 0 && (expected != nil || !cutOff)
 	switch {
@@ -83,7 +85,7 @@ func (w *worker) look(ctx context.Context) (Sample, error) {
 		request.Before = at.ActsBefore
 	}
 	sample, err := w.set.Sample(ctx, request)
-	if err != nil || request.Expect == nil || sample.Matched <= *request.Expect || max(at.Done, at.Begun) > 0 || !at.ActsBefore.IsZero() {
+	if err != nil || request.Expect == nil || sample.Matched <= *request.Expect || at.sent() > 0 || !at.ActsBefore.IsZero() {
 		return sample, err
 	}
 	calmer := *request

@@ -21,8 +21,8 @@ const (
 	// shareFrom is from how many messages on, of which it is known how their first try ended, a
 	// share of them says something.
 	shareFrom = 50
-	// canaryLook is the time between two looks at what became of the canary.
-	canaryLook = 250 * time.Millisecond
+	// fateLook is the time between two looks at what became of messages that are waited for.
+	fateLook = 250 * time.Millisecond
 )
 
 // Outcomes knows what became of messages that were replayed.
@@ -99,6 +99,8 @@ func (w *Wait) UnmarshalText(text []byte) error {
 type Accepted struct {
 	Failed int `json:"failed"`
 	Tried  int `json:"tried"`
+	// Unknown are those of which nobody had told for too long.
+	Unknown int `json:"unknown,omitempty"`
 }
 
 // asked says that somebody knows what becomes of the messages of such a request.
@@ -134,14 +136,17 @@ func (w *worker) inCanary(at *State) bool {
 	return w.r.cfg.asked(&w.l.request) && w.l.request.Canary > 0 && !at.CanaryOver
 }
 
-// portion is how many messages the next turn may act on, and how long it is until the one after it.
-func (w *worker) portion(at *State, canary bool) (most int, every time.Duration) {
-	most, every = at.Rate.batch()
+// portion is how many messages the next turn may act on, of so many that its guards allow, and how
+// long it is until the one after it.
+func (w *worker) portion(at *State, canary bool, allowed int) (most int, every time.Duration) {
+	if most, every = at.Rate.batch(); allowed < most {
+		most, every = allowed, at.Rate.lasts(allowed)
+	}
 	if canary {
-		most = min(most, w.l.request.Canary-max(at.Done, at.Begun))
+		most = min(most, w.l.request.Canary-at.sent())
 	}
 	if expected := w.l.request.Expect; expected != nil {
-		most = min(most, *expected-max(at.Done, at.Begun))
+		most = min(most, *expected-at.sent())
 	}
 	if Sorts(w.l.request.Action) {
 		most = min(most, at.Matched-at.Done) // what arrives meanwhile is none of it: else it might never end
@@ -155,31 +160,45 @@ func (w *worker) portion(at *State, canary bool) (most int, every time.Duration)
 // leastTrashed is how many messages a turn may delete that were not counted.
 const leastTrashed = 2000
 
-// outcome is what became of the operation's messages; alone says why what other processes handled
-// is not in it.
-func (w *worker) outcome() (t outcomes.Tally, alone error) {
-	known, alone := w.r.cfg.Outcomes.Of(w.l.request.ID)
-	return known[w.l.request.ID], alone
+// sent is how many messages of a replay may have been sent.
+func (s *State) sent() int { return max(s.Done, s.Begun) }
+
+// next is what a turn may do.
+type next struct {
+	// held says that there is to be no turn now, since a replay waits for what becomes of messages,
+	// or goes wrong. Then every is when to look again, if goesOn says that it goes on.
+	held   bool
+	every  time.Duration
+	goesOn bool
+	// allowed is how many messages it may act on.
+	allowed int
 }
 
-// held says that there is to be no turn now, since a replay waits for its canary, or goes wrong.
-func (w *worker) held(ctx context.Context, at *State) (every time.Duration, goesOn, held bool) {
-	switch {
-	case w.goesWrong(ctx, at):
-		return 0, false, true
-	case w.inCanary(at) && max(at.Done, at.Begun) >= w.l.request.Canary:
-		every, goesOn = w.awaitCanary(ctx, at)
-		return every, goesOn, true
+// held looks what became of a replay's messages, and says what that means for the next turn.
+func (w *worker) held(ctx context.Context, at *State) next {
+	if !w.r.cfg.asked(&w.l.request) {
+		return next{allowed: noLimit}
 	}
-	return 0, false, false
+	known, alone := w.r.cfg.Outcomes.Of(w.l.request.ID)
+	t := known[w.l.request.ID]
+	if w.goesWrong(ctx, at, t) {
+		return next{held: true}
+	}
+	if sent := at.sent(); w.inCanary(at) && sent > 0 && (w.whole || sent >= w.l.request.Canary) {
+		every, goesOn := w.awaitCanary(ctx, at, t, alone)
+		return next{held: true, every: every, goesOn: goesOn}
+	}
+	allowed, unknown := w.l.request.StopAt.allowed(at, t)
+	if allowed == 0 {
+		every, goesOn := w.awaitFate(ctx, t, unknown, alone)
+		return next{held: true, every: every, goesOn: goesOn}
+	}
+	w.quiet = quiet{}
+	return next{allowed: allowed}
 }
 
 // goesWrong pauses a replay of which too many messages fail, and says so.
-func (w *worker) goesWrong(ctx context.Context, at *State) bool {
-	if !w.r.cfg.asked(&w.l.request) {
-		return false
-	}
-	t, _ := w.outcome()
+func (w *worker) goesWrong(ctx context.Context, at *State, t outcomes.Tally) bool {
 	_, _ = w.tell(ctx, func(s *State) {
 		of := t.Outcome(s.Done)
 		s.Outcome = &of
@@ -187,9 +206,9 @@ func (w *worker) goesWrong(ctx context.Context, at *State) bool {
 	limit, failed, tried := w.l.request.StopAt, t.Failed-at.Accepted.Failed, t.Tried()-at.Accepted.Tried
 	switch {
 	case w.inCanary(at) && t.Bad() > 0:
-		w.pauseGuarded(ctx, t, fmt.Sprintf("of the %d messages of the canary %d failed a try or died: %s", at.Done, t.Bad(), thenMend))
+		w.pauseGuarded(ctx, t, 0, fmt.Sprintf("of the %d messages of the canary %d failed a try or died: %s", at.Done, t.Bad(), thenMend))
 	case limit.reached(failed, tried):
-		w.pauseGuarded(ctx, t, fmt.Sprintf("of %d messages %d failed a try, and stop_at is %s: %s", tried, failed, limit, thenMend))
+		w.pauseGuarded(ctx, t, 0, fmt.Sprintf("of %d messages %d failed a try, and stop_at is %s: %s", tried, failed, limit, thenMend))
 	default:
 		return false
 	}
@@ -212,37 +231,42 @@ func withoutAdvice(why string) string {
 
 // What tell returns needs no look here: a run that is lost ends before its next step.
 
-// pauseGuarded pauses because of what became of messages. Who lets it go on has seen that.
-func (w *worker) pauseGuarded(ctx context.Context, t outcomes.Tally, why string) {
+// pauseGuarded pauses because of what became of messages. Who lets it go on has seen that; unknown
+// are those of which he is told that nobody tells of them.
+func (w *worker) pauseGuarded(ctx context.Context, t outcomes.Tally, unknown int, why string) {
 	_, _ = w.tell(ctx, func(s *State) {
 		s.CanaryOver = s.CanaryOver || w.l.request.Canary > 0
-		s.Accepted = Accepted{Failed: t.Failed, Tried: t.Tried()}
+		s.Accepted = Accepted{Failed: t.Failed, Tried: t.Tried(), Unknown: s.Accepted.Unknown + unknown}
 	})
 	w.end(ctx, Paused, why)
 }
 
 // awaitCanary looks what became of the canary. It goes on once all of it is handled, and pauses
 // where that takes too long: what nobody told is not handled.
-func (w *worker) awaitCanary(ctx context.Context, at *State) (every time.Duration, goesOn bool) {
+func (w *worker) awaitCanary(ctx context.Context, at *State, t outcomes.Tally, alone error) (every time.Duration, goesOn bool) {
 	if w.canarySince.IsZero() {
 		w.canarySince = time.Now()
 	}
-	t, alone := w.outcome()
 	handled, wait := len(t.Canary), time.Duration(w.l.request.CanaryWait)
 	switch {
-	case handled >= max(at.Done, at.Begun): // also those that a killed process may have replayed
+	case handled >= at.sent(): // also those that a killed process may have replayed
 		_, _ = w.tell(ctx, func(s *State) { s.CanaryOver, s.Why = true, "" })
 		return 0, true
 	case time.Since(w.canarySince) >= wait:
 		why := fmt.Sprintf("of the %d messages of the canary %d were handled within %s, and nobody told of the others: %s", at.Done, handled, wait, thenLook)
-		if alone != nil {
-			why += "; " + alone.Error()
-		}
-		w.pauseGuarded(ctx, t, why)
+		w.pauseGuarded(ctx, t, at.unknown(t), andAlone(why, alone))
 		return 0, false
 	}
 	_, _ = w.tell(ctx, func(s *State) {
 		s.Why = fmt.Sprintf("it waits for the canary: of %d messages %d are handled", at.Done, handled)
 	})
-	return canaryLook, true
+	return fateLook, true
+}
+
+// andAlone adds why nothing is known of what other processes handled; nil: it is known.
+func andAlone(why string, alone error) string {
+	if alone != nil {
+		why += "; " + alone.Error()
+	}
+	return why
 }

@@ -182,12 +182,12 @@ func TestAShareSaysNothingOfAFew(t *testing.T) {
 // What a store keeps comes back as it was.
 func TestWhatHoldsAReplayBackSurvivesItsStore(t *testing.T) {
 	r := Request{Action: Replay, Canary: 10, CanaryWait: Wait(90 * time.Second), StopAt: StopAt{Percent: 2.5}}
-	text, err := json.Marshal(Operation{r, State{Outcome: &outcomes.Outcome{Handled: 1}, CanaryOver: true, Accepted: Accepted{1, 2}}})
+	text, err := json.Marshal(Operation{r, State{Outcome: &outcomes.Outcome{Handled: 1}, CanaryOver: true, Accepted: Accepted{1, 2, 3}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var back Operation
-	if err := json.Unmarshal(text, &back); err != nil || back.CanaryWait != r.CanaryWait || back.StopAt != r.StopAt || back.Canary != 10 || !back.CanaryOver || back.Accepted.Tried != 2 || back.Outcome.Handled != 1 {
+	if err := json.Unmarshal(text, &back); err != nil || back.CanaryWait != r.CanaryWait || back.StopAt != r.StopAt || back.Canary != 10 || !back.CanaryOver || back.Accepted != (Accepted{1, 2, 3}) || back.Outcome.Handled != 1 {
 		t.Fatalf("%s: %+v %v", text, back, err)
 	}
 }

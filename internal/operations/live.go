@@ -27,8 +27,8 @@ const (
 // A run of an operation goes so, until it is over, or rests:
 //
 //	count   how many match? None: it is over. More than expected: it is refused, or rests
-//	turn    act on the oldest that match, as many as the rate, what is expected and the room among
-//	        those that wait to be handled allow
+//	turn    act on the oldest that match, as many as the rate, what is expected, what may still fail
+//	        and the room among those that wait to be handled allow
 //	wait    for the rate, and for freeTime at least, in which others may look; then the next turn
 //
 // A turn that found nothing to do is the fresh look that ends it. When as many are done as were
@@ -40,8 +40,12 @@ type worker struct {
 	r   *Runner
 	l   *live
 	set DeadSet
-	// canarySince is since when all of the canary is replayed; zero: it is not.
+	// canarySince is since when all of the canary is replayed; zero: it is not. whole says that
+	// nothing matches beside it.
 	canarySince time.Time
+	whole       bool
+	// quiet is for how long nobody has told of messages that are waited for.
+	quiet quiet
 	// counted: it is known that no more match than are expected.
 	counted bool
 	// cutOff: nobody knows what the last turn did.
@@ -83,11 +87,12 @@ func (w *worker) step(ctx context.Context) (every time.Duration, goesOn bool) {
 // turn acts on some messages.
 func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, err error) {
 	at := w.now()
-	if every, goesOn, held := w.held(ctx, &at); held {
-		return every, goesOn, nil
+	next := w.held(ctx, &at)
+	if next.held {
+		return next.every, next.goesOn, nil
 	}
 	canary := w.inCanary(&at)
-	most, every := w.portion(&at, canary)
+	most, every := w.portion(&at, canary, next.allowed)
 	if most <= 0 && Sorts(w.l.request.Action) {
 		w.end(ctx, Done, "")
 		return 0, false, nil
@@ -105,10 +110,12 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 		w.cutOff = at.Begun > at.Done // sent, and not seen to be gone: the next look says more
 		w.counted = !w.cutOff
 		return every, true, err
+	case !t.More && t.Done == 0 && canary && at.sent() > 0:
+		w.whole = true // what becomes of it is waited for before it is over
 	case !t.More && t.Done == 0:
 		w.end(ctx, Done, unseen(t.Unseen))
 		return 0, false, nil
-	case w.l.request.Expect != nil && max(at.Done, at.Begun) >= *w.l.request.Expect:
+	case w.l.request.Expect != nil && at.sent() >= *w.l.request.Expect:
 		w.counted = false // all that may be done is done: a fresh look says whether that was all
 	}
 	return every, true, nil
@@ -117,7 +124,7 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 // acts takes one turn, which it announces where no more than so many may be done, and returns the
 // state after it. An error may be that of the turn, or errLost.
 func (w *worker) acts(ctx context.Context, most int, canary bool) (Turn, State, error) {
-	announced := w.l.request.Expect != nil || canary
+	announced := w.l.request.Expect != nil || canary || w.r.cfg.limited(&w.l.request)
 	if announced {
 		if err := w.promise(ctx, most); err != nil {
 			return Turn{More: true}, w.now(), err
@@ -132,7 +139,7 @@ func (w *worker) acts(ctx context.Context, most int, canary bool) (Turn, State, 
 			s.settle(t, most, err != nil)
 		}
 		s.took(t, err)
-		s.ETASeconds = s.eta(s.Done-w.l.before, time.Since(w.l.since))
+		s.ETASeconds = s.eta(w.r.cfg.limited(&w.l.request), s.Done-w.l.before, time.Since(w.l.since))
 	})
 	return t, at, cmp.Or(err, lost)
 }
@@ -161,8 +168,8 @@ func (s *State) took(t Turn, err error) {
 }
 
 // promise writes down how many are done at most when the turn that follows is over: if the process
-// is killed in it, the next does not go beyond what was expected, or the canary. Where neither is
-// asked for there is nothing to keep.
+// is killed in it, the next does not go beyond what was expected, the canary, or what may fail.
+// Where none of these is asked for there is nothing to keep.
 func (w *worker) promise(ctx context.Context, most int) error {
 	s := w.now()
 	s.Begun = max(s.Begun, s.Done) + most
@@ -240,12 +247,13 @@ func unseen(n int) string {
 }
 
 // eta is about how many seconds the rest takes, at its rate or at the speed so far; 0: not known.
-func (s *State) eta(done int, took time.Duration) int {
+// One that is limited in what may be out may be slower than its rate.
+func (s *State) eta(isLimited bool, done int, took time.Duration) int {
 	left := s.Matched - s.Done
 	switch {
 	case left <= 0:
 		return 0
-	case s.Rate.Per > 0:
+	case s.Rate.Per > 0 && !isLimited:
 		took, done = s.Rate.Per, s.Rate.Messages
 	case done <= 0:
 		return 0

@@ -71,7 +71,15 @@ func (r Rate) batch() (most int, every time.Duration) {
 		return noLimit, 0
 	}
 	n := max(1, int(int64(r.Messages)*int64(turnTime)/int64(r.Per)))
-	return n, time.Duration(int64(n) * int64(r.Per) / int64(r.Messages))
+	return n, r.lasts(n)
+}
+
+// lasts is how long so many messages take; 0: there is no limit.
+func (r Rate) lasts(n int) time.Duration {
+	if r.Per == 0 {
+		return 0
+	}
+	return time.Duration(int64(n) * int64(r.Per) / int64(r.Messages))
 }
 
 // noLimit is more than any dead set has.
