@@ -28,7 +28,8 @@ type Selection struct {
 	Undated bool
 	// CrashLoops are messages that killed the process. They are left out unless this is true.
 	CrashLoops bool
-	// Operation is the id of who acts. What it replayed itself, and what died again, is left out.
+	// Operation is the id of who acts. What it replayed itself, and what died again, is none of it,
+	// and not left out either: it is among what was done.
 	Operation string
 	// Canary marks what is replayed as that of the operation's canary.
 	Canary bool
@@ -39,7 +40,7 @@ type Selection struct {
 // LeftOut counts messages that the filter of a selection is true of, and that stay all the same.
 type LeftOut struct {
 	// CrashLoop killed the process, TooLarge are larger than may be published, of Undated nobody
-	// knows when they died, and Later died after the selection was made, or once more.
+	// knows when they died, and Later died after the selection was made.
 	CrashLoop int `json:"crash_loop"`
 	TooLarge  int `json:"too_large"`
 	Undated   int `json:"undated"`
@@ -49,9 +50,9 @@ type LeftOut struct {
 // isOf says whether the selection has the message; where only its filter has, it is counted.
 func (l *LeftOut) isOf(sel Selection, f found) bool {
 	switch {
-	case !f.isTrue(sel.Filter), !f.isDeletedBy(sel.MovedBy):
+	case !f.isTrue(sel.Filter), !f.isDeletedBy(sel.MovedBy), sel.Operation != "" && f.operation == sel.Operation:
 		return false
-	case sel.Operation != "" && f.operation == sel.Operation, f.died.After(sel.Before):
+	case f.died.After(sel.Before):
 		l.Later++
 	case f.died.IsZero() && !sel.Undated:
 		l.Undated++

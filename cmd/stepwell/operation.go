@@ -118,7 +118,8 @@ func (o operation) progress() string {
 	return printable(text)
 }
 
-// outcome is nil where all is done, else what is not. over says whether nothing follows by itself.
+// outcome is nil where all is done and well, else what is not. over says whether nothing follows by
+// itself.
 func (o operation) outcome() (over bool, err error) {
 	switch o.State {
 	case "queued", "running":
@@ -127,11 +128,28 @@ func (o operation) outcome() (over bool, err error) {
 		if o.Unsorted > 0 {
 			return true, fmt.Errorf("%w: %s", errLook, o.Why)
 		}
-		return true, nil
+		return true, o.wentWrong()
 	case "paused", "refused":
 		return true, fmt.Errorf("%w: the operation is %s: %s", errLook, o.State, o.Why)
 	}
 	return true, fmt.Errorf("the operation is %s: %s", o.State, o.Why)
+}
+
+// wentWrong is an error where it is known of messages that were replayed that a try failed, or that
+// they died again.
+func (o operation) wentWrong() error {
+	if o.Outcome == nil || o.Outcome.Failed+o.Outcome.Died == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: of what was replayed %d failed a try, and %d died: stepwell dead-set list %s --replayed-by %s shows those that did", errLook, o.Outcome.Failed, o.Outcome.Died, o.where(), o.ID)
+}
+
+// where are the flags that name its dead set.
+func (o operation) where() string {
+	if o.Channel == "" {
+		return "-s " + o.Stream
+	}
+	return "-s " + o.Stream + " -c " + o.Channel
 }
 
 // find asks for an operation. A 404 has a meaning of its own: operations end with their process.

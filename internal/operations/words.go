@@ -170,7 +170,7 @@ type LeftOut struct {
 	TooLarge int `json:"too_large"`
 	// Of Undated nobody knows when they died, so they may have died later than the request.
 	Undated int `json:"undated"`
-	// Later died after the request, or once more after this operation replayed them.
+	// Later died after the request; what this operation replayed and died again is not among them.
 	Later int `json:"later"`
 }
 
