@@ -124,7 +124,7 @@ func (d deadSets) answerOf(p params, done string, res Result) result {
 	}
 	if p.undo != "" && res.Done > 0 {
 		answer.Undo = p.undo
-		answer.Message += "; " + d.keptUntil(p.undo, time.Now())
+		answer.Message += "; " + d.keptUntil(p.undo, operations.Target{Stream: p.stream, Channel: p.channel}, time.Now())
 	}
 	if res.LeftOut > 0 {
 		answer.Message += fmt.Sprintf("; %d that killed the process were left out, for which include_crash_loop=true asks", res.LeftOut)

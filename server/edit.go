@@ -64,7 +64,7 @@ func (s wishes) edit(w http.ResponseWriter, r *http.Request) error {
 		return &told
 	}
 	message := fmt.Sprintf("edited %s of %s: the copy %s is handled anew; the message itself is %s, and not the copy",
-		request.Select.IDs[0], who, as, s.keptUntil(o.ID, time.Now()))
+		request.Select.IDs[0], who, as, s.keptUntil(o.ID, request.Target, time.Now()))
 	return writeJSON(w, http.StatusOK, jsonType, edited{asked{s.shown(r, o), message}, as})
 }
 

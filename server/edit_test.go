@@ -32,7 +32,7 @@ func TestAnEditIsDoneAtOnceAndLeavesARecordAndALineWithoutWhatIsInTheMessage(t *
 	a := w.do("POST", editing, `{"stream":"orders","value":"{\"secret\":1}","key":"AP8=","key_encoding":"base64","headers":[{"key":"h","value":null},{"key":"","value":""}],"note":"mended"}`)
 	id, _ := a.json["id"].(string)
 	if a.status != 200 || !strings.HasPrefix(id, "op_") || a.json["edited_id"] != "a:0:7~"+id || a.json["state"] != "done" || a.json["done"] != 1.0 || a.json["action"] != "edit" || a.json["by"] != "loopback" ||
-		!strings.HasSuffix(fmt.Sprint(a.json["message"]), "stepwell dead-set undo "+id+" brings it back, and not the copy") {
+		!strings.HasSuffix(fmt.Sprint(a.json["message"]), "stepwell dead-set undo "+id+" -s orders brings it back, and not the copy") {
 		t.Fatalf("%d %s", a.status, a.text)
 	}
 	all := w.orders.edited()

@@ -92,7 +92,9 @@ func (s wishes) sample(w http.ResponseWriter, r *http.Request, runner Operations
 		DryRun: true, Action: asks.request.Action, Target: asks.request.Target, Select: asks.request.Select, Before: asks.request.Before, Sample: found,
 		Message: fmt.Sprintf("%s would act on %d messages of %s; nothing was changed", asks.request.Action, found.Matched, asks.who()),
 	}
-	answer.Message += s.becomes(&asks, "")
+	if answer.Message += s.becomes(&asks, ""); found.Nothing != "" {
+		answer.Message = found.Nothing
+	}
 	if found.Room != nil {
 		answer.Message += fmt.Sprintf(", which has room for about %d", *found.Room)
 	}

@@ -26,6 +26,9 @@ func (p *pile) Sample(_ context.Context, r *operations.Request) (operations.Samp
 	if r.Note == "busy" {
 		return operations.Sample{}, server.ErrBusy
 	}
+	if r.Note == "nothing" {
+		return operations.Sample{Groups: []any{}, Samples: []any{}, Complete: true}, nil
+	}
 	return operations.Sample{Matched: 3, Bytes: 30, Groups: []any{}, Samples: []any{}, Depth: 9, Complete: true}, nil
 }
 

@@ -17,8 +17,18 @@ const operationName = "operation"
 
 // keptUntil says of what was deleted now, by that name, until when it is kept, and how to have it
 // back.
-func (q requests) keptUntil(id string, now time.Time) string {
-	return fmt.Sprintf("in the trash until %s: stepwell dead-set undo %s brings it back", now.Add(q.cfg.Trash).UTC().Format(time.RFC3339), id)
+func (q requests) keptUntil(id string, of operations.Target, now time.Time) string {
+	return fmt.Sprintf("in the trash until %s: %s brings it back", now.Add(q.cfg.Trash).UTC().Format(time.RFC3339), undo(id, of))
+}
+
+// undo is the command that brings back what was deleted by that name. It names the dead set: a
+// delete by count leaves no record, and those of others are forgotten one day.
+func undo(id string, of operations.Target) string {
+	command := "stepwell dead-set undo " + id + " -s " + of.Stream
+	if of.Channel != "" {
+		command += " -c " + of.Channel
+	}
+	return command
 }
 
 // noTrash is for who asks for what is in a trash, where there is none.
@@ -117,7 +127,7 @@ func (s wishes) becomes(a *wish, begun string) string {
 	case begun == "":
 		return "; what is deleted is in the trash for " + hours(time.Duration(o.Trash))
 	}
-	return "; what is deleted is in the trash for " + hours(time.Duration(o.Trash)) + ": stepwell dead-set undo " + begun + " brings it back"
+	return "; what is deleted is in the trash for " + hours(time.Duration(o.Trash)) + ": " + undo(begun, o.Target) + " brings it back"
 }
 
 // hours is a duration as people say it: 72h, and not 72h0m0s.

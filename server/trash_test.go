@@ -21,11 +21,15 @@ func TestADeleteByCountGoesToTheTrashAndSaysUntilWhenAndHowToUndoIt(t *testing.T
 		t.Fatalf("%d %s", a.status, a.text)
 	}
 	until := time.Now().Add(72 * time.Hour).UTC().Format("2006-01-02T15:")
-	if says := fmt.Sprint(a.json["message"]); !strings.HasPrefix(says, "deleted 2 of 2 messages of orders; in the trash until "+until) || !strings.HasSuffix(says, "stepwell dead-set undo "+undo+" brings it back") {
+	if says := fmt.Sprint(a.json["message"]); !strings.HasPrefix(says, "deleted 2 of 2 messages of orders; in the trash until "+until) || !strings.HasSuffix(says, "stepwell dead-set undo "+undo+" -s orders brings it back") {
 		t.Errorf("it says %q", says)
 	}
 	if got := fmt.Sprint(w.orders.trashed); got != "[72h0m0s op_ 2]" {
 		t.Errorf("%s", got)
+	}
+	a = w.do("DELETE", "/v1/dead_set", `{"count":1,"stream":"orders","channel":"slow"}`)
+	if says := fmt.Sprint(a.json["message"]); a.status != 200 || !strings.HasSuffix(says, fmt.Sprint("stepwell dead-set undo ", a.json["undo"], " -s orders -c slow brings it back")) {
+		t.Errorf("of a channel: %d, %q", a.status, says)
 	}
 	if !strings.Contains(w.log.String(), "undo="+undo) {
 		t.Errorf("the audit line does not name it: %s", w.log)
@@ -96,7 +100,7 @@ func TestADeleteIsKeptUnlessItIsForGoodAndARestoreTakesWhatItKept(t *testing.T) 
 	w, p := operating(t, keeping)
 	a := w.do("POST", "/v1/dead_set/operations", `{"action":"delete","stream":"orders","select":{"all":true},"forever":false}`)
 	id, _ := a.json["id"].(string)
-	if a.status != 202 || a.json["forever"] != nil || a.json["trash"] != "72h0m0s" || !strings.Contains(a.text, "is in the trash for 72h: stepwell dead-set undo "+id+" brings it back") {
+	if a.status != 202 || a.json["forever"] != nil || a.json["trash"] != "72h0m0s" || !strings.Contains(a.text, "is in the trash for 72h: stepwell dead-set undo "+id+" -s orders brings it back") {
 		t.Fatalf("%d %s", a.status, a.text)
 	}
 	if r := <-p.asked; r.Forever || r.Trash != operations.Wait(72*time.Hour) {
@@ -155,5 +159,13 @@ func TestADeleteSaysForHowLongItKeepsAsPeopleSayIt(t *testing.T) {
 		if a.status != 200 || !strings.HasSuffix(fmt.Sprint(a.json["message"]), "is in the trash for "+says) {
 			t.Errorf("%s: %d %v", keep, a.status, a.json["message"])
 		}
+	}
+}
+
+func TestADryRunOfARestoreOfWhatIsNotThereSaysSo(t *testing.T) {
+	w, _ := operating(t, keeping)
+	a := w.do("POST", "/v1/dead_set/operations", `{"action":"restore","stream":"orders","select":{"operation":"op_1"},"dry_run":true,"note":"nothing"}`)
+	if says := fmt.Sprint(a.json["message"]); a.status != 200 || !strings.HasPrefix(says, "nothing of op_1 is in the trash of orders") {
+		t.Errorf("%d %s", a.status, a.text)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -130,6 +131,7 @@ type sample struct {
 	} `json:"samples"`
 	// Seconds is how long it takes at its rate; 0: it has none.
 	Seconds float64 `json:"seconds"`
+	Message string  `json:"message"`
 }
 
 // operate shows what was chosen, asks, lets the actor begin, and watches.
@@ -145,9 +147,9 @@ func (c acting) operate(ctx context.Context, a *actor, w wish) error {
 		return err
 	}
 	if c.DryRun && a.json {
-		return a.line(whole)
+		return cmp.Or(a.line(whole), found.gone(w))
 	}
-	if err := c.show(a, w.Action, found); err != nil || c.DryRun {
+	if err := cmp.Or(c.show(a, w.Action, found), found.gone(w)); err != nil || c.DryRun {
 		return err
 	}
 	if found.Matched == 0 {
@@ -186,6 +188,15 @@ func (a *actor) begin(ctx context.Context, w wish) (o operation, begun json.RawM
 		return o, nil, err
 	}
 	return o, begun, read(begun, &o)
+}
+
+// gone is what an undo ends with that finds nothing to bring back, in the words of the actor; nil:
+// it is no undo, or there is something.
+func (s sample) gone(w wish) error {
+	if w.Action != "restore" || s.Matched > 0 || s.Unsorted > 0 {
+		return nil
+	}
+	return errors.New(s.Message)
 }
 
 // nothing is what a command ends with that finds nothing to do: it is done, unless there is more

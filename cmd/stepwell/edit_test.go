@@ -106,7 +106,8 @@ func TestAnEditThatMayBeHalfDoneIsNoneToTryAgain(t *testing.T) {
 }
 
 func TestTheUndoOfAnEditSaysWhatItDoesNotTakeBack(t *testing.T) {
-	address, _ := serveKeeping(t, threeDays, "")
+	address, dead := serveKeeping(t, threeDays, "")
+	dead.pile.set(1, false)
 	out, errs, code := edits(t, address, nil, "--value", file(t, "x"), "--yes")
 	_, id, _ := strings.Cut(out, "stepwell dead-set undo ")
 	id, _, _ = strings.Cut(id, " ")

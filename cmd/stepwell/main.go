@@ -10,7 +10,7 @@
 //	stepwell dead-set replay --stream orders --count 10
 //	stepwell dead-set edit --stream orders orders.v1:3:8812
 //	stepwell dead-set trash --stream orders
-//	stepwell dead-set undo op_01k9…
+//	stepwell dead-set undo op_01k9… -s orders
 //	stepwell dead-set sort --stream orders
 //	stepwell dead-set operations watch op_01k9…
 //	stepwell streams

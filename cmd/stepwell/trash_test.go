@@ -37,7 +37,7 @@ func TestADeleteSaysWhetherItIsForGoodOrIntoTheTrashAndHowToUndoIt(t *testing.T)
 		var out, errs bytes.Buffer
 		args := append(strings.Fields("dead-set delete -s orders --address "+address), strings.Fields(test.flags)...)
 		code := run(t.Context(), args, func(question string) error { asked = question; return nil }, &out, &errs)
-		undo := regexp.MustCompile(`stepwell dead-set undo op_[0-9a-z]+ brings it back`).MatchString(out.String())
+		undo := regexp.MustCompile(`stepwell dead-set undo op_[0-9a-z]+ -s orders brings it back`).MatchString(out.String())
 		if code != exitOK || asked != test.question || undo != test.undo || len(dead.trashed) != test.intoTrash {
 			t.Errorf("%s, kept %s: exit %d, asked %q, %q %q, %v", test.flags, test.keep, code, asked, &out, &errs, dead.trashed)
 		}
@@ -136,6 +136,41 @@ func TestAnUndoRestoresWhatOneOperationDeletedOnceAPersonSaidYes(t *testing.T) {
 		}
 		if step.code == exitOK && !strings.Contains(out.String()+errs.String(), "restore: 5 of the 9 messages in the trash of orders") {
 			t.Errorf("%s: it shows %q %q", name, &out, &errs)
+		}
+	}
+}
+
+// A delete by count leaves no record that would say of which dead set it was.
+func TestTheUndoThatADeletePrintsIsTheWholeCommand(t *testing.T) {
+	address, dead := serveKeeping(t, threeDays, "")
+	for flags, where := range map[string]string{"-n 1": " -s orders", "-n 1 -c slow": " -s orders -c slow", "--all": " -s orders", "--all -c slow": " -s orders -c slow"} {
+		dead.pile.set(5, false)
+		out, errs, code := command(t, address, strings.Fields("dead-set delete --yes -s orders "+flags)...)
+		printed := regexp.MustCompile(`stepwell (dead-set undo op_[0-9a-z]+.*) brings it back`).FindStringSubmatch(out)
+		if code != exitOK || printed == nil || !strings.HasSuffix(printed[1], where) || strings.Contains(where, " -c") != strings.Contains(printed[1], " -c") {
+			t.Fatalf("%s: exit %d, %q, %q", flags, code, out, errs)
+		}
+		dead.pile.set(5, false)
+		if out, errs, code := command(t, address, append(strings.Fields(printed[1]), "--yes")...); code != exitOK || !strings.Contains(out, "done, 5 of 5") {
+			t.Errorf("%s: exit %d, %q, %q", printed[1], code, out, errs)
+		}
+		if r := dead.pile.last(t); r.Stream != "orders" || (r.Channel == "slow") != strings.Contains(flags, "slow") {
+			t.Errorf("%s: %+v", printed[1], r.Target)
+		}
+	}
+}
+
+func TestAnUndoThatFindsNothingSaysWhereItLookedAndFails(t *testing.T) {
+	address, dead := serveKeeping(t, threeDays, "")
+	for flags, says := range map[string]string{
+		"-s orders":                   "nothing of op_0000 is in the trash of orders; other trashes of that stream are those of orders channel slow",
+		"-s orders --dry-run":         "nothing of op_0000 is in the trash of orders; ",
+		"-s orders --dry-run --json":  "nothing of op_0000 is in the trash of orders; ",
+		"-s orders --channel slow -y": "nothing of op_0000 is in the trash of orders channel slow; other trashes of that stream are those of orders",
+	} {
+		dead.pile.set(0, false)
+		if out, errs, code := command(t, address, strings.Fields("dead-set undo op_0000 "+flags)...); code != exitFailed || !strings.Contains(errs, "stepwell: "+says) || len(dead.pile.asked) > 0 {
+			t.Errorf("%s: exit %d, %q, %q", flags, code, out, errs)
 		}
 	}
 }

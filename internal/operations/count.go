@@ -46,6 +46,7 @@ func (w *worker) count(ctx context.Context) (goesOn bool, err error) {
 	}
 	cutOff := w.cutOff
 	w.cutOff = false
+	sample.Nothing = w.r.cfg.nothing(&w.l.request, &sample)
 	p, why := verdict(w.l.request.Expect, cutOff, &at, &sample)
 	w.whole = p == Done && w.inCanary(&at) && at.sent() > 0
 	if p != "" && !w.whole {
@@ -66,6 +67,8 @@ func verdict(expected *int, cutOff bool, at *State, found *Sample) (p Phase, why
 		return Refused, fmt.Sprintf("%d match, and %d were expected: nothing was touched. Look again, and ask anew", found.Matched, *expected)
 	case expected != nil && done+found.Matched > *expected:
 		return Paused, tooMany(found.Matched, *expected, done-at.Done)
+	case found.Nothing != "" && untouched:
+		return Refused, found.Nothing
 	case found.Matched == 0:
 		return Done, unseen(found.Unsorted)
 	case found.Room != nil && found.Matched > *found.Room && untouched:

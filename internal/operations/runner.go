@@ -268,7 +268,11 @@ func (r *Runner) Sample(ctx context.Context, request Request) (Sample, error) {
 	if err := set.May(ctx, &request); err != nil {
 		return Sample{}, err
 	}
-	return set.Sample(ctx, &request)
+	found, err := set.Sample(ctx, &request)
+	if err == nil {
+		found.Nothing = r.cfg.nothing(&request, &found)
+	}
+	return found, err
 }
 
 // Find returns an operation, or ErrUnknown.

@@ -61,6 +61,14 @@ type Target struct {
 	Channel string `json:"channel,omitempty"`
 }
 
+// words name it for people.
+func (t Target) words() string {
+	if t.Channel == "" {
+		return t.Stream
+	}
+	return t.Stream + " channel " + t.Channel
+}
+
 // Selection says which messages are meant. Exactly one of its fields is set, but for an Operation
 // beside IDs.
 type Selection struct {
@@ -244,6 +252,9 @@ type Sample struct {
 	LeftOut LeftOut `json:"left_out"`
 	// Room is about how many messages fit into the trash; nil: they do not go there.
 	Room *int `json:"room,omitempty"`
+	// Nothing says of a restore that nothing of what it is to undo is in the trash; empty: it is no
+	// such restore, or there is something.
+	Nothing string `json:"-"`
 	// Causes are the largest of Groups.
 	Causes []Cause `json:"-"`
 	// Groups are what killed them, Samples some of them, in the form in which they become JSON.
