@@ -3,12 +3,14 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"time"
 
+	"github.com/stepwell/stepwell/internal/filter"
 	"github.com/stepwell/stepwell/internal/operations"
 )
 
@@ -72,7 +74,7 @@ func (d deadSets) remove(w http.ResponseWriter, r *http.Request) error {
 func (d deadSets) act(w http.ResponseWriter, r *http.Request, action, done string, do func(DeadSet, context.Context, params) (Result, error), more ...string) error {
 	p, err := d.params(w, r, more...)
 	if err != nil {
-		return err
+		return elsewhere(err, action)
 	}
 	if action == "delete" && !p.forever && d.cfg.Trash > 0 {
 		p.undo = operations.NewID(time.Now())
@@ -103,6 +105,14 @@ func (d deadSets) act(w http.ResponseWriter, r *http.Request, action, done strin
 		status: http.StatusServiceUnavailable, retryAfter: 5, result: &answer,
 		detail: answer.Message + ", then stopped: " + answer.Stopped,
 	}
+}
+
+// elsewhere adds to what refuses a choice, or a dry run, where these are understood.
+func elsewhere(err error, action string) error {
+	if p, is := errors.AsType[*problem](err); is && (filter.Known(p.unknown) || p.unknown == "dry_run") {
+		p.detail += "; to " + action + " one cause, or whatever else is chosen: POST /v1/dead_set/operations"
+	}
+	return err
 }
 
 // inTheWay refuses what has to wait for an operation.

@@ -211,7 +211,7 @@ func (a arguments) unknown(name string) error {
 	if a.also != nil {
 		all = append(all, filter.Names()...)
 	}
-	return mistake("%s", notKnown("parameter ", name, all))
+	return &problem{status: http.StatusBadRequest, detail: notKnown("parameter ", name, all), unknown: name}
 }
 
 // notKnown says of a name that there is no such thing, and which may have been meant.

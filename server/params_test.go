@@ -99,6 +99,9 @@ func TestWhatOnlyAReplayKnowsIsUnknownToTheOthers(t *testing.T) {
 		{"POST", "/v1/dead_set/replay", "include_crash_loop=yes", "must be true or false"},
 		{"POST", "/v1/dead_set/replay", "include_crashloop=true", "did you mean include_crash_loop?"},
 		{"POST", "/v1/dead_set/replay", "dry_run=true", known + ", include_crash_loop"},
+		{"POST", "/v1/dead_set/replay", "dry_run=true", "; to replay one cause, or whatever else is chosen: POST /v1/dead_set/operations"},
+		{"DELETE", "/v1/dead_set", "group=7f3a91c2b04d", "; to delete one cause, or whatever else is chosen: POST /v1/dead_set/operations"},
+		{"DELETE", "/v1/dead_set", "header.tenant=acme", "; to delete one cause, or whatever else is chosen: POST /v1/dead_set/operations"},
 	}
 	for _, test := range tests {
 		if a := w.do(test.method, test.path+"?count=1&stream=orders&"+test.query, ""); a.status != 400 || !strings.Contains(a.text, test.says) {

@@ -74,8 +74,8 @@ func (noPauses) Resume(context.Context, string) (bool, error) { return false, Er
 // Others are none.
 func (noPauses) Others() []OtherPause { return nil }
 
-// remaining says what still holds a stream back; empty: nothing does.
-func remaining(pauses []Pause) (text string) {
+// remaining says what still holds a stream back, and how to end that; empty: nothing does.
+func remaining(stream string, pauses []Pause) (text string) {
 	for i, p := range pauses {
 		if i > 0 {
 			text += "; "
@@ -83,7 +83,11 @@ func remaining(pauses []Pause) (text string) {
 		text += p.String()
 	}
 	if text != "" {
-		text = fmt.Sprintf(". It is still %s: that ends with a resume of scope %s", text, pauses[0].Scope)
+		command := "stepwell resume " + stream
+		if pauses[0].Scope == ScopeApp {
+			command += " --app"
+		}
+		text = fmt.Sprintf(". It is still %s: that ends with a resume of scope %s, %s", text, pauses[0].Scope, command)
 	}
 	return text
 }

@@ -82,9 +82,9 @@ func TestAPauseOfTheAppAndOneOfTheInstanceAreLiftedEachByItsOwnScope(t *testing.
 		{"pause?scope=app", true, []string{"orders is paused in all processes"}},
 		{"pause?scope=app", true, []string{"orders is paused in all processes"}},
 		{"pause", true, []string{"orders is paused on this instance"}},
-		{"resume", true, []string{"orders is resumed on this instance", "still paused in all processes of the app, by loopback, since 2026-01-02T15:04:05Z", "resume of scope app"}},
+		{"resume", true, []string{"orders is resumed on this instance", "still paused in all processes of the app, by loopback, since 2026-01-02T15:04:05Z", "resume of scope app, stepwell resume orders --app"}},
 		{"pause?scope=instance", true, []string{"on this instance"}},
-		{"resume?scope=app", true, []string{"orders is resumed in all processes", "still paused on this instance, by loopback", "resume of scope instance"}},
+		{"resume?scope=app", true, []string{"orders is resumed in all processes", "still paused on this instance, by loopback", "resume of scope instance, stepwell resume orders"}},
 		{"resume", false, []string{"orders is resumed on this instance"}},
 		{"resume?scope=app", false, []string{"orders is resumed in all processes"}},
 	}
@@ -92,6 +92,9 @@ func TestAPauseOfTheAppAndOneOfTheInstanceAreLiftedEachByItsOwnScope(t *testing.
 		a := w.do("POST", "/v1/streams/orders/"+step.request, "")
 		if a.status != 200 || a.json["paused"] != step.paused {
 			t.Errorf("step %d, %s: %d %s", i, step.request, a.status, a.text)
+		}
+		if says := fmt.Sprint(a.json["message"]); strings.HasSuffix(says, "--app") != strings.Contains(says, "resume of scope app") {
+			t.Errorf("step %d: it names the wrong command: %s", i, says)
 		}
 		for _, says := range step.says {
 			if !strings.Contains(fmt.Sprint(a.json["message"]), says) {

@@ -21,6 +21,7 @@ type problem struct {
 	retryAfter int     // seconds; 0: no such header
 	result     *result // of a walk that stopped half way
 	operation  string  // that stands in the way
+	unknown    string  // the parameter that the call does not know; empty: it is something else
 }
 
 // Error is what the client reads.

@@ -103,7 +103,7 @@ func (c controls) hold(w http.ResponseWriter, r *http.Request, h holding) error 
 	if known {
 		still := stream.Control.Pauses()
 		if answer.Paused = len(still) > 0; h.done == "resumed" {
-			answer.Message += remaining(still)
+			answer.Message += remaining(id, still)
 		}
 	}
 	return writeJSON(w, http.StatusOK, jsonType, answer)

@@ -64,7 +64,7 @@ func (c acting) oneWay() error {
 	case len(ways) > 1:
 		return fmt.Errorf("%s cannot be given together", strings.Join(ways, " and "))
 	case c.Count != nil && (c.DryRun || c.Detach || c.Rate != nil || c.Expect != nil || c.Note != nil):
-		return errors.New("--dry-run, --rate, --expect, --note and --detach are for what is chosen, and not for a --count")
+		return errors.New("--dry-run, --rate, --expect, --note and --detach are for what is chosen, and not for a --count; stepwell dead-set peek with that count shows what it takes")
 	case c.Expect != nil && *c.Expect < 0:
 		return errors.New("--expect must be 0 or more")
 	}

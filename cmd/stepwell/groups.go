@@ -15,6 +15,11 @@ type groups struct {
 	looking
 }
 
+// Help explains the table.
+func (c *groups) Help() string {
+	return "LAST HOUR draws how many died in each five minutes of the hour before the look, the latest last: _ none, then . : o O # up to the most of its row. With ___________# all of them died within the last five minutes."
+}
+
 // group is what the table shows of a cause.
 type group struct {
 	Group      string    `json:"group"`

@@ -457,6 +457,9 @@ func TestTheVersionIsPrinted(t *testing.T) {
 }
 
 func TestHelpIsNoMistake(t *testing.T) {
+	if out, errs, code := command(t, "localhost:1", "dead-set", "groups", "--help"); code != exitOK || !strings.Contains(out, "LAST HOUR draws how many died in each five minutes") || errs != "" {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
 	if out, errs, code := command(t, "localhost:1", "--help"); code != exitOK || !strings.Contains(out, "dead-set") || errs != "" {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
