@@ -45,7 +45,7 @@ func TestNoMoreMessagesOfAReplayFailThanStopAtAllowsHoweverFastTheyDo(t *testing
 		envs := make(chan *actor.Env, 1)
 		enqueues := app
 		enqueues.Start = func(_ context.Context, e *actor.Env) error { envs <- e; return nil }
-		r := w.start(enqueues, env.with(settings{"MODES": "streams,retries"}))
+		w.start(enqueues, env.with(settings{"MODES": "streams,retries"}))
 		e := <-envs
 		for range n {
 			if err := e.Enqueue(t.Context(), "orders", stepwell.Message{Value: []byte("x")}, 0); err != nil {
@@ -53,7 +53,7 @@ func TestNoMoreMessagesOfAReplayFailThanStopAtAllowsHoweverFastTheyDo(t *testing
 			}
 		}
 		eventually(t, "all are dead", func() bool { return calls.Load() == n })
-		r = w.start(app, env.with(settings{"MODES": "api"}))
+		r := w.start(app, env.with(settings{"MODES": "api"}))
 		r.deadCount(n)
 		for _, test := range []struct {
 			limits string

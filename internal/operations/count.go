@@ -48,13 +48,21 @@ func (w *worker) count(ctx context.Context) (goesOn bool, err error) {
 	w.cutOff = false
 	sample.Nothing = w.r.cfg.nothing(&w.l.request, &sample)
 	p, why := verdict(w.l.request.Expect, cutOff, &at, &sample)
-	w.whole = p == Done && w.inCanary(&at) && at.sent() > 0
-	if p != "" && !w.whole {
-		w.end(ctx, p, why)
-		return false, nil
+	if sample.Nothing != "" && at.sent() == 0 && !cutOff {
+		p, why = Refused, sample.Nothing
 	}
-	w.counted = true
-	return true, nil
+	w.counted = p == "" || isCanary(w, p, &at)
+	if !w.counted {
+		w.end(ctx, p, why)
+	}
+	return w.counted, nil
+}
+
+// isCanary says that what would be over has replayed its canary alone: what becomes of that is
+// waited for first.
+func isCanary(w *worker, p Phase, at *State) bool {
+	w.whole = p == Done && w.inCanary(at) && at.sent() > 0
+	return w.whole
 }
 
 // verdict is how an operation of which that was found ends, or rests, and why; empty: it goes on.
@@ -67,8 +75,6 @@ func verdict(expected *int, cutOff bool, at *State, found *Sample) (p Phase, why
 		return Refused, fmt.Sprintf("%d match, and %d were expected: nothing was touched. Look again, and ask anew", found.Matched, *expected)
 	case expected != nil && done+found.Matched > *expected:
 		return Paused, tooMany(found.Matched, *expected, done-at.Done)
-	case found.Nothing != "" && untouched:
-		return Refused, found.Nothing
 	case found.Matched == 0:
 		return Done, unseen(found.Unsorted)
 	case found.Room != nil && found.Matched > *found.Room && untouched:

@@ -27,8 +27,8 @@ const (
 // A run of an operation goes so, until it is over, or rests:
 //
 //	count   how many match? None: it is over. More than expected: it is refused, or rests
-//	turn    act on the oldest that match, as many as the rate, what is expected, what may still fail
-//	        and the room among those that wait to be handled allow
+//	turn    act on the oldest that match, as many as the rate, what is expected, what may still
+//	        fail and the room among those that wait to be handled allow
 //	wait    for the rate, and for freeTime at least, in which others may look; then the next turn
 //
 // A turn that found nothing to do is the fresh look that ends it. When as many are done as were
@@ -110,11 +110,11 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 		w.cutOff = at.Begun > at.Done // sent, and not seen to be gone: the next look says more
 		w.counted = !w.cutOff
 		return every, true, err
-	case !t.More && t.Done == 0 && canary && at.sent() > 0:
-		w.whole = true // what becomes of it is waited for before it is over
 	case !t.More && t.Done == 0:
-		w.end(ctx, Done, unseen(t.Unseen))
-		return 0, false, nil
+		if goesOn = isCanary(w, Done, &at); !goesOn {
+			w.end(ctx, Done, unseen(t.Unseen))
+		}
+		return 0, goesOn, nil
 	case w.l.request.Expect != nil && at.sent() >= *w.l.request.Expect:
 		w.counted = false // all that may be done is done: a fresh look says whether that was all
 	}

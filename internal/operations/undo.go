@@ -13,7 +13,7 @@ func (c *Config) nothing(request *Request, found *Sample) string {
 	if request.Action != Restore || request.Select.Operation == "" || found.Matched > 0 || found.Unsorted > 0 {
 		return ""
 	}
-	text := fmt.Sprintf("nothing of %s is in the trash of %s", clip(request.Select.Operation), request.Target.words())
+	text := fmt.Sprintf("nothing of %s is in the trash of %s", clip(request.Select.Operation), request.words())
 	var others []string
 	for t := range c.Sets {
 		if t.Stream == request.Stream && t != request.Target {
