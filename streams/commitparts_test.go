@@ -90,3 +90,15 @@ func TestAnAnswerToACommitIsOfItsTopicsByNameOrByID(t *testing.T) {
 		}
 	}
 }
+
+// Of these a callback tells: they are nobody's trouble.
+func TestWhatEndsACommitOfAnAssignmentThatIsOverIsNoTrouble(t *testing.T) {
+	t.Parallel()
+	over := []error{kerr.UnknownMemberID, kerr.IllegalGeneration, kerr.RebalanceInProgress, kerr.StaleMemberEpoch, kerr.UnknownTopicID}
+	for _, err := range append([]error{kerr.GroupAuthorizationFailed, kerr.OffsetMetadataTooLarge, kerr.CoordinatorNotAvailable}, over...) {
+		want := slices.Contains(over, err)
+		if got := isSuperseded(fmt.Errorf("topic a: %w", err)); got != want {
+			t.Errorf("%v is over: %t, want %t", err, got, want)
+		}
+	}
+}

@@ -70,6 +70,20 @@ func TestASuspectThatHangsHoldsUpNobodyWhoIsNotSuspected(t *testing.T) {
 	r.kill(nil)
 }
 
+func TestWhatWasWrittenAfterADeathIsNotSuspectedOfIt(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 1)
+	w.produce(0, 1)
+	w.suspected(1, func(m *ledger.Mark) { m.HandedOut, m.SuspectsEnd = 1000, 1000 })
+	var token solo.Token
+	j := newJournal()
+	r := w.run(w.guarded(&token), hang(t, j, 1))
+	eventually(t, "the suspect runs", func() bool { return j.count() == 1 })
+	w.produce(0, 10)
+	eventually(t, "what came later is handled beside it, but for its key", func() bool { return j.count() == 10 })
+	r.kill(nil)
+}
+
 func TestSuspectsTakeTurnsAndOneThatHangsGivesWayInTime(t *testing.T) {
 	w := fakeWorld(t, 1)
 	other := newWorld(t, 1, w.seeds)
