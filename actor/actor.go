@@ -139,7 +139,7 @@ func (a *Actor) Run(ctx context.Context) error {
 		attrs = append(attrs, "modes", strings.Join(m.Modes, ","))
 	}
 	a.log.Info("start", attrs...)
-	if notice := a.brokers.Notice(); notice != "" {
+	if notice := a.notice(); notice != "" {
 		a.log.Warn(notice)
 	}
 	for _, warning := range slices.Concat(a.cfg.Warnings(), unexported(a.app.Telemetry, os.Getenv)) {

@@ -163,6 +163,8 @@ type Brokers interface {
 	Kafka(ctx context.Context) ([]kgo.Opt, error)
 	// Queues are the queues for retries and dead sets.
 	Queues() queue.Broker
-	// Notice is logged at start: what a user must know about these brokers.
+	// Notice is logged at start, and printed by the commands config and doctor of [Main]: what a user
+	// must know about these brokers, on one line. That KAFKA_BROKERS and RABBITMQ_URL are not used is
+	// said behind it.
 	Notice() string
 }

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -104,6 +105,23 @@ func mechanism(s config.SASL) (sasl.Mechanism, error) {
 		}.Mechanism(), nil
 	}
 	return nil, fmt.Errorf("unknown mechanism %q", s.Mechanism)
+}
+
+// notice is what a user must know about brokers that are not the configured ones, on one line;
+// empty: they are.
+func (a *Actor) notice() string {
+	if a.app.Brokers == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s; %s and %s are not used", cmp.Or(a.brokers.Notice(), "App.Brokers is set"), a.cfg.Variable("kafka.brokers"), a.cfg.Variable("rabbitmq.url"))
+}
+
+// from says by what a broker is found: the setting, where it is a configured one.
+func (a *Actor) from(key string) string {
+	if a.app.Brokers != nil {
+		return "App.Brokers"
+	}
+	return a.cfg.Variable(key)
 }
 
 // Run owns the connections to RabbitMQ.

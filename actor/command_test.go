@@ -15,6 +15,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/embedded"
 	"github.com/stepwell/stepwell/internal/task"
 )
 
@@ -27,7 +28,7 @@ const roleVariable = "STEPWELL_TEST_ROLE"
 // the role names an attempt; others fail once and then work. Each try is a line "attempt value" on
 // its standard output, before it ends, and so is a call of OnDead, of "taken" and the value. A
 // telling one takes its time for each try, and says at the end of those that work that they are
-// "done".
+// "done". An embedded one has its brokers inside, which have the topic that the role names.
 func play(role string) {
 	kind, attempt, _ := strings.Cut(role, ":")
 	if kind == "jobs" {
@@ -37,6 +38,10 @@ func play(role string) {
 	var channels actor.Channels
 	if kind == "channels" {
 		channels = actor.Channels{"slow": {Handler: func(context.Context, *stepwell.Message) error { return nil }}}
+	}
+	var brokers actor.Brokers
+	if kind == "embedded" {
+		brokers = embedded.New(embedded.Options{Topics: map[string]int32{attempt: 1}})
 	}
 	if kind == "unstartable" {
 		start = func(context.Context, *actor.Env) error { return errors.New("no database") }
@@ -76,7 +81,7 @@ func play(role string) {
 	if os.Getenv(batchVariable) != "" {
 		orders.Handler, orders.Batch = nil, eachOf(handle)
 	}
-	actor.Main(actor.App{Start: start, Streams: actor.Streams{"orders": orders}})
+	actor.Main(actor.App{Start: start, Brokers: brokers, Streams: actor.Streams{"orders": orders}})
 }
 
 // tells is a try that fails once and then works, long enough that a kill finds many under way. What
@@ -311,4 +316,34 @@ func TestTheCommandsOfAnActorSayWhatTheyShould(t *testing.T) {
 			})
 		}
 	})
+}
+
+// A program that was left on embedded brokers looks well, and loses all that it keeps.
+func TestAnActorOnEmbeddedBrokersSaysThatTheConfiguredOnesAreNotUsed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const notice = "nothing in them survives it; KAFKA_BROKERS and RABBITMQ_URL are not used"
+	const warning = "App.Brokers stands in the place of the configured brokers: "
+	tests := []struct {
+		command string
+		env     settings
+		says    []string
+	}{
+		{"config", nil, []string{"EMBEDDED BROKERS: ", notice + "\n"}},
+		{"config", settings{"KAFKA_BROKERS": "real:9092"}, []string{notice, "warning: ", warning + "KAFKA_BROKERS\n"}},
+		{"doctor", nil, []string{"note EMBEDDED BROKERS: ", notice + "\n", "ok   kafka (App.Brokers)", "ok   topic", "ok   queues of stream orders"}},
+		{"doctor", settings{"RABBITMQ_URL": "amqp://real/"}, []string{notice, "ok   kafka (App.Brokers)", "warning: ", warning + "RABBITMQ_URL\n"}},
+	}
+	env := settings{roleVariable: "embedded:" + w.topic, "KAFKA_BROKERS": "", "RABBITMQ_URL": ""}
+	for _, test := range tests {
+		out, err := w.actorCommand(t, []string{test.command}, env.with(test.env)).CombinedOutput()
+		if err != nil || !hasAll(string(out), test.says...) {
+			t.Errorf("%s: %v\n%s", test.command, err, out)
+		}
+		if test.env == nil && strings.Contains(string(out), "warning") {
+			t.Errorf("%s: warned of what is not set:\n%s", test.command, out)
+		}
+	}
+	k := w.work(t, env[roleVariable], env.with(tests[1].env))
+	eventually(t, "the actor says it at its start", func() bool { return k.says(notice) && k.says(warning+"KAFKA_BROKERS") })
 }

@@ -21,8 +21,14 @@ import (
 	"github.com/stepwell/stepwell/internal/rabbit"
 )
 
-// printConfig prints every setting, its value, and where it came from.
-func printConfig(_ context.Context, a *Actor, out io.Writer) error { return a.cfg.Print(out) }
+// printConfig prints every setting, its value, and where it came from. Before them it says that
+// those of the brokers are not used, where they are not.
+func printConfig(_ context.Context, a *Actor, out io.Writer) error {
+	if notice := a.notice(); notice != "" {
+		fmt.Fprintln(out, notice)
+	}
+	return a.cfg.Print(out)
+}
 
 // printTopology prints the waits of every stream and channel, and its queues with their arguments,
 // in the order in which they are to be made.
@@ -127,6 +133,9 @@ func doctor(ctx context.Context, a *Actor, out io.Writer) error {
 		}
 		fmt.Fprintf(out, "ok   %s\n", what)
 	}
+	if notice := a.notice(); notice != "" {
+		fmt.Fprintln(out, "note", notice)
+	}
 	if m := (modes{a.cfg}); !m.all() {
 		report(m.String(), nil)
 	}
@@ -157,7 +166,7 @@ func (a *Actor) examineQueues(ctx context.Context, out io.Writer, report func(st
 		err := l.retries.Declare(asked)
 		cancel()
 		if errors.Is(err, queue.ErrUnavailable) && !a.queues.Status().Up {
-			report("rabbitmq ("+a.cfg.Variable("rabbitmq.url")+")", errors.New(a.queues.Status().Detail))
+			report("rabbitmq ("+a.from("rabbitmq.url")+")", errors.New(a.queues.Status().Detail))
 			return
 		}
 		report("queues of "+l.who(), err)
@@ -245,7 +254,7 @@ func (a *Actor) examineKafka(ctx context.Context, report func(string, error)) {
 			}
 		}
 		if i == 0 || err != nil {
-			report("kafka ("+a.cfg.Variable("kafka.brokers")+")", err)
+			report("kafka ("+a.from("kafka.brokers")+")", err)
 		}
 		if err != nil {
 			return

@@ -47,7 +47,8 @@ func (c *Config) HasOnDead(stream, channel string) bool {
 // known.
 func (c *Config) Stream(id string) Stream { return c.Streams[id] }
 
-// Warnings are about variables that look like ours and are not.
+// Warnings are about variables that look like ours and are not, and about settings of brokers that
+// are set beside the app's own brokers.
 func (c *Config) Warnings() []string { return c.warnings }
 
 // App names the actor.

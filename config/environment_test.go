@@ -103,6 +103,26 @@ func TestWarningsStandBesideMistakesSinceTheyMayExplainThem(t *testing.T) {
 	}
 }
 
+// A program that was left on embedded brokers has all that it needs, and loses all that it keeps.
+func TestSettingsThatLeadToBrokersAreWarnedOfBesideAnAppsOwn(t *testing.T) {
+	s := source("KAFKA_SESSION_TIMEOUT=20s", "RABBITMQ_CONSUMER_TIMEOUT=1h")
+	if w := load(t, s).Warnings(); len(w) > 0 {
+		t.Errorf("of configured brokers: %q", w)
+	}
+	s.Embedded = true
+	if w := load(t, s).Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "set and not used") || !strings.HasSuffix(w[0], ": KAFKA_BROKERS, RABBITMQ_URL") {
+		t.Errorf("warnings %q", w)
+	}
+	s.Environ = append(s.Environ, "KAFKA_TLS_ENABLED=true", "KAFKA_SASL_MECHANISM=PLAIN", "KAFKA_SASL_USERNAME=u", "KAFKA_SASL_PASSWORD="+secret)
+	if w := load(t, s).Warnings(); len(w) != 1 || !strings.HasSuffix(w[0], ": KAFKA_BROKERS, KAFKA_TLS_ENABLED, KAFKA_SASL_MECHANISM, KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD, RABBITMQ_URL") {
+		t.Errorf("warnings %q", w)
+	}
+	s.Environ = []string{"KAFKA_SESSION_TIMEOUT=20s"}
+	if w := load(t, s).Warnings(); len(w) > 0 {
+		t.Errorf("without any: %q", w)
+	}
+}
+
 func TestPrintSaysWhereEachValueCameFrom(t *testing.T) {
 	s := source("RETRY_COUNT=5", "WINDOW_BYTES=1048576")
 	s.File = filepath.Join(t.TempDir(), "c.yaml")

@@ -38,7 +38,7 @@ type Source struct {
 	// default then. Nil: nothing is looked at.
 	Check func(*Config) error
 	// Embedded says that the brokers are not the configured ones, so that their addresses are not
-	// required.
+	// required, and a warning names what is set to reach them.
 	Embedded bool
 }
 

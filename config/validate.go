@@ -92,6 +92,7 @@ func (v *checker) validate() {
 	}
 	v.modes()
 	v.kafka(&c.Kafka)
+	v.unused()
 	retries := false
 	for _, id := range v.source.ids() {
 		s := c.Streams[id]
@@ -169,6 +170,31 @@ func (v *checker) kafka(k *Kafka) {
 	v.tls("kafka.tls", k.TLS)
 	v.oneOf("kafka.isolation", k.Isolation, "read_committed", "read_uncommitted")
 	v.sasl(k.SASL, k.TLS.Enabled)
+}
+
+// unused warns of settings that lead to brokers where the app brings its own: somebody who set them
+// believes that messages are there.
+func (v *checker) unused() {
+	if !v.source.Embedded {
+		return
+	}
+	var all []string
+	for _, s := range v.cfg.settings {
+		if s.origin != "default" && leadsToBroker(s.path) {
+			all = append(all, v.names.variable(s.path))
+		}
+	}
+	if len(all) > 0 {
+		v.warnings = append(v.warnings, "set and not used, since App.Brokers stands in the place of the configured brokers: "+strings.Join(all, ", "))
+	}
+}
+
+// leadsToBroker says whether a setting is only for connections to configured brokers. Others of Kafka
+// and RabbitMQ are for all brokers, as their limits.
+func leadsToBroker(path string) bool {
+	const of = "rabbitmq."
+	return slices.Contains([]string{"kafka.brokers", of + "url", of + "vhost", of + "username", of + "password", of + "confirm_timeout", of + "publish_window"}, path) ||
+		strings.HasPrefix(path, "kafka.tls.") || strings.HasPrefix(path, "kafka.sasl.") || strings.HasPrefix(path, of+"tls.")
 }
 
 // tls checks the files by reading them: a wrong path shows at the start, not at the first
