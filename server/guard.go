@@ -116,10 +116,12 @@ func (g *guard) bearer(r *http.Request) (caller, error) {
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	by, found := g.holderOf(strings.TrimSpace(given))
 	switch {
-	case found && strings.EqualFold(scheme, "Bearer"):
-		return by, nil
 	case scheme == "":
 		return caller{}, &problem{status: http.StatusUnauthorized, detail: "a token is missing: send Authorization: Bearer with one of " + g.settings()}
+	case !strings.EqualFold(scheme, "Bearer"): // whatever stands there may be a secret, and is not shown
+		return caller{}, &problem{status: http.StatusUnauthorized, detail: "Authorization must begin with Bearer and a space, and then have one of " + g.settings()}
+	case found:
+		return by, nil
 	}
 	return caller{}, &problem{status: http.StatusUnauthorized, detail: "the token is none of " + g.settings()}
 }

@@ -79,6 +79,19 @@ func TestTheTokenIsAskedForWhereverItIsSet(t *testing.T) {
 	}
 }
 
+func TestATokenWithoutBearerBeforeItIsAnsweredWithHowToSendIt(t *testing.T) {
+	w := start(t, func(c *server.Config) { everywhere(c); c.Tokens = single("swordfish") })
+	// The right one and a wrong one have the same answer: it is no way to guess.
+	for _, sent := range []string{"swordfish", "sardine", "Basic swordfish", "swordfish swordfish", "Bearer:swordfish"} {
+		w.onAPI(401, "Authorization must begin with Bearer and a space, and then have one of server.token", "Authorization", sent)
+		if a := w.do("GET", "/v1/streams", "", "Authorization", sent); strings.Contains(a.text, "swordfish") {
+			t.Errorf("%q is shown: %s", sent, a.text)
+		}
+	}
+	w.onAPI(401, "the token is none of server.token", "Authorization", "Bearer sardine")
+	w.onAPI(401, "a token is missing: send Authorization: Bearer")
+}
+
 // Whoever reads the log alone sees that somebody guesses, and from where.
 func TestWhoIsRefusedForTheirTokenIsToldOfInTheLogAndCannotFillIt(t *testing.T) {
 	w := start(t, func(c *server.Config) { c.Tokens = single("swordfish") })
