@@ -69,7 +69,7 @@ func TestBeyondLoopbackTheAPIIsClosedWithoutATokenAndProbesAnswer(t *testing.T) 
 
 func TestWithATokenOnlyWhoHasItComesIn(t *testing.T) {
 	onOneRabbitMQ(t, func(t *testing.T, w *world) {
-		const token = "to-ken-of-the-test"
+		const token = "the-to-ken-of-the-test"
 		app, b := logged(orders(newTally().handler(failsOnce)))
 		r := w.start(app, settings{"SERVER_ADDRESS": "0.0.0.0:0", "SERVER_TOKEN": token})
 		r.ready()

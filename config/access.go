@@ -97,20 +97,32 @@ func (t Token) mistakes() (wrong []string) {
 	if t.Role != Viewer && t.Role != Operator {
 		wrong = append(wrong, "its role must be "+Viewer+" or "+Operator)
 	}
-	switch {
-	case len(t.Secret) < minSecret || len(t.Secret) > maxSecret:
-		wrong = append(wrong, fmt.Sprintf("its token must have %d to %d characters, so that nobody guesses it: openssl rand -hex 16 makes one", minSecret, maxSecret))
-	case !bearer.MatchString(t.Secret):
-		wrong = append(wrong, "its token must be of letters, digits and - . _ ~ + /, with = at its end alone, as Authorization: Bearer takes it")
+	if what := wrongSecret(t.Secret); what != "" {
+		wrong = append(wrong, "its token "+what)
 	}
 	return wrong
+}
+
+// wrongSecret says why nobody may be let in by a secret; empty: it is good.
+func wrongSecret(secret string) string {
+	switch {
+	case len(secret) < minSecret || len(secret) > maxSecret:
+		return fmt.Sprintf("must have %d to %d characters, so that nobody guesses it: openssl rand -hex 16 makes one", minSecret, maxSecret)
+	case !bearer.MatchString(secret):
+		return "must be of letters, digits and - . _ ~ + /, with = at its end alone, as Authorization: Bearer takes it"
+	}
+	return ""
 }
 
 // check complains of mistakes in who may use /v1, and as whom.
 func (s Server) check(v *checker) {
 	const path = "server.tokens"
-	// It would be the secret of somebody who may all, and alice no viewer.
-	v.check(!listed.MatchString(s.Token), "server.token", "has the form name:role:token: who is to have a role is an entry of %s", v.names.variable(path))
+	switch what := wrongSecret(s.Token); {
+	case listed.MatchString(s.Token): // it would be the secret of somebody who may all, and alice no viewer
+		v.refuse("server.token", "has the form name:role:token: who is to have a role is an entry of %s", v.names.variable(path))
+	case s.Token != "" && what != "":
+		v.refuse("server.token", "%s", what)
+	}
 	_, wrong := s.access()
 	// A file that lost its lines must not open what it was to close.
 	if v.cfg.setting(path).origin != "default" && len(s.Tokens) == 0 {

@@ -15,24 +15,25 @@ import (
 const (
 	drawn   = "f4a1c09be27d5386f4a1c09b"
 	drawnB  = "0d93ab77e1c2450d93ab77e1"
+	alone   = "7c40e6d19b258a0f7c40e6d1"
 	guessed = "swordfish-" + secret // too short
 )
 
 func TestTokensOfPeopleComeFromAVariableAFileOrAListEachWithItsNameAndRole(t *testing.T) {
 	want := []config.Token{
-		{Name: "token", Role: config.Operator, Secret: "short"},
+		{Name: "token", Role: config.Operator, Secret: alone},
 		{Name: "alice", Role: config.Operator, Secret: drawn}, {Name: "bob@example.org", Role: config.Viewer, Secret: drawnB + "=="},
 	}
 	first, second := "alice:operator:"+drawn, "bob@example.org:viewer:"+drawnB+"=="
 	dir := t.TempDir()
 	lines := filepath.Join(dir, "tokens")
 	write(t, lines, first+"\r\n\n  "+second+"\n\n")
-	list := source("SERVER_TOKEN=short")
+	list := source("SERVER_TOKEN=" + alone)
 	list.File = filepath.Join(dir, "c.yaml")
 	write(t, list.File, "server:\n  tokens:\n  - "+first+"\n  - "+second+"\n")
 	for name, s := range map[string]config.Source{
-		"a variable": source("SERVER_TOKEN=short", "SERVER_TOKENS="+first+", "+second),
-		"a file":     source("SERVER_TOKEN=short", "SERVER_TOKENS_FILE="+lines),
+		"a variable": source("SERVER_TOKEN="+alone, "SERVER_TOKENS="+first+", "+second),
+		"a file":     source("SERVER_TOKEN="+alone, "SERVER_TOKENS_FILE="+lines),
 		"a list":     list,
 	} {
 		cfg, err := config.Load(s)
@@ -63,7 +64,7 @@ func TestEachMistakeInTokensIsToldWithItsEntryAndWithoutASecret(t *testing.T) {
 		"Token:viewer:" + drawn + "10",                // 10
 		"grace:viewer:",                               // 11
 	}
-	got := said(source("SERVER_TOKENS="+strings.Join(entries, ","), "SERVER_TOKEN="+secret))
+	got := said(source("SERVER_TOKENS="+strings.Join(entries, ","), "SERVER_TOKEN="+alone+secret))
 	for _, want := range []string{
 		"entry 2 is not name:role:token", "entry 3 is not name:role:token", "entry 4: its name must be of letters", "entry 5: its role must be viewer or operator",
 		"entry 6: its token must have 20 to 1000 characters", "entry 7: its token must be of letters", "entry 8 has the name of entry 1", "entry 9 has the secret of entry 1",
@@ -98,17 +99,23 @@ func TestTokensThatWouldOpenMoreThanTheyCloseDoNotStart(t *testing.T) {
 		"too many":                   {[]string{"SERVER_TOKENS=" + strings.Join(many, ",")}, "101 entries, and 100 are the limit"},
 		"the token once more":        {[]string{"SERVER_TOKEN=" + drawn, "SERVER_TOKENS=alice:viewer:" + drawn}, "entry 1 has the secret of the token that stands alone"},
 		"a role beside the token":    {[]string{"SERVER_TOKEN=alice:viewer:" + drawn}, "SERVER_TOKEN: has the form name:role:token: who is to have a role is an entry of SERVER_TOKENS"},
+		"a token of a word":          {[]string{"SERVER_TOKEN=short"}, "SERVER_TOKEN: must have 20 to 1000 characters, so that nobody guesses it: openssl rand -hex 16 makes one (from environment SERVER_TOKEN)"},
+		"a token one too short":      {[]string{"SERVER_TOKEN=" + drawn[:19]}, "SERVER_TOKEN: must have 20 to 1000 characters"},
+		"a token that is too long":   {[]string{"SERVER_TOKEN=" + strings.Repeat("a", 1001)}, "SERVER_TOKEN: must have 20 to 1000 characters"},
+		"a token that no header has": {[]string{"SERVER_TOKEN=" + drawn + " " + drawnB}, "SERVER_TOKEN: must be of letters, digits"},
 		"a user without a token":     {[]string{"SERVER_USER_HEADER=X-Forwarded-User"}, "SERVER_USER_HEADER: \"X-Forwarded-User\" is believed only beside a token: set SERVER_TOKENS or SERVER_TOKEN"},
-		"a user in a header of ours": {[]string{"SERVER_TOKEN=t", "SERVER_USER_HEADER=cookie"}, "none of Authorization, Proxy-Authorization, Cookie"},
-		"a user who is the host":     {[]string{"SERVER_TOKEN=t", "SERVER_USER_HEADER=host"}, "none of Authorization, Proxy-Authorization, Cookie, Host"},
-		"a user in no header":        {[]string{"SERVER_TOKEN=t", "SERVER_USER_HEADER=a b"}, "must be the name of a header"},
+		"a user in a header of ours": {[]string{"SERVER_TOKEN=" + drawn, "SERVER_USER_HEADER=cookie"}, "none of Authorization, Proxy-Authorization, Cookie"},
+		"a user who is the host":     {[]string{"SERVER_TOKEN=" + drawn, "SERVER_USER_HEADER=host"}, "none of Authorization, Proxy-Authorization, Cookie, Host"},
+		"a user in no header":        {[]string{"SERVER_TOKEN=" + drawn, "SERVER_USER_HEADER=a b"}, "must be the name of a header"},
 	} {
 		if got := said(source(test.variables...)); !strings.Contains(got, test.says) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	if _, err := config.Load(source("SERVER_TOKENS=alice:viewer:"+drawn, "SERVER_USER_HEADER=X-Forwarded-User")); err != nil {
-		t.Error(err)
+	for _, good := range []string{"SERVER_TOKENS=alice:viewer:" + drawn, "SERVER_TOKEN=" + drawn[:20]} {
+		if _, err := config.Load(source(good, "SERVER_USER_HEADER=X-Forwarded-User")); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

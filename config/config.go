@@ -113,7 +113,7 @@ type RabbitMQ struct {
 // Server is the HTTP server.
 type Server struct {
 	Address    string   `key:"address" default:"localhost:8010" doc:"Address to listen on; off: no HTTP at all."`
-	Token      string   `key:"token" secret:"true" doc:"Bearer token for /v1, and for the program's own routes where it guards them (App.Guard). This one, or one of TOKENS, is required there when the address is not loopback. Its role is operator, its name is token."`
+	Token      string   `key:"token" secret:"true" doc:"Bearer token for /v1, and for the program's own routes where it guards them (App.Guard). This one, or one of TOKENS, is required there when the address is not loopback. Its role is operator, its name is token. It has 20 characters or more: openssl rand -hex 16 makes one."`
 	Tokens     []string `key:"tokens" secret:"true" doc:"Tokens of people and programs, name:role:token, with commas or a line each; at most 100. A viewer may look, an operator may change, too; in logs and operations each has its name. A token has 20 characters or more."`
 	UserHeader string   `key:"user_header" doc:"Header in which a proxy says who it let in, as X-Forwarded-User. It is believed beside a token alone, and the name of that stands behind it: alice via proxy."`
 	Insecure   bool     `key:"insecure" default:"false" doc:"Serve what a token is for without one also off loopback."`

@@ -211,7 +211,7 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		{"a broker without port", "KAFKA_BROKERS=localhost", "is not host:port"},
 		{"a URL of another kind", "RABBITMQ_URL=http://h/", "amqp://"},
 		{"dropping beside retries", "ON_FAILURE=drop", "nothing is dropped"},
-		{"a secret twice", "SERVER_TOKEN=a SERVER_TOKEN_FILE=/dev/null", "both set"},
+		{"a secret twice", "SERVER_TOKEN=f4a1c09be27d5386f4a1 SERVER_TOKEN_FILE=/dev/null", "both set"},
 		{"TLS files without TLS", "KAFKA_TLS_CA_FILE=/x", "KAFKA_TLS_ENABLED"},
 		{"a CA that is not there", "KAFKA_TLS_ENABLED=true KAFKA_TLS_CA_FILE=/nowhere", "KAFKA_TLS_CA_FILE"},
 		{"a size beyond all memory", "WINDOW_BYTES=9999999999GiB", "is no size"},

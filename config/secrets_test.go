@@ -73,23 +73,23 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 }
 
 func TestASecretComesFromItsFileWithoutTheLineBreak(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "token")
-	tests := []struct{ name, content, token, says string }{
+	file := filepath.Join(t.TempDir(), "password")
+	tests := []struct{ name, content, secret, says string }{
 		{"with a line break", "t0p\n", "t0p", ""},
 		{"with that of Windows", "t0p\r\n", "t0p", ""},
 		{"without one", "t0p", "t0p", ""},
 		{"with two, of which one may be wanted", "t0p \n\n", "t0p \n", ""},
-		{"empty", "\n", "", "SERVER_TOKEN_FILE: names an empty file"},
+		{"empty", "\n", "", "RABBITMQ_PASSWORD_FILE: names an empty file"},
 		{"huge", strings.Repeat("x", 1<<17), "", "above 64KiB"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			write(t, file, test.content)
-			cfg, err := config.Load(source("SERVER_TOKEN_FILE=" + file))
+			cfg, err := config.Load(source("RABBITMQ_PASSWORD_FILE=" + file))
 			switch {
 			case test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)):
 				t.Errorf("got %v, want %s", err, test.says)
-			case test.says == "" && (err != nil || cfg.Server.Token != test.token):
+			case test.says == "" && (err != nil || cfg.RabbitMQ.Password != test.secret):
 				t.Errorf("got %+v, %v", cfg, err)
 			}
 		})
@@ -99,13 +99,13 @@ func TestASecretComesFromItsFileWithoutTheLineBreak(t *testing.T) {
 func TestNoMixOfSettingsShowsASecret(t *testing.T) {
 	dir := t.TempDir()
 	token := filepath.Join(dir, "token")
-	write(t, token, secret)
+	write(t, token, drawn+secret)
 	rapid.Check(t, func(t *rapid.T) {
 		odd := rapid.SampledFrom([]string{"", "x", "0", "-1", "true", "a:1", "amqp://h/", "[", "earliest", "12h"})
 		s := source(
 			"KAFKA_SASL_PASSWORD="+secret, "KAFKA_SASL_MECHANISM="+odd.Draw(t, "mechanism"), "RABBITMQ_PASSWORD="+secret,
 			"RABBITMQ_URL="+odd.Draw(t, "first URL")+",amqp://u:"+secret+"@h"+odd.Draw(t, "rest"),
-			rapid.SampledFrom([]string{"SERVER_TOKEN=" + secret, "SERVER_TOKEN_FILE=" + token}).Draw(t, "token"),
+			rapid.SampledFrom([]string{"SERVER_TOKEN=" + drawn + secret, "SERVER_TOKEN_FILE=" + token}).Draw(t, "token"),
 			"SERVER_ADDRESS="+odd.Draw(t, "address"), "RETRY_COUNT="+odd.Draw(t, "count"), "STREAMS_ORDERS_START="+odd.Draw(t, "start"),
 		)
 		if got := said(s); strings.Contains(got, secret) {
@@ -126,7 +126,7 @@ func FuzzNoVariablePanicsOrShowsASecret(f *testing.F) {
 		if strings.Contains(name+value, secret) || strings.HasSuffix(name, "_FILE") && value != "/" {
 			t.Skip("shows what the fuzzer made itself, or reads what it likes")
 		}
-		if got := said(withChannel(config.Stream{}, config.Channel{}, "KAFKA_SASL_PASSWORD="+secret, "SERVER_TOKEN=://"+secret, "APP_DB="+secret, name+"="+value)); strings.Contains(got, secret) {
+		if got := said(withChannel(config.Stream{}, config.Channel{}, "KAFKA_SASL_PASSWORD="+secret, "SERVER_TOKEN="+drawn+secret, "APP_DB="+secret, name+"="+value)); strings.Contains(got, secret) {
 			t.Errorf("said:\n%s", got)
 		}
 	})
@@ -147,7 +147,7 @@ func FuzzNoFilePanicsOrShowsASecret(f *testing.F) {
 		}
 		s := withChannel(config.Stream{}, config.Channel{})
 		s.File = filepath.Join(t.TempDir(), "c.yaml")
-		content := before + "\nserver:\n  token: " + secret + after
+		content := before + "\nserver:\n  token: " + drawn + secret + after
 		if err := os.WriteFile(s.File, []byte(content), 0o600); err != nil {
 			t.Skip(err)
 		}

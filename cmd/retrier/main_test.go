@@ -172,12 +172,13 @@ func TestADownHostBurnsNoTries(t *testing.T) {
 
 func TestWhoeverMayNotUseTheAPIMayNotHaveCallsMade(t *testing.T) {
 	w := newWorld(t, "")
-	run := w.start("SERVER_TOKEN=swordfish")
+	const token = "the-token-that-stands-alone"
+	run := w.start("SERVER_TOKEN=" + token)
 	for _, path := range []string{"/calls", "/retry", "/retry_workflow"} {
 		if a := run.do("POST", path, "{}"); a.status != 401 {
 			t.Errorf("%s without a token: %d", path, a.status)
 		}
-		if a := run.do("POST", path, "{}", "Authorization", "Bearer swordfish"); a.status != 400 {
+		if a := run.do("POST", path, "{}", "Authorization", "Bearer "+token); a.status != 400 {
 			t.Errorf("%s with the token: %d", path, a.status)
 		}
 	}

@@ -51,7 +51,7 @@ func routes() []struct {
 		{method: "POST", path: "/console/operations", form: url.Values{"stream": {"orders"}, "all": {"true"}, "action": {"delete"}, "before": {"2100-01-01T00:00:00Z"}, "expect": {"1"}, "typed": {"1"}, "once": {"x"}}},
 		{method: "POST", path: "/console/edit", form: url.Values{"stream": {"orders"}, "id": {"orders.v1:0:0"}, "value": {"x"}, "do": {"edit"}}},
 		{method: "POST", path: "/console/operation", form: url.Values{"id": {"op_1"}, "state": {"cancelled"}}},
-		{method: "POST", path: "/console/login", form: url.Values{"token": {"secret"}}, open: true},
+		{method: "POST", path: "/console/login", form: url.Values{"token": {single}}, open: true},
 		{method: "POST", path: "/console/logout", form: url.Values{}},
 	}
 }
@@ -150,11 +150,11 @@ func TestAPostNeedsAnOriginThatIsTheConsolesOwn(t *testing.T) {
 // Roles so far: who has the token, and who has not.
 func TestWithoutASessionNothingIsShownOrDone(t *testing.T) {
 	t.Parallel()
-	w := start(t, "SERVER_TOKEN=secret", "SERVER_ADDRESS=0.0.0.0", "DEAD_SET_EDIT=true")
+	w := start(t, "SERVER_TOKEN="+single, "SERVER_ADDRESS=0.0.0.0", "DEAD_SET_EDIT=true")
 	w.die(1, records(1, "no-one-may-see-it")...)
-	bearer := []string{"Authorization", "Bearer secret"}
+	bearer := []string{"Authorization", "Bearer " + single}
 	before := w.state(bearer...)
-	for _, cookie := range []string{"", "stepwell_shipping=", "stepwell_shipping=secret", "stepwell_shipping=99999999999.00", "stepwell_shipping=true"} {
+	for _, cookie := range []string{"", "stepwell_shipping=", "stepwell_shipping=" + single, "stepwell_shipping=99999999999.00", "stepwell_shipping=true"} {
 		for _, r := range routes() {
 			a := w.try(r.method, r.path, r.form, "Origin", w.base, "Cookie", cookie)
 			switch {
@@ -179,13 +179,13 @@ func TestWithoutASessionNothingIsShownOrDone(t *testing.T) {
 // The cookie must not open /v1, nor the token in a header the console: each has one way in.
 func TestALoginIsGoodForTheConsoleAndNotForTheAPI(t *testing.T) {
 	t.Parallel()
-	w := start(t, "SERVER_TOKEN=secret")
+	w := start(t, "SERVER_TOKEN="+single)
 	w.die(1, records(1, "no")...)
 	a := w.try("POST", "/console/login", url.Values{"token": {"wrong"}, "next": {"/console/"}}, "Origin", w.base)
 	if a.status != http.StatusUnauthorized || a.header.Get("Set-Cookie") != "" {
 		t.Errorf("a wrong token: %d %v", a.status, a.header)
 	}
-	a = w.try("POST", "/console/login", url.Values{"token": {"secret"}, "next": {"/console/groups?stream=orders"}}, "Origin", w.base)
+	a = w.try("POST", "/console/login", url.Values{"token": {single}, "next": {"/console/groups?stream=orders"}}, "Origin", w.base)
 	cookie := a.header.Get("Set-Cookie")
 	if a.status != http.StatusSeeOther || a.header.Get("Location") != "/console/groups?stream=orders" {
 		t.Fatalf("login: %d %v", a.status, a.header)
@@ -195,7 +195,7 @@ func TestALoginIsGoodForTheConsoleAndNotForTheAPI(t *testing.T) {
 			t.Errorf("the cookie has no %s: %s", has, cookie)
 		}
 	}
-	if strings.Contains(cookie, "secret") {
+	if strings.Contains(cookie, single) {
 		t.Errorf("the cookie has the token: %s", cookie)
 	}
 	session, _, _ := strings.Cut(cookie, ";")
@@ -208,7 +208,7 @@ func TestALoginIsGoodForTheConsoleAndNotForTheAPI(t *testing.T) {
 			t.Errorf("/v1 with %v: %d", headers, a.status)
 		}
 	}
-	if a := w.try("GET", "/console/", nil, "Authorization", "Bearer secret"); a.status != http.StatusSeeOther {
+	if a := w.try("GET", "/console/", nil, "Authorization", "Bearer "+single); a.status != http.StatusSeeOther {
 		t.Errorf("the token itself opens the console: %d", a.status)
 	}
 	if to := w.post("/console/streams", url.Values{"stream": {"orders"}, "do": {"pause"}}, "Cookie", session); to != "/console/" {

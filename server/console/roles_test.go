@@ -13,6 +13,7 @@ import (
 const (
 	alices = "alice-has-a-token-of-her-own"
 	bobs   = "bob-has-a-token-of-his-own"
+	single = "the-token-that-stands-alone"
 	staff  = "SERVER_TOKENS=alice:operator:" + alices + ",bob:viewer:" + bobs
 )
 
@@ -101,12 +102,12 @@ func operationIn(to string) string { return strings.TrimPrefix(to, "/console/ope
 
 func TestWhatIsDoneInTheConsoleIsDoneInTheNameOfWhoLoggedIn(t *testing.T) {
 	t.Parallel()
-	w := start(t, staff, "SERVER_TOKEN=single", "SERVER_USER_HEADER=X-Forwarded-User")
+	w := start(t, staff, "SERVER_TOKEN="+single, "SERVER_USER_HEADER=X-Forwarded-User")
 	w.die(1, records(1, "no")...)
 	for _, test := range []struct {
 		token, user, by string
 	}{
-		{alices, "", "alice"}, {"single", "", "token"}, {alices, `<b>"dora"`, `<b>"dora" via alice`},
+		{alices, "", "alice"}, {single, "", "token"}, {alices, `<b>"dora"`, `<b>"dora" via alice`},
 	} {
 		headers := []string{"Cookie", w.login(test.token)}
 		if test.user != "" {
