@@ -95,7 +95,8 @@ func TestEachWrongSettingOfAChannelIsOneMistake(t *testing.T) {
 		{"deaths", of + "CRASH_LIMIT=101", of + `CRASH_LIMIT: "101" is not within 0 to 100`},
 		{"no number", of + "RETRY_COUNT=many", of + `RETRY_COUNT: "many" is no whole number`},
 		{"a policy that there is not", of + "RETRY_POLICY=fibonacci", of + `RETRY_POLICY: "fibonacci" is not known; known: linear, exponential, schedule`},
-		{"what is for another policy", of + "RETRY_FACTOR=3", of + `RETRY_FACTOR: "3" is not for RETRY_POLICY=linear`},
+		{"what is for another policy", of + "RETRY_FACTOR=3", of + `RETRY_FACTOR: "3" is not for RETRY_POLICY=linear: set ` + of + `RETRY_POLICY=exponential, or leave it out (from`},
+		{"what is for another policy than its stream's", "STREAMS_ORDERS_RETRY_POLICY=linear RETRY_FACTOR=3", `RETRY_FACTOR: "3" is not for STREAMS_ORDERS_RETRY_POLICY=linear: set STREAMS_ORDERS_RETRY_POLICY=exponential, or leave it out (from`},
 		{"a channel that no code registers", "STREAMS_ORDERS_CHANNELS_SLO_RETRY_COUNT=3", `STREAMS_ORDERS_CHANNELS_SLO_RETRY_COUNT: no code registers such a channel of stream "orders"; did you mean STREAMS_ORDERS_CHANNELS_SLOW_RETRY_COUNT?`},
 		{"what is for streams alone", of + "GROUP=x", of + "GROUP: a channel has no such setting: it is for the stream"},
 		{"its stream's, told once", "STREAMS_ORDERS_RETRY_COUNT=-1", `STREAMS_ORDERS_RETRY_COUNT: "-1" is not within 0 to 1000`},
@@ -103,12 +104,12 @@ func TestEachWrongSettingOfAChannelIsOneMistake(t *testing.T) {
 	var all []string
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := config.Load(withChannel(config.Stream{}, config.Channel{}, test.variable))
+			_, err := config.Load(withChannel(config.Stream{}, config.Channel{}, strings.Fields(test.variable)...))
 			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Count(err.Error(), "\n") != 1 {
 				t.Errorf("got %v, want only %s", err, test.want)
 			}
 		})
-		if !strings.HasPrefix(test.variable, of+"HANDLER_TIMEOUT=-") && !strings.HasPrefix(test.variable, of+"RETRY_COUNT") && !strings.HasPrefix(test.variable, of+"RETRY_FACTOR") {
+		if !strings.Contains(test.variable, " ") && !strings.HasPrefix(test.variable, of+"HANDLER_TIMEOUT=-") && !strings.HasPrefix(test.variable, of+"RETRY_COUNT") && !strings.HasPrefix(test.variable, of+"RETRY_FACTOR") {
 			all = append(all, test.variable)
 		}
 	}

@@ -191,14 +191,14 @@ type Batch struct {
 // Retry is a stream's retry policy.
 type Retry struct {
 	Enabled *bool         `key:"enabled" default:"true" doc:"Whether failures go through RabbitMQ. Without it a failing message is tried again in place."`
-	Count   *int          `key:"count" default:"3" doc:"Tries after the first one; 0 … 1000."`
-	Policy  string        `key:"policy" default:"linear" doc:"linear: the n-th wait is RETRY_DELAY + (n-1)·RETRY_STEP. exponential: RETRY_DELAY · RETRY_FACTOR^(n-1), but at most RETRY_MAX_DELAY. schedule: as RETRY_SCHEDULE says. Each distinct wait is a queue, and 24 are the limit."`
-	Delay   time.Duration `key:"delay" default:"5s" doc:"The first wait, linear and exponential."`
+	Count   *int          `key:"count" default:"3" doc:"Tries after the first one; 0 … 1000. With RETRY_POLICY=schedule it is left out: the list says it."`
+	Policy  string        `key:"policy" default:"linear" doc:"linear: the n-th wait is RETRY_DELAY + (n-1)·RETRY_STEP. exponential: RETRY_DELAY · RETRY_FACTOR^(n-1), but at most RETRY_MAX_DELAY. schedule: as RETRY_SCHEDULE says. What is for another policy is left out, or it is a mistake. Each distinct wait is a queue, and 24 are the limit."`
+	Delay   time.Duration `key:"delay" default:"5s" doc:"linear and exponential: the first wait."`
 	Step    time.Duration `key:"step" default:"0s" doc:"linear: what each further wait is longer."`
 	// Factor, MaxDelay and Schedule are for their policies alone.
 	Factor   float64         `key:"factor" default:"2" doc:"exponential: how many times longer each further wait is; 1 … 100."`
 	MaxDelay time.Duration   `key:"max_delay" default:"1h" doc:"exponential: the longest wait."`
-	Schedule []time.Duration `key:"schedule" doc:"schedule: every wait, with commas, as in 1s,10s,1m; their number is RETRY_COUNT."`
+	Schedule []time.Duration `key:"schedule" doc:"schedule: every wait, with commas, as in 1s,10s,1m. It is for RETRY_POLICY=schedule, which is to be set, too; the number of waits is that of the tries after the first one."`
 	Jitter   float64         `key:"jitter" default:"0" doc:"How much shorter a wait may be, as a part of it; 0 … 0.5. With it each wait has at least 4 queues, of as many lengths, and a message goes to any of them: messages that fail at once come back spread. 0: none."`
 	InPlace  string          `key:"in_place" default:"0" doc:"How many of a message's waits, the first ones, it rests in the process, as with RETRY_ENABLED=false: what ORDER lets wait for it waits, all others go on. A number, or all: with ORDER=key a failing message holds back later ones of its key alone, until it is done or dead. Commits stand still meanwhile: a wait in place is at most 15m, and all of them 1h. A batch is called again with what failed of it, and its lane waits. For first tries from Kafka alone: what fails again after a wait in a queue, or after a replay, waits in queues."`
 	// DelayQueues widens what the broker moves from a delay queue at once.

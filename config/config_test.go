@@ -141,7 +141,7 @@ func TestAPolicyOfTheEnvironmentLeavesWhatTheCodeSaysForItsOwnUnused(t *testing.
 	s := source()
 	exponential.Policy = ""
 	s.Streams = map[string]config.Stream{"orders": {Topics: []string{"t"}, Retry: exponential}}
-	if _, err := config.Load(s); err == nil || !strings.Contains(err.Error(), "is not for RETRY_POLICY=linear (from code)") {
+	if _, err := config.Load(s); err == nil || !strings.Contains(err.Error(), "is not for RETRY_POLICY=linear: set STREAMS_ORDERS_RETRY_POLICY=exponential, or leave it out (from code)") {
 		t.Errorf("a factor of the code for which nobody asks: %v", err)
 	}
 }
@@ -165,8 +165,8 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		{"a trace that chooses the host", "SERVER_TRACE_URL=https://{trace_id}.example.com/", "SERVER_TRACE_URL"},
 		{"a trace that ends the host", "SERVER_TRACE_URL=https://traces.example.com{trace_id}", "SERVER_TRACE_URL"},
 		{"a trace that is a script", "SERVER_TRACE_URL=javascript:alert({trace_id})", "SERVER_TRACE_URL"},
-		{"a factor without its policy", "RETRY_FACTOR=3", `RETRY_FACTOR: "3" is not for RETRY_POLICY=linear`},
-		{"a step with another policy", "STREAMS_ORDERS_RETRY_POLICY=exponential STREAMS_ORDERS_RETRY_STEP=3s", `STREAMS_ORDERS_RETRY_STEP: "3s" is not for STREAMS_ORDERS_RETRY_POLICY=exponential`},
+		{"a factor without its policy", "RETRY_FACTOR=3", `RETRY_FACTOR: "3" is not for RETRY_POLICY=linear: set RETRY_POLICY=exponential, or leave it out (from`},
+		{"a step with another policy", "STREAMS_ORDERS_RETRY_POLICY=exponential STREAMS_ORDERS_RETRY_STEP=3s", `STREAMS_ORDERS_RETRY_STEP: "3s" is not for STREAMS_ORDERS_RETRY_POLICY=exponential: set STREAMS_ORDERS_RETRY_POLICY=linear, or leave it out (from`},
 		{"a factor that shrinks", "RETRY_POLICY=exponential RETRY_FACTOR=0.9", `RETRY_FACTOR: "0.9" is not within 1 to 100`},
 		{"a factor that is none", "RETRY_POLICY=exponential RETRY_FACTOR=NaN", `RETRY_FACTOR: "NaN" is no number`},
 		{"a factor that makes too many queues", "RETRY_POLICY=exponential RETRY_FACTOR=1.1 RETRY_COUNT=100", `RETRY_FACTOR: "1.1" makes 71 different waits, each a queue, and 24 are the limit: from 1.34 on it fits`},
@@ -178,7 +178,12 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		{"a schedule with no wait at all", "RETRY_POLICY=schedule RETRY_SCHEDULE=1s,0s", `RETRY_SCHEDULE: "1s,0s" must be above 0`},
 		{"a schedule with too many queues", "RETRY_POLICY=schedule RETRY_SCHEDULE=" + seconds(25), "has 25 different waits, each a queue, and 24 are the limit: its first 24 fit (from"},
 		{"a schedule with too many queues, some twice", "RETRY_POLICY=schedule RETRY_SCHEDULE=1s,1s," + seconds(25), "24 are the limit: its first 26 fit (from"},
-		{"a count beside a schedule", "RETRY_POLICY=schedule RETRY_SCHEDULE=1s RETRY_COUNT=3", `RETRY_COUNT: "3" is not for RETRY_POLICY=schedule`},
+		{"a count beside a schedule", "RETRY_POLICY=schedule RETRY_SCHEDULE=1s RETRY_COUNT=3", `RETRY_COUNT: "3" is not for RETRY_POLICY=schedule: leave it out, the list in RETRY_SCHEDULE says it (from`},
+		{"a first wait beside a schedule of its own", "RETRY_POLICY=schedule STREAMS_ORDERS_RETRY_SCHEDULE=1s RETRY_DELAY=3s", `RETRY_DELAY: "3s" is not for RETRY_POLICY=schedule: leave it out, the list in STREAMS_ORDERS_RETRY_SCHEDULE says it (from`},
+		{"a schedule without its policy", "RETRY_SCHEDULE=1s,2s", `RETRY_SCHEDULE: "1s,2s" is not for RETRY_POLICY=linear: set RETRY_POLICY=schedule, or leave it out (from`},
+		{"a schedule of one stream without its policy", "STREAMS_ORDERS_RETRY_SCHEDULE=1s", `: set STREAMS_ORDERS_RETRY_POLICY=schedule, or leave it out (from`},
+		{"a schedule of one stream beside a policy for all", "RETRY_POLICY=exponential STREAMS_ORDERS_RETRY_SCHEDULE=1s", `is not for RETRY_POLICY=exponential: set STREAMS_ORDERS_RETRY_POLICY=schedule, or`},
+		{"a longest wait without its policy", "RETRY_MAX_DELAY=3h", `RETRY_MAX_DELAY: "3h" is not for RETRY_POLICY=linear: set RETRY_POLICY=exponential, or`},
 		{"waits in place that are no number", "RETRY_IN_PLACE=some", `RETRY_IN_PLACE: "some" is neither all nor a number of waits from 0 to 1000`},
 		{"fewer waits in place than none", "STREAMS_ORDERS_RETRY_IN_PLACE=-1", `STREAMS_ORDERS_RETRY_IN_PLACE: "-1" is neither all nor a number`},
 		{
@@ -197,7 +202,7 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 			"a first rest that is too long", "RETRY_IN_PLACE=1 RETRY_DELAY=16m",
 			`before retry 1, and 15m is the most of one wait in place: RETRY_IN_PLACE=0, or RETRY_DELAY=15m fits `,
 		},
-		{"waits in place where all are", "RETRY_ENABLED=false RETRY_IN_PLACE=all", `RETRY_IN_PLACE: "all" is not for RETRY_ENABLED=false`},
+		{"waits in place where all are", "RETRY_ENABLED=false RETRY_IN_PLACE=all", `RETRY_IN_PLACE: "all" is not for RETRY_ENABLED=false: leave it out, all waits are in place (from`},
 		{"more jitter than half", "RETRY_JITTER=0.6", `RETRY_JITTER: "0.6" is not within 0 to 0.5`},
 		{"a wait beyond RabbitMQ's limit", "RETRY_DELAY=1200h", "2^32-1"},
 		{"too many queues", "RETRY_STEP=1s RETRY_COUNT=25", `RETRY_COUNT: "25" makes 25 different waits with RETRY_STEP=1s, each a queue, and 24 are the limit: RETRY_COUNT=24, or RETRY_STEP=0s fits`},

@@ -43,7 +43,7 @@ func (w waits) inPlace(r Retry) {
 	}
 	wanted := r.WaitsInPlace()
 	if !*r.Enabled && wanted > 0 {
-		w.useless("retry.in_place", "retry.enabled", "false")
+		w.useless("retry.in_place", "retry.enabled", "false", "leave it out, all waits are in place")
 		return
 	}
 	all := r.waits()

@@ -1,10 +1,12 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell/internal/backoff"
@@ -62,18 +64,34 @@ func (w waits) policy(r *Retry) {
 	}
 }
 
-// only refuses a setting that the policy of a stream or channel does not look at. What a policy
-// that is not known would look at nobody knows.
+// only refuses a setting that the policy of a stream or channel does not look at, and says what to do
+// about it. What a policy that is not known would look at nobody knows.
 func (w waits) only(policy, name string, of ...string) {
-	if slices.Contains([]string{Linear, Exponential, Schedule}, policy) && !slices.Contains(of, policy) {
-		w.useless(name, "retry.policy", policy)
+	if !slices.Contains([]string{Linear, Exponential, Schedule}, policy) || slices.Contains(of, policy) {
+		return
 	}
+	if len(of) > 1 {
+		w.useless(name, "retry.policy", policy, fmt.Sprintf("leave it out, the list in %s says it", w.shown(w.at, "retry.schedule")))
+		return
+	}
+	w.useless(name, "retry.policy", policy, fmt.Sprintf("set %s=%s, or leave it out", w.beside(name, "retry.policy"), of[0]))
+}
+
+// beside is the variable by which another setting is to be set so that it counts where one was
+// found: for all streams, the stream or the channel, as that one, or as the other one where that is
+// set nearer.
+func (w waits) beside(name, other string) string {
+	path := strings.TrimSuffix(w.cfg.setting(w.at+name).found, name) + other
+	if s := w.cfg.setting(w.at + other); s.origin != "default" && len(s.found) > len(path) {
+		path = s.found
+	}
+	return w.names.variable(path)
 }
 
 // useless refuses a setting at which nobody looks because of another one of the stream or channel.
 // One for all streams, or of a channel's stream, may be meant for others, where the other one is
-// its own.
-func (w waits) useless(name, because, value string) {
+// its own. help says what to do instead.
+func (w waits) useless(name, because, value, help string) {
 	s, b := w.cfg.setting(w.at+name), w.cfg.setting(w.at+because)
 	own := func(s *setting) bool { return s.found == s.path }
 	if s.origin == "default" || !own(s) && own(b) && b.origin != "default" {
@@ -83,7 +101,7 @@ func (w waits) useless(name, because, value string) {
 	if s.origin == "code" && b.origin != "code" && b.origin != "default" {
 		return
 	}
-	w.check(false, w.at+name, "is not for %s=%s", w.shown(w.at, because), value)
+	w.check(false, w.at+name, "is not for %s=%s: %s", w.shown(w.at, because), value, help)
 }
 
 // wait checks one wait.
