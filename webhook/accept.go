@@ -144,7 +144,7 @@ func (p *parser) waitsOrWorkflow(ctx context.Context, waits, workflow json.RawMe
 		p.wrong("workflow", "stands beside waits: keep one")
 		return nil
 	case workflow != nil:
-		return spans(p.workflow(ctx, "workflow", p.text("workflow", workflow), noWorkflow))
+		return spans(p.workflow(ctx, "workflow", p.text("workflow", workflow), ""))
 	case waits == nil:
 		p.wrong("waits", `is required, or workflow: as ["5s","1m","1h"]; [] is for a single try`)
 		return nil
@@ -173,20 +173,27 @@ func (p *parser) sum(at string, waits []time.Duration) {
 	}
 }
 
-// noWorkflow is told to a caller who named one that is not there.
-const noWorkflow = "there is no workflow %q"
-
 // workflow looks up the waits of a name. That there is none is the caller's mistake, and missing
-// says so; that nobody knows is not.
+// says so, empty: with what there is; that nobody knows is not.
 func (p *parser) workflow(ctx context.Context, at, name, missing string) []time.Duration {
 	waits, ok, err := p.records.Workflow(ctx, name)
 	switch {
 	case err != nil:
 		p.unknown = err
+	case !ok && missing == "":
+		p.wrong(at, "%q is not there%s", clip(name), p.workflows())
 	case !ok:
 		p.wrong(at, missing, clip(name))
 	}
 	return waits
+}
+
+// workflows says which there are, behind that one is not; empty where the records cannot tell.
+func (p *parser) workflows() string {
+	if r, ok := p.records.(interface{ known() string }); ok {
+		return ": " + r.known()
+	}
+	return ""
 }
 
 // spans are waits as a call has them.

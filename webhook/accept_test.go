@@ -103,10 +103,14 @@ func TestWhatIsNotAPostOfJSONIsToldWhatWouldBe(t *testing.T) {
 		code               int
 		says               string
 	}{
-		{"GET", "/calls", "", nil, 405, "GET is not for this path"},
+		{"GET", "/calls", "", nil, 405, "GET is not for this path, which takes POST"},
+		{"POST", "/calls/openapi.json", "", nil, 405, "which takes GET, HEAD"},
 		{"PUT", "/retry", "", nil, 405, "PUT is not"},
 		{"POST", "/other", "", nil, 404, "/calls"},
-		{"GET", "/calls/7", "", nil, 405, "GET"},
+		{"GET", "/calls/order-17", "", nil, 405, "GET is not for this path, which takes DELETE to cancel a call; one that is dead is at /v1/dead_set/messages/order-17?stream=calls"},
+		{"GET", "/calls/" + strings.Repeat("x", 200), "", nil, 405, strings.Repeat("x", 200) + "?stream=calls"},
+		{"GET", "/calls/" + strings.Repeat("x", 201), "", nil, 405, "/" + strings.Repeat("x", 80) + "%E2%80%A6?stream=calls"},
+		{"GET", "/calls/a%2Fb%20%3F", "", nil, 405, "at /v1/dead_set/messages/a%2Fb%20%3F?stream=calls"},
 		{"POST", "/calls", "a=b", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "application/json"},
 		{"POST", "/calls", "{}", []string{"Content-Encoding", "gzip"}, 415, "compressed"},
 		{"POST", "/calls", strings.Repeat(" ", 1001), nil, 413, "larger than 1000 bytes"},

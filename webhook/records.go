@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -35,6 +36,26 @@ type Static map[string][]time.Duration
 func (s Static) Workflow(_ context.Context, name string) ([]time.Duration, bool, error) {
 	waits, ok := s[name]
 	return waits, ok, nil
+}
+
+// known says for a person which workflows there are.
+func (s Static) known() string {
+	const most = 10
+	names := slices.Sorted(maps.Keys(s))
+	if len(names) == 0 {
+		return "the configuration has none"
+	}
+	all := "the configuration has "
+	for i, name := range names[:min(most, len(names))] {
+		if i > 0 {
+			all += ", "
+		}
+		all += clip(name)
+	}
+	if more := len(names) - most; more > 0 {
+		all += fmt.Sprintf(" and %d more", more)
+	}
+	return all
 }
 
 // SetWorkflow returns [ErrNoRecords], unless the workflow is there already, the same.
@@ -99,6 +120,12 @@ func (s *Shared) Workflow(ctx context.Context, name string) (waits []time.Durati
 		waits = append(waits, time.Duration(ms)*time.Millisecond)
 	}
 	return waits, true, nil
+}
+
+// known says for a person which workflows there are in the configuration, and how others come about:
+// tables do not list what they have.
+func (s *Shared) known() string {
+	return s.fixed.known() + ", and POST /retry_workflow has made none of that name"
 }
 
 // SetWorkflow stores a workflow, unless the configuration has another of that name.

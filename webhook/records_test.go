@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,4 +61,32 @@ func TestACallWaitsForWhatIsCancelledWhileThatIsRead(t *testing.T) {
 			t.Errorf("what cannot be read: %v after %s", err, time.Since(began))
 		}
 	})
+}
+
+func TestAWorkflowThatIsNotThereIsAnsweredWithThoseThatAre(t *testing.T) {
+	many := Static{}
+	for i := range 12 {
+		many[fmt.Sprintf("w%02d", i)] = nil
+	}
+	const first = "w00, w01, w02, w03, w04, w05, w06, w07, w08, w09"
+	for _, test := range []struct {
+		records Records
+		want    string
+	}{
+		{Static{}, `"nope" is not there: the configuration has none`},
+		{Static{"slow": nil, "fast": nil}, `"nope" is not there: the configuration has fast, slow`},
+		{many, `"nope" is not there: the configuration has ` + first + ` and 2 more`},
+		{NewShared(Static{"slow": nil}, table{}, table{}), `"nope" is not there: the configuration has slow, and POST /retry_workflow has made none of that name`},
+		{struct{ Records }{Static{"slow": nil}}, `"nope" is not there`}, // somebody else's
+	} {
+		h := handler(t, &stored{}, func(c *Config) { c.Records = test.records })
+		code, answer := post(t, h, "/calls", `{"request":{"url":"http://localhost/"},"workflow":"nope"}`)
+		if code != 400 || answer["detail"] != "workflow "+test.want {
+			t.Errorf("%d %v, want %s", code, answer["detail"], test.want)
+		}
+		code, answer = post(t, h, "/retry", `{"retry_request":{"url":"http://localhost/"}}`, "X-Retry-Workflow", "nope")
+		if code != 400 || answer["detail"] != "x-retry-workflow "+test.want {
+			t.Errorf("of /retry: %d %v, want %s", code, answer["detail"], test.want)
+		}
+	}
 }

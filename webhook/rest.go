@@ -53,7 +53,7 @@ func (p *parser) restWorkflow(ctx context.Context, name string) []time.Duration 
 	if name == "" {
 		return p.workflow(ctx, header, defaultWorkflow, noDefault)
 	}
-	return p.workflow(ctx, header, name, noWorkflow)
+	return p.workflow(ctx, header, name, "")
 }
 
 // restRequest reads a request in the words of the REST retrier; nil: there is none. All that holds

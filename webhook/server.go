@@ -7,9 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
+	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,11 +86,18 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	serve := methods[r.Method]
 	if serve == nil {
-		allowed := make([]string, 0, len(methods))
-		for m := range methods {
-			allowed = append(allowed, m)
+		allowed := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
+		detail := fmt.Sprintf("%s is not for this path, which takes %s", clip(r.Method), allowed)
+		if path == "/calls/{id}" {
+			// Whoever asks for a call wants to know what became of it.
+			id := r.PathValue("id")
+			if len(id) > maxID {
+				id = clip(id)
+			}
+			detail += fmt.Sprintf(" to cancel a call; one that is dead is at /v1/dead_set/messages/%s?stream=%s, and of others there is nothing to ask",
+				url.PathEscape(id), url.QueryEscape(s.handler.cfg.Stream))
 		}
-		return &problem{status: http.StatusMethodNotAllowed, detail: clip(r.Method) + " is not for this path", allow: strings.Join(allowed, ", ")}
+		return &problem{status: http.StatusMethodNotAllowed, detail: detail, allow: allowed}
 	}
 	// Those of the REST retrier took any.
 	if r.URL.RawQuery != "" && (path == "/calls" || path == "/calls/{id}") {

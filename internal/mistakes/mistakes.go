@@ -98,7 +98,7 @@ func (p *posts) members() {
 		p.add("/calls", `{"request":{"url":"http://localhost/"},"waits":`+waits+`}`, says)
 	}
 	p.add("/calls", callWith(`"workflow":"x"`), "beside waits")
-	p.add("/calls", `{"request":{"url":"http://localhost/"},"workflow":"nope"}`, `no workflow "nope"`)
+	p.add("/calls", `{"request":{"url":"http://localhost/"},"workflow":"nope"}`, `workflow "nope" is not there`)
 	p.add("/calls", `{"request":{"url":"http://localhost/"},"workflow":7}`, "must be a text")
 	p.add("/calls", callWith(`"after":"1000h"`), "not within")
 	p.add("/calls", callWith(`"after":5`), "must be a text such as")
