@@ -110,7 +110,8 @@ type Stream struct {
 	Channels Channels
 	// OnDead is called for a message that would go to the dead set, with what its handler returned:
 	// the last of its tries failed, or no other can help. Nil means that the message was taken
-	// over: it is settled, and counted. An error sends it to the dead set, with both errors. It has
+	// over: it is settled, and counted. An error sends it to the dead set, with both errors, or with
+	// the one where it is that which it was given. It has
 	// HANDLER_TIMEOUT for itself, which is then at most a quarter of RABBITMQ_CONSUMER_TIMEOUT; a
 	// panic counts as an error. It may be called again for the same message, as a handler may; it
 	// is not called for what killed the process again and again, nor for what cannot be read or is

@@ -51,6 +51,9 @@ func (f *fallback) takeOver(ctx context.Context, came stepwell.Message, a *call.
 	if said == nil || !ok {
 		return nil, ok
 	}
+	if said.Failure.Text == a.Failure.Text { // it returned what it was given
+		return a, true
+	}
 	// A copy: the answer may be shown elsewhere, too.
 	both := *a
 	both.Failure = &call.Failure{

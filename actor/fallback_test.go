@@ -28,6 +28,8 @@ func TestWhatWouldDieIsTakenOverOrTellsBothErrors(t *testing.T) {
 		{"the last try failed", errFlaky, 3, func() error { return nil }, ""},
 		{"a dead letter", stepwell.DeadLetter(errCard), 1, func() error { return nil }, ""},
 		{"a dead letter that nobody takes", stepwell.DeadLetter(errCard), 1, func() error { return errors.New("the mail is away") }, "no such card; OnDead: the mail is away"},
+		{"a dead letter that is none of its business", stepwell.DeadLetter(errCard), 1, func() error { return stepwell.DeadLetter(errCard) }, "no such card"},
+		{"a last try that is none of its business", errFlaky, 3, func() error { return errFlaky }, errFlaky.Error()},
 		{"a skip is no way to lose it", errFlaky, 3, func() error { return stepwell.Skip("never mind") }, errFlaky.Error() + "; OnDead: skipped: never mind"},
 		{"a panic", errFlaky, 3, func() error { panic("oh") }, errFlaky.Error() + "; OnDead: panic: oh"},
 	}

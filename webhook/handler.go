@@ -162,7 +162,7 @@ func (h *Handler) settle(ctx context.Context, c *call, m *stepwell.Message, a *a
 	return nil
 }
 
-// errNoFallback is told beside the failure of a call that goes to the dead set.
+// errNoFallback is told of a call that goes to the dead set where nobody says why it does.
 var errNoFallback = errors.New("the call has no on_failure")
 
 // maxFailure is how much of a failure goes along with its on_failure, in bytes.
@@ -170,17 +170,17 @@ const maxFailure = 1 << 10
 
 // Fallback takes a call over that would go to the dead set: it is the stream's OnDead. Its
 // on_failure is enqueued as a message of its own, to be made with the same care as the call, and
-// nil means that it is confirmed. A call without one goes to the dead set, and so does one whose
-// on_failure comes to nothing, with both errors.
+// nil means that it is confirmed. A call without one goes to the dead set with its failure, which is
+// the error, and one whose on_failure comes to nothing with both errors.
 func (h *Handler) Fallback(ctx context.Context, m *stepwell.Message, failure error) error {
 	c, err := decodeCall(m.Value)
 	switch {
 	case err != nil:
 		return err
 	case c.at(m.Replays) != stepRequest:
-		return errors.New("nothing follows " + string(c.Step))
+		return cmp.Or(failure, errors.New("nothing follows "+string(c.Step)))
 	case c.OnFailure == nil:
-		return errNoFallback
+		return cmp.Or(failure, errNoFallback)
 	}
 	text := ""
 	if failure != nil {

@@ -125,8 +125,12 @@ func TestAnOnFailureIsTriedLikeACallAndTellsBothErrorsInTheEnd(t *testing.T) {
 
 func TestACallWithoutOnFailureGoesToTheDeadSet(t *testing.T) {
 	h := handler(t, &stored{}, nil)
-	if err := h.Fallback(t.Context(), messageOf(t, callTo("http://localhost:1"), 1), errors.New("x")); !errors.Is(err, errNoFallback) {
-		t.Error(err)
+	failure := errors.New("x")
+	if err := h.Fallback(t.Context(), messageOf(t, callTo("http://localhost:1"), 1), failure); err != failure { //nolint:errorlint // it is that very error
+		t.Errorf("nothing was asked for beside the call, and %v is said", err)
+	}
+	if err := h.Fallback(t.Context(), messageOf(t, callTo("http://localhost:1"), 1), nil); err == nil {
+		t.Error("taken over though nothing was stored")
 	}
 	s := &stored{err: errors.New("away")}
 	c := callTo("http://localhost:1")

@@ -89,6 +89,9 @@ func TestACallIsMadeAfterEachOfItsWaitsThenItsFallback(t *testing.T) {
 				t.Errorf("the dead call's error %q does not say %q", text, part)
 			}
 		}
+		if strings.Contains(text, "OnDead") {
+			t.Errorf("the error %q says that nothing follows on_failure, for which nobody asked", text)
+		}
 		if dead["id"] != "order-17" {
 			t.Errorf("dead id %v", dead["id"])
 		}
@@ -101,6 +104,19 @@ func TestACallIsMadeAfterEachOfItsWaitsThenItsFallback(t *testing.T) {
 			t.Errorf("the replay called %s", got.path)
 		}
 		eventually(t, "it is dead once more, of all its tries", func() bool { return len(r.requests()) == 12 && len(run.dead()) == 1 })
+	})
+}
+
+// A call that asked for nothing beside itself tells of itself alone.
+func TestADeadCallWithoutOnFailureTellsItsFailureAndNothingElse(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		r := newReceiver(t, always(500))
+		run := w.start()
+		run.do("POST", "/calls", fmt.Sprintf(`{"id":"order-17","request":{"url":%q},"waits":[]}`, r.url("/hook")))
+		eventually(t, "the call is dead", func() bool { return len(run.dead()) == 1 })
+		if text := fmt.Sprint(run.dead()[0]["error"]); !strings.HasSuffix(text, "status 500: the answer to /hook") || strings.Contains(text, "OnDead") {
+			t.Errorf("the dead call's error is %q", text)
+		}
 	})
 }
 
