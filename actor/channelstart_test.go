@@ -94,7 +94,7 @@ func TestTheStartLineTellsTheWaitsOfEachChannel(t *testing.T) {
 		r := w.start(app, settings{"STREAMS_ORDERS_CHANNELS_SLOW_RETRY_POLICY": "schedule", "STREAMS_ORDERS_CHANNELS_SLOW_RETRY_SCHEDULE": "1s,1m"})
 		r.ready()
 		eventually(t, "the start line", func() bool {
-			return b.said("failed messages are tried again", `"channel":"slow"`, "1s, 1m: 1m1s in all", "; 4 queues")
+			return b.said("failed messages are tried again, after these waits where their handler names no other", `"channel":"slow"`, "1s, 1m: 1m1s in all", "; 4 queues")
 		})
 	})
 }

@@ -267,7 +267,7 @@ type queued struct {
 func (queued) on() bool { return true }
 
 func (q queued) work(stop, work context.Context) error {
-	q.log.Info("failed messages are tried again", "waits", q.Topology().Waits(), "in_place", q.inPlace)
+	q.log.Info("failed messages are tried again, after these waits where their handler names no other", "waits", q.Topology().Waits(), "in_place", q.inPlace)
 	return q.Run(stop, work, q.handle)
 }
 

@@ -117,7 +117,7 @@ func (r *retrier) start(_ context.Context, env *actor.Env) error {
 		return err
 	}
 	r.server = webhook.NewServer(r.handler)
-	env.Logger.Info("calls are posted to /calls", "hosts", s.hosts(), "workflows", len(workflows), "secrets", len(c.Secrets))
+	env.Logger.Info("calls are posted to /calls, and each brings its own waits", "hosts", s.hosts(), "workflows", len(workflows), "secrets", len(c.Secrets))
 	return nil
 }
 
