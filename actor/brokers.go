@@ -124,6 +124,16 @@ func (a *Actor) from(key string) string {
 	return a.cfg.Variable(key)
 }
 
+// setting is how errors about topics call a setting. Topics of embedded brokers are made by their
+// options, or when something is first written to them: reading makes none.
+func (a *Actor) setting(key string) string {
+	name := a.cfg.Variable(key)
+	if a.app.Brokers != nil && (strings.HasSuffix(key, ".topics") || strings.HasSuffix(key, ".topic_pattern")) {
+		name += ", and embedded.Options.Topics where App.Brokers is embedded"
+	}
+	return name
+}
+
 // Run owns the connections to RabbitMQ.
 func (c *configured) Run(ctx context.Context) error {
 	if c.queues == nil {

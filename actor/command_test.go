@@ -344,6 +344,18 @@ func TestAnActorOnEmbeddedBrokersSaysThatTheConfiguredOnesAreNotUsed(t *testing.
 			t.Errorf("%s: warned of what is not set:\n%s", test.command, out)
 		}
 	}
+	const hint = "_TOPICS, and embedded.Options.Topics where App.Brokers is embedded"
+	bare := env.with(settings{roleVariable: "embedded:another"})
+	out, err := w.actorCommand(t, []string{"doctor"}, bare).CombinedOutput()
+	if err == nil || !hasAll(string(out), "BAD  topic "+w.topic, hint) {
+		t.Errorf("doctor of a topic that nobody made: %v\n%s", err, out)
+	}
+	out, err = w.actorCommand(t, []string{"doctor"}, bare.with(settings{"STREAMS_ORDERS_TOPICS": "", "STREAMS_ORDERS_TOPIC_PATTERN": "x.*"})).CombinedOutput()
+	if err == nil || !hasAll(string(out), `BAD  topics "x.*"`, "_PATTERN, and embedded.Options.Topics where") {
+		t.Errorf("doctor of a pattern that no topic matches: %v\n%s", err, out)
+	}
+	lost := w.work(t, bare[roleVariable], bare)
+	eventually(t, "the actor says how a topic that nobody made is made", func() bool { return lost.says("topic " + w.topic + " does not exist, see STREAMS_ORDERS" + hint) })
 	k := w.work(t, env[roleVariable], env.with(tests[1].env))
 	eventually(t, "the actor says it at its start", func() bool { return k.says(notice) && k.says(warning+"KAFKA_BROKERS") })
 }

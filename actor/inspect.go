@@ -260,27 +260,27 @@ func (a *Actor) examineKafka(ctx context.Context, report func(string, error)) {
 			return
 		}
 		if s.reads {
-			s.examineTopics(ctx, kadm.NewClient(client), report)
+			s.examineTopics(ctx, kadm.NewClient(client), a.setting, report)
 		}
 	}
 }
 
-// examineTopics looks whether there is something to read.
-func (s *stream) examineTopics(ctx context.Context, admin *kadm.Client, report func(string, error)) {
+// examineTopics looks whether there is something to read; setting names what says what there is.
+func (s *stream) examineTopics(ctx context.Context, admin *kadm.Client, setting func(key string) string, report func(string, error)) {
 	for _, topic := range s.cfg.Topics {
 		found, err := admin.ListTopics(ctx, topic)
 		if err == nil {
 			err = found[topic].Err
 		}
 		if errors.Is(err, kerr.UnknownTopicOrPartition) {
-			err = errors.New("does not exist, or this user may not see it")
+			err = fmt.Errorf("does not exist, or this user may not see it, see %s", setting("streams."+s.id+".topics"))
 		}
 		report("topic "+topic+" of stream "+s.id, err)
 	}
 	if s.cfg.TopicPattern != "" {
 		matches, err := streams.Matches(ctx, admin, s.cfg.TopicPattern)
 		if err == nil && !matches {
-			err = errors.New("no topic matches, or this user may not see it")
+			err = fmt.Errorf("no topic matches, or this user may not see it, see %s", setting("streams."+s.id+".topic_pattern"))
 		}
 		report(fmt.Sprintf("topics %q of stream %s", s.cfg.TopicPattern, s.id), err)
 	}

@@ -22,6 +22,8 @@ type kafka struct {
 	app   *config.Config
 	extra func() []kgo.Opt // options for clients, from the app
 	log   *slog.Logger     // the reader names the stream itself
+	// setting is the name of a setting, for what the reader says.
+	setting func(key string) string
 	// token is that of the process: suspects of all streams take turns.
 	token   *solo.Token
 	process uint32
@@ -33,7 +35,7 @@ type kafka struct {
 }
 
 func (a *Actor) newKafka(id string) *kafka {
-	return &kafka{app: a.cfg, log: a.log, token: &a.token, process: a.process, extra: func() []kgo.Opt {
+	return &kafka{app: a.cfg, log: a.log, setting: a.setting, token: &a.token, process: a.process, extra: func() []kgo.Opt {
 		if a.app.Kafka == nil || !a.cfg.HasTopics(id) {
 			return nil
 		}
@@ -66,7 +68,7 @@ func (k *kafka) open(opts []kgo.Opt, s *stream) error {
 			Condemn: l.condemn, Token: k.token,
 		},
 		ConfirmsHealthy: s.confirmsHealthy, Forgotten: s.forget,
-		Setting: k.app.Variable, Logger: k.log, Telemetry: l.telemetry,
+		Setting: k.setting, Logger: k.log, Telemetry: l.telemetry,
 	}
 	handle := l.dispatch.first
 	if k.batches = l.batches; k.batches != nil { // who gathers takes no seat and measures nothing, and one is enough

@@ -23,7 +23,8 @@ import (
 // Options describe the Kafka.
 type Options struct {
 	// Topics are made at start, with their number of partitions. Others are made when they are
-	// first produced to.
+	// first produced to, with 4, and not by an actor that reads them: until then it waits, and says
+	// so in its log and at /readyz.
 	Topics map[string]int32
 	// VirtualNetwork does without sockets, for tests under testing/synctest.
 	VirtualNetwork bool
