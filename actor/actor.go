@@ -133,6 +133,10 @@ func (a *Actor) Address() string { return a.server.Addr() }
 // functions, then the connections, HTTP last. It is nil for a stop that was asked for and came to
 // its end within SHUTDOWN_TIMEOUT. Else the error names what still runs then, a start or stop
 // function that does not return among it; its goroutine is left behind.
+//
+// Under testing/synctest set SERVER_ADDRESS=off, and have brokers without sockets
+// (VirtualNetwork of embedded.Options): a bubble's clock stands still while somebody waits on a real
+// socket.
 func (a *Actor) Run(ctx context.Context) error {
 	attrs := []any{"app", a.cfg.App.Name}
 	if m := (modes{a.cfg}); !m.all() {

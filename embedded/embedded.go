@@ -26,7 +26,8 @@ type Options struct {
 	// first produced to, with 4, and not by an actor that reads them: until then it waits, and says
 	// so in its log and at /readyz.
 	Topics map[string]int32
-	// VirtualNetwork does without sockets, for tests under testing/synctest.
+	// VirtualNetwork does without sockets, for tests under testing/synctest. The actor there needs
+	// SERVER_ADDRESS=off: while it listens on a real socket the bubble's clock stands still.
 	VirtualNetwork bool
 }
 
