@@ -135,15 +135,15 @@ func (a *Actor) Address() string { return a.server.Addr() }
 // function that does not return among it; its goroutine is left behind.
 //
 // Under testing/synctest set SERVER_ADDRESS=off, and have brokers without sockets
-// (VirtualNetwork of embedded.Options): a bubble's clock stands still while somebody waits on a real
-// socket.
+// (VirtualNetwork of embedded.Options): a bubble's clock stands still while somebody waits on a
+// real socket.
 func (a *Actor) Run(ctx context.Context) error {
 	attrs := []any{"app", a.cfg.App.Name}
 	if m := (modes{a.cfg}); !m.all() {
 		attrs = append(attrs, "modes", strings.Join(m.Modes, ","))
 	}
 	a.log.Info("start", attrs...)
-	if notice := a.notice(); notice != "" {
+	if notice := noticeOf(a); notice != "" {
 		a.log.Warn(notice)
 	}
 	for _, warning := range slices.Concat(a.cfg.Warnings(), unexported(a.app.Telemetry, os.Getenv)) {

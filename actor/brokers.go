@@ -107,26 +107,26 @@ func mechanism(s config.SASL) (sasl.Mechanism, error) {
 	return nil, fmt.Errorf("unknown mechanism %q", s.Mechanism)
 }
 
-// notice is what a user must know about brokers that are not the configured ones, on one line;
+// noticeOf is what a user must know about brokers that are not the configured ones, on one line;
 // empty: they are.
-func (a *Actor) notice() string {
+func noticeOf(a *Actor) string {
 	if a.app.Brokers == nil {
 		return ""
 	}
 	return fmt.Sprintf("%s; %s and %s are not used", cmp.Or(a.brokers.Notice(), "App.Brokers is set"), a.cfg.Variable("kafka.brokers"), a.cfg.Variable("rabbitmq.url"))
 }
 
-// from says by what a broker is found: the setting, where it is a configured one.
-func (a *Actor) from(key string) string {
+// foundBy says by what a broker is found: the setting, where it is a configured one.
+func foundBy(a *Actor, key string) string {
 	if a.app.Brokers != nil {
 		return "App.Brokers"
 	}
 	return a.cfg.Variable(key)
 }
 
-// setting is how errors about topics call a setting. Topics of embedded brokers are made by their
+// settingOf is how errors about topics call a setting. Topics of embedded brokers are made by their
 // options, or when something is first written to them: reading makes none.
-func (a *Actor) setting(key string) string {
+func settingOf(a *Actor, key string) string {
 	name := a.cfg.Variable(key)
 	if a.app.Brokers != nil && (strings.HasSuffix(key, ".topics") || strings.HasSuffix(key, ".topic_pattern")) {
 		name += ", and embedded.Options.Topics where App.Brokers is embedded"

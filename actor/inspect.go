@@ -24,7 +24,7 @@ import (
 // printConfig prints every setting, its value, and where it came from. Before them it says that
 // those of the brokers are not used, where they are not.
 func printConfig(_ context.Context, a *Actor, out io.Writer) error {
-	if notice := a.notice(); notice != "" {
+	if notice := noticeOf(a); notice != "" {
 		fmt.Fprintln(out, notice)
 	}
 	return a.cfg.Print(out)
@@ -133,7 +133,7 @@ func doctor(ctx context.Context, a *Actor, out io.Writer) error {
 		}
 		fmt.Fprintf(out, "ok   %s\n", what)
 	}
-	if notice := a.notice(); notice != "" {
+	if notice := noticeOf(a); notice != "" {
 		fmt.Fprintln(out, "note", notice)
 	}
 	if m := (modes{a.cfg}); !m.all() {
@@ -166,7 +166,7 @@ func (a *Actor) examineQueues(ctx context.Context, out io.Writer, report func(st
 		err := l.retries.Declare(asked)
 		cancel()
 		if errors.Is(err, queue.ErrUnavailable) && !a.queues.Status().Up {
-			report("rabbitmq ("+a.from("rabbitmq.url")+")", errors.New(a.queues.Status().Detail))
+			report("rabbitmq ("+foundBy(a, "rabbitmq.url")+")", errors.New(a.queues.Status().Detail))
 			return
 		}
 		report("queues of "+l.who(), err)
@@ -254,13 +254,13 @@ func (a *Actor) examineKafka(ctx context.Context, report func(string, error)) {
 			}
 		}
 		if i == 0 || err != nil {
-			report("kafka ("+a.from("kafka.brokers")+")", err)
+			report("kafka ("+foundBy(a, "kafka.brokers")+")", err)
 		}
 		if err != nil {
 			return
 		}
 		if s.reads {
-			s.examineTopics(ctx, kadm.NewClient(client), a.setting, report)
+			s.examineTopics(ctx, kadm.NewClient(client), func(key string) string { return settingOf(a, key) }, report)
 		}
 	}
 }

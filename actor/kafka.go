@@ -35,7 +35,7 @@ type kafka struct {
 }
 
 func (a *Actor) newKafka(id string) *kafka {
-	return &kafka{app: a.cfg, log: a.log, setting: a.setting, token: &a.token, process: a.process, extra: func() []kgo.Opt {
+	return &kafka{app: a.cfg, log: a.log, setting: func(key string) string { return settingOf(a, key) }, token: &a.token, process: a.process, extra: func() []kgo.Opt {
 		if a.app.Kafka == nil || !a.cfg.HasTopics(id) {
 			return nil
 		}

@@ -64,8 +64,8 @@ func (w waits) policy(r *Retry) {
 	}
 }
 
-// only refuses a setting that the policy of a stream or channel does not look at, and says what to do
-// about it. What a policy that is not known would look at nobody knows.
+// only refuses a setting that the policy of a stream or channel does not look at, and says what to
+// do about it. What a policy that is not known would look at nobody knows.
 func (w waits) only(policy, name string, of ...string) {
 	if !slices.Contains([]string{Linear, Exponential, Schedule}, policy) || slices.Contains(of, policy) {
 		return

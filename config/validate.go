@@ -92,7 +92,9 @@ func (v *checker) validate() {
 	}
 	v.modes()
 	v.kafka(&c.Kafka)
-	v.unused()
+	if all := c.setForBrokers(); v.source.Embedded && len(all) > 0 {
+		v.warnings = append(v.warnings, "set and not used, since App.Brokers stands in the place of the configured brokers: "+strings.Join(all, ", "))
+	}
 	retries := false
 	for _, id := range v.source.ids() {
 		s := c.Streams[id]
@@ -172,25 +174,19 @@ func (v *checker) kafka(k *Kafka) {
 	v.sasl(k.SASL, k.TLS.Enabled)
 }
 
-// unused warns of settings that lead to brokers where the app brings its own: somebody who set them
-// believes that messages are there.
-func (v *checker) unused() {
-	if !v.source.Embedded {
-		return
-	}
-	var all []string
-	for _, s := range v.cfg.settings {
+// setForBrokers are the variables that somebody set to lead to brokers. Where the app brings its
+// own they believe that messages are there.
+func (c *Config) setForBrokers() (all []string) {
+	for _, s := range c.settings {
 		if s.origin != "default" && leadsToBroker(s.path) {
-			all = append(all, v.names.variable(s.path))
+			all = append(all, c.Variable(s.path))
 		}
 	}
-	if len(all) > 0 {
-		v.warnings = append(v.warnings, "set and not used, since App.Brokers stands in the place of the configured brokers: "+strings.Join(all, ", "))
-	}
+	return all
 }
 
-// leadsToBroker says whether a setting is only for connections to configured brokers. Others of Kafka
-// and RabbitMQ are for all brokers, as their limits.
+// leadsToBroker says whether a setting is only for connections to configured brokers. Others of
+// Kafka and RabbitMQ are for all brokers, as their limits.
 func leadsToBroker(path string) bool {
 	const of = "rabbitmq."
 	return slices.Contains([]string{"kafka.brokers", of + "url", of + "vhost", of + "username", of + "password", of + "confirm_timeout", of + "publish_window"}, path) ||

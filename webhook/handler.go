@@ -170,8 +170,8 @@ const maxFailure = 1 << 10
 
 // Fallback takes a call over that would go to the dead set: it is the stream's OnDead. Its
 // on_failure is enqueued as a message of its own, to be made with the same care as the call, and
-// nil means that it is confirmed. A call without one goes to the dead set with its failure, which is
-// the error, and one whose on_failure comes to nothing with both errors.
+// nil means that it is confirmed. A call without one goes to the dead set with its failure, which
+// is the error, and one whose on_failure comes to nothing with both errors.
 func (h *Handler) Fallback(ctx context.Context, m *stepwell.Message, failure error) error {
 	c, err := decodeCall(m.Value)
 	switch {

@@ -122,8 +122,8 @@ func (s *Shared) Workflow(ctx context.Context, name string) (waits []time.Durati
 	return waits, true, nil
 }
 
-// known says for a person which workflows there are in the configuration, and how others come about:
-// tables do not list what they have.
+// known says for a person which workflows there are in the configuration, and how others come
+// about: tables do not list what they have.
 func (s *Shared) known() string {
 	return s.fixed.known() + ", and POST /retry_workflow has made none of that name"
 }
