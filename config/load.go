@@ -75,6 +75,9 @@ func Load(source Source) (*Config, error) {
 	l.layers = layers{l.readFile(source.File), l.readEnvironment(source.Environ)}
 	l.fill()
 	(&checker{l.mistakes, l.source, l.names, l.layers, l.cfg}).validate()
+	if source.Embedded {
+		l.warnings = append(l.warnings, l.cfg.setForBrokers()...)
+	}
 	l.askUser()
 	if len(l.errs) > 0 {
 		for _, w := range l.warnings {

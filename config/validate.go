@@ -92,9 +92,6 @@ func (v *checker) validate() {
 	}
 	v.modes()
 	v.kafka(&c.Kafka)
-	if all := c.setForBrokers(); v.source.Embedded && len(all) > 0 {
-		v.warnings = append(v.warnings, "set and not used, since App.Brokers stands in the place of the configured brokers: "+strings.Join(all, ", "))
-	}
 	retries := false
 	for _, id := range v.source.ids() {
 		s := c.Streams[id]
@@ -174,15 +171,19 @@ func (v *checker) kafka(k *Kafka) {
 	v.sasl(k.SASL, k.TLS.Enabled)
 }
 
-// setForBrokers are the variables that somebody set to lead to brokers. Where the app brings its
-// own they believe that messages are there.
-func (c *Config) setForBrokers() (all []string) {
+// setForBrokers warns of variables that somebody set to lead to brokers, for where the app brings
+// its own: they believe that messages are there.
+func (c *Config) setForBrokers() []string {
+	var all []string
 	for _, s := range c.settings {
 		if s.origin != "default" && leadsToBroker(s.path) {
 			all = append(all, c.Variable(s.path))
 		}
 	}
-	return all
+	if len(all) == 0 {
+		return nil
+	}
+	return []string{"set and not used, since App.Brokers stands in the place of the configured brokers: " + strings.Join(all, ", ")}
 }
 
 // leadsToBroker says whether a setting is only for connections to configured brokers. Others of

@@ -126,7 +126,7 @@ func TestAnOnFailureIsTriedLikeACallAndTellsBothErrorsInTheEnd(t *testing.T) {
 func TestACallWithoutOnFailureGoesToTheDeadSet(t *testing.T) {
 	h := handler(t, &stored{}, nil)
 	failure := errors.New("x")
-	if err := h.Fallback(t.Context(), messageOf(t, callTo("http://localhost:1"), 1), failure); err != failure { //nolint:errorlint // it is that very error
+	if err := h.Fallback(t.Context(), messageOf(t, callTo("http://localhost:1"), 1), failure); err != failure {
 		t.Errorf("nothing was asked for beside the call, and %v is said", err)
 	}
 	if err := h.Fallback(t.Context(), messageOf(t, callTo("http://localhost:1"), 1), nil); err == nil {
