@@ -10,8 +10,9 @@ import (
 
 // Without TLS, and by a name that is not the loopback's, browsers say less of where a form comes
 // from.
+const token = "the-token-that-stands-alone"
+
 func TestAPersonLogsInAndPausesAStreamFromAnotherHostWithoutTLS(t *testing.T) {
-	const token = "the-token-that-stands-alone"
 	w := start(t, "SERVER_ADDRESS=0.0.0.0", "SERVER_TOKEN="+token)
 	base := strings.Replace(w.base, "127.0.0.1", "console.test", 1)
 	ctx := tab(t)
@@ -33,17 +34,17 @@ func TestAPersonLogsInAndPausesAStreamFromAnotherHostWithoutTLS(t *testing.T) {
 
 // A session ends while somebody types: what was typed is sent once more after a login.
 func TestAFormThatCameTooLateIsSentOnceMoreAfterALogin(t *testing.T) {
-	w := start(t, "SERVER_TOKEN=secret")
+	w := start(t, "SERVER_TOKEN="+token)
 	w.die(1, record("bank:1", "x"))
 	ctx := tab(t)
 	run(t, ctx,
-		chromedp.Navigate(w.base+"/console/confirm?stream=orders&all=true&action=replay"), chromedp.SendKeys("input[name=token]", "secret\n"), shows("Replay 1 message?"),
+		chromedp.Navigate(w.base+"/console/confirm?stream=orders&all=true&action=replay"), chromedp.SendKeys("input[name=token]", token+"\n"), shows("Replay 1 message?"),
 		chromedp.SendKeys("input[name=note]", "the bank is back"), storage.ClearCookies(), chromedp.Click(button("Replay 1")), shows("log in first: nothing was done"),
 	)
 	var login string
 	run(t, ctx, chromedp.JavascriptAttribute(link("Log in"), "href", &login))
 	other, end := chromedp.NewContext(ctx)
 	defer end()
-	run(t, other, chromedp.Navigate(login), chromedp.SendKeys("input[name=token]", "secret\n"), shows("Replay 1 message?"))
+	run(t, other, chromedp.Navigate(login), chromedp.SendKeys("input[name=token]", token+"\n"), shows("Replay 1 message?"))
 	run(t, ctx, chromedp.Reload(), shows("the bank is back"), shows("Replay of orders"))
 }

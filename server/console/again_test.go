@@ -121,7 +121,7 @@ func TestThePageOfAnErrorLeadsBackToWhereSomebodyWas(t *testing.T) {
 // A session ends while somebody types.
 func TestAFormThatCameTooLateLeadsToALoginAndWhatWasTypedIsThere(t *testing.T) {
 	t.Parallel()
-	w := start(t, "SERVER_TOKEN=secret")
+	w := start(t, "SERVER_TOKEN="+single)
 	w.die(1, records(1, "no")...)
 	form := url.Values{"stream": {"orders"}, "all": {"true"}, "action": {"replay"}, "before": {"2100-01-01T00:00:00Z"}, "expect": {"1"}, "once": {"x"}, "note": {"the bank is back"}, "rate": {"7/m"}}
 	p := &plain{world: w}
@@ -133,7 +133,7 @@ func TestAFormThatCameTooLateLeadsToALoginAndWhatWasTypedIsThere(t *testing.T) {
 	if err != nil || login.Path != "/console/login" {
 		t.Fatalf("%v %v", login, err)
 	}
-	a := w.try("POST", "/console/login", url.Values{"token": {"secret"}, "next": {login.Query().Get("next")}}, "Origin", w.base)
+	a := w.try("POST", "/console/login", url.Values{"token": {single}, "next": {login.Query().Get("next")}}, "Origin", w.base)
 	session, _, _ := strings.Cut(a.header.Get("Set-Cookie"), ";")
 	back := plain{world: w, page: parsed(t, w.get(a.header.Get("Location"), "Cookie", session).text)}
 	if asks := back.asks(); asks.Get("note") != "the bank is back" || asks.Get("rate") != "7/m" || asks.Get("all") != "true" {
@@ -143,7 +143,7 @@ func TestAFormThatCameTooLateLeadsToALoginAndWhatWasTypedIsThere(t *testing.T) {
 
 func TestWhoHasToLogInIsOfferedNothingElse(t *testing.T) {
 	t.Parallel()
-	w := start(t, "SERVER_TOKEN=secret")
+	w := start(t, "SERVER_TOKEN="+single)
 	p := w.visit("/console/login")
 	for n := range p.page.Descendants() {
 		if to := attr(n, "href"); n.Data == "a" && to != "#main" && to != "/console/" || attr(n, "id") == "keys" {
