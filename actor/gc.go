@@ -12,7 +12,7 @@ import (
 const (
 	// gcRoom is how much the heap may grow between two collections, where what lives is less than
 	// that.
-	gcRoom = 48 << 20
+	gcRoom = 44 << 20
 	// gcMost is the highest percentage: more buys nothing.
 	gcMost = 400
 	// gcLeast is the lowest: with Go's 100, a window full of failures that wait for RabbitMQ would
@@ -20,9 +20,9 @@ const (
 	gcLeast = 50
 )
 
-// TuneGC lets the heap grow by up to 48 MiB between two collections, also where little of it lives:
+// TuneGC lets the heap grow by up to 44 MiB between two collections, also where little of it lives:
 // an actor that reads fast makes much garbage beside a small live heap, and Go's default (GOGC=100)
-// would collect it hundreds of times a second. Where more than 96 MiB live, it may grow by half of
+// would collect it hundreds of times a second. Where more than 88 MiB live, it may grow by half of
 // that. It does nothing where GOGC or GOMEMLIMIT is set. The result undoes it.
 //
 // [Main] calls it, since it owns the process. A program that embeds an actor may.
@@ -32,7 +32,7 @@ func TuneGC(log *slog.Logger) (undo func()) {
 			return func() {}
 		}
 	}
-	log.Debug("the garbage collector runs when the heap has grown by 48 MiB or by half, whichever comes last; set GOGC or GOMEMLIMIT to have it otherwise")
+	log.Debug("the garbage collector runs when the heap has grown by 44 MiB or by half, whichever comes last; set GOGC or GOMEMLIMIT to have it otherwise")
 	t := &gcTuner{percent: gcMost, before: debug.SetGCPercent(gcMost)}
 	t.arm()
 	return t.stop

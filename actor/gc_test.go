@@ -8,7 +8,7 @@ import (
 )
 
 func TestTheHeapMayGrowByAFixedRoomOrByHalf(t *testing.T) {
-	for live, want := range map[uint64]int{0: 400, 1 << 20: 400, 12 << 20: 400, 24 << 20: 200, 48 << 20: 100, 96 << 20: 50, 1 << 30: 50} {
+	for live, want := range map[uint64]int{0: 400, 1 << 20: 400, 11 << 20: 400, 22 << 20: 200, 44 << 20: 100, 88 << 20: 50, 1 << 30: 50} {
 		if got := gcPercent(live); got != want {
 			t.Errorf("%d MiB live: %d %%, want %d", live>>20, got, want)
 		}
