@@ -23,8 +23,10 @@ const (
 	// triesPause is how often at most it tells that tries fail, for each stream and type of error.
 	triesPause = time.Minute
 	// maxTopics is how many reasons and types of errors it tells apart within these pauses; types
-	// that come then share the lines of their reason.
+	// that come then share the lines of their reason, but for panics.
 	maxTopics = 32
+	// panicked is the type of a panic.
+	panicked = "panic"
 	// maxStack is how much of a panic's stack it shows, in bytes.
 	maxStack = 8 << 10
 )
@@ -171,7 +173,7 @@ func (l *failureLog) note(about topic, e event, n int) {
 func (l *failureLog) of(about topic, now time.Time) *told {
 	if l.topics[about] == nil && len(l.topics) >= maxTopics {
 		maps.DeleteFunc(l.topics, func(_ topic, t *told) bool { return t.left == 0 && !now.Before(t.next) })
-		if len(l.topics) >= maxTopics {
+		if len(l.topics) >= maxTopics && about.kind != panicked {
 			about.kind = ""
 		}
 	}
