@@ -64,7 +64,7 @@ func (s *stream) check() server.Check {
 		c.Detail += ", now " + status.Suspect
 	}
 	if status.Stuck {
-		c.Detail += ", stuck: " + cmp.Or(s.overrun(s.setting), s.progress.says(time.Now()))
+		c.Detail += ", stuck: " + status.StuckBecause
 	}
 	c.Detail += waiting(status, of.First)
 	return c
@@ -106,7 +106,7 @@ func ofChannel(c server.ChannelStatus) (said string) {
 		said += fmt.Sprintf(", channel %s: a message that is suspected of ending the process runs, %s", c.ID, c.Suspect)
 	}
 	if c.Stuck {
-		said += fmt.Sprintf(", channel %s: a handler runs far past its time-out", c.ID)
+		said += fmt.Sprintf(", channel %s, stuck: %s", c.ID, c.StuckBecause)
 	}
 	return said
 }
@@ -139,10 +139,10 @@ func (s *stream) Status(ctx context.Context) server.Status {
 }
 
 // channelStatus is that of the line of a channel, without the depths of its queues.
-func (l *line) channelStatus() server.ChannelStatus {
-	retries := l.retries.Status()
+func (l *line) channelStatus(setting func(string) string) server.ChannelStatus {
+	retries, hangs := l.retries.Status(), l.hangs(setting)
 	return server.ChannelStatus{
-		ID: l.channel, InFlight: retries.InFlight, Suspect: retries.Suspect, Stuck: l.hangs(), Error: retries.Trouble,
+		ID: l.channel, InFlight: retries.InFlight, Suspect: retries.Suspect, Stuck: hangs != "", StuckBecause: hangs, Error: retries.Trouble,
 	}
 }
 
@@ -176,21 +176,25 @@ func (s *stream) look() (status server.Status, of sourceStatus) {
 		status.EmptySince, status.MayGo = s.drain.state(time.Now(), s.drainsFor())
 	}
 	for _, c := range s.channels {
-		status.Channels = append(status.Channels, c.channelStatus())
+		status.Channels = append(status.Channels, c.channelStatus(s.setting))
 	}
 	if why := s.trouble.Load(); why != nil {
 		status.Error = "waits for " + *why
 	}
 	// Where retries are off a message may rest for ever, again and again: that is no progress.
 	waits := of.Held && s.retries.on()
-	status.Stuck = s.stuck(status, (of.InFlight > 0 || of.Behind) && !waits)
+	status.StuckBecause = s.stuck(status, (of.InFlight > 0 || of.Behind) && !waits)
+	status.Stuck = status.StuckBecause != ""
 	return status, of
 }
 
-// stuck tells whether something must be wrong though nothing says so.
-func (s *stream) stuck(status server.Status, work bool) bool {
+// stuck says why something must be wrong though nothing else says so; empty: nothing must.
+func (s *stream) stuck(status server.Status, work bool) string {
 	idle := s.progress.idleFor(status, work, time.Now())
-	return s.hangs() || idle >= stuckAfter
+	if hangs := s.hangs(s.setting); hangs != "" || idle < stuckAfter {
+		return hangs
+	}
+	return fmt.Sprintf("there is work, and none was done for %v", idle.Round(time.Second))
 }
 
 // snapshot is what the gauges show.

@@ -40,13 +40,6 @@ func (p *progress) idleFor(status server.Status, work bool, now time.Time) time.
 	return now.Sub(p.since)
 }
 
-// says says what idleFor found, but for the time since then.
-func (p *progress) says(now time.Time) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return fmt.Sprintf("there is work, and none was done for %v", now.Sub(p.since).Round(time.Second))
-}
-
 // watchProgress looks at all streams now and then, until ctx ends.
 func (a *Actor) watchProgress(ctx context.Context) {
 	tick := time.NewTicker(progressInterval)
@@ -84,16 +77,11 @@ func (l *line) warnOfSlow(setting func(string) string, holds *server.Oldest, war
 	l.log.Warn("a handler runs past its time-out", attrs...)
 }
 
-// hangs says that a call runs far past its time-out.
-func (l *line) hangs() bool {
+// hangs says of a call that it runs far past its time-out, and for how long; empty: none does.
+func (l *line) hangs(setting func(string) string) string {
 	since := l.dispatch.calls.Oldest()
-	return !since.IsZero() && time.Since(since) > 2*l.cfg.HandlerTimeout
-}
-
-// overrun says what hangs found; empty: nothing.
-func (l *line) overrun(setting func(string) string) string {
-	if !l.hangs() {
+	if since.IsZero() || time.Since(since) <= 2*l.cfg.HandlerTimeout {
 		return ""
 	}
-	return fmt.Sprintf("a call has run for %v, and %s is %v", time.Since(l.dispatch.calls.Oldest()).Round(time.Second), setting("handler_timeout"), l.cfg.HandlerTimeout)
+	return fmt.Sprintf("a call has run for %v, and %s is %v", time.Since(since).Round(time.Second), setting("handler_timeout"), l.cfg.HandlerTimeout)
 }

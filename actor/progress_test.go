@@ -106,7 +106,7 @@ func (b *bubble) after(d time.Duration, stuck bool) {
 	if c, shot := b.stream.check(), b.actor.snapshot().Streams[b.stream.id]; c.Stuck != stuck || shot.Stuck != stuck {
 		b.t.Errorf("after %v: stuck is %v in /readyz and %v as a metric", d, c.Stuck, shot.Stuck)
 	}
-	if s := b.stream.now(); s.Stuck != stuck {
+	if s := b.stream.now(); s.Stuck != stuck || (s.StuckBecause != "") != stuck {
 		b.t.Errorf("after %v: stuck is %v, lag %d, last progress %v ago", d, s.Stuck, s.Lag, time.Since(s.LastProgress))
 	}
 }
@@ -152,8 +152,31 @@ func TestAHandlerThatRunsPastTwiceItsTimeOutMakesItsStreamStuck(t *testing.T) {
 		if c := b.stream.check(); !strings.Contains(c.Detail, ", stuck: a call has run for 2m15s, and HANDLER_TIMEOUT is 1m0s") {
 			b.t.Errorf("%q does not say why", c.Detail)
 		}
+		if why := b.stream.now().StuckBecause; why != "a call has run for 2m15s, and HANDLER_TIMEOUT is 1m0s" {
+			b.t.Errorf("the status says %q", why)
+		}
 		close(stubborn)
 		b.after(time.Second, false)
+	}, "HANDLER_TIMEOUT=1m")
+}
+
+func TestAChannelWhoseHandlerRunsPastTwiceItsTimeOutSaysForHowLong(t *testing.T) {
+	streamInBubble(t, Stream{
+		Handler:  func(context.Context, *stepwell.Message) error { return stepwell.To("slow") },
+		Channels: Channels{"slow": {Handler: func(context.Context, *stepwell.Message) error { return nil }}},
+	}, func(b *bubble) {
+		stubborn := make(chan struct{}) // of the bubble
+		b.stream.channels[0].dispatch.calls.Handler = func(context.Context, *stepwell.Message) error { <-stubborn; return nil }
+		b.handle("")
+		time.Sleep(2*time.Minute + 30*time.Second)
+		const why = "a call has run for 2m30s, and HANDLER_TIMEOUT is 1m0s"
+		if c := b.stream.check(); !c.Stuck || !strings.Contains(c.Detail, ", channel slow, stuck: "+why) {
+			b.t.Errorf("%q does not say why", c.Detail)
+		}
+		if s := b.stream.now().Channels[0]; !s.Stuck || s.StuckBecause != why {
+			b.t.Errorf("the status says %+v", s)
+		}
+		close(stubborn)
 	}, "HANDLER_TIMEOUT=1m")
 }
 

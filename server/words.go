@@ -228,8 +228,10 @@ type Status struct {
 	Suspect  string `json:"suspect,omitempty"`
 	// LastProgress is when a record was settled last; zero: none yet.
 	LastProgress time.Time `json:"last_progress,omitzero"`
-	// Stuck: there is lag but no progress, or a handler runs far past its time-out.
-	Stuck bool `json:"stuck"`
+	// Stuck: there is lag but no progress, or a handler runs far past its time-out. StuckBecause
+	// says which, and for how long; empty: it is not stuck.
+	Stuck        bool   `json:"stuck"`
+	StuckBecause string `json:"stuck_because,omitempty"`
 	// Retry says whether failures go through retry queues.
 	Retry bool `json:"retry"`
 	// Queues are the messages ready in each queue of the stream, by the queue's name; nil where
@@ -249,8 +251,10 @@ type ChannelStatus struct {
 	InFlight int `json:"in_flight"`
 	// Suspect is the message that may have ended the process and runs now.
 	Suspect string `json:"suspect,omitempty"`
-	// Stuck: a handler runs far past its time-out.
-	Stuck bool `json:"stuck"`
+	// Stuck: a handler runs far past its time-out. StuckBecause says for how long; empty: it is not
+	// stuck.
+	Stuck        bool   `json:"stuck"`
+	StuckBecause string `json:"stuck_because,omitempty"`
 	// Queues are as those of a stream. Where all are empty, nothing of the channel is left but what
 	// is in flight.
 	Queues map[string]int `json:"queues,omitempty"`
