@@ -51,7 +51,7 @@ func (f *fallback) takeOver(ctx context.Context, came stepwell.Message, a *call.
 	if said == nil || !ok {
 		return nil, ok
 	}
-	if said.Failure.Text == a.Failure.Text { // it returned what it was given
+	if said.Failure.Text == a.Failure.Text && said.Failure.Stack == "" { // it returned what it was given
 		return a, true
 	}
 	// A copy: the answer may be shown elsewhere, too.

@@ -31,6 +31,7 @@ func TestWhatWouldDieIsTakenOverOrTellsBothErrors(t *testing.T) {
 		{"a dead letter that is none of its business", stepwell.DeadLetter(errCard), 1, func() error { return stepwell.DeadLetter(errCard) }, "no such card"},
 		{"a last try that is none of its business", errFlaky, 3, func() error { return errFlaky }, errFlaky.Error()},
 		{"a skip is no way to lose it", errFlaky, 3, func() error { return stepwell.Skip("never mind") }, errFlaky.Error() + "; OnDead: skipped: never mind"},
+		{"a panic in the very words of the failure", errors.New("panic: oh"), 3, func() error { panic("oh") }, "panic: oh; OnDead: panic: oh"},
 		{"a panic", errFlaky, 3, func() error { panic("oh") }, errFlaky.Error() + "; OnDead: panic: oh"},
 	}
 	for _, test := range tests {
