@@ -69,7 +69,9 @@ func problemOf(log *slog.Logger, r *http.Request, err error) *problem {
 	case errors.Is(err, operations.ErrUnknown):
 		return &problem{status: http.StatusNotFound, detail: operations.ErrUnknown.Error()}
 	case errors.Is(err, operations.ErrOver), errors.Is(err, operations.ErrForeign), errors.Is(err, operations.ErrOtherWish):
-		return &problem{status: http.StatusConflict, detail: err.Error()}
+		var other operations.OtherWish
+		_ = errors.As(err, &other)
+		return &problem{status: http.StatusConflict, detail: err.Error(), operation: other.ID}
 	case errors.Is(err, operations.ErrFull), errors.Is(err, operations.ErrAway), errors.Is(err, operations.ErrClosed):
 		return &problem{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 5}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

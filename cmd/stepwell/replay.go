@@ -17,7 +17,7 @@ type replay struct {
 type guards struct {
 	Canary     *int    `json:"canary,omitempty" help:"Replay so many first, and go on only if all of them are handled."`
 	CanaryWait *string `json:"canary_wait,omitempty" help:"How long to wait for the canary, or with --stop-at for word of what is out. Default: 2m."`
-	StopAt     *string `json:"stop_at,omitempty" help:"Pause once a try of so many messages failed, such as 20, or of such a share, such as 5%; no more than 20 fail, or ten beyond the share (and 50 at first). No more are out at a time than may still fail, so it is slower."`
+	StopAt     *string `json:"stop_at,omitempty" help:"Pause once a try of so many messages failed, such as 20, or of such a share, such as 5%; no more than 20 fail, or ten beyond the share (and fewer than 60 at first). No more are out at a time than may still fail, so it is slower."`
 }
 
 // Validate is called by kong before Run.

@@ -17,11 +17,11 @@ import (
 const fewUnknown = 10
 
 // mayFail is how many messages more may fail, after so many of so many did. A share says nothing of
-// the first shareFrom; later it is exceeded by less than fewUnknown messages.
+// the first shareFrom; then, and later, it is exceeded by less than fewUnknown messages.
 func (s StopAt) mayFail(failed, tried int) int {
 	switch {
 	case s.Percent > 0 && tried < shareFrom:
-		return shareFrom - tried
+		return max(fewUnknown, shareFrom-tried)
 	case s.Percent > 0:
 		return max(fewUnknown, int(s.Percent*float64(tried)/100)-failed)
 	case s.Count > 0:
@@ -34,6 +34,17 @@ func (s StopAt) mayFail(failed, tried int) int {
 // person knows that are none of them.
 func (s *State) unknown(t outcomes.Tally) int {
 	return max(0, s.sent()-t.Tried()-s.Accepted.Unknown)
+}
+
+// heard forgets messages that a person accepted as unknown once somebody told of them: others would
+// be out in their place.
+func (w *worker) heard(ctx context.Context, at *State, t outcomes.Tally) {
+	left := max(0, at.sent()-t.Tried())
+	if at.Accepted.Unknown <= left {
+		return
+	}
+	at.Accepted.Unknown = left
+	_, _ = w.tell(ctx, func(s *State) { s.Accepted.Unknown = min(s.Accepted.Unknown, left) })
 }
 
 // limited says that so many messages of such a request may fail, and not more.

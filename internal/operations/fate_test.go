@@ -88,6 +88,24 @@ func TestWhereNobodyTellsOfMessagesTheReplayPausesAndSaysSo(t *testing.T) {
 	})
 }
 
+// The order that the pause itself advises: the stream is resumed, and then the operation.
+func TestMessagesThatAreToldOfAfterAllAreForgottenAsUnknown(t *testing.T) {
+	guarded(t, 1000, Request{StopAt: stopAt(t, "20")}, func(t *testing.T, r *Runner, _ *pile, o *told, id string) {
+		at := settled(t, r, id)
+		for at.Phase == Running {
+			at = settled(t, r, id)
+		}
+		if at.Accepted.Unknown != 20 {
+			t.Fatalf("%+v", at)
+		}
+		o.set(outcomes.Tally{Handled: 20})
+		change(t, r, id, Running)
+		if at := settled(t, r, id); at.Phase != Running || at.Done != 40 || at.Accepted.Unknown != 0 {
+			t.Fatalf("20 are out, which may all fail: %+v", at)
+		}
+	})
+}
+
 func TestHowLongNobodyTellsIsAsLongAsACanaryHas(t *testing.T) {
 	guarded(t, 1000, Request{StopAt: stopAt(t, "20"), CanaryWait: Wait(5 * time.Minute)}, func(t *testing.T, r *Runner, _ *pile, _ *told, id string) {
 		time.Sleep(5*time.Minute - time.Second)

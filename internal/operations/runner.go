@@ -204,6 +204,12 @@ func (r *Runner) due(open []Operation) (begin []Operation, busy bool) {
 	return begin, busy
 }
 
+// OtherWish is [ErrOtherWish], with the operation that the key began.
+type OtherWish struct{ ID string }
+
+func (e OtherWish) Error() string { return ErrOtherWish.Error() + ": it began " + e.ID }
+func (OtherWish) Unwrap() error   { return ErrOtherWish }
+
 // Ask begins an operation, or puts it behind others. key makes it the same as one that was asked
 // for with that key before; empty: it is a new one. known says that it is not. The error is that of
 // [DeadSet.May], ErrOtherWish, ErrFull or ErrClosed.
@@ -239,7 +245,7 @@ func (r *Runner) ask(ctx context.Context, request Request, at State, key string)
 	case errors.Is(err, ErrExists):
 		o, err := r.Find(ctx, request.ID)
 		if err == nil && o.Wish != request.Wish {
-			err = ErrOtherWish
+			err = OtherWish{request.ID}
 		}
 		return o, true, err
 	case err != nil:

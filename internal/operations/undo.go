@@ -13,6 +13,9 @@ func (c *Config) nothing(request *Request, found *Sample) string {
 	if request.Action != Restore || request.Select.Operation == "" || found.Matched > 0 || found.Unsorted > 0 {
 		return ""
 	}
+	if len(request.Select.IDs) > 0 { // the rest may be there
+		return fmt.Sprintf("none of these ids is of a message that %s left in the trash of %s", clip(request.Select.Operation), request.words())
+	}
 	text := fmt.Sprintf("nothing of %s is in the trash of %s", clip(request.Select.Operation), request.words())
 	var others []string
 	for t := range c.Sets {

@@ -36,6 +36,10 @@ func TestAnUndoOfWhatIsNotInTheTrashIsRefusedAndSaysWhichOthersThereAre(t *testi
 			t.Errorf("%+v", o.State)
 		}
 		delete(r.cfg.Sets, slow)
+		if o := over(t, r, wish); o.Phase != Refused || o.Why != "none of these ids is of a message that op_1 left in the trash of orders" {
+			t.Errorf("of some: %s, %s", o.Phase, o.Why)
+		}
+		wish.Select.IDs = nil
 		if o := over(t, r, wish); o.Phase != Refused || o.Why != "nothing of op_1 is in the trash of orders" {
 			t.Errorf("%+v", o.State)
 		}

@@ -3,6 +3,7 @@ package console_test
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -192,4 +193,29 @@ func TestTheMessagesOfACauseSayFirstWhatItIsAndWhatCanBeDoneToAllOfThem(t *testi
 	if opened != 2 {
 		t.Errorf("with one of the other filters %d parts of the form are open", opened)
 	}
+}
+
+// Nothing is done by it; but something was by the form.
+func TestAFormThatIsSentOnceMoreWithAnotherRateLeadsToWhatItBegan(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.die(5, records(5, "no")...)
+	p := w.visit("/console/confirm?stream=orders&all=true&action=replay")
+	form := p.asks()
+	form.Set("rate", "1/m")
+	p.ask("POST", "/console/operations", form)
+	began := p.path
+	form.Set("note", "once more")
+	if status := p.ask("POST", "/console/operations", form); status != http.StatusConflict || strings.Contains(p.text, "Nothing was done") || !slices.Contains(links(p), began) {
+		t.Errorf("%d, and no link to %s: %v\n%s", status, began, links(p), p.text)
+	}
+}
+
+func links(p *plain) (all []string) {
+	for n := range p.page.Descendants() {
+		if n.Data == "a" {
+			all = append(all, attr(n, "href"))
+		}
+	}
+	return all
 }

@@ -151,7 +151,12 @@ func (o operation) MissingText() string {
 	if missing <= 0 {
 		return text
 	}
-	text += number(missing) + " of the " + number(confirmed) + " that were confirmed were no longer there: another operation or another person had taken them"
+	text += number(missing) + " of the " + number(confirmed) + " that were confirmed were no longer there"
+	if o.LeftOut == (leftOut{}) {
+		text += ": another operation or another person had taken them"
+	} else {
+		text += ", or were left out where nobody had looked"
+	}
 	if o.Action == "restore" {
 		text += ", or the trash kept them no longer"
 	}
