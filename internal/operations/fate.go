@@ -37,14 +37,12 @@ func (s *State) unknown(t outcomes.Tally) int {
 }
 
 // heard forgets messages that a person accepted as unknown once somebody told of them: others would
-// be out in their place.
-func (w *worker) heard(ctx context.Context, at *State, t outcomes.Tally) {
-	left := max(0, at.sent()-t.Tried())
-	if at.Accepted.Unknown <= left {
-		return
-	}
-	at.Accepted.Unknown = left
-	_, _ = w.tell(ctx, func(s *State) { s.Accepted.Unknown = min(s.Accepted.Unknown, left) })
+// be out in their place. It reports whether there were any.
+func (s *State) heard(t outcomes.Tally) (changed bool) {
+	left := max(0, s.sent()-t.Tried())
+	changed = s.Accepted.Unknown > left
+	s.Accepted.Unknown = min(s.Accepted.Unknown, left)
+	return changed
 }
 
 // limited says that so many messages of such a request may fail, and not more.

@@ -181,7 +181,9 @@ func (w *worker) held(ctx context.Context, at *State) next {
 	}
 	known, alone := w.r.cfg.Outcomes.Of(w.l.request.ID)
 	t := known[w.l.request.ID]
-	w.heard(ctx, at, t)
+	if at.heard(t) {
+		_, _ = w.tell(ctx, func(s *State) { s.heard(t) })
+	}
 	if w.goesWrong(ctx, at, t) {
 		return next{held: true}
 	}

@@ -204,12 +204,6 @@ func (r *Runner) due(open []Operation) (begin []Operation, busy bool) {
 	return begin, busy
 }
 
-// OtherWish is [ErrOtherWish], with the operation that the key began.
-type OtherWish struct{ ID string }
-
-func (e OtherWish) Error() string { return ErrOtherWish.Error() + ": it began " + e.ID }
-func (OtherWish) Unwrap() error   { return ErrOtherWish }
-
 // Ask begins an operation, or puts it behind others. key makes it the same as one that was asked
 // for with that key before; empty: it is a new one. known says that it is not. The error is that of
 // [DeadSet.May], ErrOtherWish, ErrFull or ErrClosed.

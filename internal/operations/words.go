@@ -313,3 +313,12 @@ var (
 	// ErrNever: it cannot be done before something is changed.
 	ErrNever = errors.New("not possible")
 )
+
+// OtherWish is [ErrOtherWish], with the operation that the key began.
+type OtherWish struct{ ID string }
+
+// Error names the operation.
+func (e OtherWish) Error() string { return ErrOtherWish.Error() + ": it began " + e.ID }
+
+// Unwrap is ErrOtherWish.
+func (OtherWish) Unwrap() error { return ErrOtherWish }
