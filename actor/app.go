@@ -111,13 +111,13 @@ type Stream struct {
 	// OnDead is called for a message that would go to the dead set, with what its handler returned:
 	// the last of its tries failed, or no other can help. Nil means that the message was taken
 	// over: it is settled, and counted. An error sends it to the dead set, with both errors, or
-	// with the one where it is that which it was given. It has HANDLER_TIMEOUT for itself, which is
-	// then at most a quarter of RABBITMQ_CONSUMER_TIMEOUT; a panic counts as an error. It may be
-	// called again for the same message, as a handler may; it is not called for what killed the
-	// process again and again, nor for what cannot be read or is too large. Of what dies in one
-	// batch it is called for one after another: where the batch is of a RabbitMQ queue, all of them
-	// have to end within RABBITMQ_CONSUMER_TIMEOUT, or the messages come again. Nil: all that dies
-	// goes to the dead set.
+	// with the one where its text is that of the one which it was given. It has HANDLER_TIMEOUT for
+	// itself, which is then at most a quarter of RABBITMQ_CONSUMER_TIMEOUT; a panic counts as an
+	// error. It may be called again for the same message, as a handler may; it is not called for
+	// what killed the process again and again, nor for what cannot be read or is too large. Of what
+	// dies in one batch it is called for one after another: where the batch is of a RabbitMQ queue,
+	// all of them have to end within RABBITMQ_CONSUMER_TIMEOUT, or the messages come again. Nil:
+	// all that dies goes to the dead set.
 	OnDead func(ctx context.Context, m *stepwell.Message, err error) error
 }
 

@@ -168,7 +168,7 @@ func (w *window) verify(ctx context.Context) (int, error) {
 		if vain++; lost < before {
 			vain = 0
 		}
-		if before = lost; vain == ackRounds {
+		if before = min(before, lost); vain == ackRounds { // fewer than ever before: so it ends
 			return depth, fmt.Errorf("walk of %s: %d of %d acks were not taken: these messages are there still", w.l.queue, lost, acks)
 		}
 	}

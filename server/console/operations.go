@@ -94,7 +94,7 @@ func (l leftOut) Words() string {
 		{l.CrashLoop, "that killed the process before"},
 		{l.TooLarge, "larger than may be published"},
 		{l.Undated, "of which nobody knows when they died: choose them by their ids"},
-		{l.Later, "that died after the look, or once more"},
+		{l.Later, "that died after the look"},
 	} {
 		if of.count > 0 {
 			all = append(all, number(of.count)+" "+of.why)
