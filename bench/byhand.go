@@ -16,6 +16,11 @@ import (
 // topic: no dead connection is ever opened again, and nothing tells what goes on inside. Three
 // short headers, many messages in one write. Up to window failures wait for their confirms.
 func byHand(every int64, window int) func(context.Context, job, *meter) error {
+	return byHandSaying(every, window, inShort)
+}
+
+// byHandSaying is byHand with what its messages say beside the record's value.
+func byHandSaying(every int64, window int, says saying) func(context.Context, job, *meter) error {
 	return func(ctx context.Context, j job, m *meter) (err error) {
 		q, err := openQueues(j, retryDelay)
 		if err != nil {
@@ -25,7 +30,7 @@ func byHand(every int64, window int) func(context.Context, job, *meter) error {
 		if err := q.declare(ctx); err != nil {
 			return err
 		}
-		return runByHand(ctx, j, q, window, func(t try) error {
+		return runByHand(ctx, j, q, window, says, func(t try) error {
 			if t.attempt == 1 {
 				m.ordered(t.partition, t.offset)
 			}
@@ -57,6 +62,7 @@ type handMade struct {
 	flight  chan flight
 	batches chan *batch
 	alone   bool // one confirm is waited for before the next message is sent
+	says    saying
 }
 
 // batch is what one poll brought. It may be committed when nothing in it is pending.
@@ -83,7 +89,7 @@ type flight struct {
 	batch   *batch
 }
 
-func runByHand(ctx context.Context, j job, q queues, window int, handle func(try) error) error {
+func runByHand(ctx context.Context, j job, q queues, window int, says saying, handle func(try) error) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(j.Kafka), kgo.ConsumerGroup(j.ConsumerGroup), kgo.ConsumeTopics(j.Topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.AutoCommitMarks(), kgo.AutoCommitInterval(time.Second))
 	if err != nil {
@@ -104,7 +110,7 @@ func runByHand(ctx context.Context, j job, q queues, window int, handle func(try
 	}
 	h := &handMade{
 		client: client, ch: ch, queue: q.delay, handle: handle,
-		failed: make(chan failure, 1000), batches: make(chan *batch, 1000), alone: window == 1,
+		failed: make(chan failure, 1000), batches: make(chan *batch, 1000), alone: window == 1, says: says,
 		flight: make(chan flight, max(window-2, 0)), // one more is held at each end
 	}
 	consuming, err := dialByHand(q.url)

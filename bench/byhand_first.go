@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -58,11 +57,7 @@ func (h *handMade) publish(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		confirm, err := h.ch.PublishWithDeferredConfirm("", h.queue, true, false, amqp.Publishing{
-			DeliveryMode: amqp.Persistent, MessageId: idByHand(f.record.Partition, f.record.Offset),
-			Headers: amqp.Table{"key": f.record.Key, "try": int32(2), "error": f.err.Error()},
-			Body:    f.record.Value,
-		})
+		confirm, err := h.ch.PublishWithDeferredConfirm("", h.queue, true, false, h.says(f.record, f.err))
 		if err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
@@ -75,11 +70,6 @@ func (h *handMade) publish(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// idByHand has the position; the topic is the queue's.
-func idByHand(partition int32, offset int64) string {
-	return strconv.Itoa(int(partition)) + ":" + strconv.FormatInt(offset, 10)
 }
 
 // confirms waits for the broker's answers, in the order of what was sent.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -67,16 +65,4 @@ func retryByHand(ctx context.Context, conn *amqp.Connection, queue string, handl
 			return fmt.Errorf("ack: %w", err)
 		}
 	}
-}
-
-func tryOf(d amqp.Delivery) try {
-	t := try{value: d.Body}
-	before, after, _ := strings.Cut(d.MessageId, ":")
-	partition, _ := strconv.ParseInt(before, 10, 32) // a wrong one shows as a record that came twice
-	t.partition = int32(partition)
-	t.offset, _ = strconv.ParseInt(after, 10, 64)
-	t.key, _ = d.Headers["key"].([]byte)
-	attempt, _ := d.Headers["try"].(int32)
-	t.attempt = int(attempt)
-	return t
 }

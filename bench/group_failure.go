@@ -12,7 +12,9 @@ import (
 const failureText = `A part of the records fails at its first try, waits 100 ms in a quorum queue of RabbitMQ, and succeeds at its second. The hand-written program does the same work on queues
 of the same kind: a poll loop that hands failures, with three short headers, to a publisher with up to 1000 confirms in flight (mandatory, persistent) whose writes are gathered while one is
 under way, marks offsets for commit when all before them are confirmed, and consumes what comes back with a prefetch of 300 and acks of 100 or 10 ms. Dead-lettering is at-least-once, as stepwell's queues have it; at-most-once, which loses messages when a node dies, is faster,
-and queues that have it are refused. Measured until the last record has succeeded.`
+and queues that have it are refused. Measured until the last record has succeeded.
+
+*As long* is the same program whose messages say as much as the actor's: the record's position in id and text, two times, the type of the error, where it was tried, the app. What an actor costs beyond that is the actor's; the rest is the price of a message that a person can read in RabbitMQ's own page.`
 
 // retryDelay is how long a failure waits.
 const retryDelay = 100 * time.Millisecond
@@ -45,11 +47,17 @@ func failureGroup() group {
 			feed: small, share: 0.01, rabbitmq: true, run: poisonQueue(10)},
 		benchCase{name: "stepwell-10-warm", what: "actor, HANDLER_TIMEOUT=10s: a full prefetch from the first second, 10 % fail, 100 B", base: "hand-10",
 			feed: small, share: 0.12, rabbitmq: true, run: stepwellFails(10, "HANDLER_TIMEOUT=10s")})
+	asLong := func(suffix string, every int64, share float64) {
+		g.cases = append(g.cases, benchCase{name: "as-long" + suffix, what: fmt.Sprintf("hand-written, messages as long as the actor's, %d %% fail, 100 B", 100/every), base: "hand" + suffix,
+			feed: small, share: share, rabbitmq: true, run: byHandSaying(every, 1000, asTheActor)})
+	}
+	asLong("-10", 10, 0.12)
 	add("-10-1k", 10, 0.04, large)
 	add("-1", 100, 0.3, small, atLeast(0.9, ofBase()))
 	g.cases = append(g.cases, benchCase{name: "stepwell-1-warm", what: "actor, HANDLER_TIMEOUT=10s, 1 % fail, 100 B", base: "hand-1",
 		feed: small, share: 0.3, rabbitmq: true, run: stepwellFails(100, "HANDLER_TIMEOUT=10s")})
 	add("-100", 1, 0.03, small, atLeast(0.95, ofBase()), atMost(1.05, brokerOfBase()))
+	asLong("-100", 1, 0.03)
 	g.cases = append(g.cases, benchCase{name: "stepwell-100-queues", what: fmt.Sprintf("actor, RETRY_DELAY_QUEUES=%d, 100 %% fail, 100 B", delayQueues), base: "hand-100",
 		feed: small, share: 0.03, rabbitmq: true, run: stepwellFails(1, fmt.Sprint("RETRY_DELAY_QUEUES=", delayQueues))})
 	return g

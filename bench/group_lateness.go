@@ -167,5 +167,5 @@ func lateByHand(ctx context.Context, j job, m *meter) (err error) {
 	}
 	l := newLateness(j, m)
 	defer l.note()
-	return runByHand(ctx, j, q, 1000, func(t try) error { return l.handle(t.partition, t.offset, t.attempt) })
+	return runByHand(ctx, j, q, 1000, inShort, func(t try) error { return l.handle(t.partition, t.offset, t.attempt) })
 }

@@ -105,7 +105,7 @@ func fillQueue(ctx context.Context, ch *amqp.Channel, j job) error {
 		body := []byte(strings.Repeat("x", j.Feed.ValueBytes))
 		for i := range j.Records {
 			c, err := ch.PublishWithDeferredConfirm("", name, false, false, amqp.Publishing{
-				DeliveryMode: amqp.Persistent, Body: body, MessageId: idByHand(int32(i%int64(j.Feed.Partitions)), i/int64(j.Feed.Partitions)),
+				DeliveryMode: amqp.Persistent, Body: body, MessageId: position(int32(i%int64(j.Feed.Partitions)), i/int64(j.Feed.Partitions)),
 			})
 			if err != nil {
 				return err

@@ -33,7 +33,7 @@ func deadByHand(ctx context.Context, j job) (q queues, err error) {
 		defer close(sent)
 		for i := range j.Records {
 			confirm, err := ch.PublishWithDeferredConfirm("", q.deadSet, true, false, amqp.Publishing{
-				DeliveryMode: amqp.Persistent, MessageId: idByHand(int32(i%int64(j.Feed.Partitions)), i/int64(j.Feed.Partitions)),
+				DeliveryMode: amqp.Persistent, MessageId: position(int32(i%int64(j.Feed.Partitions)), i/int64(j.Feed.Partitions)),
 				Headers: amqp.Table{"key": strconv.AppendInt(nil, i%int64(j.Feed.Keys), 10), "try": int32(1), "error": errFirstTry.Error()},
 				Body:    make([]byte, j.Feed.ValueBytes),
 			})
