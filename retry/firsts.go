@@ -22,13 +22,13 @@ type firsts struct {
 	resting int // those of them that rest, since the broker did not take them
 }
 
-// park parks a message. It calls end and done once, with an error if ctx ended or the broker was
-// closed before the message was safe, or it is given up; see insist.
-func (f *firsts) park(ctx context.Context, p *parcel, end, done func(error)) {
+// park parks a message. It calls done once, with an error if ctx ended or the broker was closed
+// before the message was safe, or it is given up; see insist.
+func (f *firsts) park(ctx context.Context, p *parcel, done func(error)) {
+	done = f.parking.watched(p, done)
 	f.count(1, 0)
 	f.insist(ctx, p, func(err error) {
 		f.count(-1, 0)
-		end(err)
 		done(err)
 	})
 }

@@ -30,81 +30,62 @@ func newParking(cfg Config, t Topology) *parking {
 	return &parking{cfg.Channel, cfg.By, t, cfg.Broker.Publisher(cfg.App + "." + cfg.line()), newLadder(t, cfg.Broker, cfg.Logger), cfg.Telemetry, cfg.Died, cfg.Outcome}
 }
 
-// park parks a message whose try failed. done is called once; a nil error means that the message is
-// safe.
-func (k *parking) park(ctx context.Context, e *envelope.Envelope, f Failure, done func(error)) {
-	p, end := k.pack(e, f)
-	k.carry(ctx, p, end, done)
-}
-
-// pack makes a parcel of a failure. end is to be called when it is parked, or will not be.
-func (k *parking) pack(e *envelope.Envelope, f Failure) (p *parcel, end func(error)) {
+// pack makes a parcel of a message whose try failed.
+func (k *parking) pack(e *envelope.Envelope, f Failure) *parcel {
 	f.At = cmp.Or(f.At, time.Now())
-	p = &parcel{envelope: e, made: max(1, e.Message.Attempt)}
+	p := &parcel{envelope: e, made: max(1, e.Message.Attempt)}
 	p.fail(f, k.by, k.topology)
-	failpoint.Hit("publish")
-	told := k.telemetry.Publish(e.Message.ID, f.TraceParent, f.TraceState)
-	return p, func(err error) {
-		told(err)
-		failpoint.Hit("parked")
-	}
+	return p
 }
 
-// snooze puts a message off. done is called as park's.
-func (k *parking) snooze(ctx context.Context, e *envelope.Envelope, d time.Duration, done func(error)) {
-	p, end := k.putOff(e, d)
-	k.carry(ctx, p, end, done)
-}
-
-// putOff makes a parcel of a message that was snoozed. end is as pack's.
-func (k *parking) putOff(e *envelope.Envelope, d time.Duration) (p *parcel, end func(error)) {
-	p = &parcel{envelope: e, made: max(1, e.Message.Attempt)}
+// putOff makes a parcel of a message that was snoozed.
+func (k *parking) putOff(e *envelope.Envelope, d time.Duration) *parcel {
+	p := &parcel{envelope: e, made: max(1, e.Message.Attempt)}
 	p.snooze(d, k.topology)
-	failpoint.Hit("publish")
-	return p, func(error) { failpoint.Hit("parked") }
+	return p
 }
 
-// take takes a message over that another handler hands over. done is called as park's.
-func (k *parking) take(ctx context.Context, e *envelope.Envelope, traceParent, traceState string, done func(error)) {
-	p, end := k.takeOver(e, traceParent, traceState)
-	k.carry(ctx, p, end, done)
-}
-
-// takeOver makes a parcel of a message that is handed over. end is as pack's.
-func (k *parking) takeOver(e *envelope.Envelope, traceParent, traceState string) (p *parcel, end func(error)) {
+// takeOver makes a parcel of a message that another handler hands over.
+func (k *parking) takeOver(e *envelope.Envelope, traceParent, traceState string) *parcel {
 	e.HandOver(k.channel)
-	p, end = k.forInstant(e, traceParent, traceState)
+	p := k.forInstant(e, traceParent, traceState)
 	p.handed = true
-	return p, end
+	return p
 }
 
-// enqueue makes a parcel of a message that no handler had before. end is as pack's.
-func (k *parking) enqueue(e *envelope.Envelope, after time.Duration, traceParent, traceState string) (p *parcel, end func(error)) {
-	p, end = k.forInstant(e, traceParent, traceState)
+// enqueue makes a parcel of a message that no handler had before.
+func (k *parking) enqueue(e *envelope.Envelope, after time.Duration, traceParent, traceState string) *parcel {
+	p := k.forInstant(e, traceParent, traceState)
 	p.enqueued, p.wait = true, after
-	return p, end
+	return p
 }
 
-// forInstant makes a parcel of a message whose first try here is to come. end is as pack's.
-func (k *parking) forInstant(e *envelope.Envelope, traceParent, traceState string) (p *parcel, end func(error)) {
+// forInstant makes a parcel of a message whose first try here is to come.
+func (k *parking) forInstant(e *envelope.Envelope, traceParent, traceState string) *parcel {
 	if e.TraceParent == "" {
 		e.TraceParent, e.TraceState = traceParent, traceState
 	}
-	p = &parcel{envelope: e, made: 1, queue: k.topology.Instant, traceParent: traceParent, traceState: traceState}
-	failpoint.Hit("publish")
-	told := k.telemetry.Publish(e.Message.ID, traceParent, traceState)
-	return p, func(err error) {
-		told(err)
-		failpoint.Hit("parked")
-	}
+	return &parcel{envelope: e, made: 1, queue: k.topology.Instant, traceParent: traceParent, traceState: traceState}
 }
 
-// carry posts the parcel, and calls both when it is parked, or will not be.
-func (k *parking) carry(ctx context.Context, p *parcel, end, done func(error)) {
-	k.post(ctx, p, func(err error) {
-		end(err)
+// park posts the parcel. done is called once; a nil error means that the message is safe.
+func (k *parking) park(ctx context.Context, p *parcel, done func(error)) {
+	k.post(ctx, p, k.watched(p, done))
+}
+
+// watched tells telemetry that the parcel is being parked. What it returns tells the outcome, and
+// then calls done.
+func (k *parking) watched(p *parcel, done func(error)) func(error) {
+	failpoint.Hit("publish")
+	told := func(error) {}
+	if !p.snoozed {
+		told = k.telemetry.Publish(p.envelope.Message.ID, p.traceParent, p.traceState)
+	}
+	return func(err error) {
+		told(err)
+		failpoint.Hit("parked")
 		done(err)
-	})
+	}
 }
 
 // post publishes the parcel, made smaller where the broker does not take it. Queues of its wait are

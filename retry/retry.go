@@ -249,19 +249,23 @@ type Ticket struct {
 // is known of its earlier tries, and settles it when it is safe there. What the handler changed in
 // its Message's fields has no effect.
 func (t Ticket) Fail(f Failure) {
-	t.Park(func(ctx context.Context, e *envelope.Envelope, done func(error)) { t.parking.park(ctx, e, f, done) })
+	t.Park(func(ctx context.Context, e *envelope.Envelope, done func(error)) {
+		t.parking.park(ctx, t.parking.pack(e, f), done)
+	})
 }
 
 // Snooze puts the message off, as [Retrier.Snooze] does, and settles it when it is safe there.
 func (t Ticket) Snooze(d time.Duration) {
-	t.Park(func(ctx context.Context, e *envelope.Envelope, done func(error)) { t.parking.snooze(ctx, e, d, done) })
+	t.Park(func(ctx context.Context, e *envelope.Envelope, done func(error)) {
+		t.parking.park(ctx, t.parking.putOff(e, d), done)
+	})
 }
 
 // Hand hands the message over to the channel whose Retrier it is given, as [Retrier.Hand] does, and
 // settles it when it is safe there.
 func (t Ticket) Hand(to *Retrier, traceParent, traceState string) {
 	t.Park(func(ctx context.Context, e *envelope.Envelope, done func(error)) {
-		to.parking.take(ctx, e, traceParent, traceState, done)
+		to.parking.park(ctx, to.parking.takeOver(e, traceParent, traceState), done)
 	})
 }
 

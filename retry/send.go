@@ -44,15 +44,13 @@ type Failure struct {
 // A message too large for the broker is compressed; if that is not enough, the dead set gets a
 // pointer to it, with reason too_large.
 func (r *Retrier) Fail(ctx context.Context, m *stepwell.Message, past *Past, f Failure, done func(error)) {
-	p, end := r.parking.pack(r.envelope(m, past), f)
-	r.firsts.park(ctx, p, end, done)
+	r.firsts.park(ctx, r.parking.pack(r.envelope(m, past), f), done)
 }
 
 // Snooze puts off a message that comes to a queue for the first time: it comes again after d, as
 // the same try. Everything else is as for [Retrier.Fail].
 func (r *Retrier) Snooze(ctx context.Context, m *stepwell.Message, past *Past, d time.Duration, done func(error)) {
-	p, end := r.parking.putOff(r.envelope(m, past), d)
-	r.firsts.park(ctx, p, end, done)
+	r.firsts.park(ctx, r.parking.putOff(r.envelope(m, past), d), done)
 }
 
 // Hand takes a message of the stream's over to the channel whose Retrier this is: it is published
@@ -60,8 +58,7 @@ func (r *Retrier) Snooze(ctx context.Context, m *stepwell.Message, past *Past, d
 // traceState are the W3C trace context of the call that handed it over. Everything else is as for
 // [Retrier.Fail]; what is too large goes to the channel's dead set, as a pointer.
 func (r *Retrier) Hand(ctx context.Context, m *stepwell.Message, past *Past, traceParent, traceState string, done func(error)) {
-	p, end := r.parking.takeOver(r.envelope(m, past), traceParent, traceState)
-	r.firsts.park(ctx, p, end, done)
+	r.firsts.park(ctx, r.parking.takeOver(r.envelope(m, past), traceParent, traceState), done)
 }
 
 // envelope is that of a message that was in no queue yet. It is a clone: it may wait for long, and
@@ -96,12 +93,8 @@ func (r *Retrier) Enqueue(ctx context.Context, m *stepwell.Message, after time.D
 	// A copy: a publish that is under way when ctx ends is not waited for.
 	e.Message = *e.Message.Clone()
 	e.Message.ID = cmp.Or(m.ID, e.Token)
-	p, end := r.parking.enqueue(e, after, traceParent, traceState)
 	stored := make(chan error, 1)
-	r.parking.post(ctx, p, func(err error) {
-		end(err)
-		stored <- err
-	})
+	r.parking.park(ctx, r.parking.enqueue(e, after, traceParent, traceState), func(err error) { stored <- err })
 	select {
 	case err := <-stored:
 		return err
