@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -136,6 +137,20 @@ func drawTree(t *rapid.T, depth int) (kind stepwell.Kind, err error) {
 		all, worst = append(all, branch), max(worst, slices.Index(order, of))
 	}
 	return order[worst], errors.Join(all...)
+}
+
+// A kind that nobody ranks would count as a skip does, and its message be dropped.
+func TestAKindBesideASkipIsNeverDropped(t *testing.T) {
+	for k := stepwell.Retry; k < stepwell.Kinds; k++ {
+		said := stepwell.DeadLetter(nil)
+		reflect.ValueOf(said).Elem().FieldByName("Kind").SetInt(int64(k))
+		skip := stepwell.Skip("a test order")
+		for _, both := range []error{errors.Join(skip, said), errors.Join(said, skip)} {
+			if v := stepwell.VerdictOf(both); v.Kind != k {
+				t.Errorf("%v beside a skip is %v", k, v.Kind)
+			}
+		}
+	}
 }
 
 func TestTheOutermostVerdictWins(t *testing.T) {

@@ -98,21 +98,21 @@ func (l *failureLog) tried(ctx context.Context, m *stepwell.Message, n int, a *c
 	if n > 1 {
 		many = []slog.Attr{slog.Int("messages", n)}
 	}
-	if a.Kind == stepwell.Snoozed {
+	switch a.Kind { // without a default: lint finds the kind that nobody thought of here
+	case stepwell.Snoozed:
 		l.log.LogAttrs(ctx, slog.LevelDebug, "a message was put off", append(many, slog.String("id", m.ID), slog.Duration("after", a.After))...)
 		return
-	}
-	if a.Kind == stepwell.HandedOver {
+	case stepwell.HandedOver:
 		l.log.LogAttrs(ctx, slog.LevelDebug, "a message is handed over", append(many, slog.String("id", m.ID), slog.String("to", a.Channel))...)
 		return
-	}
-	if a.Kind == stepwell.Skipped {
+	case stepwell.Skipped:
 		attrs := append(many, slog.String("id", m.ID))
 		if l.texts {
 			attrs = append(attrs, slog.String("reason", a.Reason))
 		}
 		l.log.LogAttrs(ctx, slog.LevelDebug, "a message was skipped", attrs...)
 		return
+	case stepwell.Done, stepwell.Retry, stepwell.Dead:
 	}
 	e := event{id: m.ID, attempts: m.Attempt, text: a.Failure.Text, kind: a.Failure.Type, stack: a.Failure.Stack}
 	if l.log.Enabled(ctx, slog.LevelDebug) {
