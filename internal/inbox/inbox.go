@@ -82,8 +82,8 @@ type Config struct {
 	Queue string
 	// Wait is a queue that brings a message back to Queue after a short time. Empty: there is none.
 	Wait string
-	// Broker has the queues.
-	Broker queue.Broker
+	// Broker hands out what is in Queue.
+	Broker Consumer
 	// Publisher sends what is moved.
 	Publisher queue.Publisher
 	// Owner decodes what is in the queue, and buries what is dead.
@@ -127,6 +127,12 @@ type Config struct {
 	Ended func(lane int, all, last time.Duration)
 	// Logger receives what no caller can be told. Nil: slog's default.
 	Logger *slog.Logger
+}
+
+// Consumer is all that an Inbox asks of a broker beside its Publisher: a [queue.Broker] is one.
+type Consumer interface {
+	// Consume is that of [queue.Broker].
+	Consume(stop, work context.Context, c queue.Consumption) error
 }
 
 // Prefetch bounds what an Inbox holds at once.

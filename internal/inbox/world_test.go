@@ -69,7 +69,7 @@ func newWorld(t *testing.T, broker queue.Broker, name string, wait time.Duration
 
 // renew makes an Inbox of the configuration, as a new process would.
 func (w *world) renew() {
-	publisher := w.cfg.Broker.Publisher("test")
+	publisher := w.cfg.Broker.(queue.Broker).Publisher("test")
 	w.owner = &owner{publisher: publisher, dead: w.cfg.Queue + ".dead"}
 	w.cfg.Publisher, w.cfg.Owner, w.cfg.Repeated = publisher, w.owner, w.owner.repeated
 	w.inbox = inbox.New(w.cfg)
