@@ -48,9 +48,6 @@ func (s *schedule) Add(t Entry) { s.fresh = append(s.fresh, t) }
 // Fresh is how many entries have not been looked at yet.
 func (s *schedule) Fresh() int { return len(s.fresh) - s.head }
 
-// Empty says that nothing waits.
-func (s *schedule) Empty() bool { return s.Fresh() == 0 && s.waiting == 0 }
-
 // Stretched says that there is a stretch: nothing else is handed out.
 func (s *schedule) Stretched() bool { return s.stretched }
 

@@ -144,8 +144,8 @@ func interleave(t *rapid.T) {
 			break
 		}
 	}
-	if stage.fresh != 0 || !s.Empty() || len(s.busy) != 0 {
-		t.Fatalf("%d were never handled, empty %v, %d keys busy", stage.fresh, s.Empty(), len(s.busy))
+	if stage.fresh != 0 || s.Fresh() != 0 || s.waiting != 0 || len(s.busy) != 0 {
+		t.Fatalf("%d were never handled, %d are fresh, %d wait, %d keys are busy", stage.fresh, s.Fresh(), s.waiting, len(s.busy))
 	}
 }
 

@@ -84,11 +84,8 @@ func (w *window) Add(offset int64, epoch int32, bytes int) {
 	w.bytes += bytes
 }
 
-// Settle marks one offset. An offset that is not in the window, or is settled already, changes
-// nothing.
-func (w *window) Settle(offset int64) Freed { return w.SettleRange(offset, offset) }
-
-// SettleRange is Settle for all offsets from first to last.
+// SettleRange marks the offsets from first to last. One that is not in the window, or is settled
+// already, changes nothing.
 func (w *window) SettleRange(first, last int64) (f Freed) {
 	for i := w.search(first); i < w.count; i++ {
 		s := w.at(i)

@@ -69,7 +69,7 @@ func TestWindowCommitsOnlyWhatASimpleListWouldCommit(t *testing.T) {
 			"settle one": func(t *rapid.T) {
 				o := rapid.Int64Range(start-2, top+2).Draw(t, "offset")
 				before := Freed{w.Unsettled(), w.Bytes(), w.Len()}
-				f := w.Settle(o)
+				f := w.SettleRange(o, o)
 				if left := (Freed{before.Records - f.Records, before.Bytes - f.Bytes, before.Span - f.Span}); left != (Freed{w.Unsettled(), w.Bytes(), w.Len()}) {
 					t.Fatalf("settle %d says it freed %v of %v, but %d %d %d are left", o, f, before, w.Unsettled(), w.Bytes(), w.Len())
 				}
@@ -111,11 +111,11 @@ func TestWindowWithoutABeginningCommitsNothingUntilItsFirstRecordIsSettled(t *te
 	w.Add(40, 3, 1)
 	w.Reserve(1)
 	w.Add(41, 3, 1)
-	w.Settle(41)
+	w.SettleRange(41, 41)
 	if at, ok := w.Committable(); ok {
 		t.Fatalf("committable %v though 40 is not settled", at)
 	}
-	w.Settle(40)
+	w.SettleRange(40, 40)
 	if at, ok := w.Committable(); !ok || at != (Position{42, 3}) {
 		t.Fatalf("committable %v %v", at, ok)
 	}
@@ -135,7 +135,7 @@ func FuzzWindowNeverPassesAnUnsettledOffset(f *testing.F) {
 				unsettled[top] = true
 				top++
 			} else {
-				w.Settle(arg)
+				w.SettleRange(arg, arg)
 				delete(unsettled, arg)
 			}
 			next, _ := w.Committable()
