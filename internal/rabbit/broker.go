@@ -4,6 +4,31 @@
 // does not hold up acks. A connection is never mended: each is a session with channels and delivery
 // tags of its own, and what belongs to an old session cannot reach a new one. The library's own
 // recovery is never used: it would let an old ack settle another message.
+//
+// # Parts
+//
+//	Broker     two links and the topology; it makes publishers, consumers and leases
+//	link       one connection after another, for ever; a session is the life of one of them
+//	publisher  takes messages over from any goroutine; its lane, on one, sends them
+//	consumer   one channel of a Consume; its keeper sends acks, and sees when the broker ended it
+//	lease      a connection of its own, with an exclusive queue that only one can have: who walks
+//	window     the oldest messages of a queue, held on a channel of a lease's connection
+//	topology   the queues that were declared: it makes those again that vanished
+//	trouble    what is wrong now, by part, for Status and the log
+//
+// Where to begin, by what is followed:
+//
+//	a publish   publisher.go, lane.go; lanesettle.go has its confirm, laneend.go a broken channel
+//	a delivery  consumer.go, which hands it out; acks.go, its ack; keeper.go, which sends that
+//	a walk      lease.go, window.go; verify.go says whether its acks were taken
+//	a queue     topology.go; ripe.go keeps publishers away from one that was just made
+//
+// # Locks
+//
+// A lane and its messages belong to one goroutine and have none. All others guard the fields beside
+// them, and nothing is asked of the broker under them but under these two: lease.mu is held while a
+// window is being opened, and consumer.rpc while the broker is asked something on the consumer's
+// channel. Either comes before all others; of the others nobody takes two.
 package rabbit
 
 import (

@@ -103,7 +103,7 @@ func (c *coalescer) run() {
 // when there will be no more.
 func (c *coalescer) take(written []byte) []byte {
 	// The memory of one long frame is not kept for the life of the connection.
-	if cap(written) > 2*writeBehind { // of one long frame
+	if cap(written) > 2*writeBehind {
 		written = nil
 	}
 	c.mu.Lock()

@@ -28,11 +28,11 @@ type heldAcks struct {
 	mu sync.Mutex
 	// held are the messages that were handed out and not acked, by tag; bytes is their size.
 	held  map[uint64]hold
-	bytes int // held
+	bytes int
 	// left counts what came and is not acked, by fingerprint, gone what is acked. Equal messages
 	// share a fingerprint: hence the counts.
 	left map[uint64]int
-	gone map[uint64]int // prints of what is acked
+	gone map[uint64]int
 	// count is the number of acks.
 	count int
 }

@@ -1,5 +1,6 @@
-// Package records keeps named records that every process of an app can look up: workflows that were
-// made at run time, calls that are cancelled. They are settings and wishes, never messages.
+// Package records keeps named records that every process of an app can look up: operations on dead
+// sets and what became of what they replayed, pauses of the whole app, workflows that were made at
+// run time, calls that are cancelled. They are settings, wishes and counts, never messages.
 //
 // All processes read one [queue.Log], from its beginning, and come to the same records, since they
 // read the same in the same order. Who changes a record publishes the new one with the offset up to
