@@ -48,10 +48,10 @@ func (b *Batch) Messages() []*Message { return b.list }
 // Fail marks a message with a verdict of its own: an error without one ([Retry]), [DeadLetter],
 // [RetryAfter], [Snooze], [To] or [Skip]. It goes its own way, by itself, whatever the handler
 // returns; when it is tried again it is in a batch of one, or, in place, of those that failed with
-// it. What comes after it of its key is in the same batch, perhaps: to keep their order, put that
-// off by [Snooze] instead of doing it. A failure is not taken back, and of several verdicts that
-// counts which [VerdictOf] finds in them joined; a nil one is a failure without words. Fail panics
-// where the message is none of the batch, since that failure would be lost.
+// it. Later messages of its key may be in the same batch: to keep their order, put these off by
+// [Snooze] instead of handling them. A failure cannot be taken back. Of several verdicts on one
+// message the one counts that [VerdictOf] finds where they are joined; a nil verdict is a failure
+// without words. Fail panics where the message is not one of the batch: its failure would be lost.
 func (b *Batch) Fail(m *Message, verdict error) {
 	if verdict == nil {
 		verdict = errNoWords

@@ -17,8 +17,8 @@ import (
 )
 
 // intake is a stream's source in RabbitMQ: a queue of somebody else's, or one of its own that is
-// bound to an exchange of somebody else's. It has no positions: each
-// message is acked when it is done, or confirmed elsewhere.
+// bound to an exchange of somebody else's. It has no positions: each message is acked when it is
+// done, or confirmed elsewhere.
 type intake struct {
 	*retry.Intake
 	// own is the queue's name, and how it is made where it is the stream's own: without an exchange

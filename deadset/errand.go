@@ -18,9 +18,10 @@ type errand struct {
 	late bool
 	// which it is about; it leaves the others where they are. Nil: all.
 	which func(*held) bool
-	// full says that no more is to be begun, from this one of them on. Nil: never.
+	// full is asked before each message: true ends the errand in this window, before that message.
+	// Nil: never.
 	full func(*held) bool
-	// enough is closed when no more is to be begun, as long as there is more; nil: never.
+	// enough ends the errand once it is closed: no message is begun after that. Nil: never.
 	enough <-chan struct{}
 	// begin is called once the lease is held, before anything is acted on, and ready before each
 	// window. Nil: there is nothing to be done first.

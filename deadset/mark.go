@@ -69,7 +69,7 @@ func moved(m queue.Message, operation string, place int64) queue.Message {
 	return m
 }
 
-// unmoved is a message without them.
+// unmoved is a message without the marks of a move.
 func unmoved(m queue.Message) queue.Message {
 	if m.Headers[envelope.Moved] == nil && m.Headers[envelope.Place] == nil {
 		return m

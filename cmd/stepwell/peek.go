@@ -79,7 +79,7 @@ func (m dead) row() []string {
 	}
 }
 
-// encoded says so of what is no text.
+// encoded is a key or a value as a table shows it: one that is no text says that it is encoded.
 func encoded(shown, encoding string) string {
 	if encoding == "base64" {
 		return "base64:" + shown

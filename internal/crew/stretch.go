@@ -16,7 +16,7 @@ const StretchSize = 64
 // the same word to idle: either the worker begins the next call, or the rest is gone, never both.
 //
 // So the calls from index flushed up to the one that doing names are done, and the feed does not
-// know of them yet. The feed's lock guards all fields but doing, and but the entries, which the
+// know of them yet. The feed's lock guards all fields but two: doing, and the entries, which the
 // worker reads while the stretch is under way.
 type stretch struct {
 	doing atomic.Uint64 // a state

@@ -33,7 +33,7 @@ const (
 	unbuilt  = "does not build"
 	// unclear: the test that noticed fails without the change, too.
 	unclear = "unclear"
-	// apart: what is changed is no function's, or that of one that recovers.
+	// apart: the change is in no function, or in one that recovers.
 	apart = "cannot be tried"
 )
 

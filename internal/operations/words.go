@@ -78,8 +78,8 @@ type Selection struct {
 	Group string `json:"group,omitempty"`
 	// Filter has the parameters of [filter.Parse].
 	Filter map[string]string `json:"filter,omitempty"`
-	// Operation is the delete or the edit whose messages are restored; it is for that alone. Beside
-	// IDs it is those of its messages.
+	// Operation is the delete or the edit whose messages are restored, and is for a restore alone.
+	// Where there are IDs, too, only those of its messages are meant.
 	Operation string `json:"operation,omitempty"`
 	// All is every message.
 	All bool `json:"all,omitempty"`
@@ -227,8 +227,9 @@ type State struct {
 	Wanted Phase `json:"wanted,omitempty"`
 	// Term is that in which it runs; see [Election].
 	Term int64 `json:"term,omitempty"`
-	// Begun is how many of an expected number are done at most: before each turn it is written how
-	// many that may do, so that who goes on after a kill does not exceed the number.
+	// Begun is how many messages were acted on at most, where a number is expected. What a turn may
+	// do is added before the turn, so that a process which goes on after a kill does not exceed
+	// that number.
 	Begun int `json:"begun,omitempty"`
 }
 
