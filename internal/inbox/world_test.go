@@ -60,7 +60,10 @@ func newWorld(t *testing.T, broker queue.Broker, name string, wait time.Duration
 		w.cfg.Wait = name + ".wait"
 		w.specs = append(w.specs, queue.Spec{Name: w.cfg.Wait, Kind: queue.Delay, TTL: wait, Target: name})
 	}
-	if err := broker.Declare(t.Context(), w.specs); err != nil {
+	// A broker that is away is told of within a minute, and not when the whole package is out of time.
+	declaring, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := broker.Declare(declaring, w.specs); err != nil {
 		t.Fatal(err)
 	}
 	w.renew()
