@@ -40,6 +40,52 @@ func TestNeverMoreAreDoneThanWereExpectedAlsoWhereMoreComeIntoView(t *testing.T)
 	})
 }
 
+// leftBehind is a delete of 100 whose process was killed in a turn that would have made 60 of 20,
+// where a look did not see all messages, and so cannot say what the turn did.
+func leftBehind(t *testing.T, r *Runner) (id string) {
+	t.Helper()
+	wish := request(orders, 100)
+	wish.ID, wish.Action, wish.Forever = NewID(wish.CreatedAt), Delete, true
+	if err := r.cfg.Store.Create(t.Context(), wish, State{Phase: Running, Matched: 70, Done: 20, Begun: 60, Unsorted: 30}); err != nil {
+		t.Fatal(err)
+	}
+	return wish.ID
+}
+
+func TestWhatATurnThatWasCutOffMayHaveDoneCountsAlsoOnceItIsResumed(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match = 55 })
+		id := leftBehind(t, r)
+		for range 3 {
+			time.Sleep(time.Minute)
+			if o := find(t, r, id); o.Phase != Paused || len(p.turns) > 0 {
+				t.Errorf("60 and 55 are more than 100: %+v, turns of %v", o.State, p.turns)
+				return
+			}
+			change(t, r, id, Running)
+		}
+		p.set(func(p *pile) { p.match = 40 })
+		change(t, r, id, Running)
+		time.Sleep(time.Minute)
+		if o := find(t, r, id); o.Phase != Done || p.match > 0 {
+			t.Errorf("60 and 40 are none too many: %+v", o.State)
+		}
+	})
+}
+
+func TestWhatATurnThatWasCutOffMayHaveDoneCountsAlsoOnceTheBrokersWereAway(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match, p.turnErr = 35, ErrAway })
+		id := leftBehind(t, r)
+		time.Sleep(time.Minute)
+		p.set(func(p *pile) { p.turnErr, p.behind = nil, 30 })
+		time.Sleep(time.Minute)
+		if o := find(t, r, id); o.Phase != Paused || p.match+p.behind < 25 {
+			t.Errorf("only 40 of these 65 were to go: %+v, and %d are left", o.State, p.match+p.behind)
+		}
+	})
+}
+
 func TestWhatWasOnItsWayWhenSomebodyLookedIsLeftOutWhereMoreMatchThanWereSeen(t *testing.T) {
 	run(t, func(t *testing.T, r *Runner, p *pile) {
 		for _, test := range []struct {
