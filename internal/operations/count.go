@@ -27,7 +27,7 @@ func (w *worker) count(ctx context.Context) (goesOn bool, err error) {
 	at, err := w.tell(ctx, func(s *State) {
 		s.Why = ""
 		if w.cutOff {
-			s.find(&sample)
+			s.find(&sample, announces(w, s))
 		}
 		// What is too large only a turn finds out.
 		sample.LeftOut.TooLarge = s.LeftOut.TooLarge
@@ -127,14 +127,14 @@ func tooMany(match, expected, uncertain int) string {
 
 // find corrects what is done by a look after a turn that was cut off: where that look saw all
 // messages, and the one before did, what is not there any more is done. Where they did not others
-// may have come into view, and what that turn began counts as done where no more than expected may
-// be.
-func (s *State) find(sample *Sample) {
+// may have come into view, and what that turn began counts as done where it was announced, since no
+// more than so many may be.
+func (s *State) find(sample *Sample, announced bool) {
 	if !s.Complete || sample.Unsorted > 0 {
 		return
 	}
 	done := max(s.Done, s.Matched-sample.Matched)
-	if s.Begun > 0 && s.Begun >= s.Done {
+	if announced && s.Begun > 0 && s.Begun >= s.Done {
 		done = max(s.Done, min(done, s.Begun))
 		s.Begun = done
 	}

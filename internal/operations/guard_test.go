@@ -159,6 +159,35 @@ func TestAReplayPausesWhereTooManyFailAndCountsAnewOnceItWasLetGoOn(t *testing.T
 	})
 }
 
+// After the canary nobody writes down what a turn is to do, where nothing bounds it.
+func TestWhatIsGoneAfterAKillBehindTheCanaryIsDone(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		r.cfg.Outcomes = &told{tally: canaryOf(10)}
+		p.set(func(p *pile) { p.match = 30 })
+		wish := request(orders)
+		wish.ID, wish.Canary, wish.Ahead = NewID(wish.CreatedAt), 10, DefaultAhead
+		if err := r.cfg.Store.Create(t.Context(), wish, State{Phase: Running, Matched: 100, Done: 10, Begun: 10, Complete: true, CanaryOver: true}); err != nil {
+			t.Fatal(err)
+		}
+		if at := settled(t, r, wish.ID); at.Phase != Done || at.Done != 100 || at.Matched != 100 {
+			t.Errorf("60 were gone by then, and 30 are done since: %+v", at.State)
+		}
+	})
+}
+
+func TestThatTheCanaryIsOverIsStoredBeforeAllElseIsReplayed(t *testing.T) {
+	guarded(t, 100, Request{Canary: 10}, func(t *testing.T, r *Runner, p *pile, o *told, id string) {
+		settled(t, r, id)
+		p.set(func(p *pile) { p.held = true })
+		o.set(canaryOf(10))
+		time.Sleep(time.Second)
+		if stored, err := r.cfg.Store.Load(t.Context(), id); err != nil || !stored.CanaryOver {
+			t.Errorf("%+v, %v", stored.State, err)
+		}
+		p.set(func(p *pile) { p.held = false })
+	})
+}
+
 func TestAShareSaysNothingOfAFew(t *testing.T) {
 	share, err := ParseStopAt("5%")
 	if err != nil {

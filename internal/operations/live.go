@@ -124,7 +124,8 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 // acts takes one turn, which it announces where no more than so many may be done, and returns the
 // state after it. An error may be that of the turn, or errLost.
 func (w *worker) acts(ctx context.Context, most int, canary bool) (Turn, State, error) {
-	announced := w.l.request.Expect != nil || canary || w.r.cfg.limited(&w.l.request)
+	now := w.now()
+	announced := announces(w, &now)
 	if announced {
 		if err := w.promise(ctx, most); err != nil {
 			return Turn{More: true}, w.now(), err
@@ -142,6 +143,11 @@ func (w *worker) acts(ctx context.Context, most int, canary bool) (Turn, State, 
 		s.ETASeconds = s.eta(w.r.cfg.limited(&w.l.request), s.Done-w.l.before, time.Since(w.l.since))
 	})
 	return t, at, cmp.Or(err, lost)
+}
+
+// announces says that it is written down before each turn how many it may do at most.
+func announces(w *worker, at *State) bool {
+	return w.l.request.Expect != nil || w.inCanary(at) || w.r.cfg.limited(&w.l.request)
 }
 
 // settle takes back what was promised of a turn and it has not done: after one that was cut off no

@@ -439,7 +439,7 @@ func TestALookAfterATurnThatWasCutOffSaysWhatIsDone(t *testing.T) {
 		{"nothing was expected", State{Matched: 100, Done: 20, Complete: true}, 55, 0, 45, 0},
 	} {
 		s := test.state
-		s.find(&Sample{Matched: test.match, Unsorted: test.unseen})
+		s.find(&Sample{Matched: test.match, Unsorted: test.unseen}, true)
 		if s.Done != test.wantDone || s.Begun != test.wantBegun {
 			t.Errorf("%s: %d done, %d begun", test.what, s.Done, s.Begun)
 		}
