@@ -91,15 +91,42 @@ func (c *Caller) judge(err error) *Answer {
 	}
 }
 
-// groupOf is what an error calls its cause; empty: it does not.
+// maxErrors is how many errors of a tree are looked at, as for a verdict: one that holds itself has
+// no end.
+const maxErrors = 1 << 16
+
+// groupOf is what an error calls its cause, or the first that it wraps which does; empty: none.
 func groupOf(err error) string {
-	if says, ok := errors.AsType[interface {
-		error
-		DeadGroup() string
-	}](err); ok {
-		return says.DeadGroup()
+	left := maxErrors
+	of, _ := groupIn(err, &left)
+	return of
+}
+
+func groupIn(err error, left *int) (group string, found bool) {
+	for ; err != nil && *left > 0; *left-- {
+		says, ok := err.(interface{ DeadGroup() string })
+		if as, is := err.(interface{ As(any) bool }); !ok && is {
+			ok = as.As(&says)
+		}
+		if ok && says != nil {
+			return says.DeadGroup(), true
+		}
+		switch wrapper := err.(type) { //nolint:errorlint // this is what walks the tree
+		case interface{ Unwrap() error }:
+			err = wrapper.Unwrap()
+		case interface{ Unwrap() []error }:
+			*left--
+			for _, branch := range wrapper.Unwrap() {
+				if group, found = groupIn(branch, left); found {
+					return group, true
+				}
+			}
+			return "", false
+		default:
+			return "", false
+		}
 	}
-	return ""
+	return "", false
 }
 
 // ended is the answer as a span shows it.

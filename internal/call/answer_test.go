@@ -34,6 +34,26 @@ func TestTheCauseIsWhatAnErrorOfTheChainSaysItIs(t *testing.T) {
 	}
 }
 
+// itself is an error that holds itself, many one that holds itself twice.
+type (
+	itself struct{}
+	many   struct{}
+)
+
+func (itself) Error() string   { return "itself" }
+func (e itself) Unwrap() error { return e }
+func (many) Error() string     { return "many" }
+func (e many) Unwrap() []error { return []error{e, e} }
+
+// What looks for the last error of these hangs, or has no stack left, which ends the process.
+func TestAnErrorThatHoldsItselfIsAFailureLikeOthers(t *testing.T) {
+	for _, err := range []error{itself{}, many{}, fmt.Errorf("wrapped: %w", itself{}), stepwell.DeadLetter(many{})} {
+		if a := new(Caller).judge(err); !a.Failed() || a.Failure.Group != "" || a.Failure.Text != err.Error() {
+			t.Errorf("%v: %+v", err, a.Failure)
+		}
+	}
+}
+
 // What others wrap comes last.
 func TestOfALongErrorTheEndIsKeptToo(t *testing.T) {
 	text := "charge the card: " + strings.Repeat("x", 9999) + ": connection refused"
