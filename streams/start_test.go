@@ -195,12 +195,15 @@ func TestACommitThatExpiredGoesOnAtTheEarliestRecordLeftAndTheLossIsCounted(t *t
 		eventually(t, "ten are committed", func() bool { return w.committed()[0] == 10 })
 		_ = r.end()
 		w.deleteTo(50)
-		c := &counter{}
-		cfg.Telemetry, cfg.Start = c, "latest"
+		c, log := &counter{}, &logbook{}
+		cfg.Telemetry, cfg.Start, cfg.Logger = c, "latest", log.logger()
 		w.run(cfg, j.settleAll)
 		eventually(t, "50 calls", func() bool { return j.count() == 50 })
 		if got := j.of(0); got[0] != 50 || c.lost.Load() != 40 {
 			t.Fatalf("begins at %d, %d counted as lost", got[0], c.lost.Load())
+		}
+		if log.count("level=ERROR", "deleted by Kafka before they were read", "from_offset=10 records=40") != 1 {
+			t.Error("the log does not say which were lost")
 		}
 	})
 }

@@ -71,6 +71,16 @@ func TestAWindowToWhichNothingComesEndsThoughNobodyKnowsWhatIsThere(t *testing.T
 	})
 }
 
+func TestAWindowWhoseConsumerTheBrokerEndsSaysThatItIsNotAll(t *testing.T) {
+	w, feed := newWindow(&lease{queue: "q"}, 2, 1<<20, maphash.MakeSeed()), make(chan amqp.Delivery, 1)
+	feed <- amqp.Delivery{DeliveryTag: 1}
+	close(feed)
+	w.read(t.Context(), feed, 2, nil)
+	if got := len(w.Deliveries()); got != 1 || !errors.Is(w.lost, errWindowLost) {
+		t.Errorf("%d came, and the window's end: %v", got, w.lost)
+	}
+}
+
 func TestAWindowWhoseQueueCannotBeLookedAtEndsWithTheReason(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
