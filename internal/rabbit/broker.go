@@ -241,7 +241,7 @@ func (b *Broker) Status() queue.Status {
 	switch {
 	case status.Detail != "":
 	case status.Blocked:
-		status.Detail = "RabbitMQ takes no messages: memory or disk alarm"
+		status.Detail = underAlarm
 	case status.Up:
 		status.Detail = consume.release.String()
 	case b.isOver():

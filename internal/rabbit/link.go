@@ -54,20 +54,39 @@ func (l *link) run(ctx context.Context, targets []target) error {
 	return nil
 }
 
-// live offers the session to all who wait for one until it ends, and tells how long that took.
+// live offers the session to all who wait for one until it ends, and returns how long that took.
 func (l *link) live(ctx context.Context, s *session) time.Duration {
 	since := time.Now()
 	l.trouble.clear(l.name)
 	l.set(s)
-	select {
-	case <-s.ctx.Done():
-		l.trouble.set(l.name, context.Cause(s.ctx).Error())
-	case <-ctx.Done():
-	}
+	l.watch(ctx, s)
 	// No caller may get the session any more before close, which can take some time.
 	l.set(nil)
 	s.close()
 	return time.Since(since)
+}
+
+// underAlarm is what a person is told of an alarm.
+const underAlarm = "RabbitMQ takes no messages: memory or disk alarm"
+
+// watch tells of alarms, which hinder as an outage does, until the session ends and it tells of
+// that, or until ctx ends.
+func (l *link) watch(ctx context.Context, s *session) {
+	for {
+		select {
+		case <-s.alarm:
+			if s.blocked() {
+				l.trouble.set(l.name, underAlarm)
+			} else {
+				l.trouble.clear(l.name)
+			}
+		case <-s.ctx.Done():
+			l.trouble.set(l.name, context.Cause(s.ctx).Error())
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // set makes s, which may be nil, the current session and wakes all who wait for a change.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,7 +25,8 @@ func alarm(node *testbroker.Rabbit, on bool) {
 func TestAlarmStopsPublishersOnlyAndIsNoReasonToPublishTwice(t *testing.T) {
 	onOwn(t, testbroker.RabbitOptions{}, func(t *testing.T, node *testbroker.Rabbit) {
 		n := newNames(t, "")
-		b, _ := run(t, Config{URLs: []string{node.URL}, ConfirmTimeout: 2 * time.Second, Heartbeat: 2 * time.Second})
+		var log text
+		b, _ := run(t, Config{URLs: []string{node.URL}, ConfirmTimeout: 2 * time.Second, Heartbeat: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		declare(t, b, n.specs())
 		publish(t, b, n.instant, 0, 100)
 		alarm(node, true)
@@ -36,6 +38,10 @@ func TestAlarmStopsPublishersOnlyAndIsNoReasonToPublishTwice(t *testing.T) {
 			p.Publish(t.Context(), n.dead, m, c.done)
 		}
 		eventually(t, 10*time.Second, "the alarm in the status", func() bool { return b.Status().Blocked })
+		told := func(message, field string) bool {
+			return strings.Contains(log.String(), message+`" part=publish `+field+`="RabbitMQ takes no messages: memory or disk alarm"`)
+		}
+		eventually(t, 10*time.Second, "the alarm in the log", func() bool { return told("waiting for RabbitMQ", "reason") })
 		var count atomic.Int64
 		consume(t, b, queue.Consumption{Queue: n.instant, Handle: ackAll(&count)})
 		eventually(t, 5*time.Second, "consuming under an alarm", func() bool { return count.Load() == 100 })
@@ -53,6 +59,7 @@ func TestAlarmStopsPublishersOnlyAndIsNoReasonToPublishTwice(t *testing.T) {
 		}
 		alarm(node, false)
 		c.wait(t, 30*time.Second)
+		eventually(t, 10*time.Second, "its end in the log", func() bool { return told("RabbitMQ is in use again", "after") })
 		depthIs(t, b, n.dead, 2000)
 	})
 }

@@ -44,6 +44,8 @@ type session struct {
 	// nanoseconds: those would be compared by the wall clock, and one that was set back would
 	// forgive a late confirm for as long.
 	unblockedAt atomic.Pointer[time.Time]
+	// alarm is readable when one began or ended; it has room for one signal.
+	alarm chan struct{}
 	// asking has the channel on which the last look was made, for the next one; nil: each look
 	// opens one of its own.
 	asking chan *amqp.Channel
@@ -87,7 +89,7 @@ func (e several) Error() string {
 func (e several) Unwrap() []error { return e }
 
 func newSession(conn *amqp.Connection, c *coalescer) *session {
-	s := &session{conn: conn, bytes: c, wire: c.wire}
+	s := &session{conn: conn, bytes: c, wire: c.wire, alarm: make(chan struct{}, 1)}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	closed := conn.NotifyClose(make(chan *amqp.Error, 1))
 	blocked := conn.NotifyBlocked(make(chan amqp.Blocking, 8))
@@ -112,6 +114,10 @@ func (s *session) watch(closed <-chan *amqp.Error, blocked <-chan amqp.Blocking)
 				s.unblockedAt.Store(new(time.Now()))
 			}
 			s.wire.blocked.Store(b.Active)
+			select {
+			case s.alarm <- struct{}{}:
+			default: // whoever reads the first finds how it is now
+			}
 		case err := <-closed:
 			switch {
 			case err == nil:
