@@ -185,6 +185,7 @@ func (d *dispatch) drop(m *stepwell.Message, a *call.Answer) {
 		reason = stepwell.ReasonExhausted
 	}
 	d.failures.dropped(event{
-		id: m.ID, attempts: m.Attempt, reason: reason, text: a.Failure.Text, kind: a.Failure.Type, stack: a.Failure.Stack, trace: a.Trace,
+		id: m.ID, attempts: m.Attempt, reason: reason, text: a.Failure.Text, kind: a.Failure.Type, stack: a.Failure.Stack,
+		group: a.Failure.Group, trace: a.Trace,
 	})
 }

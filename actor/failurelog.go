@@ -18,12 +18,12 @@ import (
 
 const (
 	// lossPause is how often at most the log tells that messages died or were dropped, for each
-	// stream, reason and type of error.
+	// stream, reason and cause.
 	lossPause = time.Second
-	// triesPause is how often at most it tells that tries fail, for each stream and type of error.
+	// triesPause is how often at most it tells that tries fail, for each stream and cause.
 	triesPause = time.Minute
-	// maxTopics is how many reasons and types of errors it tells apart within these pauses; types
-	// that come then share the lines of their reason, but for panics.
+	// maxTopics is how many reasons and causes it tells apart within these pauses; causes that come
+	// then share the lines of their reason, but for panics.
 	maxTopics = 32
 	// panicked is the type of a panic.
 	panicked = "panic"
@@ -54,8 +54,9 @@ type topic struct {
 	message string
 	reason  string
 	pause   time.Duration
-	// kind is the type of error: the first panic is told, however much else fails.
-	kind string
+	// cause is what the error calls its cause, else its type: the first panic is told, and the
+	// first call of a host, however much else fails.
+	cause string
 }
 
 // told is what is known of a topic.
@@ -73,6 +74,7 @@ type event struct {
 	attempts          int
 	reason            string
 	text, kind, stack string
+	group             string // what the error itself calls its cause; empty: it does not
 	trace             telemetry.TraceContext
 	wait              time.Duration // that the handler asked for, where that matters
 }
@@ -114,7 +116,7 @@ func (l *failureLog) tried(ctx context.Context, m *stepwell.Message, n int, a *c
 		return
 	case stepwell.Done, stepwell.Retry, stepwell.Dead:
 	}
-	e := event{id: m.ID, attempts: m.Attempt, text: a.Failure.Text, kind: a.Failure.Type, stack: a.Failure.Stack}
+	e := event{id: m.ID, attempts: m.Attempt, text: a.Failure.Text, kind: a.Failure.Type, stack: a.Failure.Stack, group: a.Failure.Group}
 	if l.log.Enabled(ctx, slog.LevelDebug) {
 		l.log.LogAttrs(ctx, slog.LevelDebug, "a try failed", append(append(many, l.attrs(e)...), slog.String("verdict", a.Kind.String()))...)
 	}
@@ -126,7 +128,7 @@ func (l *failureLog) tried(ctx context.Context, m *stepwell.Message, n int, a *c
 // died tells of a message that is in the dead set.
 func (l *failureLog) died(d retry.Death) {
 	l.note(topic{slog.LevelWarn, "a message died", d.Reason, lossPause, ""}, event{
-		id: d.ID, attempts: d.Attempts, reason: d.Reason, text: d.Error, kind: d.ErrorType, stack: d.Stack,
+		id: d.ID, attempts: d.Attempts, reason: d.Reason, text: d.Error, kind: d.ErrorType, stack: d.Stack, group: d.Group,
 		trace: telemetry.TraceContext{Parent: d.TraceParent, State: d.TraceState},
 	}, 1)
 }
@@ -135,7 +137,7 @@ func (l *failureLog) died(d retry.Death) {
 func (l *failureLog) orderGivenUp(f *failed) {
 	e := event{id: f.message.ID, attempts: f.message.Attempt, wait: cmp.Or(f.snooze, f.failure.After)}
 	if f.failure.Err != nil {
-		e.text, e.kind = f.failure.Err.Error(), f.failure.ErrorType
+		e.text, e.kind, e.group = f.failure.Err.Error(), f.failure.ErrorType, f.failure.Group
 	}
 	l.note(topic{slog.LevelWarn, "a message rests no longer in place, as its waits would be above an hour: it goes through the queues, and what waited for it goes on",
 		"", lossPause, ""}, e, 1)
@@ -151,7 +153,7 @@ func (l *failureLog) note(about topic, e event, n int) {
 	if l == nil || !l.log.Enabled(context.Background(), about.level) {
 		return
 	}
-	about.kind = e.kind
+	about.cause = cmp.Or(e.group, e.kind)
 	now := time.Now()
 	l.mu.Lock()
 	of := l.of(about, now)
@@ -173,8 +175,8 @@ func (l *failureLog) note(about topic, e event, n int) {
 func (l *failureLog) of(about topic, now time.Time) *told {
 	if l.topics[about] == nil && len(l.topics) >= maxTopics {
 		maps.DeleteFunc(l.topics, func(_ topic, t *told) bool { return t.left == 0 && !now.Before(t.next) })
-		if len(l.topics) >= maxTopics && about.kind != panicked {
-			about.kind = ""
+		if len(l.topics) >= maxTopics && about.cause != panicked {
+			about.cause = ""
 		}
 	}
 	if l.topics[about] == nil {

@@ -139,6 +139,28 @@ func TestTheFirstFailureOfEachTypeIsToldWhateverElseFailsInThatSecond(t *testing
 	}
 }
 
+// partner is an error of one type for all of those it calls, and names the one.
+type partner string
+
+func (p partner) Error() string     { return "call of " + string(p) }
+func (p partner) DeadGroup() string { return string(p) }
+
+func TestAnErrorThatNamesItsCauseIsNotHiddenByOthersOfItsType(t *testing.T) {
+	t.Parallel()
+	b := inTime(t, func(_ context.Context, m *stepwell.Message) error {
+		if string(m.Value) == "17" {
+			return partner("b.example.com")
+		}
+		return partner("a.example.com")
+	}, slog.LevelInfo, 20, 2*time.Second, "RETRY_COUNT=1", "RETRY_DELAY=10ms")
+	for _, message := range []string{"a message died", "a message failed"} {
+		lines, events := b.about(t, message)
+		if events < 20 || len(lines) > 4 || !slices.ContainsFunc(lines, func(l map[string]any) bool { return l["id"] == "orders.v1:0:17" && l["left_out"] == nil }) {
+			t.Errorf("%q: %d lines for %d events, none of which is that of b: %v", message, len(lines), events, lines)
+		}
+	}
+}
+
 func TestTriesThatFailAreToldAtOnceAndThenOnceAMinute(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

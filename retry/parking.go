@@ -169,7 +169,7 @@ func (k *parking) count(p *parcel) {
 	k.tellOutcome(p.envelope, p.made, outcomes.Died)
 	of := p.envelope.Failure
 	k.died(Death{
-		ID: p.envelope.Message.ID, Reason: of.Reason, Attempts: p.made, Error: of.Error, ErrorType: of.ErrorType, Stack: of.Stack,
+		ID: p.envelope.Message.ID, Reason: of.Reason, Attempts: p.made, Error: of.Error, ErrorType: of.ErrorType, Stack: of.Stack, Group: of.Group,
 		TraceParent: p.traceParent, TraceState: p.traceState,
 	})
 }

@@ -93,6 +93,8 @@ type Death struct {
 	Attempts int // 0: not known
 	// Error, ErrorType and Stack are those of its last try.
 	Error, ErrorType, Stack string
+	// Group is what that error itself calls its cause; empty: it does not.
+	Group string
 	// TraceParent and TraceState are the W3C trace context of that try.
 	TraceParent, TraceState string
 }
