@@ -42,6 +42,36 @@ func TestThePageOfAnOperationSaysWhatDiedTooLateForIt(t *testing.T) {
 	}
 }
 
+func TestAStreamOrChannelIsSaidToRunWhereItsMessagesAreWorkedOff(t *testing.T) {
+	for _, test := range []struct {
+		modes, source string
+		reads         bool
+		stream, slow  string
+	}{
+		{"streams retries channels api", "kafka", true, "running", "running"},
+		{"streams retries channels api", "enqueue", false, "running", "running"},
+		{"streams retries channels api", "queue", false, "running", "running"},
+		{"streams api", "kafka", true, "running", "not run here"},
+		{"retries api", "kafka", false, "not read here", "not run here"},
+		{"retries api", "enqueue", false, "running", "not run here"},
+		{"retries api", "queue", false, "not read here", "not run here"},
+		{"channels api", "enqueue", false, "not read here", "running"},
+	} {
+		page := pageOf(t, "/console/", map[string]any{"modes": strings.Fields(test.modes), "streams": []any{map[string]any{
+			"id": "orders", "source": test.source, "reads": test.reads, "channels": []any{map[string]any{"id": "slow"}},
+		}}})
+		var states []string
+		for _, cell := range strings.Split(page, `data-state="`)[1:] {
+			if state, _, _ := strings.Cut(cell, `"`); strings.Contains("running, not read here, not run here", state) {
+				states = append(states, state)
+			}
+		}
+		if got, want := strings.Join(states, ", "), test.stream+", "+test.slow; got != want {
+			t.Errorf("%s, with source %s: %s, want %s", test.modes, test.source, got, want)
+		}
+	}
+}
+
 func TestNobodyCountsDownToTheEndOfAReplayThatWaitsForItsCanaryOrIsPaused(t *testing.T) {
 	for want, o := range map[string]operation{
 		"about 5 s left":  {Phase: "running", ETA: 5},
@@ -69,14 +99,20 @@ func TestThePageOfAReplayIsToldWhenItsStreamIsPaused(t *testing.T) {
 // operationPage is the page of an operation that /v1 shows so.
 func operationPage(t *testing.T, o map[string]any) string {
 	t.Helper()
-	api := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(o) })
+	return pageOf(t, "/console/operation?id=op_1", o)
+}
+
+// pageOf is a page of a console to which /v1 has but one answer.
+func pageOf(t *testing.T, at string, answer map[string]any) string {
+	t.Helper()
+	api := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(answer) })
 	entered := func(r *http.Request, _ User) (*http.Request, error) { return r, nil }
 	c, err := New(Config{API: api, App: "shipping", Enter: entered, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/console/operation?id=op_1", nil))
+	c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+at, nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("%d: %s", w.Code, w.Body)
 	}

@@ -58,6 +58,7 @@ type streamJSON struct {
 	lineJSON
 	Paused  bool        `json:"paused"`
 	Pauses  []pauseJSON `json:"pauses"`
+	Source  string      `json:"source"`
 	Reads   bool        `json:"reads"`
 	Retired bool        `json:"retired"`
 	MayGo   bool        `json:"may_go"`
@@ -129,9 +130,13 @@ func (v v1) rows(r *http.Request) (rows []row, others []pauseJSON, err error) {
 	}
 	// A process that serves nothing but /v1 has no stream to hold back.
 	control := len(answer.Modes) != 1 || answer.Modes[0] != "api"
+	channels := "running"
+	if !slices.Contains(answer.Modes, "channels") {
+		channels = "not run here"
+	}
 	for _, s := range answer.Streams {
 		of := s.row(choice{Stream: s.ID})
-		of.State, of.Lag, of.Control, of.IsStream = s.state(), number(s.Lag), control, true
+		of.State, of.Lag, of.Control, of.IsStream = s.in(answer.Modes).state(), number(s.Lag), control, true
 		of.hold(s.Pauses)
 		if s.Oldest != nil {
 			of.Oldest = lasting(time.Since(s.Oldest.Since))
@@ -143,8 +148,8 @@ func (v v1) rows(r *http.Request) (rows []row, others []pauseJSON, err error) {
 		for _, channel := range s.Channels {
 			of, held := channel.row(choice{Stream: s.ID, Channel: channel.ID}), of.Held
 			of.Held = held
-			of.State, of.Lag = cmp.Or(channel.state(), "running"), "–"
-			if s.Paused && of.State == "running" {
+			of.State, of.Lag = cmp.Or(channel.state(), channels), "–"
+			if s.Paused && of.State == channels {
 				of.State = "paused"
 			}
 			rows = append(rows, of)
@@ -216,6 +221,15 @@ func (l lineJSON) state() string {
 		return "suspect"
 	}
 	return ""
+}
+
+// in is the stream in a process of these modes: one that has no topics is read where its queue is
+// worked off.
+func (s streamJSON) in(modes []string) streamJSON {
+	if s.Source == "enqueue" || s.Source == "queue" {
+		s.Reads = slices.Contains(modes, "streams") || s.Source == "enqueue" && slices.Contains(modes, "retries")
+	}
+	return s
 }
 
 // state is a word for how it is doing: what a person did comes before what is wrong,
