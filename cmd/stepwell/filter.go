@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -57,7 +58,7 @@ func (c chosen) Validate() error {
 		}
 	}
 	if c.Stream == "" {
-		return empty("stream")
+		return errNoStream
 	}
 	if c.Channel != nil && *c.Channel == "" {
 		return empty("channel")
@@ -70,6 +71,10 @@ func (c chosen) Validate() error {
 	}
 	return nil
 }
+
+// errNoStream is of a stream-id that is left out, too: kong asks for what is required only after
+// Validate.
+var errNoStream = errors.New("--stream is missing, or empty: say which, as -s orders; stepwell streams shows them")
 
 // empty is the mistake of a flag, by its parameter's name.
 func empty(name string) error {

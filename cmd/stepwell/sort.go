@@ -26,7 +26,10 @@ type unsort struct{ sorting }
 
 // Validate is called by kong before Run.
 func (c sorting) Validate() error {
-	for name, text := range map[string]*string{"stream": &c.Stream, "channel": c.Channel, "rate": c.Rate, "note": c.Note} {
+	if c.Stream == "" {
+		return errNoStream
+	}
+	for name, text := range map[string]*string{"channel": c.Channel, "rate": c.Rate, "note": c.Note} {
 		if text != nil && *text == "" {
 			return empty(name)
 		}
