@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,7 +77,8 @@ func (c *call) message() (stepwell.Message, error) {
 	return stepwell.Message{ID: c.ID, Key: []byte(c.due(0).host()), Value: bytes.TrimSpace(value.Bytes())}, nil
 }
 
-// decodeCall reads the value of a message.
+// decodeCall reads the value of a message. What a person edited may leave the method out, as a call
+// that is posted may; net/http would make it a GET.
 func decodeCall(value []byte) (*call, error) {
 	c := &call{}
 	if err := json.Unmarshal(value, c); err != nil {
@@ -84,6 +86,11 @@ func decodeCall(value []byte) (*call, error) {
 	}
 	if c.due(0) == nil || c.due(1) == nil {
 		return nil, errors.New("the message is no call: it has no request for its step")
+	}
+	for _, r := range []*request{&c.Request, c.OnFailure, c.OnSuccess} {
+		if r != nil {
+			r.Method = cmp.Or(r.Method, http.MethodPost)
+		}
 	}
 	return c, nil
 }

@@ -234,6 +234,26 @@ func TestWhatIsNoCallDiesAtOnce(t *testing.T) {
 	}
 }
 
+// A person who edits a dead call writes it as one that is posted.
+func TestACallThatWasEditedAndSaysNoMethodIsPosted(t *testing.T) {
+	r := newReceiver(t, status(200))
+	s := &stored{}
+	h := handler(t, s, nil)
+	value := strings.ReplaceAll(`{"id":"order-17","request":{"url":"URL"},"waits":[],"on_success":{"url":"URL"}}`, "URL", r.URL)
+	m := stepwell.Message{Value: []byte(value)}
+	for range 2 { // the call, and its on_success
+		if err := h.Call(t.Context(), &m); err != nil {
+			t.Fatal(err)
+		}
+		m = s.all[0]
+	}
+	for i, request := range r.requests {
+		if request.Method != http.MethodPost {
+			t.Errorf("request %d is a %s", i, request.Method)
+		}
+	}
+}
+
 func TestAllMistakesOfAConfigurationAreToldAtOnce(t *testing.T) {
 	_, err := NewHandler(Config{Hosts: []string{"a:1"}, Secrets: []string{"x"}, Timeout: time.Hour, HostLimit: -1, BodyLimit: -1})
 	if err == nil || len(strings.Split(err.Error(), "\n")) != 6 {
