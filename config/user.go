@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/knadh/koanf/v2"
@@ -17,8 +18,8 @@ import (
 // Variables win over the file and have the name of the path, as all do: pool_size in db is
 // APP_DB_POOL_SIZE. Lists are separated by commas. Below a map, which has no names to go by, a
 // variable's name is lower-cased and each underscore begins a new level. A field of whole numbers
-// with the tag unit:"bytes" takes sizes such as 64KiB, too. Errors never repeat values, which may
-// be secrets.
+// with the tag unit:"bytes" takes sizes such as 64KiB, too; a duration without a unit is a mistake.
+// Errors never repeat values, which may be secrets.
 func (c *Config) Unmarshal(path string, v any) error {
 	if err := c.unmarshal(path, v); err != nil {
 		return fmt.Errorf("settings below %s: %w", below(path), err)
@@ -134,7 +135,7 @@ func (c *Config) unmarshal(path string, v any) error {
 		return err
 	}
 	called := func(name string) string { return c.prefix + variable(below(join(path, name))) }
-	wrong := sizes(k, path, "", target.Type().Elem(), 0, called)
+	wrong := units(k, path, "", target.Type().Elem(), 0, called)
 	if err := k.Unmarshal(path, v); err != nil {
 		wrong = append(wrong, harmless(err, called)...)
 	}
@@ -144,9 +145,9 @@ func (c *Config) unmarshal(path string, v any) error {
 	return nil
 }
 
-// sizes makes numbers of the texts in k for fields of sizes, in a value of type t that has the name
-// below path. It returns what is no size, which is left out.
-func sizes(k *koanf.Koanf, path, name string, t reflect.Type, depth int, called func(name string) string) (wrong []string) {
+// units makes numbers of the texts in k for fields of sizes, in a value of type t that has the name
+// below path. It returns what is no size, and what is no duration, which are left out.
+func units(k *koanf.Koanf, path, name string, t reflect.Type, depth int, called func(name string) string) (wrong []string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -161,13 +162,17 @@ func sizes(k *koanf.Koanf, path, name string, t reflect.Type, depth int, called 
 		}
 		at := join(path, name)
 		text, single := k.Get(at).(string)
-		if !single || f.Tag.Get("unit") != "bytes" {
-			wrong = append(wrong, sizes(k, path, name, f.Type, depth+1, called)...)
-			continue
-		}
-		size, err := bytes(strings.TrimSpace(text))
-		if err == nil {
-			err = k.Set(at, size)
+		var err error
+		switch {
+		case single && f.Tag.Get("unit") == "bytes":
+			var size int
+			if size, err = bytes(strings.TrimSpace(text)); err == nil {
+				err = k.Set(at, size)
+			}
+		case isDuration(f.Type):
+			err = durations(k.Get(at))
+		default:
+			wrong = append(wrong, units(k, path, name, f.Type, depth+1, called)...)
 		}
 		if err != nil {
 			k.Delete(at)
@@ -175,6 +180,32 @@ func sizes(k *koanf.Koanf, path, name string, t reflect.Type, depth int, called 
 		}
 	}
 	return wrong
+}
+
+// isDuration says whether values of t are durations, or lists of them.
+func isDuration(t reflect.Type) bool {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	return t == reflect.TypeFor[time.Duration]()
+}
+
+// durations says what is wrong with a value, or a list of values, for durations. A number is: the
+// decoder would take it for nanoseconds, which nobody means.
+func durations(value any) error {
+	if list := reflect.ValueOf(value); list.Kind() == reflect.Slice {
+		for i := range list.Len() {
+			if err := durations(list.Index(i).Interface()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if value == nil {
+		return nil
+	}
+	_, err := parse(time.Duration(0), "", fmt.Sprint(value))
+	return err
 }
 
 // deepest is how far types are looked into that contain themselves.

@@ -107,6 +107,36 @@ func TestAUsersSizeMayHaveAUnitWhereItsFieldSaysSo(t *testing.T) {
 	}
 }
 
+// The decoder takes a number for nanoseconds.
+func TestAUsersDurationHasAUnit(t *testing.T) {
+	type all struct {
+		Timeout time.Duration   `koanf:"timeout"`
+		Pause   *time.Duration  `koanf:"pause"`
+		Waits   []time.Duration `koanf:"waits"`
+		None    time.Duration   `koanf:"none"`
+	}
+	of := func(yaml string, variables ...string) (v all, says string) {
+		s := source(variables...)
+		s.File = filepath.Join(t.TempDir(), "c.yaml")
+		write(t, s.File, "app: "+yaml+"\n")
+		return v, fmt.Sprint(load(t, s).UnmarshalStrict("", &v))
+	}
+	v, says := of("{name: shop, timeout: 3s, pause: 0, waits: [1s, 2m], none: }")
+	if says != "<nil>" || v.Timeout != 3*time.Second || v.Pause == nil || len(v.Waits) != 2 {
+		t.Errorf("%+v, %s", v, says)
+	}
+	for _, test := range [][]string{
+		{"{name: shop, timeout: 3, pause: 1.5, waits: [1s, 2]}"},
+		{"{name: shop}", "APP_TIMEOUT=3", "APP_PAUSE=hunter2", "APP_WAITS=1s,2"},
+	} {
+		v, says := of(test[0], test[1:]...)
+		const no = "is no duration such as 500ms, 5s or 1h30m"
+		if want := "settings below app: timeout (APP_TIMEOUT) " + no + "; pause (APP_PAUSE) " + no + "; waits (APP_WAITS) " + no; says != want || v.Timeout != 0 {
+			t.Errorf("%s: %+v, it says %s", test, v, says)
+		}
+	}
+}
+
 func TestDecodingIntoWhatCannotTakeItIsAnError(t *testing.T) {
 	cfg := load(t, source())
 	for _, v := range []any{nil, database{}, (*database)(nil)} {
