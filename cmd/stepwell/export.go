@@ -29,11 +29,15 @@ func (c *export) Run(ctx context.Context, a *actor) error {
 		}
 		return refused(resp, body)
 	}
+	matched := resp.Header.Get("Stepwell-Matched")
+	if matched == "" {
+		return errors.New("the answer is no export: is there a stepwell actor at --address?")
+	}
 	if _, err := io.Copy(a.out, resp.Body); err != nil {
 		return fmt.Errorf("%w: %w", errPart, err)
 	}
 	depth, unsorted := resp.Header.Get("Stepwell-Depth"), resp.Header.Get("Stepwell-Unsorted")
-	fmt.Fprintf(a.errs, "%s of the %s dead messages of %s\n", printable(resp.Header.Get("Stepwell-Matched")), printable(depth), printable(c.who()))
+	fmt.Fprintf(a.errs, "%s of the %s dead messages of %s\n", printable(matched), printable(depth), printable(c.who()))
 	if unsorted != "0" {
 		return fmt.Errorf("%w: %s of %s messages were not looked at", errLook, printable(unsorted), printable(depth))
 	}
