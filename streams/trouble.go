@@ -225,9 +225,12 @@ func (s *status) note(m matter, err error, lasting bool) {
 	}
 }
 
-// age ends troubles that nobody has met for a while.
+// age ends troubles that nobody has met for a while, though Kafka can be reached: of a broker that
+// hangs most calls have no result for longer than that.
 func (s *status) age(now time.Time) {
-	s.end(func(_ matter, t trouble) bool { return !t.lasting && now.Sub(t.at) > troubleLasts })
+	s.mu.Lock()
+	_, away := s.troubles[matter{of: reaching}]
+	s.endLocked(func(_ matter, t trouble) bool { return !away && !t.lasting && now.Sub(t.at) > troubleLasts })
 }
 
 func (s *status) end(over func(matter, trouble) bool) {

@@ -152,6 +152,26 @@ func TestATroubleIsLoggedWhenItBeginsAndWhenItEndsAndNotMeanwhile(t *testing.T) 
 	}
 }
 
+// A broker that hangs is met only each half minute or so: a dial takes its time, and the next one
+// waits.
+func TestNothingIsSaidToGoOnWhileKafkaCannotBeReached(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log logbook
+		s := newStatus(Config{Stream: "orders", Setting: byKey, Logger: log.logger()})
+		s.unread(topicPartition{}, errors.New("no answer of the group"), false)
+		s.reached(errors.New("no answer of the cluster"), nil)
+		time.Sleep(time.Hour)
+		if _, text := s.read(); !strings.Contains(text, "of the group") || log.count("goes on") > 0 {
+			t.Errorf("it says %q, and the log has %s", text, &log.text)
+		}
+		s.reached(nil, nil)
+		if _, text := s.read(); text != "" || log.count("reading from Kafka goes on") != 1 {
+			t.Errorf("it says %q, and the log has %s", text, &log.text)
+		}
+	})
+}
+
 func TestABatchThatTheClientGivesUpIsToldOfUntilThePartitionIsGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
