@@ -79,9 +79,31 @@ func (l *loader) walk(values map[string]any, path, name string, into layer) {
 		case path == "streams" && ofStream:
 			l.complain("streams.%s in %s: no code registers stream %q%s", id, name, id, didYouMean(id, l.source.ids()))
 		default:
-			l.complain("%s in %s is no setting%s", at, name, didYouMean(at, l.names.settings()))
+			l.complain("%s in %s is no setting%s", at, name, l.didYouMean(at, value))
 		}
 	}
+}
+
+// didYouMean names the setting of whose variable the path, or one below it, is another spelling, as
+// window.bytes is of window_bytes, or else the nearest.
+func (l *loader) didYouMean(at string, value any) string {
+	if meant := l.sameVariable(at, value); meant != "" {
+		return "; did you mean " + meant + "?"
+	}
+	return didYouMean(at, l.names.settings())
+}
+
+func (l *loader) sameVariable(at string, value any) (meant string) {
+	if meant = l.names.paths[l.names.variable(at)]; meant != "" {
+		return meant
+	}
+	nested, _ := value.(map[string]any)
+	for _, key := range slices.Sorted(maps.Keys(nested)) {
+		if meant = l.sameVariable(join(at, key), nested[key]); meant != "" {
+			return meant
+		}
+	}
+	return ""
 }
 
 // ofChannels says what is wrong with a path that is that of channels, or of one, that no code
