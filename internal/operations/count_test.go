@@ -123,3 +123,14 @@ func TestWhatATurnBeganWithMatchedAlsoWhereItWasNotSeenToBeGone(t *testing.T) {
 		t.Errorf("%d done of %d, want 9 of 13", s.Done, s.Matched)
 	}
 }
+
+func TestWhatATurnDidBeforeTheBrokerWasAwayIsCountedAlsoWhereNoNumberIsExpected(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match, p.halfway = 40, 7 })
+		id := ask(t, r, request(orders), Unlimited).ID
+		time.Sleep(time.Minute)
+		if o := find(t, r, id); o.Phase != Done || o.Done != 40 || o.Matched != 40 {
+			t.Errorf("%+v", o.State)
+		}
+	})
+}

@@ -107,7 +107,7 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 	t, at, err := w.acts(ctx, most, canary)
 	switch {
 	case err != nil:
-		w.cutOff = at.Begun > at.Done // sent, and not seen to be gone: the next look says more
+		w.cutOff = at.Begun > at.Done || t.Begun > t.Done // sent, and not seen to be gone: the next look says more
 		w.counted = !w.cutOff
 		return every, true, err
 	case !t.More && t.Done == 0:

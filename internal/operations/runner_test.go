@@ -26,6 +26,9 @@ type pile struct {
 	// a turn found that it could not publish.
 	turnErr           error
 	samples, tooLarge int
+	// halfway is how many the next turn does before the broker is away, and it knows of none; 0: it
+	// is not.
+	halfway int
 
 	turns []int // how many each might do
 	began []time.Time
@@ -59,6 +62,11 @@ func (p *pile) Turn(ctx context.Context, enough <-chan struct{}, r *Request, mos
 		panic("two turns at once")
 	}
 	p.turns, p.began = append(p.turns, most), append(p.began, time.Now())
+	if did := min(p.match, p.halfway); did > 0 {
+		p.match, p.halfway, p.busy = p.match-did, 0, p.busy-1
+		p.mu.Unlock()
+		return Turn{Begun: did, More: true}, ErrAway
+	}
 	takes, held, failed := p.takes, p.held, cmp.Or(p.turnErr, p.err)
 	p.mu.Unlock()
 	defer func() {
