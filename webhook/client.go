@@ -110,6 +110,9 @@ func (c *client) do(ctx context.Context, r *request, id, signer string) *answer 
 	}
 	defer resp.Body.Close()
 	a.status, a.retryAfter = resp.StatusCode, retryAfter(resp.Header, time.Now())
+	if a.status == http.StatusSwitchingProtocols { // what follows is no body, and ends with no context
+		return a
+	}
 	// The status decides: that the rest of an answer does not come changes nothing.
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	a.text = shown(text)

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -92,6 +93,34 @@ func TestAnAnswerWithoutAnEndIsReadToItsBeginningOnly(t *testing.T) {
 	if a := do(t, handler(t, &stored{}, nil), &request{Method: "GET", URL: r.URL}); a.status != 500 || len(a.text) != maxAnswer {
 		t.Errorf("status %d, %d bytes kept", a.status, len(a.text))
 	}
+}
+
+func TestAnAnswerThatSwitchesProtocolsHoldsNoCall(t *testing.T) {
+	left := make(chan struct{})
+	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
+		defer close(left)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: any\r\n\r\n"); err != nil {
+			t.Error(err)
+		}
+		_, _ = io.Copy(io.Discard, conn) // it says nothing more, and waits for the other to leave
+	})
+	h, asked := handler(t, &stored{}, nil), make(chan *answer, 1)
+	go func() { asked <- do(t, h, &request{Method: "POST", URL: r.URL}) }()
+	select {
+	case a := <-asked:
+		if a.status != 101 || a.ok() || a.outcome(false) != up {
+			t.Errorf("status %d, %v", a.status, a.err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the call is held for longer than its time-out")
+	}
+	<-left
 }
 
 func TestARequestIsSentAsItWasPostedAndSignedAnewAtEachTry(t *testing.T) {
