@@ -37,7 +37,7 @@ func (d delivery) rest(id string, err error, release func()) {
 	}
 	if r.cfg.Foreign && errors.Is(err, queue.ErrTooLarge) { // which no other try helps
 		h := Held{ID: id, Queue: d.Queue, Bytes: d.Size()}
-		r.cfg.Trouble.Hold(r.stop, h, func() {
+		r.cfg.Trouble.Hold(r.stop, d.Over, h, func() {
 			r.cfg.Logger.Error("a message is too large to be parked and is held until a stop", "queue", h.Queue, "id", h.ID, "bytes", h.Bytes, "setting", r.cfg.Trouble.SizeSetting, "error", err)
 		}, release)
 		return

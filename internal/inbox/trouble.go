@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 // pauseAfterTrouble is how long a message rests that the broker does not take, before it is tried
@@ -65,8 +66,8 @@ func (t *Trouble) Rest(ctx context.Context, err error, say, then func()) {
 }
 
 // Hold is Rest for what must not be given back, as no other try would help: it calls then when ctx
-// ends.
-func (t *Trouble) Hold(ctx context.Context, h Held, say, then func()) {
+// ends, or over is closed: the broker has it again then, and hands it out once more.
+func (t *Trouble) Hold(ctx context.Context, over <-chan struct{}, h Held, say, then func()) {
 	t.mu.Lock()
 	t.newest = h
 	first := t.held.add()
@@ -74,10 +75,11 @@ func (t *Trouble) Hold(ctx context.Context, h Held, say, then func()) {
 	if first {
 		say()
 	}
-	context.AfterFunc(ctx, func() {
+	go func() {
+		task.Wait(ctx, over)
 		t.end(&t.held)
 		then()
-	})
+	}()
 }
 
 // add counts one more, and tells whether the log is to be told.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/embedded/memory"
 	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/inbox"
 	"github.com/stepwell/stepwell/internal/queue"
@@ -23,7 +24,7 @@ func TestWhatIsHeldRestsUntilItsContextEndsAndIsNotGivenBackBefore(t *testing.T)
 		ctx, cancel := context.WithCancel(t.Context())
 		said, over := 0, make(chan struct{}, 2)
 		for _, id := range []string{"a", "b"} {
-			trouble.Hold(ctx, inbox.Held{ID: id, Queue: "payments", Bytes: 300}, func() { said++ }, func() { over <- struct{}{} })
+			trouble.Hold(ctx, nil, inbox.Held{ID: id, Queue: "payments", Bytes: 300}, func() { said++ }, func() { over <- struct{}{} })
 		}
 		time.Sleep(24 * time.Hour)
 		const want = "2 messages are too large to be parked and are held until a stop, the last one is b of queue payments, of 300 bytes: raise MAX_SIZE, and what RabbitMQ takes"
@@ -134,13 +135,55 @@ func TestWhatIsTooLargeToBeParkedIsGivenBackToAQueueOfSomebodyElsesOnceAtTheStop
 	}
 }
 
+// The broker has it again, and hands it out once more: what was held of the old session would pile
+// up, each as large as it came.
+func TestWhatIsHeldIsHeldOnceHoweverOftenItsSessionEnds(t *testing.T) {
+	for name, headers := range map[string]map[string]any{
+		"after its call": nil,
+		"as it moves on": {"elsewhere": "orders.dead"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				broker := w.broker.(*memory.Broker)
+				w.cfg.Foreign, w.cfg.Trouble = true, &inbox.Trouble{}
+				w.cfg.Broker = tight{w.broker, func(queue.Message) bool { return true }}
+				w.renew()
+				e := envelope.Envelope{Message: stepwell.Message{ID: "order-17", Value: []byte("x"), Attempt: 1}}
+				m := e.Encode()
+				maps.Copy(m.Headers, headers)
+				w.put(w.cfg.Queue, m)
+				var c calls
+				r := w.start(c.parked(w))
+				for range 5 {
+					time.Sleep(time.Hour)
+					broker.SetUp(false)
+					synctest.Wait()
+					if n, text := w.inbox.Status().InFlight, w.cfg.Trouble.Text(); n != 0 || text != "" {
+						w.t.Fatalf("without a session %d are in flight: %s", n, text)
+					}
+					broker.SetUp(true)
+				}
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if n, text := w.inbox.Status().InFlight, w.cfg.Trouble.Text(); n != 1 || !strings.HasPrefix(text, "1 messages are too large") {
+					t.Errorf("%d are in flight: %s", n, text)
+				}
+				r.end()
+				if n := w.depth(w.cfg.Queue); n != 1 {
+					t.Errorf("%d are in the queue after the stop", n)
+				}
+			})
+		})
+	}
+}
+
 func TestWhatIsHeldIsToldBesideWhatRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var trouble inbox.Trouble
 		ctx, cancel := context.WithCancel(t.Context())
 		var said []string
 		trouble.Rest(ctx, errors.New("alarm"), func() { said = append(said, "rests") }, func() {})
-		trouble.Hold(ctx, inbox.Held{ID: "a"}, func() { said = append(said, "is held") }, func() {})
+		trouble.Hold(ctx, nil, inbox.Held{ID: "a"}, func() { said = append(said, "is held") }, func() {})
 		if text := trouble.Text(); !strings.HasPrefix(text, "1 messages cannot be parked and wait for the next attempt, the last one because of: alarm, 1 messages are too large") {
 			t.Errorf("it says %s", text)
 		}

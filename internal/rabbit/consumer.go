@@ -289,10 +289,13 @@ func (k *consumer) take(ctx context.Context, d *amqp.Delivery) {
 
 // decode makes what is handed out of what came.
 func (k *consumer) decode(d *amqp.Delivery) queue.Delivery {
+	of := decode
 	if k.c.Foreign {
-		return decodeForeign(d, k.c.Queue, k.acks)
+		of = decodeForeign
 	}
-	return decode(d, k.c.Queue, k.acks)
+	m := of(d, k.c.Queue, k.acks)
+	m.Over = k.ctx.Done()
+	return m
 }
 
 // setHand publishes how to end the handing out; nil: there is none.

@@ -110,6 +110,17 @@ func lateAck(t *testing.T, w *world) {
 	k.quit(t)
 	k = w.consume(t, w.instant, 10)
 	again := k.take(t, 2)
+	over := func(d queue.Delivery) bool {
+		select {
+		case <-d.Over:
+			return true
+		default:
+			return false
+		}
+	}
+	if !over(old[0]) || over(again[0]) {
+		t.Errorf("of a session that has ended it is over: %t, of one that has not: %t", over(old[0]), over(again[0]))
+	}
 	for _, d := range old {
 		d.Ack()
 		d.Release()
