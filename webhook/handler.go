@@ -186,8 +186,11 @@ func (h *Handler) Fallback(ctx context.Context, m *stepwell.Message, failure err
 	if failure != nil {
 		text = failure.Error()
 	}
-	if err := h.enqueue(ctx, c.follow(stepFailure, shown([]byte(text[:min(len(text), maxFailure)]))), 0); err != nil {
-		return fmt.Errorf("on_failure could not be stored: %w", err)
+	switch err := h.enqueue(ctx, c.follow(stepFailure, shown([]byte(text[:min(len(text), maxFailure)]))), 0); {
+	case h.refused(err):
+		return fmt.Errorf("on_failure cannot be stored: %w", err)
+	case err != nil: // who replays the call is to know that it may have been acted on
+		return fmt.Errorf("on_failure is perhaps stored, and made all the same: %w", err)
 	}
 	return nil
 }

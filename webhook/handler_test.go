@@ -132,11 +132,20 @@ func TestACallWithoutOnFailureGoesToTheDeadSet(t *testing.T) {
 	if err := h.Fallback(t.Context(), messageOf(t, callTo("http://localhost:1"), 1), nil); err == nil {
 		t.Error("taken over though nothing was stored")
 	}
-	s := &stored{err: errors.New("away")}
+}
+
+func TestAnOnFailureThatIsNotConfirmedIsNotSaidToBeUnmade(t *testing.T) {
+	away, never := errors.New("away"), errors.New("too large")
 	c := callTo("http://localhost:1")
 	c.OnFailure = &c.Request
-	if err := handler(t, s, nil).Fallback(t.Context(), messageOf(t, c, 1), errors.New("x")); err == nil {
-		t.Error("taken over though it was not stored")
+	for stores, want := range map[error]string{
+		away:  "on_failure is perhaps stored, and made all the same: away",
+		never: "on_failure cannot be stored: too large",
+	} {
+		h := handler(t, &stored{err: stores}, func(c *Config) { c.Refused = never })
+		if err := h.Fallback(t.Context(), messageOf(t, c, 1), errors.New("x")); err == nil || err.Error() != want {
+			t.Errorf("%v: taken over, or not, with %v", stores, err)
+		}
 	}
 }
 
