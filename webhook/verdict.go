@@ -41,7 +41,7 @@ const (
 func (a *answer) Error() string {
 	what := a.method + " " + a.host + ": "
 	switch {
-	case a.status == 0:
+	case a.err != nil: // no answer came; one may also have the status 000
 		return what + a.err.Error()
 	case a.text == "":
 		return fmt.Sprintf("%sstatus %d", what, a.status)

@@ -109,6 +109,9 @@ func TestAFailureNamesHostAndStatusAndIsGroupedByThem(t *testing.T) {
 	if got := a.Error(); got != "POST https://api.example.com: status 503: busy, order 17" {
 		t.Error(got)
 	}
+	if got := (&answer{method: "POST", host: r.host()}).Error(); got != "POST https://api.example.com: status 0" {
+		t.Errorf("of an answer with the status 000: %s", got)
+	}
 	if got := a.DeadGroup(); got != "https://api.example.com: status 503" {
 		t.Error(got)
 	}
