@@ -182,6 +182,13 @@ func TestACancelledCallIsSkippedAndOneThatMayBeIsNotMade(t *testing.T) {
 	if v := stepwell.VerdictOf(h.Call(t.Context(), messageOf(t, callTo(r.URL), 1))); v.Kind != stepwell.Skipped {
 		t.Errorf("a cancelled call: %s", v.Kind)
 	}
+	c := callTo(r.URL)
+	c.OnFailure, c.OnSuccess = &c.Request, &c.Request
+	for _, to := range []step{stepFailure, stepSuccess} {
+		if v := stepwell.VerdictOf(h.Call(t.Context(), messageOf(t, c.follow(to, "x"), 1))); v.Kind != stepwell.Skipped {
+			t.Errorf("the %s of a cancelled call: %s", to, v.Kind)
+		}
+	}
 	h = handler(t, &stored{}, func(c *Config) { c.Records = unknownRecords{} })
 	if v := stepwell.VerdictOf(h.Call(t.Context(), messageOf(t, callTo(r.URL), 1))); v.Kind != stepwell.Snoozed {
 		t.Errorf("a call of which it is not known whether it is cancelled: %s", v.Kind)

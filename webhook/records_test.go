@@ -63,6 +63,36 @@ func TestACallWaitsForWhatIsCancelledWhileThatIsRead(t *testing.T) {
 	})
 }
 
+// dated keeps until when each value holds.
+type dated map[string]time.Time
+
+func (d dated) Get(string) (json.RawMessage, bool, error)     { return nil, false, nil }
+func (d dated) Current(string) (json.RawMessage, bool, error) { return nil, false, nil }
+func (d dated) Latest(context.Context, string) (json.RawMessage, bool, error) {
+	return nil, false, nil
+}
+
+func (d dated) Set(_ context.Context, name string, _ json.RawMessage, until time.Time) error {
+	d[name] = until
+	return nil
+}
+
+func TestACancelHoldsForSixtyDaysAndAWorkflowForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		until := dated{}
+		s := NewShared(nil, until, until)
+		if err := errors.Join(s.Cancel(t.Context(), "order-17"), s.SetWorkflow(t.Context(), "slow", nil)); err != nil {
+			t.Fatal(err)
+		}
+		if got := time.Until(until["order-17"]); got != 60*24*time.Hour {
+			t.Errorf("a cancel holds for %s", got)
+		}
+		if at, ok := until["slow"]; !ok || !at.IsZero() {
+			t.Errorf("a workflow holds until %s", at)
+		}
+	})
+}
+
 func TestAWorkflowThatIsNotThereIsAnsweredWithThoseThatAre(t *testing.T) {
 	many := Static{}
 	for i := range 12 {
