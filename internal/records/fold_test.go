@@ -88,6 +88,26 @@ func TestWhoReadsWhatIsLeftOfALogKnowsAllThatOneKnowsWhoReadAll(t *testing.T) {
 	})
 }
 
+// Where the log now begins a writer had not seen that a record was gone. Who read all knows that
+// its entry does not count, and nobody writes it again: who begins there must leave it out, too.
+func TestWhoBeginsLaterDoesNotBringBackWhatWasGone(t *testing.T) {
+	log := []entry{
+		{Kind: "k", Name: "a", Seen: -1, Value: json.RawMessage("1")},
+		{Kind: "k", Name: "a", Seen: 0},
+		{Kind: "k", Name: "a", Seen: 0, Value: json.RawMessage("2")},
+		{Kind: "k", Name: "b", Seen: 1, Value: json.RawMessage("3")},
+	}
+	for first := range 3 {
+		f := newFold()
+		for i, e := range log[first:] {
+			f.apply(int64(first+i), 10, &e)
+		}
+		if got, want := f.values(), map[string]string{"k/b": "3"}; !maps.Equal(got, want) {
+			t.Errorf("who begins at %d knows %v, not %v", first, got, want)
+		}
+	}
+}
+
 // What was gone, and what is out of date, is forgotten: memory does not grow with what was written.
 func TestWhatIsGoneIsForgotten(t *testing.T) {
 	f := newFold()
