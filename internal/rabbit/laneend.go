@@ -27,9 +27,6 @@ func (l *lane) end(cause error) {
 	unknown := slices.DeleteFunc(slices.Clone(l.flight), func(o *outgoing) bool { return l.known(o) })
 	l.flight, l.open = nil, nil
 	l.retry = time.Now().Add(l.wait.next())
-	if o.session.alive() {
-		l.p.b.trouble.set(l.part, cause.Error())
-	}
 	// With several unknown ones it cannot be said which was too large: all are tried again, after
 	// two times each of them alone.
 	if len(unknown) == 1 && refusedAsTooLarge(o, cause) {
@@ -47,6 +44,10 @@ func (l *lane) end(cause error) {
 		}
 	}
 	l.pending = append(again, l.pending...)
+	// Who has nothing to publish waits for nothing, and may have no confirm for days.
+	if o.session.alive() && l.busy() {
+		l.p.b.trouble.set(l.part, cause.Error())
+	}
 }
 
 // known handles a message whose fate was told before the channel closed.

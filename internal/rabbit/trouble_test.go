@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -64,6 +65,31 @@ func TestAStopIsNoSignThatAQueueIsConsumedAgain(t *testing.T) {
 		stop()
 		if said := log.String(); strings.Contains(said, "in use again") || b.Trouble(name) != "" {
 			t.Errorf("trouble %q, and the log has\n%s", b.Trouble(name), said)
+		}
+	})
+}
+
+// Only a confirm takes it back, and a publisher that is idle has none.
+func TestAChannelThatEndsHindersNobodyWhoHasNothingToPublish(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		b, _ := run(t, Config{URLs: []string{url}})
+		s, err := b.session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for waits, want := range map[bool]string{false: "", true: "the channel is gone"} {
+			l := newLane(&publisher{b: b, name: "test"})
+			if l.open, err = s.open(1); err != nil {
+				t.Fatal(err)
+			}
+			if waits {
+				l.pending = []*outgoing{{}}
+			}
+			l.end(errors.New("the channel is gone"))
+			if got := b.trouble.of(l.part); got != want {
+				t.Errorf("with something to publish: %t; what hinders it is %q", waits, got)
+			}
+			b.trouble.forget(l.part)
 		}
 	})
 }
