@@ -89,7 +89,7 @@ func (s *Shared) Set(ctx context.Context, name string, value json.RawMessage, un
 // failed makes an error one of this package, which says why where RabbitMQ is away.
 func (s *Shared) failed(err error) error {
 	if errors.Is(err, records.ErrRefused) {
-		return fmt.Errorf("%w: %w", ErrRefused, err)
+		return inWords{err, ErrRefused} // which says so already
 	}
 	why := ""
 	if !errors.Is(err, queue.ErrUnavailable) { // which says why

@@ -97,7 +97,7 @@ func TestWhatOneProcessSharesAnotherFinds(t *testing.T) {
 		if got, ok, err := one.Latest(ctx, "a"); err != nil || ok {
 			t.Errorf("after it was removed: %s, %v, %v", got, ok, err)
 		}
-		if err := one.Set(ctx, strings.Repeat("x", 1000), json.RawMessage("1"), time.Time{}); !errors.Is(err, actor.ErrRefused) {
+		if err := one.Set(ctx, strings.Repeat("x", 1000), json.RawMessage("1"), time.Time{}); !errors.Is(err, actor.ErrRefused) || strings.Count(err.Error(), "refused") != 1 {
 			t.Errorf("a name that is too long: %v", err)
 		}
 	})
