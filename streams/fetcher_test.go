@@ -379,3 +379,34 @@ func TestAFetcherForgetsATopicOfWhichItReadsNothingAndFindsItAgain(t *testing.T)
 	w.produce(1, 10)
 	eventually(t, "10 more calls", func() bool { return j.count() == 20 })
 }
+
+// A group that had put the member out, while it joined, gives it partitions of which its client
+// never told that they were lost.
+func TestWhatIsAssignedAnewThoughItWasNeverGivenUpIsReadAgainFromItsCommit(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 2)
+	w.produce(1, 20)
+	cfg, j := w.config(), newJournal()
+	cfg.Kafka.Fetchers = 2
+	r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+		j.note(m)
+		if m.Origin.Offset >= 10 {
+			return task.Pending // never settled
+		}
+		return task.Settled
+	})
+	eventually(t, "ten of twenty are committed", func() bool { return j.count() == 20 && w.committed()[1] == 10 })
+	if r.parts.lookup(topicPartition{w.topic, 1}).fetcher.member {
+		t.Fatal("the group's member reads both")
+	}
+	r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{w.topic: {1}})
+	if _, err := r.starts.adjust(t.Context(), map[string]map[int32]kgo.Offset{w.topic: {1: kgo.NewOffset().At(10).WithEpoch(0)}}); err != nil {
+		t.Fatal(err)
+	}
+	within(t, 10*time.Second, "the ten that are not committed are read again", func() bool { return j.count() == 30 })
+	w.produce(1, 5)
+	eventually(t, "and what follows", func() bool { return j.count() == 35 })
+	if at := w.committed()[1]; at != 10 {
+		t.Errorf("committed at %d, while 10 is still pending", at)
+	}
+}

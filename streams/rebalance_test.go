@@ -395,3 +395,75 @@ func TestALostPartitionFreesItsPartOfTheWindowOnceAndItsTicketsChangeNothing(t *
 		t.Fatalf("%d records and %d bytes in flight, a span of %d", n, b, span)
 	}
 }
+
+func TestAMemberThatIsGivenNoPartitionHasJoinedAllTheSame(t *testing.T) {
+	t.Parallel()
+	r, _ := lone(t, newJournal().settleAll)
+	if r.Status().Joined {
+		t.Fatal("joined before the group has said anything")
+	}
+	r.rebalances.onAssigned(t.Context(), new(kgo.Client), nil) // there are more members than partitions
+	if s := r.Status(); !s.Joined || s.Partitions != 0 {
+		t.Errorf("status %+v", s)
+	}
+	r.rebalances.onLost(t.Context(), nil, nil)
+	if r.Status().Joined {
+		t.Error("joined, though the group has put it out")
+	}
+}
+
+func TestADrainWaitsForWhatIsPendingAsLongAsItsConfirmMayComeAndItsLimitLives(t *testing.T) {
+	t.Parallel()
+	const confirmed, limit = 3 * time.Second, 10 * time.Second
+	for name, test := range map[string]struct {
+		healthy func() bool
+		after   time.Duration // until it is confirmed
+		took    time.Duration
+	}{
+		"its confirm comes":                       {func() bool { return true }, confirmed, confirmed},
+		"nobody says how confirms are":            {nil, confirmed, confirmed},
+		"its confirm comes late":                  {func() bool { return true }, time.Hour, limit},
+		"there is no connection to confirm it by": {func() bool { return false }, confirmed, 100 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, tp := lone(t, func(_ context.Context, _ *stepwell.Message, tk task.Ticket) task.Outcome {
+					time.AfterFunc(test.after, tk.Settle)
+					return task.Pending
+				})
+				r.cfg.ConfirmsHealthy = test.healthy
+				r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {tp.partition}})
+				r.intake.receive(tp, records(0, 1), [16]byte{})
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), limit)
+				defer cancel()
+				began := time.Now()
+				r.rebalances.drain(ctx, r.parts.all(), ErrRevoked)
+				if took := time.Since(began); took != test.took {
+					t.Errorf("waited for %v, want %v", took, test.took)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatASlowHandlerSettlesWhenARevokeCancelsItIsCommitted(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 1)
+	w.produce(0, 3)
+	cfg := w.config()
+	cfg.Group.RevokeTimeout = 100 * time.Millisecond
+	runs := make(chan struct{})
+	r := w.run(cfg, func(ctx context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+		if m.Origin.Offset == 1 {
+			close(runs)
+			<-ctx.Done()
+		}
+		return task.Settled
+	})
+	<-runs
+	r.rebalances.onRevoked(t.Context(), new(kgo.Client), map[string][]int32{w.topic: {0}})
+	if at := w.committed()[0]; at != 2 {
+		t.Errorf("committed at %d, want 2: the next owner calls 1 again", at)
+	}
+}
