@@ -98,8 +98,9 @@ func TestWhereverALogIsCutItsRecordsAreForgottenAndThoseThatAreSkippedAreCounted
 		t.Run(name, func(t *testing.T) {
 			var forgotten []string
 			var c counter
+			var log logbook
 			r, tp := lone(t, func(context.Context, *stepwell.Message, task.Ticket) task.Outcome { return task.Settled })
-			r.cfg.Telemetry = &c
+			r.cfg.Telemetry, r.log = &c, log.logger()
 			r.cfg.Forgotten = func(topic string, partition int32) { forgotten = append(forgotten, fmt.Sprint(topic, partition)) }
 			r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 			p := r.parts.lookup(tp)
@@ -111,6 +112,9 @@ func TestWhereverALogIsCutItsRecordsAreForgottenAndThoseThatAreSkippedAreCounted
 			r.wasCut(tp, test.resetTo)
 			if lost := c.lost.Load(); lost != test.lost || len(forgotten) == 0 {
 				t.Errorf("%d are lost, want %d; forgotten: %v", lost, test.lost, forgotten)
+			}
+			if told := log.count("level=ERROR", "records were deleted") > 0; told != (test.lost > 0) {
+				t.Errorf("the log tells of a loss: %v", told)
 			}
 			if anew := r.parts.lookup(tp) != p; anew != (test.goesOn < test.read) && test.read >= 0 {
 				t.Errorf("it begins anew: %v", anew)

@@ -1,9 +1,16 @@
 package streams
 
 import (
+	"context"
+	"errors"
+	"net"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 func TestAnAskToLookForATopicIsKeptUntilItsTurn(t *testing.T) {
@@ -29,5 +36,64 @@ func TestAnAskToLookForATopicIsKeptUntilItsTurn(t *testing.T) {
 	h.done("b", now.Add(3*healInterval))
 	if len(h.healed) != 1 || len(h.wanted) != 0 {
 		t.Errorf("keeps %v %v", h.healed, h.wanted)
+	}
+}
+
+func TestATopicOfWhichTheBrokersSayNothingIsToBeLookedForAgain(t *testing.T) {
+	t.Parallel()
+	r, tp := lone(t, newJournal().settleAll)
+	client, err := kgo.NewClient(kgo.SeedBrokers("127.0.0.1:1"), kgo.RequestRetries(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	r.clients.all[0].client = client
+	r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {tp.partition}})
+	if r.watch.healTopic(t.Context(), tp.topic) {
+		t.Error("it counts as found")
+	}
+	if r.parts.lookup(tp) == nil {
+		t.Error("its partition was given up, though it may be the topic that is read")
+	}
+}
+
+// What the group's member is given of the topic then, the others are told to read.
+func TestTheMemberFindsATopicAnewOnceTheOthersHaveForgottenIt(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 2)
+	r, _ := lone(t, newJournal().settleAll)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	hangs := kgo.Dialer(func(context.Context, string, string) (net.Conn, error) {
+		once.Do(func() { close(asked) })
+		<-answer
+		return nil, errors.New("nobody there")
+	})
+	for i, opts := range [][]kgo.Opt{
+		{kgo.SeedBrokers(w.seeds...), kgo.ConsumeTopics(w.topic)},
+		{kgo.SeedBrokers("127.0.0.1:1"), hangs, kgo.RequestRetries(0), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{w.topic: {1: kgo.NewOffset()}})},
+	} {
+		client, err := kgo.NewClient(opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		if i > 0 {
+			r.clients.all = append(r.clients.all, newFetcher(false))
+		}
+		r.clients.all[i].client = client
+	}
+	<-asked // a client forgets nothing until that is answered
+	var answered atomic.Bool
+	time.AfterFunc(300*time.Millisecond, func() {
+		answered.Store(true)
+		close(answer)
+	})
+	found := r.watch.healTopic(t.Context(), w.topic)
+	if !answered.Load() {
+		t.Error("it did not wait for them")
+	}
+	if left := r.clients.all[1].client.GetConsumeTopics(); !found || len(left) > 0 {
+		t.Errorf("found: %v; another remembers %v", found, left)
 	}
 }
