@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -161,7 +164,7 @@ func TestAHopLeavesTheMessageAsItIs(t *testing.T) {
 
 func TestWhatCannotBeDeclaredWaitsInTheQueuesThatThereAre(t *testing.T) {
 	inWorld(t, retry.Linear(5*time.Second, 0, 1), func(w *world) {
-		w.cfg.Broker = refusing{w.broker}
+		w.cfg.Broker = &refusing{Broker: w.broker}
 		w.renew()
 		var c calls
 		r := w.start(c.succeeding)
@@ -175,12 +178,35 @@ func TestWhatCannotBeDeclaredWaitsInTheQueuesThatThereAre(t *testing.T) {
 	})
 }
 
-// refusing is a broker that declares no queue but those of the policy.
-type refusing struct{ queue.Broker }
+func TestASnoozeForWhichThereIsNoQueueIsToldAndParkedOnceOneCanBeDeclared(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		reluctant := &refusing{Broker: w.broker}
+		w.cfg.Broker = reluctant
+		w.renew()
+		parked := make(chan error, 1)
+		w.retrier.Snooze(w.t.Context(), record("v"), nil, time.Minute, func(err error) { parked <- err })
+		time.Sleep(time.Minute)
+		if st := w.retrier.Status(); len(parked) > 0 || !strings.Contains(st.Trouble, "has no delay queue") {
+			t.Errorf("parked: %v; status %+v", len(parked) > 0, st)
+		}
+		reluctant.relents.Store(true)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if len(parked) != 1 || <-parked != nil || w.retrier.Status().Trouble != "" {
+			t.Errorf("not parked, though its queues can be declared: %+v", w.retrier.Status())
+		}
+	})
+}
 
-func (r refusing) Declare(ctx context.Context, specs []queue.Spec) error {
+// refusing is a broker that declares no queue but those of the policy, until it relents.
+type refusing struct {
+	queue.Broker
+	relents atomic.Bool
+}
+
+func (r *refusing) Declare(ctx context.Context, specs []queue.Spec) error {
 	for _, s := range specs {
-		if s.Kind == queue.Delay && s.TTL != 5*time.Second {
+		if s.Kind == queue.Delay && s.TTL != 5*time.Second && !r.relents.Load() {
 			return errors.New("access refused")
 		}
 	}
