@@ -193,3 +193,14 @@ func TestTheAverageSizeFollowsWhatComesAndAPollThatBroughtNothingLeavesIt(t *tes
 		}
 	}
 }
+
+func TestALagIsKnownFromWhatIsReadWithoutAskingForTheEnd(t *testing.T) {
+	t.Parallel()
+	r, tp := lone(t, newJournal().settleAll)
+	r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {tp.partition}})
+	r.parts.lookup(tp).begin(ledger.At(0, 0), false)
+	f := records(0, 10)
+	f.HighWatermark, f.LastStableOffset = 50, 40
+	r.fetched(tp, f, nil)
+	within(t, 2*time.Second, "what is not read yet is behind", func() bool { return r.Status().Lag == 30 })
+}
