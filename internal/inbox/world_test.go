@@ -60,7 +60,7 @@ func newWorld(t *testing.T, broker queue.Broker, name string, wait time.Duration
 		w.cfg.Wait = name + ".wait"
 		w.specs = append(w.specs, queue.Spec{Name: w.cfg.Wait, Kind: queue.Delay, TTL: wait, Target: name})
 	}
-	// A broker that is away is told of within a minute, and not when the whole package is out of time.
+	// A broker that is away is told of within a minute, not when the whole package is out of time.
 	declaring, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := broker.Declare(declaring, w.specs); err != nil {
