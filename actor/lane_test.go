@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"testing"
@@ -24,11 +25,12 @@ type origin struct {
 	calls  context.Context
 	cancel context.CancelFunc
 
-	mu     sync.Mutex
-	halted bool
-	alone  int64 // the suspect that runs; -1: none
-	ended  map[task.Outcome][]int64
-	rests  int
+	partition int32
+	mu        sync.Mutex
+	halted    bool
+	alone     int64 // the suspect that runs; -1: none
+	ended     map[task.Outcome][]int64
+	rests     int
 }
 
 func newOrigin() *origin {
@@ -138,7 +140,7 @@ func (g *gathering) note(b *stepwell.Batch) {
 
 // put hands out a message of a key.
 func (g *gathering) put(o *origin, offset int64, key string) {
-	m := &stepwell.Message{ID: fmt.Sprint(offset), Key: []byte(key), Attempt: 1, Origin: stepwell.Origin{Offset: offset}}
+	m := &stepwell.Message{ID: fmt.Sprint(offset), Key: []byte(key), Attempt: 1, Origin: stepwell.Origin{Partition: o.partition, Offset: offset}}
 	w := &worker{began: time.Now()}
 	if got := g.gather(context.Background(), m, task.NewTicket(o, offset, w)); got != task.Gathered {
 		g.t.Errorf("outcome %v", got)
@@ -254,6 +256,31 @@ func TestLanesOfDifferentKeysRunAtOnceAndOneKeysOneAfterAnother(t *testing.T) {
 		time.Sleep(time.Second)
 		for offset := range int64(3) {
 			g.put(o, 6+offset, other)
+		}
+		g.want("0.0 0 1 2", "1.0 6 7 8")
+		time.Sleep(time.Second)
+		g.want("0.0 0 1 2", "1.0 6 7 8", "2.0 3 4 5")
+		time.Sleep(2 * time.Second)
+	})
+}
+
+// Whatever the keys of a partition, no two of its batches run at once.
+func TestAPartitionThatIsHandledInItsOrderHasOneLane(t *testing.T) {
+	gather(t, 2, streams.OrderPartition, takes(2*time.Second), func(g *gathering) {
+		laneOfKey := func(key string) uint64 { return maphash.String(g.seed, key) % 2 }
+		other := "b"
+		for n := 0; laneOfKey(other) == laneOfKey("a"); n++ {
+			other = fmt.Sprint("b", n)
+		}
+		o, beside := newOrigin(), newOrigin()
+		beside.partition = 1
+		for offset := range int64(6) {
+			g.put(o, offset, []string{"a", other}[offset%2])
+		}
+		g.want("0.0 0 1 2")
+		time.Sleep(time.Second)
+		for offset := range int64(3) {
+			g.put(beside, 6+offset, []string{"a", other}[offset%2])
 		}
 		g.want("0.0 0 1 2", "1.0 6 7 8")
 		time.Sleep(time.Second)
