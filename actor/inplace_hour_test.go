@@ -116,6 +116,36 @@ func TestWaitsOfAHandlersOwnCountIntoTheHourInPlaceAndWhatIsBeyondItGoesThroughQ
 	}
 }
 
+func TestAMessageOfABatchHasAnHourInPlaceTooAndThenItsLaneGoesOn(t *testing.T) {
+	t.Parallel()
+	var d diary
+	fails := func(_ context.Context, b *stepwell.Batch) error {
+		for _, m := range b.Messages() {
+			d.note(m)
+			if string(m.Value) == "a" {
+				b.Fail(m, stepwell.RetryAfter(errors.New("busy"), 25*time.Minute))
+			}
+		}
+		return nil
+	}
+	streamInBubble(t, Stream{Batch: fails}, func(b *bubble) {
+		for _, v := range []string{"a", "b"} {
+			if err := b.brokers.Produce(b.t.Context(), &kgo.Record{Topic: "orders.v1", Key: []byte("k"), Value: []byte(v)}); err != nil {
+				b.t.Fatal(err)
+			}
+			time.Sleep(55 * time.Minute)
+		}
+		time.Sleep(6 * time.Hour)
+		synctest.Wait()
+		if got, want := d.all(), []string{"a 1 0s", "a 2 25m0s", "a 3 50m0s", "b 1 55m0s", "a 4 1h15m0s", "a 5 1h40m0s"}; !slices.Equal(got, want) {
+			b.t.Errorf("calls %q, want %q", got, want)
+		}
+		if log := b.log.String(); strings.Count(log, "a message rests no longer in place") != 1 {
+			b.t.Errorf("not said once:\n%s", log)
+		}
+	}, "RETRY_IN_PLACE=all", "RETRY_COUNT=4", "RETRY_DELAY=10m", "HANDLER_TIMEOUT=1m", "KAFKA_SESSION_TIMEOUT=45s", "BATCH_SIZE=5", "BATCH_WAIT=1s")
+}
+
 func TestAMessageThatRestsMakesNoStreamStuckAndSaysUntilWhenItDoes(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		var d diary
