@@ -140,6 +140,9 @@ func TestAPauseGivesBackWhatWasGatheredFromAQueue(t *testing.T) {
 		}
 		// They came back, and so go over the instant queue, each in a batch of one.
 		eventually(t, "all are handled", func() bool { return len(s.flat()) == 5 })
+		if len(s.calls) != 5 {
+			t.Errorf("what came back was called together: %v", s.calls)
+		}
 		putNumbers(t, ch, name, 100) // what was given up does not hold up what comes after
 		eventually(t, "they are handled", func() bool { return len(s.flat()) == 105 })
 		if last := s.calls[len(s.calls)-1]; len(last) != 100 {
