@@ -94,7 +94,8 @@ func TestWhatIsTooLargeForTheProducerSaysWhichLimitThatIs(t *testing.T) {
 				return opts
 			}
 			r := w.start(app, nil)
-			err := (<-started).Produce(t.Context(), &kgo.Record{Topic: w.topic, Value: noise(2 << 20)})
+			// That the other one is stored does not hide it.
+			err := (<-started).Produce(t.Context(), &kgo.Record{Topic: w.topic, Value: noise(2 << 20)}, &kgo.Record{Topic: w.topic, Value: []byte("x")})
 			switch {
 			case limit > 0 && err != nil:
 				t.Errorf("with a limit of %d: %v", limit, err)
