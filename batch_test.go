@@ -178,6 +178,28 @@ func TestADecoderThatIsAwaySaysSoForItsMessage(t *testing.T) {
 
 // Whatever the values are: each message is either in the call, with the value that it has by
 // itself, or dead for its own junk.
+func TestAValueWhoseDecodingPanicsFailsAloneOfItsBatch(t *testing.T) {
+	b := stepwell.NewBatch(&stepwell.Message{Value: []byte("a")}, &stepwell.Message{Value: []byte("b")}, &stepwell.Message{Value: []byte("c")})
+	decode := func(data []byte) (string, error) {
+		if data[0] == 'b' {
+			panic("b cannot be decoded")
+		}
+		return string(data), nil
+	}
+	var came []string
+	err := stepwell.DecodedBatch(decode, func(_ context.Context, v []string, _ *stepwell.Batch) error {
+		came = v
+		return nil
+	})(t.Context(), b)
+	verdicts := b.Verdicts(err)
+	if !slices.Equal(came, []string{"a", "c"}) || verdicts[0] != nil || verdicts[2] != nil {
+		t.Errorf("%v were handled, with %v", came, verdicts)
+	}
+	if of := stepwell.VerdictOf(verdicts[1]); of.Kind != stepwell.Retry || !strings.Contains(verdicts[1].Error(), "panic: b cannot be decoded") {
+		t.Errorf("the one that cannot be decoded: %v", verdicts[1])
+	}
+}
+
 func FuzzJSONBatch(f *testing.F) {
 	f.Add([]byte("1"), []byte(`{"ID":"7"}`), []byte("\xff"))
 	f.Add([]byte(""), []byte("null"), []byte(`{"ID":7}`))
