@@ -109,8 +109,8 @@ func (b *Batch) Verdicts(err error) []error {
 
 // JSONBatch makes a batch handler of a function that wants the values decoded: v[i] is that of
 // b.Messages()[i]. What is no such JSON is marked before fn is called, and is not in its batch: it
-// goes to the dead set at once, alone, with reason "decode"; one whose decoding panics fails, alone.
-// A tombstone (nil value) is the zero T. fn is not called where nothing is left.
+// goes to the dead set at once, alone, with reason "decode". One whose decoding panics fails alone,
+// too. A tombstone (nil value) is the zero T. fn is not called where nothing is left.
 func JSONBatch[T any](fn func(ctx context.Context, v []T, b *Batch) error) BatchHandler {
 	return DecodedBatch(func(data []byte) (v T, err error) {
 		err = json.Unmarshal(data, &v)
@@ -170,8 +170,8 @@ func (b *Batch) part(messages []*Message, handle func(*Batch) error) error {
 	return handle(part)
 }
 
-// decodedAlone is decoded for a message of a batch: a panic of decode is that message's failure, and
-// not one of all.
+// decodedAlone is decoded for a message of a batch: a panic of decode is that message's failure,
+// and not one of all.
 func decodedAlone[T any](decode func([]byte) (T, error), m *Message) (v T, err error) {
 	defer func() {
 		if p := recover(); p != nil {
