@@ -245,15 +245,27 @@ func (c acting) show(a *actor, action string, found sample) error {
 		fmt.Fprintf(to.out, "at that rate: %s\n", time.Duration(found.Seconds*float64(time.Second)).Round(time.Second))
 	}
 	found.note(a)
-	rows := make([][]string, 0, len(found.Groups))
-	for _, g := range found.Groups {
+	rows, more, of := make([][]string, 0, len(found.Groups)), 0, 0
+	for i, g := range found.Groups {
+		if i >= askedCauses && !c.DryRun {
+			more, of = more+1, of+g.Count
+			continue
+		}
 		rows = append(rows, g.row())
 	}
 	if len(rows) == 0 {
 		return nil
 	}
-	return to.groupTable(rows)
+	err := to.groupTable(rows)
+	if more > 0 {
+		fmt.Fprintf(to.out, "and %d more causes, of %d messages: --dry-run shows all\n", more, of)
+	}
+	return err
 }
+
+// askedCauses is how many causes, the largest, are shown above a question: it is to be read with
+// them.
+const askedCauses = 20
 
 // confirmChoice returns an error unless the person says yes, now or by --yes.
 func (c acting) confirmChoice(a *actor, action string, found sample) error {

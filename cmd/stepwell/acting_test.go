@@ -20,6 +20,7 @@ import (
 type pile struct {
 	mu             sync.Mutex
 	match, unseen  int
+	causes         int   // beside the first, of one message each
 	slow           bool  // turns do nothing
 	more           int   // come between a dry run and what follows
 	refused        error // what is to begin
@@ -34,6 +35,9 @@ func (p *pile) Sample(_ context.Context, r *operations.Request) (operations.Samp
 	defer p.mu.Unlock()
 	p.sampled = append(p.sampled, *r)
 	groups := []any{&deadset.Group{Group: "7f3a91c2b04d", Count: p.match, Reason: "exhausted", Error: "status \x1b<n>", Minutes: make([]int, 60)}}
+	for range p.causes {
+		groups = append(groups, &deadset.Group{Group: "0c0ffee0c0ff", Count: 1, Minutes: make([]int, 60)})
+	}
 	var room *int
 	if r.Trash > 0 && r.Action == operations.Delete {
 		room = new(4000)
@@ -185,6 +189,21 @@ func TestADryRunShowsHowLargeItIsTheOldestOfItAndWhatTheTrashHasRoomFor(t *testi
 	dead.pile.set(0, false)
 	if out, _, code := command(t, address, strings.Fields("dead-set replay -s orders --all --dry-run")...); code != exitOK || strings.Contains(out, "bytes") || strings.Contains(out, "oldest") {
 		t.Errorf("of nothing: exit %d, %q", code, out)
+	}
+}
+
+func TestAboveAQuestionAreNoMoreCausesThanAPersonReads(t *testing.T) {
+	address, dead := serve(t, "")
+	for flags, want := range map[string]int{"": askedCauses - 1, "--dry-run": 30} {
+		dead.pile.set(5, false)
+		dead.pile.causes = 30
+		var out, errs bytes.Buffer
+		args := slices.Concat([]string{"dead-set", "delete", "-s", "orders", "--all", "--address", address}, strings.Fields(flags))
+		run(t.Context(), args, func(string) error { return errNo }, &out, &errs)
+		shown := out.String() + errs.String()
+		if n := strings.Count(shown, "0c0ffee0c0ff"); n != want || strings.Contains(shown, "and 11 more causes, of 11 messages: --dry-run shows all\n") != (flags == "") {
+			t.Errorf("%q: %d causes, %s", flags, n, shown)
+		}
 	}
 }
 
