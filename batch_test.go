@@ -176,8 +176,6 @@ func TestADecoderThatIsAwaySaysSoForItsMessage(t *testing.T) {
 	}
 }
 
-// Whatever the values are: each message is either in the call, with the value that it has by
-// itself, or dead for its own junk.
 func TestAValueWhoseDecodingPanicsFailsAloneOfItsBatch(t *testing.T) {
 	b := stepwell.NewBatch(&stepwell.Message{Value: []byte("a")}, &stepwell.Message{Value: []byte("b")}, &stepwell.Message{Value: []byte("c")})
 	decode := func(data []byte) (string, error) {
@@ -200,6 +198,8 @@ func TestAValueWhoseDecodingPanicsFailsAloneOfItsBatch(t *testing.T) {
 	}
 }
 
+// Whatever the values are: each message is either in the call, with the value that it has by
+// itself, or dead for its own junk.
 func FuzzJSONBatch(f *testing.F) {
 	f.Add([]byte("1"), []byte(`{"ID":"7"}`), []byte("\xff"))
 	f.Add([]byte(""), []byte("null"), []byte(`{"ID":7}`))
