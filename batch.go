@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 )
@@ -175,11 +176,22 @@ func (b *Batch) part(messages []*Message, handle func(*Batch) error) error {
 func decodedAlone[T any](decode func([]byte) (T, error), m *Message) (v T, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("decode value: panic: %v", p)
+			err = &panicError{fmt.Sprintf("decode value: panic: %v", p), string(debug.Stack())}
 		}
 	}()
 	return decoded(decode, m)
 }
+
+// panicError is a panic that is one message's failure. It is told as one that nobody caught.
+type panicError struct{ text, stack string }
+
+func (e *panicError) Error() string { return e.text }
+
+// ErrorType is that of all panics.
+func (*panicError) ErrorType() string { return "panic" }
+
+// PanicStack says where.
+func (e *panicError) PanicStack() string { return e.stack }
 
 // decoded is the value of a message, or the verdict on one that cannot be decoded.
 func decoded[T any](decode func([]byte) (T, error), m *Message) (v T, err error) {

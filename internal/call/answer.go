@@ -87,8 +87,18 @@ func (c *Caller) judge(err error) *Answer {
 	}
 	return &Answer{
 		Kind: v.Kind, Reason: cut(v.Reason, maxText), After: v.After, Channel: v.Channel, Err: err,
-		Failure: &Failure{Text: abridged(fmt.Sprint(err), maxText), Type: cut(errorType(err), maxType), Group: cut(groupOf(err), maxGroup)},
+		Failure: &Failure{
+			Text: abridged(fmt.Sprint(err), maxText), Type: cut(errorType(err), maxType), Stack: stackOf(err), Group: cut(groupOf(err), maxGroup),
+		},
 	}
+}
+
+// stackOf is that of a panic which package stepwell made one message's failure; empty: it is none.
+func stackOf(err error) string {
+	if says, ok := err.(interface{ PanicStack() string }); ok {
+		return says.PanicStack()
+	}
+	return ""
 }
 
 // maxErrors is how many errors of a tree are looked at, as for a verdict: one that holds itself has

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -51,6 +52,17 @@ func TestAnErrorThatHoldsItselfIsAFailureLikeOthers(t *testing.T) {
 		if a := new(Caller).judge(err); !a.Failed() || a.Failure.Group != "" || a.Failure.Text != err.Error() {
 			t.Errorf("%v: %+v", err, a.Failure)
 		}
+	}
+}
+
+// The dead set groups panics by the function that panicked, which nothing but the stack says.
+func TestAPanicWhileOneOfABatchIsDecodedHasTheTypeAndTheStackOfAPanic(t *testing.T) {
+	b := stepwell.NewBatch(&stepwell.Message{Value: []byte("{}")})
+	decode := func([]byte) (string, error) { panic("not thought of") }
+	err := stepwell.DecodedBatch(decode, func(context.Context, []string, *stepwell.Batch) error { return nil })(t.Context(), b)
+	f := new(Caller).judge(b.Verdicts(err)[0]).Failure
+	if f.Type != "panic" || f.Text != "decode value: panic: not thought of" || !strings.Contains(f.Stack, t.Name()) {
+		t.Errorf("%+v", f)
 	}
 }
 
