@@ -90,6 +90,8 @@ func (l *lane) run(ctx context.Context) {
 		var ticks <-chan time.Time
 		if l.busy() {
 			ticks = ticker.C
+		} else { // also where its callers gave up: no confirm may come for days, to take a trouble back
+			l.p.b.trouble.forget(l.part)
 		}
 		select {
 		case <-ctx.Done():

@@ -62,7 +62,8 @@ func (t *trouble) clear(part string) {
 	}
 }
 
-// forget is for a part that has ended: nothing hinders it any longer, and nothing is in use again.
+// forget is for a part that has ended, or has nothing to do: nothing hinders it any longer, and
+// nothing is in use again.
 func (t *trouble) forget(part string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

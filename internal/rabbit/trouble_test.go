@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stepwell/stepwell/internal/queue"
@@ -91,5 +92,32 @@ func TestAChannelThatEndsHindersNobodyWhoHasNothingToPublish(t *testing.T) {
 			}
 			b.trouble.forget(l.part)
 		}
+	})
+}
+
+// A reason that stays would also keep the next outage of the same reason out of the log.
+func TestAPublisherWhoseCallersGaveUpIsHinderedByNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Config{URLs: []string{"amqp://localhost"}})
+		p := &publisher{b: b, name: "test", wake: make(chan struct{}, 1)}
+		l := newLane(p)
+		asking, giveUp := context.WithCancel(t.Context())
+		told := make(chan error, 1)
+		p.Publish(asking, "orders", queue.Message{ID: "1"}, func(err error) { told <- err })
+		ctx, cancel := context.WithCancel(t.Context())
+		go l.run(ctx) // its end is waited for below
+		synctest.Wait()
+		b.trouble.set(l.part, "the channel is gone")
+		if b.trouble.of(l.part) == "" {
+			t.Error("what waits is hindered by nothing")
+		}
+		giveUp()
+		<-told
+		synctest.Wait()
+		if says := b.trouble.of(l.part); says != "" {
+			t.Errorf("nothing waits, and it is hindered by %q", says)
+		}
+		cancel()
+		synctest.Wait()
 	})
 }
