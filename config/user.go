@@ -18,8 +18,8 @@ import (
 // Variables win over the file and have the name of the path, as all do: pool_size in db is
 // APP_DB_POOL_SIZE. Lists are separated by commas. Below a map, which has no names to go by, a
 // variable's name is lower-cased and each underscore begins a new level. A field of whole numbers
-// with the tag unit:"bytes" takes sizes such as 64KiB, too; a duration without a unit is a mistake.
-// Errors never repeat values, which may be secrets.
+// with the tag unit:"bytes" takes sizes such as 64KiB, too; a duration without a unit is a mistake,
+// but in a list or map of structs. Errors never repeat values, which may be secrets.
 func (c *Config) Unmarshal(path string, v any) error {
 	if err := c.unmarshal(path, v); err != nil {
 		return fmt.Errorf("settings below %s: %w", below(path), err)
@@ -169,7 +169,7 @@ func units(k *koanf.Koanf, path, name string, t reflect.Type, depth int, called 
 			if size, err = bytes(strings.TrimSpace(text)); err == nil {
 				err = k.Set(at, size)
 			}
-		case isDuration(f.Type):
+		case areDurations(f.Type):
 			err = durations(k.Get(at))
 		default:
 			wrong = append(wrong, units(k, path, name, f.Type, depth+1, called)...)
@@ -182,29 +182,37 @@ func units(k *koanf.Koanf, path, name string, t reflect.Type, depth int, called 
 	return wrong
 }
 
-// isDuration says whether values of t are durations, or lists of them.
-func isDuration(t reflect.Type) bool {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+// areDurations says whether values of t are durations, or lists or maps of them.
+func areDurations(t reflect.Type) bool {
+	several := []reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map}
+	for depth := 0; depth < deepest && slices.Contains(several, t.Kind()); depth++ {
 		t = t.Elem()
 	}
 	return t == reflect.TypeFor[time.Duration]()
 }
 
-// durations says what is wrong with a value, or a list of values, for durations. A number is: the
-// decoder would take it for nanoseconds, which nobody means.
+// durations says what is wrong with a value, or a list or map of values, for durations. A number
+// is: the decoder would take it for nanoseconds, which nobody means. Of a text it wants a unit,
+// which may be a day, unlike one of ours.
 func durations(value any) error {
-	if list := reflect.ValueOf(value); list.Kind() == reflect.Slice {
-		for i := range list.Len() {
-			if err := durations(list.Index(i).Interface()); err != nil {
+	of := reflect.ValueOf(value)
+	switch {
+	case value == nil:
+		return nil
+	case of.Kind() == reflect.Slice, of.Kind() == reflect.Map:
+		for _, one := range of.Seq2() {
+			if err := durations(one.Interface()); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	if value == nil {
+	var d time.Duration
+	text, k := fmt.Sprint(value), koanf.New(".")
+	if err := k.Set("d", text); err == nil && k.Unmarshal("d", &d) == nil {
 		return nil
 	}
-	_, err := parse(time.Duration(0), "", fmt.Sprint(value))
+	_, err := parse(d, "", text)
 	return err
 }
 

@@ -107,13 +107,19 @@ func TestAUsersSizeMayHaveAUnitWhereItsFieldSaysSo(t *testing.T) {
 	}
 }
 
+// tree contains itself.
+type tree map[string]tree
+
 // The decoder takes a number for nanoseconds.
 func TestAUsersDurationHasAUnit(t *testing.T) {
 	type all struct {
-		Timeout time.Duration   `koanf:"timeout"`
-		Pause   *time.Duration  `koanf:"pause"`
-		Waits   []time.Duration `koanf:"waits"`
-		None    time.Duration   `koanf:"none"`
+		Timeout time.Duration            `koanf:"timeout"`
+		Pause   *time.Duration           `koanf:"pause"`
+		Waits   []time.Duration          `koanf:"waits"`
+		Hosts   map[string]time.Duration `koanf:"hosts"`
+		Pair    [2]time.Duration         `koanf:"pair"`
+		Tree    tree                     `koanf:"tree"`
+		None    time.Duration            `koanf:"none"`
 	}
 	of := func(yaml string, variables ...string) (v all, says string) {
 		s := source(variables...)
@@ -121,17 +127,17 @@ func TestAUsersDurationHasAUnit(t *testing.T) {
 		write(t, s.File, "app: "+yaml+"\n")
 		return v, fmt.Sprint(load(t, s).UnmarshalStrict("", &v))
 	}
-	v, says := of("{name: shop, timeout: 3s, pause: 0, waits: [1s, 2m], none: }")
-	if says != "<nil>" || v.Timeout != 3*time.Second || v.Pause == nil || len(v.Waits) != 2 {
+	v, says := of("{name: shop, timeout: 1d12h, pause: 0, waits: [1s, 2m], hosts: {a: 3s}, pair: [1s, 2s], tree: {a: {b: {}}}, none: }")
+	if says != "<nil>" || v.Timeout != 36*time.Hour || v.Pause == nil || len(v.Waits) != 2 || v.Hosts["a"] != 3*time.Second || v.Pair[1] != 2*time.Second {
 		t.Errorf("%+v, %s", v, says)
 	}
 	for _, test := range [][]string{
-		{"{name: shop, timeout: 3, pause: 1.5, waits: [1s, 2]}"},
-		{"{name: shop}", "APP_TIMEOUT=3", "APP_PAUSE=hunter2", "APP_WAITS=1s,2"},
+		{"{name: shop, timeout: 3, pause: 1.5, waits: [1s, 2], hosts: {a: 3}, pair: [1s, 2]}"},
+		{"{name: shop, pair: [1, 2s]}", "APP_TIMEOUT=3", "APP_PAUSE=hunter2", "APP_WAITS=1s,2", "APP_HOSTS_A=3"},
 	} {
 		v, says := of(test[0], test[1:]...)
 		const no = "is no duration such as 500ms, 5s or 1h30m"
-		if want := "settings below app: timeout (APP_TIMEOUT) " + no + "; pause (APP_PAUSE) " + no + "; waits (APP_WAITS) " + no; says != want || v.Timeout != 0 {
+		if want := "settings below app: timeout (APP_TIMEOUT) " + no + "; pause (APP_PAUSE) " + no + "; waits (APP_WAITS) " + no + "; hosts (APP_HOSTS) " + no + "; pair (APP_PAIR) " + no; says != want || v.Timeout != 0 {
 			t.Errorf("%s: %+v, it says %s", test, v, says)
 		}
 	}
