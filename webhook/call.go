@@ -77,8 +77,8 @@ func (c *call) message() (stepwell.Message, error) {
 	return stepwell.Message{ID: c.ID, Key: []byte(c.due(0).host()), Value: bytes.TrimSpace(value.Bytes())}, nil
 }
 
-// decodeCall reads the value of a message. What a person edited may leave the method out, as a call
-// that is posted may; net/http would make it a GET.
+// decodeCall reads the value of a message. A person may have edited it, and left the method out, or
+// written it in small letters, or a body of null, as in a call that is posted.
 func decodeCall(value []byte) (*call, error) {
 	c := &call{}
 	if err := json.Unmarshal(value, c); err != nil {
@@ -88,8 +88,12 @@ func decodeCall(value []byte) (*call, error) {
 		return nil, errors.New("the message is no call: it has no request for its step")
 	}
 	for _, r := range []*request{&c.Request, c.OnFailure, c.OnSuccess} {
-		if r != nil {
-			r.Method = cmp.Or(r.Method, http.MethodPost)
+		if r == nil {
+			continue
+		}
+		r.Method = cmp.Or(strings.ToUpper(r.Method), http.MethodPost)
+		if string(r.Body) == "null" {
+			r.Body = nil
 		}
 	}
 	return c, nil

@@ -251,11 +251,11 @@ func TestWhatIsNoCallDiesAtOnce(t *testing.T) {
 }
 
 // A person who edits a dead call writes it as one that is posted.
-func TestACallThatWasEditedAndSaysNoMethodIsPosted(t *testing.T) {
+func TestACallThatWasEditedIsMadeAsOneThatIsPosted(t *testing.T) {
 	r := newReceiver(t, status(200))
 	s := &stored{}
 	h := handler(t, s, nil)
-	value := strings.ReplaceAll(`{"id":"order-17","request":{"url":"URL"},"waits":[],"on_success":{"url":"URL"}}`, "URL", r.URL)
+	value := strings.ReplaceAll(`{"id":"order-17","request":{"url":"URL","body":null},"waits":[],"on_success":{"method":"put","url":"URL","body":null}}`, "URL", r.URL)
 	m := stepwell.Message{Value: []byte(value)}
 	for range 2 { // the call, and its on_success
 		if err := h.Call(t.Context(), &m); err != nil {
@@ -263,9 +263,9 @@ func TestACallThatWasEditedAndSaysNoMethodIsPosted(t *testing.T) {
 		}
 		m = s.all[0]
 	}
-	for i, request := range r.requests {
-		if request.Method != http.MethodPost {
-			t.Errorf("request %d is a %s", i, request.Method)
+	for i, method := range []string{http.MethodPost, http.MethodPut} {
+		if made := r.requests[i]; made.Method != method || r.bodies[i] != "" || made.Header.Get("Content-Type") != "" {
+			t.Errorf("request %d is a %s of %q, %v", i, made.Method, r.bodies[i], made.Header)
 		}
 	}
 }
