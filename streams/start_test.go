@@ -214,17 +214,22 @@ func TestRetentionThatOvertakesARunningReaderIsCounted(t *testing.T) {
 		c, j := &counter{}, newJournal()
 		cfg := w.config()
 		cfg.Telemetry, cfg.Window.Messages = c, 10
-		inside, release := make(chan struct{}, 200), make(chan struct{})
+		release := make(chan struct{})
 		r := w.run(cfg, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
-			inside <- struct{}{}
 			<-release
 			j.note(m)
 			return task.Settled
 		})
-		for range 200 { // several fetches
-			w.send(&kgo.Record{Value: make([]byte, 20_000)})
+		send := func(n int) {
+			for range n {
+				w.send(&kgo.Record{Value: make([]byte, 20_000)})
+			}
 		}
-		<-inside
+		send(20)
+		// Fetching stops. What the client has fetched ahead, or is just fetching, is small, as more
+		// comes one by one: had all been there at the start it would be all.
+		eventually(t, "the window is full", func() bool { return r.Status().InFlight >= 10 })
+		send(180)
 		w.deleteTo(150)
 		close(release)
 		eventually(t, "the last record", func() bool { return slices.Contains(j.of(0), 199) })
