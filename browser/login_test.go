@@ -13,7 +13,7 @@ import (
 const token = "the-token-that-stands-alone"
 
 func TestAPersonLogsInAndPausesAStreamFromAnotherHostWithoutTLS(t *testing.T) {
-	w := start(t, "SERVER_ADDRESS=0.0.0.0", "SERVER_TOKEN="+token)
+	w := start(t, "SERVER_ADDRESS=0.0.0.0:0", "SERVER_TOKEN="+token)
 	base := strings.Replace(w.base, "127.0.0.1", "console.test", 1)
 	ctx := tab(t)
 	run(t, ctx,

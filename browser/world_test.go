@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -69,22 +68,11 @@ func (w *world) slow(context.Context, *stepwell.Message) error {
 // start runs an actor until the test ends. Settings are as environment variables.
 func start(t testing.TB, settings ...string) *world {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	_ = listener.Close()
-	for i, s := range settings {
-		if s == "SERVER_ADDRESS=0.0.0.0" {
-			settings[i] += address[strings.LastIndex(address, ":"):]
-		}
-	}
-	w := &world{t: t, base: "http://" + address, brokers: embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1}})}
+	w := &world{t: t, brokers: embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1}})}
 	app := actor.App{Name: "shipping", Brokers: w.brokers, Streams: actor.Streams{
 		"orders": {Handler: w.order, Channels: actor.Channels{"slow": {Handler: w.slow}}},
 	}}
-	cfg, err := actor.Load(app, append([]string{"SERVER_ADDRESS=" + address, "STREAMS_ORDERS_TOPICS=orders.v1", "RETRY_COUNT=1", "RETRY_DELAY=100ms", "LOG_LEVEL=error"}, settings...))
+	cfg, err := actor.Load(app, append([]string{"SERVER_ADDRESS=127.0.0.1:0", "STREAMS_ORDERS_TOPICS=orders.v1", "RETRY_COUNT=1", "RETRY_DELAY=100ms", "LOG_LEVEL=error"}, settings...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,6 +90,8 @@ func start(t testing.TB, settings ...string) *world {
 		}
 	})
 	t.Cleanup(w.stop)
+	w.eventually("the server listens", func() bool { return a.Address() != "" })
+	w.base = "http://127.0.0.1" + a.Address()[strings.LastIndex(a.Address(), ":"):] // also where it listens on all addresses
 	w.eventually("the actor is ready", func() bool {
 		resp, err := http.Get(w.base + "/readyz")
 		if err != nil {

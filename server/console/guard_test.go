@@ -150,7 +150,7 @@ func TestAPostNeedsAnOriginThatIsTheConsolesOwn(t *testing.T) {
 // Roles so far: who has the token, and who has not.
 func TestWithoutASessionNothingIsShownOrDone(t *testing.T) {
 	t.Parallel()
-	w := start(t, "SERVER_TOKEN="+single, "SERVER_ADDRESS=0.0.0.0", "DEAD_SET_EDIT=true")
+	w := start(t, "SERVER_TOKEN="+single, "SERVER_ADDRESS=0.0.0.0:0", "DEAD_SET_EDIT=true")
 	w.die(1, records(1, "no-one-may-see-it")...)
 	bearer := []string{"Authorization", "Bearer " + single}
 	before := w.state(bearer...)
@@ -223,7 +223,7 @@ func TestALoginIsGoodForTheConsoleAndNotForTheAPI(t *testing.T) {
 // As /v1 is, and it says by which setting it opens.
 func TestBeyondLoopbackAndWithoutATokenTheConsoleIsClosed(t *testing.T) {
 	t.Parallel()
-	w := start(t, "SERVER_ADDRESS=0.0.0.0")
+	w := start(t, "SERVER_ADDRESS=0.0.0.0:0")
 	for _, r := range routes() {
 		if a := w.try(r.method, r.path, r.form, "Origin", w.base); a.status != http.StatusForbidden || r.method != "HEAD" && !strings.Contains(a.text, "SERVER_TOKEN") {
 			t.Errorf("%s %s: %d", r.method, r.path, a.status)

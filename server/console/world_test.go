@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -84,21 +83,12 @@ func (shared) Run(ctx context.Context) error {
 // startOn runs an actor on these brokers, in the form in which it is to have them.
 func startOn(t testing.TB, brokers *embedded.Brokers, run actor.Brokers, settings ...string) *world {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
-	settings = append([]string{"SERVER_ADDRESS=" + address, "STREAMS_ORDERS_TOPICS=orders.v1", "RETRY_COUNT=1", "RETRY_DELAY=100ms", "LOG_LEVEL=error"}, settings...)
+	settings = append([]string{"SERVER_ADDRESS=127.0.0.1:0", "STREAMS_ORDERS_TOPICS=orders.v1", "RETRY_COUNT=1", "RETRY_DELAY=100ms", "LOG_LEVEL=error"}, settings...)
 	for i, s := range settings {
-		if s == "SERVER_ADDRESS=0.0.0.0" {
-			s += address[strings.LastIndex(address, ":"):]
-		}
 		settings[i] = prefix + s
 	}
 	w := &world{
-		t: t, base: "http://" + address, brokers: brokers,
+		t: t, brokers: brokers,
 		client: &http.Client{Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 	t.Cleanup(w.client.CloseIdleConnections)
@@ -123,6 +113,8 @@ func startOn(t testing.TB, brokers *embedded.Brokers, run actor.Brokers, setting
 		}
 	})
 	t.Cleanup(w.stop)
+	eventually(t, "the server listens", func() bool { return a.Address() != "" })
+	w.base = "http://127.0.0.1" + a.Address()[strings.LastIndex(a.Address(), ":"):] // also where it listens on all addresses
 	eventually(t, "the actor is ready", func() bool { return w.try("GET", "/readyz", nil).status == http.StatusOK })
 	return w
 }
