@@ -182,12 +182,26 @@ func (c acting) operate(ctx context.Context, a *actor, w wish) error {
 	return err
 }
 
-// begin asks for an operation, and returns it also as it was answered.
+// answerTime is how long the answer to who asks for an operation is waited for after a Ctrl-C.
+const answerTime = 2 * time.Second
+
+// begin asks for an operation, and returns it also as it was answered. A Ctrl-C waits for the
+// answer: else nobody would know which operation began, or whether.
 func (a *actor) begin(ctx context.Context, w wish) (o operation, begun json.RawMessage, err error) {
-	if err := a.wish(ctx, "POST", operationsPath, w, &begun); err != nil {
+	if err := ctx.Err(); err != nil {
 		return o, nil, err
 	}
-	return o, begun, read(begun, &o)
+	asking, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(answerTime, cut) })()
+	err = a.wish(asking, "POST", operationsPath, w, &begun)
+	switch {
+	case err == nil:
+		return o, begun, read(begun, &o)
+	case asking.Err() != nil:
+		err = fmt.Errorf("%w: the operation may have begun; stepwell dead-set operations shows it (%w)", errLook, err)
+	}
+	return o, nil, err
 }
 
 // gone is what an undo ends with that finds nothing to bring back, in the words of the actor; nil:

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"regexp"
 	"slices"
 	"strings"
@@ -372,5 +375,32 @@ func TestCtrlCEndsTheWatchingAndNotTheOperation(t *testing.T) {
 	}
 	if list, _, _ := command(t, address, "dead-set", "operations"); !strings.Contains(list, "running") {
 		t.Errorf("%s", list)
+	}
+}
+
+// Who presses it then is told which operation it is, or that there may be one.
+func TestCtrlCWhileAnOperationIsAskedForWaitsForTheAnswer(t *testing.T) {
+	for want, answers := range map[string]bool{"goes on unwatched; stepwell dead-set operations watch op_": true, "the operation may have begun; stepwell dead-set operations shows it": false} {
+		address, dead := serve(t, "")
+		dead.pile.set(5, true)
+		ctx, cancel := context.WithCancel(t.Context())
+		proxy := httptest.NewServer(&httputil.ReverseProxy{
+			Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", address },
+			ModifyResponse: func(resp *http.Response) error {
+				if resp.StatusCode == http.StatusAccepted { // it has begun
+					cancel()
+					if !answers {
+						<-resp.Request.Context().Done()
+					}
+				}
+				return nil
+			},
+		})
+		t.Cleanup(proxy.Close)
+		var out, errs bytes.Buffer
+		code := run(ctx, []string{"dead-set", "delete", "-s", "orders", "--all", "--yes", "--address", proxy.URL}, nil, &out, &errs)
+		if code != exitLook || !strings.Contains(errs.String(), want) {
+			t.Errorf("answered %t: exit %d, %q", answers, code, &errs)
+		}
 	}
 }
