@@ -75,6 +75,7 @@ func (t *Trouble) Hold(ctx context.Context, over <-chan struct{}, h Held, say, t
 	if first {
 		say()
 	}
+	// This goroutine ends with the run, whose drain waits for what then releases, or the session.
 	go func() {
 		task.Wait(ctx, over)
 		t.end(&t.held)
