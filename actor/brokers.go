@@ -52,7 +52,6 @@ func newConfigured(cfg *config.Config, retries bool, log *slog.Logger) (*configu
 		MaxMessageSize: r.MaxMessageSize, PublishWindow: r.PublishWindow,
 		DeclareOnlyCheck: r.Declare == "check",
 		ConnectionName:   cfg.App.Name,
-		AppID:            cfg.App.Name,
 		Setting:          cfg.Variable,
 		Logger:           log,
 	})}, nil

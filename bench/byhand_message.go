@@ -27,7 +27,6 @@ func asTheActor(r *kgo.Record, err error) amqp.Publishing {
 	m := inShort(r, err)
 	now := time.Now()
 	m.MessageId = r.Topic + ":" + m.MessageId
-	m.AppId, m.Timestamp = "bench-as-long-10", now
 	m.Headers["x-stepwell"] = "v2 try=2/4 at=" + m.MessageId + " stream=" + stream + " time=" + r.Timestamp.UTC().Format(time.RFC3339Nano) +
 		" failed=" + now.UTC().Format(time.RFC3339Nano) + " type=" + fmt.Sprintf("%T", err) + " run=858924/58us//vm/"
 	return m

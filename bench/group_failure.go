@@ -14,7 +14,7 @@ of the same kind: a poll loop that hands failures, with three short headers, to 
 under way, marks offsets for commit when all before them are confirmed, and consumes what comes back with a prefetch of 300 and acks of 100 or 10 ms. Dead-lettering is at-least-once, as stepwell's queues have it; at-most-once, which loses messages when a node dies, is faster,
 and queues that have it are refused. Measured until the last record has succeeded.
 
-*As long* is the same program whose messages say as much as the actor's: the record's position in id and text, two times, the type of the error, where it was tried, the app. What an actor costs beyond that is the actor's; the rest is the price of a message that a person can read in RabbitMQ's own page.`
+*As long* is the same program whose messages say as much as the actor's: the record's position in id and text, two times, the type of the error, where it was tried. What an actor costs beyond that is the actor's; the rest is the price of a message that a person can read in RabbitMQ's own page.`
 
 // retryDelay is how long a failure waits.
 const retryDelay = 100 * time.Millisecond

@@ -34,8 +34,6 @@ type Config struct {
 	DeclareOnlyCheck bool
 	// ConnectionName is shown in RabbitMQ's list of connections; "stepwell".
 	ConnectionName string
-	// AppID is the AMQP app-id of what is published, at most 255 bytes; none.
-	AppID string
 	// Heartbeat is offered to the broker, whole seconds; after twice as long without a byte a
 	// connection is given up; 10 s.
 	Heartbeat time.Duration

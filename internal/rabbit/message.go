@@ -2,7 +2,6 @@ package rabbit
 
 import (
 	"fmt"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -40,7 +39,7 @@ func encode(m queue.Message, limit int) (amqp.Publishing, error) {
 		return amqp.Publishing{}, fmt.Errorf("message of %d bytes: %w", size+len(m.Body), queue.ErrTooLarge)
 	}
 	return amqp.Publishing{
-		MessageId: m.ID, DeliveryMode: amqp.Persistent, Timestamp: time.Now(), Headers: headers, Body: m.Body,
+		MessageId: m.ID, DeliveryMode: amqp.Persistent, Headers: headers, Body: m.Body,
 	}, nil
 }
 

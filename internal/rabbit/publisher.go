@@ -67,7 +67,6 @@ func (b *Broker) Publisher(name string) queue.Publisher {
 // Publish takes m over; see queue.Publisher.
 func (p *publisher) Publish(ctx context.Context, name string, m queue.Message, done func(error)) {
 	msg, err := encode(m, p.b.config.MaxMessageSize)
-	msg.AppId = p.b.config.AppID
 	o := &outgoing{ctx: ctx, queue: name, msg: msg, err: err, done: done}
 	p.mu.Lock()
 	closed := p.closed

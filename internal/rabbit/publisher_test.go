@@ -43,22 +43,6 @@ func ids(t *testing.T, url, name string) map[string]int {
 	return seen
 }
 
-func TestAMessageSaysWhoPublishedIt(t *testing.T) {
-	onEach(t, func(t *testing.T, url string) {
-		n := newNames(t, url)
-		b, _ := run(t, Config{URLs: []string{url}, AppID: "shop"})
-		declare(t, b, n.specs())
-		publish(t, b, n.instant, 0, 1)
-		raw(t, url, func(ch *amqp.Channel) error {
-			d, ok, err := ch.Get(n.instant, true)
-			if !ok || d.AppId != "shop" || d.MessageId != numbered(0).ID {
-				t.Errorf("got %t, app-id %q, message-id %q", ok, d.AppId, d.MessageId)
-			}
-			return err
-		})
-	})
-}
-
 func TestReturnedMessageIsNeverCountedAsStored(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)
@@ -244,8 +228,8 @@ func TestWhatTheBrokerWroteIntoHeadersIsNotSentBack(t *testing.T) {
 	if len(sent.Headers) != 2 || sent.Headers["number"] != int64(1<<40) {
 		t.Errorf("sent: %v", sent.Headers)
 	}
-	if sent.DeliveryMode != amqp.Persistent || sent.Timestamp.IsZero() {
-		t.Errorf("mode %d, timestamp %s", sent.DeliveryMode, sent.Timestamp)
+	if sent.DeliveryMode != amqp.Persistent {
+		t.Errorf("mode %d", sent.DeliveryMode)
 	}
 }
 
