@@ -109,6 +109,11 @@ func atTerminal(in *os.File, out io.Writer) asker {
 	if !isTerminal(in) {
 		return nil
 	}
+	return asking(in, out)
+}
+
+// asking writes a question to out and reads a line of in.
+func asking(in io.Reader, out io.Writer) asker {
 	return func(question string) error {
 		fmt.Fprint(out, question, " [y/N] ")
 		line, err := bufio.NewReader(in).ReadString('\n')
@@ -116,7 +121,7 @@ func atTerminal(in *os.File, out io.Writer) asker {
 		case "y", "yes":
 			return nil
 		case "":
-			if err != nil { // /dev/null looks like a terminal
+			if err != nil { // Ctrl-D
 				fmt.Fprintln(out)
 				return errUnasked
 			}

@@ -378,14 +378,17 @@ func TestOnlyATerminalIsAskedAndOnlyAYesIsOne(t *testing.T) {
 	if atTerminal(in, io.Discard) != nil {
 		t.Error("a file is asked")
 	}
-	null, err := os.Open(os.DevNull) // a device like a terminal, of which nothing comes
+	null, err := os.Open(os.DevNull) // a character device, like a terminal
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	if ask := atTerminal(null, io.Discard); ask != nil {
-		if err := ask("?"); !errors.Is(err, errUnasked) {
-			t.Errorf("of an end: %v", err)
+	if atTerminal(null, io.Discard) != nil {
+		t.Error("/dev/null is asked")
+	}
+	for line, want := range map[string]error{"y\n": nil, "Yes\n": nil, "yes": nil, "n\n": errNo, "\n": errNo, "yesterday\n": errNo, "": errUnasked} {
+		if err := asking(strings.NewReader(line), io.Discard)("?"); !errors.Is(err, want) {
+			t.Errorf("%q: %v, not %v", line, err, want)
 		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/term"
 )
 
 // list is stepwell streams.
@@ -120,11 +122,7 @@ func (a *actor) watchStreams(ctx context.Context, every time.Duration, screen bo
 // screen that can be cleared.
 func isTerminal(stream any) bool {
 	f, is := stream.(*os.File)
-	if !is {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return is && term.IsTerminal(int(f.Fd()))
 }
 
 // showStreams prints a row for each stream, and below it one for each of its channels, which pause
