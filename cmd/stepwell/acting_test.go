@@ -370,7 +370,7 @@ func TestCtrlCEndsTheWatchingAndNotTheOperation(t *testing.T) {
 		}
 	}
 	cancel()
-	if code := <-ended; code != exitLook || !strings.Contains(errs.String(), "goes on unwatched; stepwell dead-set operations watch op_") {
+	if code := <-ended; code != exitLook || !strings.Contains(errs.String(), "goes on unwatched; stepwell --address "+address+" dead-set operations watch op_") {
 		t.Errorf("exit %d, %q, %q", code, &out, &errs)
 	}
 	if list, _, _ := command(t, address, "dead-set", "operations"); !strings.Contains(list, "running") {
@@ -380,7 +380,7 @@ func TestCtrlCEndsTheWatchingAndNotTheOperation(t *testing.T) {
 
 // Who presses it then is told which operation it is, or that there may be one.
 func TestCtrlCWhileAnOperationIsAskedForWaitsForTheAnswer(t *testing.T) {
-	for want, answers := range map[string]bool{"goes on unwatched; stepwell dead-set operations watch op_": true, "the operation may have begun; stepwell dead-set operations shows it": false} {
+	for want, answers := range map[string]bool{"goes on unwatched; stepwell --address %s dead-set operations watch op_": true, "the operation may have begun; stepwell --address %s dead-set operations shows it": false} {
 		address, dead := serve(t, "")
 		dead.pile.set(5, true)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -399,7 +399,7 @@ func TestCtrlCWhileAnOperationIsAskedForWaitsForTheAnswer(t *testing.T) {
 		t.Cleanup(proxy.Close)
 		var out, errs bytes.Buffer
 		code := run(ctx, []string{"dead-set", "delete", "-s", "orders", "--all", "--yes", "--address", proxy.URL}, nil, &out, &errs)
-		if code != exitLook || !strings.Contains(errs.String(), want) {
+		if code != exitLook || !strings.Contains(errs.String(), fmt.Sprintf(want, proxy.URL)) {
 			t.Errorf("answered %t: exit %d, %q", answers, code, &errs)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,14 +14,21 @@ import (
 	"strings"
 )
 
+// Where the actor is, if --address does not say it.
+const (
+	addressVariable = "STEPWELL_ADDRESS"
+	defaultAddress  = "localhost:8010"
+)
+
 // actor is the one to talk to.
 type actor struct {
-	base  *url.URL
-	token string
-	json  bool  // print answers as JSON
-	ask   asker // nil: nobody is there
-	out   io.Writer
-	errs  io.Writer
+	base    *url.URL
+	token   string
+	address string // as --address said it; empty: another command finds the actor without
+	json    bool   // print answers as JSON
+	ask     asker  // nil: nobody is there
+	out     io.Writer
+	errs    io.Writer
 }
 
 // newActor reads the flags. Its errors are mistakes of the person, and name the flag.
@@ -37,6 +45,9 @@ func newActor(c *commands, ask asker, out, errs io.Writer) (*actor, error) {
 		base.Host = "localhost" + base.Host
 	}
 	a := &actor{base: base, token: c.Token, json: c.JSON, ask: ask, out: out, errs: errs}
+	if c.Address != cmp.Or(os.Getenv(addressVariable), defaultAddress) {
+		a.address = c.Address
+	}
 	if c.TokenFile != "" {
 		token, err := os.ReadFile(c.TokenFile)
 		if err != nil {
@@ -47,6 +58,16 @@ func newActor(c *commands, ask asker, out, errs io.Writer) (*actor, error) {
 		}
 	}
 	return a, nil
+}
+
+// addressed has the commands that a text names lead to this actor: an operation that somebody means to
+// take back is of no other.
+func (a *actor) addressed(text string) string {
+	if a.address == "" {
+		return text
+	}
+	at := "stepwell --address " + a.address
+	return strings.NewReplacer("stepwell dead-set ", at+" dead-set ", "stepwell resume ", at+" resume ").Replace(text)
 }
 
 // refusal is an answer that says no.

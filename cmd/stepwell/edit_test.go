@@ -41,7 +41,7 @@ func TestAnEditOpensTheEditorShowsTheDifferenceAndAsks(t *testing.T) {
 	if !strings.Contains(shown, "-  whole\n+ new\n+  line\n9 bytes, 6 before") || !strings.HasPrefix(asked, "Have this copy of orders/v1:0:7 handled") || strings.Contains(shown, "\x1b") {
 		t.Errorf("shown %q, asked %q", shown, asked)
 	}
-	if !strings.Contains(out, "edited orders/v1:0:7 of orders") || !strings.Contains(out, "stepwell dead-set undo op_") {
+	if !strings.Contains(out, "edited orders/v1:0:7 of orders") || !strings.Contains(out, "stepwell --address "+address+" dead-set undo op_") {
 		t.Errorf("it says %q", out)
 	}
 }
@@ -109,7 +109,7 @@ func TestTheUndoOfAnEditSaysWhatItDoesNotTakeBack(t *testing.T) {
 	address, dead := serveKeeping(t, threeDays, "")
 	dead.pile.set(1, false)
 	out, errs, code := edits(t, address, nil, "--value", file(t, "x"), "--yes")
-	_, id, _ := strings.Cut(out, "stepwell dead-set undo ")
+	_, id, _ := strings.Cut(out, " dead-set undo ")
 	id, _, _ = strings.Cut(id, " ")
 	if code != exitOK || id == "" {
 		t.Fatalf("exit %d, %q, %q", code, out, errs)

@@ -35,7 +35,7 @@ func TestAReplayIsHeldBackAsItsFlagsSayAndTellsWhatBecameOfIt(t *testing.T) {
 		says   string
 		wish   string // canary, its time, limit
 	}{
-		{"", outcomes.Tally{Handled: 4, Recovered: 1, Failed: 1}, exitLook, "somebody has to look: of what was replayed 1 failed a try, and 0 died: stepwell dead-set list -s orders --replayed-by op_", "0 0s "},
+		{"", outcomes.Tally{Handled: 4, Recovered: 1, Failed: 1}, exitLook, "somebody has to look: of what was replayed 1 failed a try, and 0 died: stepwell --address " + address + " dead-set list -s orders --replayed-by op_", "0 0s "},
 		{"-c slow", outcomes.Tally{Handled: 4, Failed: 1, Died: 1}, exitLook, "done, 5 of 5; 4 handled, 1 failed a try, 1 died, 0 not known yet", "0 0s "},
 		{"-c slow --json", outcomes.Tally{Handled: 4, Failed: 1, Died: 1}, exitLook, "dead-set list -s orders -c slow --replayed-by op_", "0 0s "},
 		{"--canary 3", canary, exitOK, "done, 5 of 5; 5 handled, 0 failed a try, 0 died, 0 not known yet", "3 2m0s "},

@@ -61,7 +61,7 @@ const (
 
 // commands are what the program understands.
 type commands struct {
-	Address   string `help:"The actor: host:port, or a URL." default:"localhost:8010" env:"STEPWELL_ADDRESS"`
+	Address   string `help:"The actor: host:port, or a URL." default:"${address}" env:"${address_variable}"`
 	Token     string `help:"Token of the actor (its SERVER_TOKEN, or yours of SERVER_TOKENS). Other users of this machine can see it here: the variable or a file keeps it." env:"STEPWELL_TOKEN" xor:"token"`
 	TokenFile string `help:"File with the token." type:"path" env:"STEPWELL_TOKEN_FILE" xor:"token"`
 	JSON      bool   `name:"json" help:"Print JSON, one object a line: each message, each stream, or the answer."`
@@ -144,7 +144,7 @@ func run(ctx context.Context, args []string, ask asker, out, errs io.Writer) (co
 	var c commands
 	// kong ends the process where it has printed the help: run is to return, also in tests.
 	parser, err := kong.New(&c, kong.Name("stepwell"), kong.Description("Looks after running stepwell actors: dead sets and streams."),
-		kong.Vars{"version": version()}, kong.Writers(out, errs), kong.Exit(func(int) { panic(helpShown{}) }))
+		kong.Vars{"version": version(), "address": defaultAddress, "address_variable": addressVariable}, kong.Writers(out, errs), kong.Exit(func(int) { panic(helpShown{}) }))
 	if err != nil {
 		fmt.Fprintln(errs, "stepwell:", err)
 		return exitUsage
@@ -161,7 +161,7 @@ func run(ctx context.Context, args []string, ask asker, out, errs io.Writer) (co
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	if err := parsed.Run(a); err != nil {
-		fmt.Fprintln(errs, "stepwell:", printable(err.Error()))
+		fmt.Fprintln(errs, "stepwell:", a.addressed(printable(err.Error())))
 		return exitOf(err)
 	}
 	return exitOK

@@ -214,7 +214,7 @@ func (a *actor) printOperation(o operation, whole json.RawMessage) error {
 	if (o.Action == "delete" || o.Action == "edit") && o.Trash != "" && o.Done > 0 {
 		text += "; in the trash for " + printable(o.Trash) + ": stepwell dead-set undo " + printable(o.ID+" "+o.where()) + " brings it back"
 	}
-	_, err := fmt.Fprintln(a.out, text)
+	_, err := fmt.Fprintln(a.out, a.addressed(text))
 	return err
 }
 

@@ -37,7 +37,7 @@ func TestADeleteSaysWhetherItIsForGoodOrIntoTheTrashAndHowToUndoIt(t *testing.T)
 		var out, errs bytes.Buffer
 		args := append(strings.Fields("dead-set delete -s orders --address "+address), strings.Fields(test.flags)...)
 		code := run(t.Context(), args, func(question string) error { asked = question; return nil }, &out, &errs)
-		undo := regexp.MustCompile(`stepwell dead-set undo op_[0-9a-z]+ -s orders brings it back`).MatchString(out.String())
+		undo := regexp.MustCompile(`stepwell --address \S+ dead-set undo op_[0-9a-z]+ -s orders brings it back`).MatchString(out.String())
 		if code != exitOK || asked != test.question || undo != test.undo || len(dead.trashed) != test.intoTrash {
 			t.Errorf("%s, kept %s: exit %d, asked %q, %q %q, %v", test.flags, test.keep, code, asked, &out, &errs, dead.trashed)
 		}
@@ -146,13 +146,15 @@ func TestTheUndoThatADeletePrintsIsTheWholeCommand(t *testing.T) {
 	for flags, where := range map[string]string{"-n 1": " -s orders", "-n 1 -c slow": " -s orders -c slow", "--all": " -s orders", "--all -c slow": " -s orders -c slow"} {
 		dead.pile.set(5, false)
 		out, errs, code := command(t, address, strings.Fields("dead-set delete --yes -s orders "+flags)...)
-		printed := regexp.MustCompile(`stepwell (dead-set undo op_[0-9a-z]+.*) brings it back`).FindStringSubmatch(out)
+		printed := regexp.MustCompile(`stepwell (.*dead-set undo op_[0-9a-z]+.*) brings it back`).FindStringSubmatch(out)
 		if code != exitOK || printed == nil || !strings.HasSuffix(printed[1], where) || strings.Contains(where, " -c") != strings.Contains(printed[1], " -c") {
 			t.Fatalf("%s: exit %d, %q, %q", flags, code, out, errs)
 		}
 		dead.pile.set(5, false)
-		if out, errs, code := command(t, address, append(strings.Fields(printed[1]), "--yes")...); code != exitOK || !strings.Contains(out, "done, 5 of 5") {
-			t.Errorf("%s: exit %d, %q, %q", printed[1], code, out, errs)
+		var undone, wrong bytes.Buffer
+		code = run(t.Context(), append(strings.Fields(printed[1]), "--yes"), nil, &undone, &wrong)
+		if code != exitOK || !strings.Contains(undone.String(), "done, 5 of 5") {
+			t.Errorf("%s: exit %d, %q, %q", printed[1], code, &undone, &wrong)
 		}
 		if r := dead.pile.last(t); r.Stream != "orders" || (r.Channel == "slow") != strings.Contains(flags, "slow") {
 			t.Errorf("%s: %+v", printed[1], r.Target)
