@@ -38,6 +38,8 @@ type lane struct {
 	// holding says how long a message waits that was returned or refused. Only its after is used,
 	// with the tries of each message.
 	holding backoff
+	// queues are those that held messages back.
+	queues map[string]bool
 	// stale says that a queue has refused for long: nothing more is sent on this channel; see
 	// renew.
 	stale bool
@@ -68,7 +70,7 @@ var (
 
 func newLane(p *publisher) *lane {
 	return &lane{
-		p: p, part: "publisher " + p.name, young: youngs{}, aside: asides{}, wait: p.b.config.backoff(), holding: p.b.config.backoff(),
+		p: p, part: "publisher " + p.name, young: youngs{}, aside: asides{}, queues: map[string]bool{}, wait: p.b.config.backoff(), holding: p.b.config.backoff(),
 	}
 }
 
@@ -91,7 +93,7 @@ func (l *lane) run(ctx context.Context) {
 		if l.busy() {
 			ticks = ticker.C
 		} else { // also where its callers gave up: no confirm may come for days, to take a trouble back
-			l.p.b.trouble.forget(l.part)
+			l.idle()
 		}
 		select {
 		case <-ctx.Done():

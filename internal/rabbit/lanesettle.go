@@ -46,11 +46,11 @@ func isDone(o *outgoing) bool {
 func (l *lane) judge(o *outgoing) {
 	switch {
 	case o.returned:
-		l.p.b.trouble.set("queue "+o.queue, "queue "+o.queue+" is missing: what is published to it is held back")
+		l.hindered(o.queue, "is missing")
 		l.p.b.topology.missing()
 		l.hold(o)
 	case !o.confirm.Acked():
-		l.p.b.trouble.set("queue "+o.queue, "queue "+o.queue+" refuses messages: what is published to it is held back")
+		l.hindered(o.queue, "refuses messages")
 		l.stale = l.stale || o.tries >= renewAfter
 		l.hold(o)
 	default:
@@ -74,6 +74,22 @@ func (l *lane) hold(o *outgoing) {
 	o.due = time.Now().Add(l.holding.after(o.tries))
 	o.tries++
 	l.held = append(l.held, o)
+}
+
+// hindered notes why messages to a queue are held back.
+func (l *lane) hindered(name, why string) {
+	l.queues[name] = true
+	l.p.b.trouble.set("queue "+name, "queue "+name+" "+why+": what is published to it is held back")
+}
+
+// idle says that nothing is left that something could hinder. Where another publisher has something
+// for one of the queues, its next try says so again.
+func (l *lane) idle() {
+	l.p.b.trouble.forget(l.part)
+	for name := range l.queues {
+		l.p.b.trouble.forget("queue " + name)
+	}
+	clear(l.queues)
 }
 
 // drainReturns notes all returns that are there. A return is there before its confirm is.

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -119,5 +121,28 @@ func TestAPublisherWhoseCallersGaveUpIsHinderedByNothing(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
+	})
+}
+
+func TestAQueueThatRefusesHindersNobodyOnceItsCallersGaveUp(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		full := newNames(t, url).instant + ".full"
+		raw(t, url, func(ch *amqp.Channel) error {
+			_, err := ch.QueueDeclare(full, true, false, false, false,
+				amqp.Table{"x-queue-type": "quorum", "x-max-length": int64(1), "x-overflow": "reject-publish"})
+			return err
+		})
+		t.Cleanup(func() { deleteQueue(t, url, full) })
+		b, _ := run(t, Config{URLs: []string{url}})
+		p := b.Publisher("test")
+		ctx, giveUp := context.WithCancel(t.Context())
+		c := newTally(5)
+		for i := range 5 {
+			p.Publish(ctx, full, numbered(i), c.done)
+		}
+		eventually(t, 20*time.Second, "a refusal", func() bool { return strings.Contains(b.Status().Detail, "refuses messages") })
+		giveUp()
+		eventually(t, 20*time.Second, "the answers", func() bool { return c.told() == 5 })
+		eventually(t, 20*time.Second, "no trouble", func() bool { return !strings.Contains(b.Status().Detail, "refuses") })
 	})
 }
