@@ -1,12 +1,3 @@
-// Package deadset looks into a stream's dead set, and replays, deletes or edits what rests there:
-// by count, oldest first, or what somebody chose. What is deleted may go into a trash, and come
-// back from there. What does not fit one look is sorted into pages: see pages.go.
-//
-// A walk holds the queue's lease from its first look to the moment at which the queue shows what it
-// must, so that what one person sees is what the next command acts on. A peek answers before that
-// moment, and gives back what it held in the background. A message is published and confirmed
-// before it is removed: a crash at any point leaves it where it was, or in both places, never in
-// none.
 package deadset
 
 import (

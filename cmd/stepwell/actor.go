@@ -24,7 +24,7 @@ const (
 type actor struct {
 	base    *url.URL
 	token   string
-	address string // as --address said it; empty: another command finds the actor without
+	address string // as --address said it; empty: others find it, too
 	json    bool   // print answers as JSON
 	ask     asker  // nil: nobody is there
 	out     io.Writer

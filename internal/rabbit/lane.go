@@ -37,9 +37,8 @@ type lane struct {
 	wait  backoff
 	// holding says how long a message waits that was returned or refused. Only its after is used,
 	// with the tries of each message.
-	holding backoff
-	// queues are those that held messages back.
-	queues map[string]bool
+	holding  backoff
+	hindered hindered
 	// stale says that a queue has refused for long: nothing more is sent on this channel; see
 	// renew.
 	stale bool
@@ -70,7 +69,7 @@ var (
 
 func newLane(p *publisher) *lane {
 	return &lane{
-		p: p, part: "publisher " + p.name, young: youngs{}, aside: asides{}, queues: map[string]bool{}, wait: p.b.config.backoff(), holding: p.b.config.backoff(),
+		p: p, part: "publisher " + p.name, young: youngs{}, aside: asides{}, hindered: hindered{}, wait: p.b.config.backoff(), holding: p.b.config.backoff(),
 	}
 }
 
@@ -93,7 +92,8 @@ func (l *lane) run(ctx context.Context) {
 		if l.busy() {
 			ticks = ticker.C
 		} else { // also where its callers gave up: no confirm may come for days, to take a trouble back
-			l.idle()
+			l.p.b.trouble.forget(l.part)
+			l.hindered.forget(l.p.b.trouble)
 		}
 		select {
 		case <-ctx.Done():

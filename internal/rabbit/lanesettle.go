@@ -46,11 +46,11 @@ func isDone(o *outgoing) bool {
 func (l *lane) judge(o *outgoing) {
 	switch {
 	case o.returned:
-		l.hindered(o.queue, "is missing")
+		l.hindered.note(l.p.b.trouble, o.queue, "is missing")
 		l.p.b.topology.missing()
 		l.hold(o)
 	case !o.confirm.Acked():
-		l.hindered(o.queue, "refuses messages")
+		l.hindered.note(l.p.b.trouble, o.queue, "refuses messages")
 		l.stale = l.stale || o.tries >= renewAfter
 		l.hold(o)
 	default:
@@ -76,20 +76,22 @@ func (l *lane) hold(o *outgoing) {
 	l.held = append(l.held, o)
 }
 
-// hindered notes why messages to a queue are held back.
-func (l *lane) hindered(name, why string) {
-	l.queues[name] = true
-	l.p.b.trouble.set("queue "+name, "queue "+name+" "+why+": what is published to it is held back")
+// hindered are the queues that a lane holds messages back for, or did since it was idle.
+type hindered map[string]bool
+
+// note says why messages to a queue are held back.
+func (h hindered) note(t *trouble, name, why string) {
+	h[name] = true
+	t.set("queue "+name, "queue "+name+" "+why+": what is published to it is held back")
 }
 
-// idle says that nothing is left that something could hinder. Where another publisher has something
-// for one of the queues, its next try says so again.
-func (l *lane) idle() {
-	l.p.b.trouble.forget(l.part)
-	for name := range l.queues {
-		l.p.b.trouble.forget("queue " + name)
+// forget is for a lane that has nothing left. Where another has something for one of the queues,
+// its next try says so again.
+func (h hindered) forget(t *trouble) {
+	for name := range h {
+		t.forget("queue " + name)
 	}
-	clear(l.queues)
+	clear(h)
 }
 
 // drainReturns notes all returns that are there. A return is there before its confirm is.
