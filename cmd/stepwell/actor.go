@@ -60,8 +60,8 @@ func newActor(c *commands, ask asker, out, errs io.Writer) (*actor, error) {
 	return a, nil
 }
 
-// addressed has the commands that a text names lead to this actor: an operation that somebody means to
-// take back is of no other.
+// addressed has the commands that a text names lead to this actor: an operation that somebody means
+// to take back is of no other.
 func (a *actor) addressed(text string) string {
 	if a.address == "" {
 		return text
