@@ -1,9 +1,3 @@
-// Package retry brings failed messages back: it parks them in the queue of their next delay, picks
-// them up when the broker has moved them to the instant queue, and puts those without a try left
-// into the dead set.
-//
-// What decides is pure (policy, topology); a [Retrier] acts on it for one stream. Its instant queue
-// is worked off by package inbox.
 package retry
 
 import (
