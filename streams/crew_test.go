@@ -3,8 +3,10 @@ package streams
 import (
 	"context"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 	"weak"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -47,5 +49,46 @@ func TestAnIdleWorkerKeepsNoMessage(t *testing.T) {
 		over, dismiss := context.WithCancel(t.Context())
 		dismiss()
 		r.crew.Run(over)
+	})
+}
+
+// A stretch of one message had nothing behind it when it began, so that nobody watched it.
+func TestWhatIsFetchedDuringASlowCallOfAnotherKeyDoesNotWaitForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, second := make(chan struct{}), make(chan struct{})
+		r, err := New(Config{Stream: "orders", Group: Group{ID: "g"}, Topics: []string{"orders.v1"}, Calls: Calls{Concurrency: 2, Order: OrderKey}},
+			func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+				if m.Origin.Offset == 0 {
+					<-release
+				} else {
+					close(second)
+				}
+				return task.Settled
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.life = t.Context()
+		p := newPartition(r.parts.shared, topicPartition{"orders.v1", 7})
+		fetched := func(offset int64) {
+			p.append(&kgo.FetchPartition{Records: []*kgo.Record{{Topic: "orders.v1", Partition: 7, Offset: offset, Key: []byte{byte(offset)}}}}, [16]byte{}, 0)
+			p.roster.Offer()
+		}
+		over, dismiss := context.WithCancel(t.Context())
+		var crew sync.WaitGroup
+		crew.Go(func() { r.crew.Run(over) })
+		time.Sleep(time.Second) // the watch sleeps
+		fetched(0)
+		synctest.Wait()
+		fetched(1)
+		select {
+		case <-second:
+		case <-time.After(time.Second):
+			t.Error("the second waits for the first")
+		}
+		close(release)
+		synctest.Wait()
+		dismiss()
+		crew.Wait()
 	})
 }
