@@ -89,7 +89,7 @@ func TestAJobComesAsItWasEnqueuedAndIsTriedAgainAndNeedsNoKafka(t *testing.T) {
 			t.Errorf("%d calls, want 3 of each", n)
 		}
 		status := r.status("jobs")
-		if status["source"] != "enqueue" || status["reads"] != false || status["stuck"] != false {
+		if status["source"] != "enqueue" || status["reads"] != true || status["stuck"] != false {
 			t.Errorf("status %v", status)
 		}
 		if _, ready := r.do("GET", "/readyz?verbose", ""); !strings.Contains(fmt.Sprint(ready), "its messages are enqueued") {

@@ -142,7 +142,7 @@ func (s *stream) Status(ctx context.Context) server.Status {
 func (l *line) channelStatus(setting func(string) string) server.ChannelStatus {
 	retries, hangs := l.retries.Status(), l.hangs(setting)
 	return server.ChannelStatus{
-		ID: l.channel, InFlight: retries.InFlight, Suspect: retries.Suspect, Stuck: hangs != "", StuckBecause: hangs, Error: retries.Trouble,
+		ID: l.channel, Runs: l.works, InFlight: retries.InFlight, Suspect: retries.Suspect, Stuck: hangs != "", StuckBecause: hangs, Error: retries.Trouble,
 	}
 }
 
@@ -172,7 +172,9 @@ func (s *stream) look() (status server.Status, of sourceStatus) {
 	default:
 		status.Source = server.FromKafka
 	}
-	if status.Reads, status.Retired = s.reads, s.cfg.Retired; status.Retired {
+	status.Retired = s.cfg.Retired
+	status.Reads = !s.cfg.Retired && (s.reads || s.consumes != "" || s.enqueued && s.works)
+	if status.Retired {
 		status.EmptySince, status.MayGo = s.drain.state(time.Now(), s.drainsFor())
 	}
 	for _, c := range s.channels {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -131,7 +132,7 @@ func TestAProcessTellsWhatItRuns(t *testing.T) {
 			t.Errorf("/readyz says %s", text)
 		}
 		_, answer := r.do("GET", "/v1/streams", "")
-		if of := r.status("orders"); fmt.Sprint(answer["modes"]) != "[retries api]" || of["reads"] != false || of["stuck"] != false || of["error"] != nil {
+		if of := r.status("orders"); fmt.Sprint(answer["modes"]) != "[retries api]" || of["reads"] != false || of["stuck"] != false || of["error"] != nil || !strings.Contains(fmt.Sprint(of["channels"]), "runs:false") {
 			t.Errorf("/v1/streams says %v of %v", of, answer["modes"])
 		}
 		_, metrics := r.do("GET", "/metrics", "")
@@ -164,6 +165,9 @@ func TestARetiredStreamIsReadNoMoreAndDrains(t *testing.T) {
 		r.ready()
 		eventually(t, "its channel goes on", func() bool { return slow.of("slow 1", 1) == 1 })
 		r.deadCount(1)
+		if of := r.status("orders"); !strings.Contains(fmt.Sprint(of["channels"]), "runs:true") {
+			t.Errorf("a channel that runs: %v", of)
+		}
 		if of := r.status("orders"); of["retired"] != true || of["reads"] != false || of["empty_since"] != nil || of["may_go"] != nil {
 			t.Errorf("with a dead message it says %v", of)
 		}

@@ -200,7 +200,8 @@ type Status struct {
 	// Source is where the stream's messages come from first: [FromKafka], [FromEnqueue] or
 	// [FromQueue].
 	Source string `json:"source"`
-	// Reads says that this process reads the stream's topics.
+	// Reads says that this process has what the stream begins with: it reads its topics, consumes
+	// its queue, or works off what was enqueued.
 	Reads bool `json:"reads"`
 	// Retired says that nobody is to read them any more. EmptySince is since when all queues of
 	// such a stream looked empty to this process; zero: they do not. MayGo says that this is so for
@@ -247,6 +248,8 @@ type Status struct {
 // stream.
 type ChannelStatus struct {
 	ID string `json:"id"`
+	// Runs says that this process calls the channel's handler.
+	Runs bool `json:"runs"`
 	// InFlight is how many messages were picked up and are neither done nor given back.
 	InFlight int `json:"in_flight"`
 	// Suspect is the message that may have ended the process and runs now.

@@ -29,7 +29,7 @@ type streamState struct {
 	Pauses     []pauseState   `json:"pauses"`
 	Source     string         `json:"source"`
 	Joined     bool           `json:"joined"`
-	Reads      *bool          `json:"reads"` // nil: an actor from before it could be otherwise
+	Reads      bool           `json:"reads"`
 	Retired    bool           `json:"retired"`
 	MayGo      bool           `json:"may_go"`
 	Stuck      bool           `json:"stuck"`
@@ -45,6 +45,7 @@ type streamState struct {
 // channelState is what it shows of a channel.
 type channelState struct {
 	ID       string         `json:"id"`
+	Runs     bool           `json:"runs"`
 	Stuck    bool           `json:"stuck"`
 	InFlight int            `json:"in_flight"`
 	Queues   map[string]int `json:"queues"`
@@ -129,7 +130,6 @@ func isTerminal(stream any) bool {
 // with it.
 func (a *actor) showStreams(ctx context.Context) error {
 	var answer struct {
-		Modes   []string          `json:"modes"`
 		Streams []json.RawMessage `json:"streams"`
 		Others  []pauseState      `json:"other_pauses"`
 	}
@@ -149,11 +149,11 @@ func (a *actor) showStreams(ctx context.Context) error {
 			return err
 		}
 		rows = append(rows, []string{
-			s.ID, s.in(answer.Modes).word(), cmp.Or(s.Source, "-"), strconv.Itoa(s.Partitions), strconv.FormatInt(s.Lag, 10), strconv.Itoa(s.InFlight), s.Oldest.String(), full(s.Queues), s.Error,
+			s.ID, s.word(), cmp.Or(s.Source, "-"), strconv.Itoa(s.Partitions), strconv.FormatInt(s.Lag, 10), strconv.Itoa(s.InFlight), s.Oldest.String(), full(s.Queues), s.Error,
 		})
 		for _, c := range s.Channels {
-			state := streamState{Paused: s.Paused, Pauses: s.Pauses, Joined: true, Stuck: c.Stuck}.word()
-			if len(answer.Modes) > 0 && !slices.Contains(answer.Modes, "channels") {
+			state := streamState{Paused: s.Paused, Pauses: s.Pauses, Reads: true, Stuck: c.Stuck}.word()
+			if !c.Runs {
 				state = "not run here"
 			}
 			rows = append(rows, []string{
@@ -170,16 +170,6 @@ func (a *actor) showStreams(ctx context.Context) error {
 	return a.table([]string{"STREAM", "STATE", "SOURCE", "PARTITIONS", "LAG", "IN FLIGHT", "OLDEST", "QUEUES", "ERROR"}, rows)
 }
 
-// in is the state in a process of these modes; none: of all. A stream whose source is no topic is a
-// member of no group: it runs where its queue is worked off.
-func (s streamState) in(modes []string) streamState {
-	here := len(modes) == 0 || slices.Contains(modes, "streams") || s.Source == "enqueue" && slices.Contains(modes, "retries")
-	if s.Source == "enqueue" || s.Source == "queue" {
-		s.Joined, s.Reads = true, &here
-	}
-	return s
-}
-
 // word is the state that matters most.
 func (s streamState) word() string {
 	switch {
@@ -191,9 +181,9 @@ func (s streamState) word() string {
 		return "retired, may go"
 	case s.Retired:
 		return "retired"
-	case s.Reads != nil && !*s.Reads:
+	case !s.Reads:
 		return "not read here"
-	case !s.Joined:
+	case !s.Joined && s.Source == "kafka":
 		return "joining"
 	}
 	return "running"

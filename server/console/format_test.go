@@ -44,30 +44,26 @@ func TestThePageOfAnOperationSaysWhatDiedTooLateForIt(t *testing.T) {
 
 func TestAStreamOrChannelIsSaidToRunWhereItsMessagesAreWorkedOff(t *testing.T) {
 	for _, test := range []struct {
-		modes, source string
-		reads         bool
-		stream, slow  string
+		reads, runs, paused bool
+		want                string
 	}{
-		{"streams retries channels api", "kafka", true, "running", "running"},
-		{"streams retries channels api", "enqueue", false, "running", "running"},
-		{"streams retries channels api", "queue", false, "running", "running"},
-		{"streams api", "kafka", true, "running", "not run here"},
-		{"retries api", "kafka", false, "not read here", "not run here"},
-		{"retries api", "enqueue", false, "running", "not run here"},
-		{"retries api", "queue", false, "not read here", "not run here"},
-		{"channels api", "enqueue", false, "not read here", "running"},
+		{true, true, false, "running, running"},
+		{true, false, false, "running, not run here"},
+		{false, true, false, "not read here, running"},
+		{false, false, false, "not read here, not run here"},
+		{false, false, true, "paused, paused"},
 	} {
-		page := pageOf(t, "/console/", map[string]any{"modes": strings.Fields(test.modes), "streams": []any{map[string]any{
-			"id": "orders", "source": test.source, "reads": test.reads, "channels": []any{map[string]any{"id": "slow"}},
+		page := pageOf(t, "/console/", map[string]any{"modes": []string{"api"}, "streams": []any{map[string]any{
+			"id": "orders", "reads": test.reads, "paused": test.paused, "channels": []any{map[string]any{"id": "slow", "runs": test.runs}},
 		}}})
 		var states []string
 		for _, cell := range strings.Split(page, `data-state="`)[1:] {
-			if state, _, _ := strings.Cut(cell, `"`); strings.Contains("running, not read here, not run here", state) {
+			if state, _, _ := strings.Cut(cell, `"`); strings.Contains("running, not read here, not run here, paused", state) {
 				states = append(states, state)
 			}
 		}
-		if got, want := strings.Join(states, ", "), test.stream+", "+test.slow; got != want {
-			t.Errorf("%s, with source %s: %s, want %s", test.modes, test.source, got, want)
+		if got := strings.Join(states, ", "); got != test.want {
+			t.Errorf("%+v: %s", test, got)
 		}
 	}
 }

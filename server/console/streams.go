@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -66,7 +65,26 @@ type streamJSON struct {
 	Oldest  *struct {
 		Since time.Time `json:"since"`
 	} `json:"oldest"`
-	Channels []lineJSON `json:"channels"`
+	Channels []channelJSON `json:"channels"`
+}
+
+// channelJSON is a channel of a stream.
+type channelJSON struct {
+	lineJSON
+	Runs bool `json:"runs"`
+}
+
+// state is a word for how it is doing. It is paused with its stream.
+func (c channelJSON) state(paused bool) string {
+	switch wrong := c.lineJSON.state(); {
+	case wrong != "":
+		return wrong
+	case paused:
+		return "paused"
+	case !c.Runs:
+		return "not run here"
+	}
+	return "running"
 }
 
 // lineJSON is what a stream and a channel of one have in common.
@@ -130,13 +148,9 @@ func (v v1) rows(r *http.Request) (rows []row, others []pauseJSON, err error) {
 	}
 	// A process that serves nothing but /v1 has no stream to hold back.
 	control := len(answer.Modes) != 1 || answer.Modes[0] != "api"
-	channels := "running"
-	if !slices.Contains(answer.Modes, "channels") {
-		channels = "not run here"
-	}
 	for _, s := range answer.Streams {
 		of := s.row(choice{Stream: s.ID})
-		of.State, of.Lag, of.Control, of.IsStream = s.in(answer.Modes).state(), number(s.Lag), control, true
+		of.State, of.Lag, of.Control, of.IsStream = s.state(), number(s.Lag), control, true
 		of.hold(s.Pauses)
 		if s.Oldest != nil {
 			of.Oldest = lasting(time.Since(s.Oldest.Since))
@@ -148,10 +162,7 @@ func (v v1) rows(r *http.Request) (rows []row, others []pauseJSON, err error) {
 		for _, channel := range s.Channels {
 			of, held := channel.row(choice{Stream: s.ID, Channel: channel.ID}), of.Held
 			of.Held = held
-			of.State, of.Lag = cmp.Or(channel.state(), channels), "–"
-			if s.Paused && of.State == channels {
-				of.State = "paused"
-			}
+			of.State, of.Lag = channel.state(s.Paused), "–"
 			rows = append(rows, of)
 		}
 	}
@@ -221,15 +232,6 @@ func (l lineJSON) state() string {
 		return "suspect"
 	}
 	return ""
-}
-
-// in is the stream in a process of these modes: one that has no topics is read where its queue is
-// worked off.
-func (s streamJSON) in(modes []string) streamJSON {
-	if s.Source == "enqueue" || s.Source == "queue" {
-		s.Reads = slices.Contains(modes, "streams") || s.Source == "enqueue" && slices.Contains(modes, "retries")
-	}
-	return s
 }
 
 // state is a word for how it is doing: what a person did comes before what is wrong,
