@@ -168,6 +168,9 @@ func streams() map[string]server.Stream {
 		"busy":   {Control: idle{}, DeadSet: scripted{err: server.ErrBusy}},
 		"away":   {Control: idle{}, DeadSet: scripted{result: server.Result{Left: -1}, err: server.ErrUnavailable}},
 		"broken": {Control: idle{}, DeadSet: scripted{err: errors.New("no")}},
+		"left":   {Control: idle{}, DeadSet: scripted{err: server.ErrReplayOff}},
+		"full":   {Control: idle{}, DeadSet: scripted{err: server.ErrNoTrash}},
+		"torn":   {Control: idle{}, DeadSet: scripted{err: server.ErrHalfEdited}},
 	}
 }
 
@@ -204,6 +207,7 @@ func TestWhatTheServerAnswersIsWhatItsDescriptionSays(t *testing.T) {
 		{"an edit of what is not there", "POST", "/v1/dead_set/messages/none/edit", `{"stream":"orders","value":"x"}`, "t", 404},
 		{"an edit without retries", "POST", "/v1/dead_set/messages/orders.v1:0:7/edit", `{"stream":"plain","value":"x"}`, "t", 404},
 		{"an edit while brokers are away", "POST", "/v1/dead_set/messages/orders.v1:0:7/edit", `{"stream":"away","value":"x"}`, "t", 503},
+		{"an edit that may be half done", "POST", "/v1/dead_set/messages/orders.v1:0:7/edit", `{"stream":"torn","value":"x"}`, "t", 503},
 		{"an edit that is too large", "POST", "/v1/dead_set/messages/orders.v1:0:7/edit", `{"stream":"orders","value":"` + strings.Repeat("x", 3000) + `"}`, "t", 413},
 		{"replay", "POST", "/v1/dead_set/replay", `{"count":"2","topic-entity":"orders"}`, "t", 200},
 		{"delete", "DELETE", "/v1/dead_set", `{"count":2,"topic_entity":"orders"}`, "t", 200},
@@ -215,6 +219,8 @@ func TestWhatTheServerAnswersIsWhatItsDescriptionSays(t *testing.T) {
 		{"trash without retries", "GET", "/v1/dead_set/trash?stream=plain", "", "t", 404},
 		{"replay that stopped", "POST", "/v1/dead_set/replay" + which + "half", "", "t", 503},
 		{"delete that stopped", "DELETE", "/v1/dead_set" + which + "half", "", "t", 503},
+		{"replay of what was left before retries were off", "POST", "/v1/dead_set/replay" + which + "left", "", "t", 409},
+		{"delete that the trash does not take", "DELETE", "/v1/dead_set" + which + "full", "", "t", 503},
 		{"busy", "GET", "/v1/dead_set" + which + "busy", "", "t", 409},
 		{"brokers away", "DELETE", "/v1/dead_set" + which + "away", "", "t", 503},
 		{"broken", "GET", "/v1/dead_set" + which + "broken", "", "t", 500},
@@ -257,8 +263,8 @@ func TestWhatTheServerAnswersIsWhatItsDescriptionSays(t *testing.T) {
 		{"pause of an unknown stream", "POST", "/v1/streams/other/pause", "", "t", 404},
 	}
 	openapi3filter.RegisterBodyDecoder("application/x-ndjson", openapi3filter.FileBodyDecoder)
-	address := serve(t)
-	router := description(t, address)
+	address := serve(t, func(*server.Config) {})
+	router, _ := description(t, address)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), test.method, "http://"+address+test.path, strings.NewReader(test.body))
@@ -287,6 +293,34 @@ func TestWhatTheServerAnswersIsWhatItsDescriptionSays(t *testing.T) {
 	}
 }
 
+func TestWhatAProcessWithoutTheAPIAnswersIsWhatItsDescriptionSays(t *testing.T) {
+	address := serve(t, func(c *server.Config) { c.NoAPI = "/v1 is not served by this process" })
+	router, api := description(t, address)
+	for path, item := range api.Paths.Map() {
+		for method := range item.Operations() {
+			if !strings.HasPrefix(path, "/v1/") {
+				continue
+			}
+			t.Run(method+" "+path, func(t *testing.T) {
+				req, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+strings.ReplaceAll(path, "{id}", "x"), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("Authorization", "Bearer t")
+				resp, err := http.DefaultClient.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				if resp.StatusCode != http.StatusNotFound {
+					t.Errorf("status %d", resp.StatusCode)
+				}
+				conforms(t, router, req, resp)
+			})
+		}
+	}
+}
+
 // conforms fails the test unless the answer is one that the description has.
 func conforms(t *testing.T, router routers.Router, req *http.Request, resp *http.Response) {
 	t.Helper()
@@ -308,13 +342,15 @@ func conforms(t *testing.T, router routers.Router, req *http.Request, resp *http
 	}
 }
 
-// serve runs a server until the test ends.
-func serve(t *testing.T) (address string) {
+// serve runs a server until the test ends; but changes its configuration.
+func serve(t *testing.T, but func(*server.Config)) (address string) {
 	t.Helper()
-	s, err := server.New(server.Config{
+	c := server.Config{
 		Address: "127.0.0.1:0", Access: server.Access{Tokens: []server.Token{{Name: "token", Role: server.Operator, Secret: "t"}, {Name: "bob", Role: server.Viewer, Secret: "v"}}}, Streams: streams(), Timeouts: server.Timeouts{PeekWait: time.Millisecond}, Operations: operating(t), Pauses: paused{}, Trash: 72 * time.Hour, EditLimit: 2000,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }),
-	})
+	}
+	but(&c)
+	s, err := server.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +390,7 @@ func open(t *testing.T, address string) bool {
 }
 
 // description is the one that the server serves, once it is found to be valid.
-func description(t *testing.T, address string) routers.Router {
+func description(t *testing.T, address string) (routers.Router, *openapi3.T) {
 	t.Helper()
 	resp, err := http.Get("http://" + address + "/openapi.json")
 	if err != nil {
@@ -373,5 +409,5 @@ func description(t *testing.T, address string) routers.Router {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return router
+	return router, api
 }
