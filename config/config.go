@@ -97,15 +97,15 @@ type OAuth struct {
 
 // RabbitMQ says how to reach and use the broker of the retry queues.
 type RabbitMQ struct {
-	URL             []string      `key:"url" secret:"url" doc:"amqp:// or amqps:// URLs, separated by commas, tried in turn. Required unless retries are off for every stream."`
+	URL             []string      `key:"url" secret:"url" doc:"amqp:// or amqps:// URLs, separated by commas, tried in turn. Required unless retries are off for every stream, none has channels, and the app has no Shared."`
 	VHost           string        `key:"vhost" doc:"Virtual host; overrides the URLs'."`
 	Username        string        `key:"username" doc:"User name; overrides the URLs'."`
 	Password        string        `key:"password" secret:"true" doc:"Password; overrides the URLs'."`
 	TLS             TLS           `key:"tls"`
 	ConfirmTimeout  time.Duration `key:"confirm_timeout" default:"60s" doc:"A publisher confirm that takes longer ends the session; what was in flight is published again in the next."`
-	ConsumerTimeout time.Duration `key:"consumer_timeout" default:"30m" doc:"The broker's consumer_timeout. HANDLER_TIMEOUT may be at most half of it, and a quarter beside an OnDead."`
+	ConsumerTimeout time.Duration `key:"consumer_timeout" default:"30m" doc:"The broker's consumer_timeout. HANDLER_TIMEOUT may be at most half of it, a quarter beside an OnDead, and a sixth for batches of a queue of RabbitMQ."`
 	MaxMessageSize  int           `key:"max_message_size" default:"16MiB" unit:"bytes" doc:"The broker's max_message_size, at least 72KiB. Larger messages are not sent: the dead set gets a pointer to their place in Kafka. What is enqueued must leave 64KiB of it."`
-	PublishWindow   int           `key:"publish_window" default:"1000" doc:"Publishes of one stream that may wait for their confirm at once."`
+	PublishWindow   int           `key:"publish_window" default:"1000" doc:"Publishes of one stream, or channel, that may wait for their confirm at once."`
 	Records         bool          `key:"records" default:"true" doc:"Keep operations on dead sets, and pauses of the whole app, in <app>.records, a stream of RabbitMQ, so that any process answers for them and goes on with them. false: an operation lives in the process that is asked, and ends with it, and there is no pause of the whole app. The same in all processes of an app."`
 	Declare         string        `key:"declare" default:"create" doc:"create: make the queues that are missing. check: make none, only compare those that are there; a user without the right to configure them can only look."`
 }

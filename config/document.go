@@ -64,7 +64,7 @@ func channels(b *strings.Builder) {
 		}
 	}
 	fmt.Fprintf(b, "\n## Each channel\n\nA channel may have of its own, with `STREAMS_<ID>_CHANNELS_<CHANNEL>_` before the name: %s.\n"+
-		"What it has not is its stream's. It always retries: `RETRY_ENABLED=false` of its stream, or of all, is not for it.\n", strings.Join(names, ", "))
+		"What it has not is its stream's. It always retries, and in queues: `RETRY_ENABLED=false` and `RETRY_IN_PLACE` of its stream, or of all, are not for it, and of its own they are mistakes.\n", strings.Join(names, ", "))
 }
 
 // table writes one table of the page. A "|" would end a cell, and a "<" begin a tag.
