@@ -27,6 +27,9 @@ type Message struct {
 	// Of a message of a queue it is the message-id that its producer set. Where there is none it is
 	// the queue's name and a random token, and another token if the message is handed out again
 	// before it was settled for the first time: such an ID recognises retries, and no such repeat.
+	//
+	// What was enqueued has the ID that it was given, or a random one. An edited copy of a dead
+	// message is another message: it has "~" and the id of the edit behind what it was.
 	ID     string
 	Stream string
 	// Channel is the one whose handler has the message; empty for the stream's own.
@@ -35,7 +38,8 @@ type Message struct {
 	Key, Value []byte
 	// Headers are in the order of the record, repeated names included.
 	Headers []Header
-	// Time is the record's timestamp.
+	// Time is the record's timestamp. Of a message of a queue it is the one that its producer set,
+	// else when it was read; of what was enqueued the one that it was given, else when that was.
 	Time time.Time
 	// Attempt is 1 on the first try.
 	Attempt int

@@ -36,10 +36,11 @@ type Config struct {
 	// Secrets are entries name=whsec_… for the signatures of Standard Webhooks. A name may stand
 	// several times while its secret is replaced.
 	Secrets []string
-	// Timeout is how long a request may take, until its answer has begun to come. Default: 10s.
+	// Timeout is how long a request may take, until its answer has begun to come, at most 4m.
+	// Default: 10s.
 	Timeout time.Duration
-	// HostLimit is how many calls may be under way to one host at once, in this process. Default:
-	// 8.
+	// HostLimit is how many calls may be under way to one host at once, in this process, at most
+	// 1000. Default: 8.
 	HostLimit int
 	// BodyLimit is the largest body that the [Server] reads, in bytes. Default: 1 MiB.
 	BodyLimit int64
