@@ -18,6 +18,7 @@ type Config struct {
 	// confirmed. It is that of actor's Env.
 	Enqueue func(ctx context.Context, stream string, m stepwell.Message, after time.Duration) error
 	// Refused is wrapped by those errors of Enqueue that no other try helps: actor's ErrRefused.
+	// Default: none says so, and a call whose on_success is refused is made again and again.
 	Refused error
 	// Retired is wrapped by those of them that say that the stream takes no new calls, and makes
 	// those it has: actor's ErrRetired. A [Server] answers them with 410. Default: none says so.
@@ -197,8 +198,9 @@ func (h *Handler) Fallback(ctx context.Context, m *stepwell.Message, failure err
 }
 
 // Post accepts a call from within the program: body is the JSON of POST /calls. nil means that the
-// call is stored. Mistakes in the body are a [stepwell.DeadLetter] that names them all, since no
-// other try helps; after any other error the call is perhaps stored all the same.
+// call is stored. Mistakes in the body are a [stepwell.DeadLetter] that names them all, and so is
+// what Enqueue refuses, since no other try helps; after any other error the call is perhaps stored
+// all the same.
 func (h *Handler) Post(ctx context.Context, body []byte) (id string, err error) {
 	p := h.parser()
 	a := p.call(ctx, body)
