@@ -160,7 +160,7 @@ type Stream struct {
 	Exchange       string        `key:"exchange" stream:"only" doc:"An exchange of RabbitMQ that the stream's messages are published to, in place of Kafka topics. It must be there; the stream has a queue of its own that is bound to it, <app>.<stream>.source."`
 	RoutingKeys    []string      `key:"routing_keys" stream:"only" doc:"Routing keys, separated by commas, with which that queue is bound to EXCHANGE: order.*,refund.# for a topic exchange, # for a fanout one. Required beside it. A key that is taken out is to be unbound by hand."`
 	TopicPattern   string        `key:"topic_pattern" stream:"only" doc:"Regular expression (Go syntax) that whole topic names must match; topics that appear later are picked up."`
-	Retired        bool          `key:"retired" stream:"only" default:"false" doc:"The stream is read no more: its retries, channels and dead set go on until they are empty, which /v1/streams tells. Its handlers must still be there."`
+	Retired        bool          `key:"retired" stream:"only" default:"false" doc:"The stream is read no more, and what others than its own handlers enqueue is refused: its retries, channels and dead set go on until they are empty, which /v1/streams tells. Its handlers must still be there."`
 	Group          string        `key:"group" stream:"only" doc:"Consumer group; no two streams may share one. Default: <app>.<stream>."`
 	Start          string        `key:"start" default:"earliest" doc:"Where a group without commits starts: earliest, latest or a time (RFC 3339)."`
 	MaxAge         time.Duration `key:"max_age" default:"0s" doc:"Records older than this are skipped and counted; 0: off."`
