@@ -11,26 +11,32 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// A turn of a sort that finds RabbitMQ away says so, as turns of all other operations do: the one
-// who runs it can then tell of it, and obey a pause.
-func TestASortThatFindsTheBrokerAwaySaysSo(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
-		bury(t, b, 10)
-		s := paged(b, 8)
-		b.SetUp(false)
-		defer b.SetUp(true)
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		told := make(chan error, 1)
-		go func() { _, err := s.Pages().Sort(ctx, nil, "op", everything); told <- err }()
-		select {
-		case err := <-told:
-			if !errors.Is(err, queue.ErrUnavailable) {
-				t.Error(err)
-			}
-		case <-time.After(time.Hour):
-			cancel()
-			t.Errorf("nothing for an hour, then %v", <-told)
-		}
-	})
+// What makes pages before it has the lease finds out that RabbitMQ is away as soon as all other
+// walks do: the one who runs it can then tell of it, and obey a pause.
+func TestWhatFillsPagesWaitsForABrokerThatIsAwayNoLongerThanOtherWalks(t *testing.T) {
+	for name, move := range map[string]func(context.Context, *deadset.Set) error{
+		"a sort": func(ctx context.Context, s *deadset.Set) error {
+			_, err := s.Pages().Sort(ctx, nil, "op", everything)
+			return err
+		},
+		"a delete into the trash": func(ctx context.Context, s *deadset.Set) error {
+			_, err := s.Trash(keep).Delete(ctx, "op", everything)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+				bury(t, b, 10)
+				s := thrown(b, 8)
+				b.SetUp(false)
+				defer b.SetUp(true)
+				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+				defer cancel()
+				began := time.Now()
+				if err := move(ctx, s); !errors.Is(err, queue.ErrUnavailable) || time.Since(began) != 10*time.Second {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+			})
+		})
+	}
 }

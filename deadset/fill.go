@@ -10,8 +10,8 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// prepareTime is how long a move may take to make its pages: a broker that is away is told of, and
-// what somebody wants of the move is obeyed.
+// prepareTime is how long a move may take to make its pages: a broker that goes away meanwhile is
+// told of, and what somebody wants of the move is obeyed.
 const prepareTime = 30 * time.Second
 
 // ErrNoPage says that there is no room in the pages that there may be.
@@ -43,6 +43,10 @@ func (m *filling) prepare(ctx context.Context, coming func(context.Context) (int
 	var enough bool
 	if m.proven, enough = pages.still(m.operation); enough {
 		return nil
+	}
+	// Depths would be waited for until ctx ends, and under an alarm pages be made for nothing.
+	if err := broker.Accepts(ctx); err != nil {
+		return err
 	}
 	at, err := pages.state(ctx)
 	if err != nil {

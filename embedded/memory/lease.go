@@ -47,11 +47,11 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 	return taken, nil
 }
 
-// Accepts waits until the broker is not blocked; see queue.Broker.
+// Accepts waits until the broker is neither cut off nor blocked; see queue.Broker.
 func (b *Broker) Accepts(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaseLimit)
 	defer cancel()
-	return b.await(ctx, func() (bool, error) { return !b.blocked, nil })
+	return b.await(ctx, func() (bool, error) { return !b.down && !b.blocked, nil })
 }
 
 // On is the lease for another queue; see queue.Lease.

@@ -169,9 +169,9 @@ type Broker interface {
 	// taken. There need not be such a queue: the name is then all that is leased.
 	Lease(ctx context.Context, queue string) (Lease, error)
 
-	// Accepts waits until the broker takes what is published, for as long as Lease waits for one
-	// that is away: under an alarm it confirms nothing. The error is ErrUnavailable. A process that
-	// has published nothing since an alarm began does not know of it.
+	// Accepts waits until the broker takes what is published, as Lease waits for one that is away,
+	// and for as long under an alarm, when nothing is confirmed. The error is ErrUnavailable. A
+	// process that has published nothing since an alarm began does not know of it.
 	Accepts(ctx context.Context) error
 
 	// Follow hands out what a [Log] has from the offset on, 0 being the oldest that there is, and

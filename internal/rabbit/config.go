@@ -40,7 +40,7 @@ type Config struct {
 	// BackoffMin and BackoffMax bound the waits before another attempt; 100 ms and 3 s.
 	BackoffMin, BackoffMax time.Duration
 	// LeaseWait is how long a lease waits for a broker that is away, and who is to publish for one
-	// that takes nothing; a lease does not wait for one that has been away for as long; 10 s.
+	// that takes nothing; neither waits for one that has been away for as long; 10 s.
 	LeaseWait time.Duration
 	// Setting is how users call a setting, by its key, say "rabbitmq.url"; nil: by that.
 	Setting func(key string) string

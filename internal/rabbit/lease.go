@@ -148,17 +148,23 @@ func (l *lease) nothing(ctx context.Context, deliveries <-chan amqp.Delivery) er
 	return nil
 }
 
-// Accepts waits until no alarm is on; see queue.Broker. A lease does not ask for that: RabbitMQ
-// blocks connections that have published, and a lease's has not.
+// Accepts waits until there is a connection to publish on, and no alarm; see queue.Broker. A lease
+// does not ask for the alarm: RabbitMQ blocks connections that have published, and a lease's has
+// not.
 func (b *Broker) Accepts(ctx context.Context) error {
+	if b.publish.away() > b.config.LeaseWait {
+		return b.unavailable(errAway)
+	}
 	limited, cancel := context.WithTimeout(ctx, b.config.LeaseWait)
 	defer cancel()
 	for {
 		s, _ := b.publish.current()
-		if s == nil || !s.blocked() {
+		switch {
+		case s != nil && !s.blocked():
 			return nil
-		}
-		if !sleep(limited, 50*time.Millisecond) {
+		case b.isOver():
+			return queue.ErrClosed
+		case !sleep(limited, 50*time.Millisecond):
 			return b.unavailable(limited.Err())
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -316,12 +317,24 @@ func TestAWalkWaitsForABrokerThatWentAwayJustNowAndNotForOneThatIsKnownToBeAway(
 	const wait = time.Second
 	b, _ := run(t, Config{URLs: []string{"amqp://u:p@127.0.0.1:1/"}, LeaseWait: wait})
 	eventually(t, 10*time.Second, "it is away", func() bool { return b.publish.away() > 0 })
-	began := time.Now()
-	if _, err := b.Lease(t.Context(), "q"); !errors.Is(err, queue.ErrUnavailable) || errors.Is(err, errAway) || time.Since(began) < wait {
-		t.Errorf("at first: %v after %v", err, time.Since(began))
+	asks := map[string]func() error{
+		"a lease":           func() error { _, err := b.Lease(t.Context(), "q"); return err },
+		"who is to publish": func() error { return b.Accepts(t.Context()) },
 	}
+	var g sync.WaitGroup
+	for name, ask := range asks {
+		g.Go(func() {
+			began := time.Now()
+			if err := ask(); !errors.Is(err, queue.ErrUnavailable) || errors.Is(err, errAway) || time.Since(began) < wait {
+				t.Errorf("%s, at first: %v after %v", name, err, time.Since(began))
+			}
+		})
+	}
+	g.Wait()
 	eventually(t, 10*time.Second, "it has been away for longer", func() bool { return b.publish.away() > wait })
-	if _, err := b.Lease(t.Context(), "q"); !errors.Is(err, queue.ErrUnavailable) || !errors.Is(err, errAway) || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("later: %v", err)
+	for name, ask := range asks {
+		if err := ask(); !errors.Is(err, queue.ErrUnavailable) || !errors.Is(err, errAway) || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("%s, later: %v", name, err)
+		}
 	}
 }
