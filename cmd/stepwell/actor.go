@@ -92,10 +92,11 @@ func (r *refusal) Error() string {
 	return text
 }
 
-// again says whether the same command may succeed later. A conflict that does not say when is one
-// with what the actor is, not with what somebody does.
+// again says whether the same command may succeed later. What the actor refuses without a word of
+// when lies in what it is, as a trash that is full, and not in what somebody does; a 503 without
+// any word is a proxy's.
 func (r *refusal) again() bool {
-	return r.status == http.StatusConflict && r.retryAfter != "" || r.status == http.StatusServiceUnavailable
+	return r.retryAfter != "" && r.status == http.StatusConflict || r.status == http.StatusServiceUnavailable && (r.retryAfter != "" || r.text == "")
 }
 
 // do sends a request and decodes the answer into v; with --json it prints the answer instead, and
