@@ -178,7 +178,7 @@ func (c acting) operate(ctx context.Context, a *actor, w wish) error {
 	if a.json {
 		return a.line(begun)
 	}
-	_, err = fmt.Fprintf(a.out, "%s\n%s\n", printable(o.ID), printable(o.Message))
+	_, err = fmt.Fprintf(a.out, "%s\n%s\n", printable(o.ID), plain(o.Message))
 	return err
 }
 

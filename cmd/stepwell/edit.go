@@ -109,7 +109,7 @@ func (c *edit) replace(ctx context.Context, a *actor, path string, was, now []by
 	if err := read(whole, &answer); err != nil {
 		return err
 	}
-	return a.write([]byte(a.addressed(printable(answer.Message)) + "\n"))
+	return a.write([]byte(a.addressed(plain(answer.Message)) + "\n"))
 }
 
 // half says of an edit that may be half done that somebody has to look: done again it would send

@@ -161,7 +161,7 @@ func run(ctx context.Context, args []string, ask asker, out, errs io.Writer) (co
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	if err := parsed.Run(a); err != nil {
-		fmt.Fprintln(errs, "stepwell:", a.addressed(printable(err.Error())))
+		fmt.Fprintln(errs, "stepwell:", a.addressed(plain(err.Error())))
 		return exitOf(err)
 	}
 	return exitOK

@@ -409,6 +409,7 @@ func TestWhatWentWrongIsSaidInWordsAndByTheExitCode(t *testing.T) {
 		{"another walk", "dead-set delete -y -s orders -n 1", server.ErrBusy, exitAgain, "try again in 1 s"},
 		{"brokers away", "dead-set replay -s orders -n 1", server.ErrUnavailable, exitAgain, "not available"},
 		{"a trash that takes nothing", "dead-set delete -y -s orders -n 1", server.ErrNoTrash, exitFailed, "forever=true"},
+		{"a long story", "dead-set replay -s orders -n 1", fmt.Errorf("%w: %s mend that", server.ErrUnavailable, strings.Repeat("and ", 200)), exitAgain, "mend that"},
 		{"count above the limit", "dead-set replay -s orders -n 100001", nil, exitFailed, "100000"},
 		{"count 0", "dead-set replay -s orders -n 0", nil, exitUsage, "count"},
 		{"count in words", "dead-set replay -s orders -n abc", nil, exitUsage, "count"},

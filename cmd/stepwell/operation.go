@@ -115,7 +115,7 @@ func (o operation) progress() string {
 	if o.Why != "" {
 		text += ": " + o.Why
 	}
-	return printable(text)
+	return plain(text)
 }
 
 // outcome is nil where all is done and well, else what is not. over says whether nothing follows by

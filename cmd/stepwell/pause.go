@@ -29,7 +29,7 @@ func (a *actor) hold(ctx context.Context, id, verb string, app bool) error {
 	if printed, err := a.do(ctx, "POST", "/v1/streams/"+url.PathEscape(id)+"/"+verb, query, &answer); printed || err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(a.out, a.addressed(printable(answer.Message)))
+	_, err := fmt.Fprintln(a.out, a.addressed(plain(answer.Message)))
 	return err
 }
 

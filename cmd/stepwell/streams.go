@@ -107,7 +107,7 @@ func (a *actor) watchStreams(ctx context.Context, every time.Duration, screen bo
 			return fmt.Errorf("print the streams: %w", err)
 		}
 		if err != nil {
-			fmt.Fprintln(a.errs, "stepwell:", printable(err.Error()))
+			fmt.Fprintln(a.errs, "stepwell:", plain(err.Error()))
 		}
 		pause := time.NewTimer(every)
 		select {

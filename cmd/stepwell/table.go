@@ -24,16 +24,21 @@ func (a *actor) table(head []string, rows [][]string) error {
 	return w.Flush()
 }
 
-// printable is text on one line without what a terminal would obey: errors of handlers may repeat
-// what strangers sent.
+// printable is text of which a table, or a line that asks, has room for the beginning.
 func printable(text string) string {
 	const most = 300
-	return short(strings.Map(func(r rune) rune {
+	return short(plain(text), most)
+}
+
+// plain is text on one line without what a terminal would obey: errors of handlers may repeat what
+// strangers sent. It has all of the text: what is to be done about an error stands at its end.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
-	}, text), most)
+	}, text)
 }
 
 // short is the beginning of a text that is longer than so many letters.

@@ -48,6 +48,6 @@ func (a *actor) printResult(r result) error {
 	if r.Left != nil {
 		left = fmt.Sprintf("%d left", *r.Left)
 	}
-	_, err := fmt.Fprintf(a.out, "%s; %s\n", a.addressed(printable(r.Message)), left)
+	_, err := fmt.Fprintf(a.out, "%s; %s\n", a.addressed(plain(r.Message)), left)
 	return err
 }
