@@ -21,6 +21,7 @@ import (
 // left are the queues of a line whose retries are off: what waits there from before is told of, and
 // its dead set is served. Where no RabbitMQ is configured there are none.
 type left struct {
+	line     *line
 	broker   queue.Broker // nil where none is configured
 	topology retry.Topology
 	setting  string // that turned them off
@@ -37,7 +38,7 @@ func (a *Actor) newLeft(l *line) *left {
 	if err != nil { // such delays were never queues
 		topology, _ = retry.NewTopology(a.cfg.App.Name, l.id, nil, 1, 0) // it refuses delays only
 	}
-	return &left{broker: a.queues, topology: topology, setting: a.cfg.Variable("retry.enabled"), log: l.log}
+	return &left{line: l, broker: a.queues, topology: topology, setting: a.cfg.Variable("retry.enabled"), log: l.log}
 }
 
 func (*left) on() bool { return false }
@@ -58,25 +59,36 @@ func (*left) Resume()              {}
 func (*left) Status() retry.Status { return retry.Status{} }
 func (*left) Forget(string, int32) {}
 
-// FindRungs finds none that it would tell of.
+// FindRungs finds no more than there were at the start: nobody here makes any.
 func (*left) FindRungs(context.Context) error { return nil }
 
 func (l *left) Topology() retry.Topology { return l.topology }
-func (*left) Gone(string) bool           { return false }
+
+// Gone says so of queues of free waits, which may be deleted once they are empty.
+func (l *left) Gone(name string) bool { return slices.Contains(l.topology.Rungs(), name) }
 
 // look finds out what is there, once, as soon as RabbitMQ can be asked, and says what waits.
 func (l *left) look(ctx context.Context) {
 	names, waiting := []string{}, []string(nil)
+	var all []string
 	for _, spec := range l.topology.Specs() {
-		depth, err := l.depth(ctx, spec.Name)
+		all = append(all, spec.Name)
+	}
+	for _, rung := range l.topology.Rungs() {
+		if !slices.Contains(all, rung) {
+			all = append(all, rung)
+		}
+	}
+	for _, name := range all {
+		depth, err := l.depth(ctx, name)
 		if ctx.Err() != nil {
 			return
 		}
 		if err == nil {
-			names = append(names, spec.Name)
+			names = append(names, name)
 		}
 		if depth > 0 {
-			waiting = append(waiting, fmt.Sprintf("%s=%d", spec.Name, depth))
+			waiting = append(waiting, fmt.Sprintf("%s=%d", name, depth))
 		}
 	}
 	l.found.Store(&names)
@@ -90,7 +102,7 @@ func (l *left) look(ctx context.Context) {
 func (l *left) depth(ctx context.Context, name string) (int, error) {
 	const pause = 5 * time.Second
 	for {
-		depth, err := l.broker.Depth(ctx, name)
+		depth, err := l.line.depthOf(ctx, name)
 		if err == nil || errors.Is(err, queue.ErrMissing) || !task.Sleep(ctx, pause) {
 			return depth, err
 		}

@@ -1,25 +1,40 @@
 package actor_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
 )
 
 func TestWhatWaitsWhenRetriesAreTurnedOffIsToldAndItsDeadSetStaysReachable(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		var c calls
-		r := w.start(orders(failing(&c)), settings{"RETRY_COUNT": "0"})
-		w.produce(values("a", "b", "c")...)
+		app := orders(func(ctx context.Context, m *stepwell.Message) error {
+			if string(m.Value) == "later" {
+				return stepwell.Snooze(time.Hour)
+			}
+			return failing(&c)(ctx, m)
+		})
+		r := w.start(app, settings{"RETRY_COUNT": "0"})
+		later := w.queue("orders", "delay.3600000")
+		w.produce(values("a", "b", "c", "later")...)
 		r.deadCount(3)
+		eventually(t, "one waits for as long as its handler said", func() bool { return r.depths()[later] == 1 })
+		if o := r.operate(`{"action":"sort","stream":"orders"}`); o["state"] != "done" || o["done"] != 3.0 {
+			t.Errorf("sort: %v", o)
+		}
 		r.end()
 
-		app, log := logged(orders(failing(&c)))
+		app, log := logged(app)
 		r = w.start(app, settings{"RETRY_ENABLED": "false"})
 		r.ready()
-		said := fmt.Sprintf("%s=3", w.queue("orders", "dead_set"))
-		eventually(t, "the log tells what waits", func() bool { return log.said("WARN", "RETRY_ENABLED", said) })
-		if n := r.depths()[w.queue("orders", "dead_set")]; n != 3 {
-			t.Errorf("/v1/streams shows %d dead messages", n)
+		dead := w.queue("orders", "dead_set")
+		eventually(t, "the log tells what waits", func() bool { return log.said("WARN", "RETRY_ENABLED", dead+"=3", later+"=1") })
+		if shown := r.depths(); shown[dead] != 3 || shown[later] != 1 {
+			t.Errorf("/v1/streams shows %v", shown)
 		}
 		if all := r.dead(10); len(all) != 3 {
 			t.Errorf("a peek shows %d", len(all))

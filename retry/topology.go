@@ -173,6 +173,15 @@ func (t Topology) rungName(rung time.Duration) string {
 	return t.prefix + ".delay." + strconv.FormatInt(milliseconds(rung), 10)
 }
 
+// Rungs names the queues of all waits that handlers may ask for. Each is made when it is first
+// needed.
+func (t Topology) Rungs() (names []string) {
+	for _, rung := range rungs() {
+		names = append(names, t.rungName(rung))
+	}
+	return names
+}
+
 // queuesOf are the queues of a wait. A queue's name says how long it holds a message; the first
 // one's does not depend on how many there are.
 func (t Topology) queuesOf(ms int64) []delay {
