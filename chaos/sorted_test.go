@@ -74,6 +74,7 @@ func sortBody(action string) string {
 type operation struct {
 	ID, Action, State, Why string
 	Done                   int
+	Select                 struct{ Operation string } // the delete that a restore undoes
 }
 
 // operations are those that the actor knows; over says that none waits or runs.

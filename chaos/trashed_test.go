@@ -77,9 +77,17 @@ func (r *run) restore() {
 			r.asked(undo(o.ID))
 		}
 	}
+	all := r.over()
+	undone := map[string]bool{} // deletes of which a restore is done
+	for _, o := range all {
+		if o.Action == "restore" && o.State == "done" {
+			undone[o.Select.Operation] = true
+		}
+	}
 	deleted, restored := 0, 0
-	for _, o := range r.over() {
-		if o.State != "done" {
+	for _, o := range all {
+		// Another restore of a delete that is undone finds nothing, and is refused.
+		if o.State != "done" && (o.State != "refused" || !undone[o.Select.Operation]) {
 			r.complain("a %s is %s: %s", o.Action, o.State, o.Why)
 		}
 		switch o.Action {
