@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -22,10 +21,8 @@ import (
 // its dead set is served. Where no RabbitMQ is configured there are none.
 type left struct {
 	line     *line
-	broker   queue.Broker // nil where none is configured
 	topology retry.Topology
 	setting  string // that turned them off
-	log      *slog.Logger
 	// found are the queues that were there at the start; nil before it is known.
 	found atomic.Pointer[[]string]
 }
@@ -38,7 +35,7 @@ func (a *Actor) newLeft(l *line) *left {
 	if err != nil { // such delays were never queues
 		topology, _ = retry.NewTopology(a.cfg.App.Name, l.id, nil, 1, 0) // it refuses delays only
 	}
-	return &left{line: l, broker: a.queues, topology: topology, setting: a.cfg.Variable("retry.enabled"), log: l.log}
+	return &left{line: l, topology: topology, setting: a.cfg.Variable("retry.enabled")}
 }
 
 func (*left) on() bool { return false }
@@ -47,7 +44,7 @@ func (*left) on() bool { return false }
 func (*left) Declare(context.Context) error { return nil }
 
 func (l *left) work(stop, _ context.Context) error {
-	if l.broker != nil {
+	if l.line.broker != nil {
 		l.look(stop)
 	}
 	return nil
@@ -93,7 +90,7 @@ func (l *left) look(ctx context.Context) {
 	}
 	l.found.Store(&names)
 	if waiting != nil {
-		l.log.Warn("messages from before wait in the stream's queues, and its retries are off: nobody handles them. The dead set can be looked "+
+		l.line.log.Warn("messages from before wait in the stream's queues, and its retries are off: nobody handles them. The dead set can be looked "+
 			"at and deleted from; the rest waits until retries are on", "queues", strings.Join(waiting, " "), "setting", l.setting)
 	}
 }

@@ -167,7 +167,7 @@ func (s *Shared) Cancelled(ctx context.Context, id string) (bool, error) {
 // Cancel cancels the call with that id for 60 days.
 func (s *Shared) Cancel(ctx context.Context, id string) error {
 	if err := s.cancelled.Set(ctx, id, json.RawMessage("true"), time.Now().Add(cancelledFor)); err != nil {
-		return fmt.Errorf("cancel %q, which is kept for 60 days: %w", id, err)
+		return fmt.Errorf("cancel %q: %w", id, err)
 	}
 	return nil
 }

@@ -106,16 +106,23 @@ func TestAFloodOfReturnsThatNobodyReadsHoldsUpNobodyAndHidesNoLoss(t *testing.T)
 	})
 }
 
+// refusing is a queue that takes so many messages and refuses more.
+func refusing(t *testing.T, url, prefix string, most int64) (name string) {
+	t.Helper()
+	name = prefix + ".full"
+	raw(t, url, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(name, true, false, false, false,
+			amqp.Table{"x-queue-type": "quorum", "x-max-length": most, "x-overflow": "reject-publish"})
+		return err
+	})
+	t.Cleanup(func() { deleteQueue(t, url, name) })
+	return name
+}
+
 func TestRefusedMessageInsideAnAckOfManyIsNoConfirm(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)
-		full := n.instant + ".full"
-		raw(t, url, func(ch *amqp.Channel) error {
-			_, err := ch.QueueDeclare(full, true, false, false, false,
-				amqp.Table{"x-queue-type": "quorum", "x-max-length": int64(5), "x-overflow": "reject-publish"})
-			return err
-		})
-		t.Cleanup(func() { deleteQueue(t, url, full) })
+		full := refusing(t, url, n.instant, 5)
 		b, stop := run(t, Config{URLs: []string{url}})
 		declare(t, b, n.specs())
 		const rounds = 3000

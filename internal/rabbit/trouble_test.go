@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -126,13 +124,7 @@ func TestAPublisherWhoseCallersGaveUpIsHinderedByNothing(t *testing.T) {
 
 func TestAQueueThatRefusesHindersNobodyOnceItsCallersGaveUp(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		full := newNames(t, url).instant + ".full"
-		raw(t, url, func(ch *amqp.Channel) error {
-			_, err := ch.QueueDeclare(full, true, false, false, false,
-				amqp.Table{"x-queue-type": "quorum", "x-max-length": int64(1), "x-overflow": "reject-publish"})
-			return err
-		})
-		t.Cleanup(func() { deleteQueue(t, url, full) })
+		full := refusing(t, url, newNames(t, url).instant, 1)
 		b, _ := run(t, Config{URLs: []string{url}})
 		p := b.Publisher("test")
 		ctx, giveUp := context.WithCancel(t.Context())
