@@ -214,14 +214,12 @@ func (k *consumer) wantedPrefetch() int {
 // subscribe sets the prefetch and opens a consumer with it. A changed prefetch counts only for
 // consumers that are opened after it, which is why each change needs a new one.
 func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err error) {
-	quorum := true
 	// Its owner may have made it anew as a stream since the last consumer.
 	if k.c.Foreign {
-		if quorum, err = k.session.examine(k.c.Queue); err != nil {
+		if err := k.session.examine(k.c.Queue); err != nil {
 			return nil, "", err
 		}
 	}
-	k.loss.silent.Store(quorum && k.session.release.before(4, 0))
 	n := k.wantedPrefetch()
 	k.rpc.Lock()
 	defer k.rpc.Unlock()

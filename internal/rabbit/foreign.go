@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -24,7 +23,7 @@ func (b *Broker) Examine(ctx context.Context, name string) error {
 		if err != nil {
 			return fmt.Errorf("look at queue %s: %w", name, err)
 		}
-		_, err = s.examine(name)
+		err = s.examine(name)
 		switch {
 		case err == nil:
 			return nil
@@ -39,19 +38,18 @@ func (b *Broker) Examine(ctx context.Context, name string) error {
 
 var errStream = errors.New("it is a stream (x-queue-type), whose messages cannot be acked one by one: bind a quorum queue where it is written to")
 
-// examine asks on channels of its own, which a refusal closes. Of a queue that can be consumed it
-// says whether it is a quorum queue, which the refusal names.
-func (s *session) examine(name string) (quorum bool, err error) {
+// examine asks on channels of its own, which a refusal closes.
+func (s *session) examine(name string) error {
 	if _, err := s.inspect(name); err != nil {
-		return false, err
+		return err
 	}
 	ch, err := s.channel()
 	if err != nil {
-		return false, err
+		return err
 	}
 	err = s.call("set prefetch", func() error { return ch.Qos(1, 0, false) }) // without one a stream refuses, too
 	if err != nil {
-		return false, err
+		return err
 	}
 	err = s.call("open consumer", func() error {
 		_, err := ch.Consume(name, "", false, false, false, false, amqp.Table{"x-stream-offset": "next"})
@@ -59,11 +57,11 @@ func (s *session) examine(name string) (quorum bool, err error) {
 	})
 	switch {
 	case err == nil:
-		return false, errors.Join(errStream, s.closeChannel(ch))
+		return errors.Join(errStream, s.closeChannel(ch))
 	case code(err) == amqp.PreconditionFailed:
-		return strings.HasSuffix(err.Error(), `of queue type rabbit_quorum_queue"`), nil
+		return nil
 	}
-	return false, err
+	return err
 }
 
 // decodeForeign makes what is handed out of a stranger's message. Its headers stay as they are: nil

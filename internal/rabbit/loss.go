@@ -15,8 +15,6 @@ type loss struct {
 	starved int
 	// renewal outlives the consumer: all of one Consume share it.
 	renewal *renewal
-	// silent says that the broker may leave the consumer deaf: see renewal.
-	silent atomic.Bool
 	// replace has the goroutine of Consume go on with a channel of its own anew.
 	replace atomic.Bool
 }
@@ -44,7 +42,7 @@ func (k *consumer) lookForLoss(prefetch int) {
 	case err != nil || k.came.Load() != came:
 	case state.Consumers == 0:
 		k.end(errConsumerForgot)
-	case of.mayBeDeaf(held, state.Messages > 0):
+	case k.mayBeDeaf(held, state.Messages > 0):
 		of.replace.Store(true)
 		signal(k.again)
 	case k.c.Foreign: // another consumer of the queue may be served first, or alone
@@ -57,18 +55,19 @@ func (k *consumer) lookForLoss(prefetch int) {
 
 // mayBeDeaf says that an idle consumer is to be opened anew. Not while it holds a message, which
 // would be handed out again.
-func (l *loss) mayBeDeaf(held int, ready bool) bool {
-	return l.silent.Load() && held == 0 && l.renewal.due(ready)
+func (k *consumer) mayBeDeaf(held int, ready bool) bool {
+	return k.session.release.before(4, 0) && held == 0 && k.loss.renewal.due(ready)
 }
 
 // renewal says when an idle consumer is opened anew, on another channel, since it may be deaf.
 //
-// Before 4.0 RabbitMQ consumes for a client by itself when its quorum queue was deleted and is
-// there again at once, and then drops all that the new queue hands out (seen on 3.10.8; newer
-// releases cancel the consumer). The consumer is listed, and as much as its prefetch is in nobody's
-// hands, nor in the depth, until the channel is closed. No answer of the broker tells such a
-// consumer from one whose queue is empty, or served to another first. So it is opened anew: soon,
-// and then each time after twice as long, since one that waits for its turn must not go on asking.
+// Before 4.0 RabbitMQ consumes for a client by itself when the client's queue was deleted and is
+// there again as its channel hears of that, and then drops all that the new queue hands out (seen
+// on 3.10.8, with quorum and classic queues; newer releases cancel the consumer). The consumer is
+// listed, and as much as its prefetch is in nobody's hands, nor in the depth, until the channel is
+// closed. No answer of the broker tells such a consumer from one whose queue is empty, or served to
+// another first. So it is opened anew: soon, and then each time after twice as long, since one that
+// waits for its turn must not go on asking.
 type renewal struct {
 	// looks are those since it was opened, times that of how often it was opened anew.
 	looks, times int
