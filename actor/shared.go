@@ -75,6 +75,23 @@ func (s *Shared) Latest(ctx context.Context, name string) (value json.RawMessage
 	return r.Value, ok, s.failed(err)
 }
 
+// All returns all values of this kind by name, of which there are 10,000 at most, as Latest returns
+// one.
+func (s *Shared) All(ctx context.Context) (map[string]json.RawMessage, error) {
+	if err := s.store.Sync(ctx); err != nil {
+		return nil, s.failed(err)
+	}
+	found, err := s.store.All(s.kind)
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	all := make(map[string]json.RawMessage, len(found))
+	for _, r := range found {
+		all[r.Name] = r.Value
+	}
+	return all, nil
+}
+
 // Set stores a value, which is JSON of at most 16 KiB, until a time, to the second; zero: for ever.
 // A nil value removes it. Nil means that it is stored, and that every process finds it with Latest.
 // An error that wraps [ErrRefused] says that it cannot be stored, as when there are 10,000 of the

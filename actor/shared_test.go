@@ -88,6 +88,12 @@ func TestWhatOneProcessSharesAnotherFinds(t *testing.T) {
 				t.Errorf("%s, %v, %v, not %s", got, ok, err, value)
 			}
 		}
+		if err := one.Set(ctx, "b", json.RawMessage("true"), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := other.All(ctx); err != nil || len(all) != 2 || string(all["a"]) != "4" || string(all["b"]) != "true" {
+			t.Errorf("all: %s, %v", all, err)
+		}
 		if up := r.metric("stepwell_shared_records_up"); up != 1 {
 			t.Errorf("stepwell_shared_records_up is %v", up)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -17,6 +18,11 @@ type Records interface {
 	Workflow(ctx context.Context, name string) ([]time.Duration, bool, error)
 	// SetWorkflow stores a workflow, or replaces it; nil: each process finds it from here on.
 	SetWorkflow(ctx context.Context, name string, waits []time.Duration) error
+	// DeleteWorkflow removes a workflow, for calls that are accepted from here on; false: there is
+	// none of that name.
+	DeleteWorkflow(ctx context.Context, name string) (bool, error)
+	// Workflows returns all workflows there are, sorted by name.
+	Workflows(ctx context.Context) ([]Workflow, error)
 	// Cancelled says whether the call with that id is cancelled. It is asked before each try.
 	Cancelled(ctx context.Context, id string) (bool, error)
 	// Cancel stores that tries of the call which begin from here on are left out.
@@ -66,6 +72,28 @@ func (s Static) SetWorkflow(_ context.Context, name string, waits []time.Duratio
 	return fmt.Errorf("workflow %q: %w: put it into the configuration", name, ErrNoRecords)
 }
 
+// DeleteWorkflow deletes nothing: what there is is in the configuration.
+func (s Static) DeleteWorkflow(_ context.Context, name string) (bool, error) {
+	if _, ok := s[name]; ok {
+		return false, fixedError(name)
+	}
+	return false, nil
+}
+
+// fixedError is the error of who would change a workflow of the configuration.
+func fixedError(name string) error {
+	return fmt.Errorf("workflow %q %w: change it there", name, errFixed)
+}
+
+// Workflows returns those of the configuration.
+func (s Static) Workflows(context.Context) ([]Workflow, error) {
+	all := make([]Workflow, 0, len(s))
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		all = append(all, Workflow{name, s[name], true})
+	}
+	return all, nil
+}
+
 // Cancelled says that nothing is.
 func (s Static) Cancelled(context.Context, string) (bool, error) { return false, nil }
 
@@ -80,7 +108,9 @@ type Table interface {
 	Current(name string) (value json.RawMessage, ok bool, err error)
 	// Latest returns a value as it is now.
 	Latest(ctx context.Context, name string) (value json.RawMessage, ok bool, err error)
-	// Set stores a value until a time; zero: for ever.
+	// All returns all values by name as they are now.
+	All(ctx context.Context) (map[string]json.RawMessage, error)
+	// Set stores a value until a time; zero: for ever. A nil value removes it.
 	Set(ctx context.Context, name string, value json.RawMessage, until time.Time) error
 }
 
@@ -112,18 +142,24 @@ func (s *Shared) Workflow(ctx context.Context, name string) (waits []time.Durati
 	if err != nil || !ok {
 		return nil, false, err
 	}
+	waits, err = decodeWaits(name, value)
+	return waits, err == nil, err
+}
+
+// decodeWaits reads what SetWorkflow stored.
+func decodeWaits(name string, value json.RawMessage) (waits []time.Duration, err error) {
 	var delays []int64
 	if err := json.Unmarshal(value, &delays); err != nil {
-		return nil, false, fmt.Errorf("workflow %q: %w", name, err)
+		return nil, fmt.Errorf("workflow %q: %w", name, err)
 	}
 	for _, ms := range delays {
 		waits = append(waits, time.Duration(ms)*time.Millisecond)
 	}
-	return waits, true, nil
+	return waits, nil
 }
 
 // known says for a person which workflows there are in the configuration, and how others come
-// about: tables do not list what they have.
+// about.
 func (s *Shared) known() string {
 	return s.fixed.known() + ", and POST /retry_workflow has made none of that name"
 }
@@ -134,7 +170,7 @@ func (s *Shared) SetWorkflow(ctx context.Context, name string, waits []time.Dura
 		if slices.Equal(old, waits) {
 			return nil
 		}
-		return fmt.Errorf("workflow %q %w: change it there", name, errFixed)
+		return fixedError(name)
 	}
 	delays := make([]int64, len(waits))
 	for i, w := range waits {
@@ -148,6 +184,43 @@ func (s *Shared) SetWorkflow(ctx context.Context, name string, waits []time.Dura
 		return fmt.Errorf("workflow %q: %w", name, err)
 	}
 	return nil
+}
+
+// DeleteWorkflow removes a workflow that was made at run time.
+func (s *Shared) DeleteWorkflow(ctx context.Context, name string) (bool, error) {
+	if _, ok := s.fixed[name]; ok {
+		return false, fixedError(name)
+	}
+	_, ok, err := s.workflows.Latest(ctx, name)
+	if err == nil && ok {
+		err = s.workflows.Set(ctx, name, nil, time.Time{})
+	}
+	if err != nil {
+		return false, fmt.Errorf("workflow %q: %w", name, err)
+	}
+	return ok, nil
+}
+
+// Workflows returns those of the configuration and those that were made at run time, but for one of
+// a name that the configuration has too: it is out of use.
+func (s *Shared) Workflows(ctx context.Context) ([]Workflow, error) {
+	all, _ := s.fixed.Workflows(ctx) // it fails never
+	made, err := s.workflows.All(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("workflows: %w", err)
+	}
+	for name, value := range made {
+		if _, ok := s.fixed[name]; ok {
+			continue
+		}
+		waits, err := decodeWaits(name, value)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Workflow{Name: name, Waits: waits})
+	}
+	slices.SortFunc(all, func(a, b Workflow) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
 }
 
 // Cancelled says whether the call is cancelled, as it was some milliseconds ago. What is being read

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,6 +40,8 @@ func (l *late) Latest(ctx context.Context, name string) (json.RawMessage, bool, 
 	}
 }
 
+func (l *late) All(context.Context) (map[string]json.RawMessage, error) { return nil, errLate }
+
 func (l *late) Set(context.Context, string, json.RawMessage, time.Time) error { return nil }
 
 // A process that starts, or was cut off, has calls before it has read what is cancelled: they are
@@ -71,6 +74,8 @@ func (d dated) Current(string) (json.RawMessage, bool, error) { return nil, fals
 func (d dated) Latest(context.Context, string) (json.RawMessage, bool, error) {
 	return nil, false, nil
 }
+
+func (d dated) All(context.Context) (map[string]json.RawMessage, error) { return nil, nil }
 
 func (d dated) Set(_ context.Context, name string, _ json.RawMessage, until time.Time) error {
 	d[name] = until
@@ -118,5 +123,45 @@ func TestAWorkflowThatIsNotThereIsAnsweredWithThoseThatAre(t *testing.T) {
 		if code != 400 || answer["detail"] != "x-retry-workflow "+test.want {
 			t.Errorf("of /retry: %d %v, want %s", code, answer["detail"], test.want)
 		}
+	}
+}
+
+func TestWorkflowsAreListedAndDeletedButThoseOfTheConfiguration(t *testing.T) {
+	made := table{}
+	h := handler(t, &stored{}, func(c *Config) {
+		c.Records = NewShared(Static{"slow": {time.Minute}}, made, table{})
+	})
+	made["slow"] = json.RawMessage("[1]") // made before it came into the configuration
+	for _, name := range []string{"test", "again"} {
+		if code, answer := post(t, h, "/retry_workflow", `{"name":"`+name+`","retry_delays":[5000,10000]}`); code != 200 {
+			t.Fatalf("%d %v", code, answer)
+		}
+	}
+	for _, step := range []struct {
+		method, path string
+		code         int
+		want         string
+	}{
+		{"GET", "/retry_workflow", 200, "map[workflows:[map[name:again retry_delays:[5000 10000]] map[configured:true name:slow retry_delays:[60000]] map[name:test retry_delays:[5000 10000]]]]"},
+		{"DELETE", "/retry_workflow/test", 200, "map[deleted:true name:test]"},
+		{"GET", "/retry_workflow", 200, "map[workflows:[map[name:again retry_delays:[5000 10000]] map[configured:true name:slow retry_delays:[60000]]]]"},
+		{"DELETE", "/retry_workflow/test", 404, `workflow "test" is not there; GET /retry_workflow lists those that are`},
+		{"DELETE", "/retry_workflow/slow", 409, `workflow "slow" is in the configuration: change it there`},
+		{"GET", "/retry_workflow?name=again", 400, "GET /retry_workflow takes no query parameters"},
+		{"DELETE", "/retry_workflow/again?force", 400, "DELETE /retry_workflow/{name} takes no query parameters"},
+		{"DELETE", "/retry_workflow/", 404, "there is nothing at this path"},
+		{"GET", "/retry_workflow/again", 405, "takes DELETE"},
+	} {
+		code, answer := ask(t, h, step.method, step.path, "")
+		if code != step.code || !strings.Contains(fmt.Sprint(answer), step.want) {
+			t.Errorf("%s %s: %d %v, want %d %s", step.method, step.path, code, answer, step.code, step.want)
+		}
+	}
+	if code, answer := post(t, h, "/calls", `{"request":{"url":"http://localhost/"},"workflow":"test"}`); code != 400 {
+		t.Errorf("a call of a workflow that was deleted: %d %v", code, answer)
+	}
+	h = handler(t, &stored{}, func(c *Config) { c.Records = NewShared(nil, &late{}, table{}) })
+	if code, answer := ask(t, h, "GET", "/retry_workflow", ""); code != 503 {
+		t.Errorf("what cannot be read: %d %v", code, answer)
 	}
 }

@@ -22,7 +22,8 @@ import (
 // not use /v1 may not have calls made either.
 //
 // It takes POST /calls and DELETE /calls/{id}, the REST retrier's POST /retry and /retry_workflow,
-// and describes itself at GET /calls/openapi.json. It is safe for concurrent use.
+// lists workflows at GET /retry_workflow and removes one with DELETE /retry_workflow/{name}, and
+// describes itself at GET /calls/openapi.json. It is safe for concurrent use.
 type Server struct {
 	handler *Handler
 	// routes are by path, then method, and do not change.
@@ -49,11 +50,12 @@ var description []byte
 func NewServer(h *Handler) *Server {
 	s := &Server{handler: h, readTimeout: 10 * time.Second}
 	s.routes = map[string]map[string]endpoint{
-		"/calls":              {http.MethodPost: s.accept},
-		"/calls/openapi.json": {http.MethodGet: describe, http.MethodHead: describe},
-		"/calls/{id}":         {http.MethodDelete: s.cancel},
-		"/retry":              {http.MethodPost: s.retry},
-		"/retry_workflow":     {http.MethodPost: s.workflow},
+		"/calls":                 {http.MethodPost: s.accept},
+		"/calls/openapi.json":    {http.MethodGet: describe, http.MethodHead: describe},
+		"/calls/{id}":            {http.MethodDelete: s.cancel},
+		"/retry":                 {http.MethodPost: s.retry},
+		"/retry_workflow":        {http.MethodPost: s.workflow, http.MethodGet: s.workflows, http.MethodHead: s.workflows},
+		"/retry_workflow/{name}": {http.MethodDelete: s.deleteWorkflow},
 	}
 	return s
 }
@@ -75,11 +77,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve finds the route. Answers of net/http's own mux would be plain text.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
-	path := r.URL.Path
-	if id, ok := strings.CutPrefix(path, "/calls/"); ok && id != "" && s.routes[path] == nil {
-		r.SetPathValue("id", id)
-		path = "/calls/{id}"
-	}
+	path := s.pattern(r)
 	methods := s.routes[path]
 	if methods == nil {
 		return &problem{status: http.StatusNotFound, detail: "there is nothing at this path; calls are posted to /calls"}
@@ -100,10 +98,25 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 		return &problem{status: http.StatusMethodNotAllowed, detail: detail, allow: allowed}
 	}
 	// Those of the REST retrier took any.
-	if r.URL.RawQuery != "" && (path == "/calls" || path == "/calls/{id}") {
+	if r.URL.RawQuery != "" && path != "/calls/openapi.json" && (r.Method != http.MethodPost || path == "/calls") {
 		return &problem{status: http.StatusBadRequest, detail: r.Method + " " + path + " takes no query parameters"}
 	}
 	return serve(w, r)
+}
+
+// pattern is the key of routes for a request; what stands in braces is then the request's.
+func (s *Server) pattern(r *http.Request) string {
+	path := r.URL.Path
+	if s.routes[path] != nil {
+		return path
+	}
+	for before, name := range map[string]string{"/calls/": "id", "/retry_workflow/": "name"} {
+		if value, ok := strings.CutPrefix(path, before); ok && value != "" {
+			r.SetPathValue(name, value)
+			return before + "{" + name + "}"
+		}
+	}
+	return path
 }
 
 // describe answers GET /calls/openapi.json.
@@ -165,29 +178,6 @@ func (s *Server) store(w http.ResponseWriter, r *http.Request, p *parser, a acce
 		}
 	}
 	return writeJSON(w, http.StatusAccepted, receipt{ID: a.call.ID, Notes: a.notes})
-}
-
-// workflow answers POST /retry_workflow of the REST retrier, with what was stored.
-func (s *Server) workflow(w http.ResponseWriter, r *http.Request) error {
-	body, err := s.body(w, r)
-	if err != nil {
-		return err
-	}
-	p := s.handler.parser()
-	name, delays := p.retryWorkflow(body)
-	if err := p.problem(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), acceptTimeout)
-	defer cancel()
-	if err := s.handler.cfg.Records.SetWorkflow(ctx, name, delays); err != nil {
-		return s.notStored(err)
-	}
-	ms := make([]int64, 0, len(delays))
-	for _, d := range delays {
-		ms = append(ms, d.Milliseconds())
-	}
-	return writeJSON(w, http.StatusOK, map[string]any{"name": name, "retry_delays": ms})
 }
 
 // cancel answers DELETE /calls/{id}. Whether there is such a call nobody can say: an id is

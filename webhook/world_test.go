@@ -147,7 +147,12 @@ func (t table) Latest(_ context.Context, name string) (json.RawMessage, bool, er
 	return t.Get(name)
 }
 
+func (t table) All(context.Context) (map[string]json.RawMessage, error) { return t, nil }
+
 func (t table) Set(_ context.Context, name string, value json.RawMessage, _ time.Time) error {
 	t[name] = value
+	if value == nil {
+		delete(t, name)
+	}
 	return nil
 }

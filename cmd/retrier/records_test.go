@@ -32,6 +32,12 @@ func TestAWorkflowThatOneProcessWasGivenIsKnownToAllAtOnceAndAfterTheirEnd(t *te
 				t.Errorf("another process: %d %v", a.status, a.json)
 			}
 		}
+		if a := one.do("DELETE", "/retry_workflow/w0", ""); a.status != 200 {
+			t.Errorf("delete: %d %v", a.status, a.json)
+		}
+		if a := two.do("GET", "/retry_workflow", ""); a.status != 200 || len(a.json["workflows"].([]any)) != times-1 {
+			t.Errorf("another process lists: %d %v, want %d", a.status, a.json, times-1)
+		}
 		one.kill()
 		two.kill()
 		three := w.child()

@@ -50,6 +50,10 @@ func TestWhatTheServerTakesAndAnswersIsWhatItsDescriptionSays(t *testing.T) {
 		{"the REST retrier's call with mistakes", "POST", "/retry", "{}", 400, false},
 		{"the REST retrier's workflow", "POST", "/retry_workflow", `{"name":"test","retry_delays":[5000,10000]}`, 200, true},
 		{"the REST retrier's workflow with mistakes", "POST", "/retry_workflow", "[]", 400, false},
+		{"all workflows", "GET", "/retry_workflow", "", 200, true},
+		{"a workflow is deleted", "DELETE", "/retry_workflow/test", "", 200, true},
+		{"a workflow that is not there is deleted", "DELETE", "/retry_workflow/test", "", 404, true},
+		{"a workflow of the configuration is deleted", "DELETE", "/retry_workflow/default", "", 409, true},
 	}
 	enqueue := func(context.Context, string, stepwell.Message, time.Duration) error { return nil }
 	server := serve(t, webhook.Config{Enqueue: enqueue, Records: webhook.NewShared(webhook.Static{"default": {time.Second}}, table{}, table{})})
@@ -89,13 +93,15 @@ func TestWhatTheServerTakesAndAnswersIsWhatItsDescriptionSays(t *testing.T) {
 }
 
 func TestTheDescriptionHasWhatTheServerServesAndNothingElse(t *testing.T) {
-	server := serve(t, webhook.Config{Enqueue: func(context.Context, string, stepwell.Message, time.Duration) error { return nil }})
+	server := serve(t, webhook.Config{
+		Enqueue: func(context.Context, string, stepwell.Message, time.Duration) error { return nil }, Records: webhook.Static{"default": {time.Second}},
+	})
 	_, api := description(t, server)
 	methods := []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
-	for _, path := range []string{"/calls", "/calls/{id}", "/calls/openapi.json", "/retry", "/retry_workflow", "/", "/call", "/openapi.json"} {
+	for _, path := range []string{"/calls", "/calls/{id}", "/calls/openapi.json", "/retry", "/retry_workflow", "/retry_workflow/{name}", "/", "/call", "/openapi.json"} {
 		item := api.Paths.Value(path)
 		for _, method := range methods {
-			req, err := http.NewRequestWithContext(t.Context(), method, server+strings.ReplaceAll(path, "{id}", "7"), nil)
+			req, err := http.NewRequestWithContext(t.Context(), method, server+strings.NewReplacer("{id}", "7", "{name}", "default").Replace(path), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,8 +116,8 @@ func TestTheDescriptionHasWhatTheServerServesAndNothingElse(t *testing.T) {
 			}
 		}
 	}
-	if n := len(api.Paths.Map()); n != 5 {
-		t.Errorf("%d paths are described, and the test knows 5", n)
+	if n := len(api.Paths.Map()); n != 6 {
+		t.Errorf("%d paths are described, and the test knows 6", n)
 	}
 }
 
@@ -209,7 +215,12 @@ func (t table) Latest(_ context.Context, name string) (json.RawMessage, bool, er
 	return t.Get(name)
 }
 
+func (t table) All(context.Context) (map[string]json.RawMessage, error) { return t, nil }
+
 func (t table) Set(_ context.Context, name string, value json.RawMessage, _ time.Time) error {
 	t[name] = value
+	if value == nil {
+		delete(t, name)
+	}
 	return nil
 }
