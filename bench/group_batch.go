@@ -15,7 +15,7 @@ import (
 
 const batchText = `Handlers that take many messages in one call. *polls* is a loop of franz-go that hands each poll whole to a function and commits by itself, with the fetches, the pool of records and the
 garbage collection that the actor has; it keeps no lanes, no window and no mark of what runs when the process dies. In the cases of 5 ms a function, or batch, of at most 500 messages takes that long.
-In the last two a call takes 1 ms, with one message or with 500. Eight partitions of kfake, without keys, but for those two, which read a real cluster with 1000 keys.`
+In the last two a call takes 1 ms, with one message or with 500. Eight partitions of kfake, without keys, but for those two and *kafka-…*, which read a real cluster with 1000 keys.`
 
 const (
 	batchSize  = 500
@@ -31,6 +31,11 @@ func batchGroup() group {
 		{
 			name: "batch", what: "actor, Batch of 500 that counts", base: "polls", feed: fast, share: 2,
 			bars: []bar{atLeast(0.7, ofBase())}, run: inBatches(0),
+		},
+		{name: "kafka-polls", what: "poll loop, whole polls to a function; a real cluster", feed: keyed, share: 1.25, run: wholePolls(0, 0)},
+		{
+			name: "kafka-batch", what: "actor, Batch of 500 that counts, BATCH_WAIT=10ms; a real cluster", base: "kafka-polls", feed: keyed, share: 1.25,
+			bars: []bar{atLeast(0.7, ofBase())}, run: inBatches(0, "BATCH_WAIT=10ms"), // the last batch waits for others as well
 		},
 		{name: "polls-5ms", what: "poll loop, 500 records to a function that takes 5 ms", feed: fast, share: 0.1, run: wholePolls(batchSize, batchTime)},
 		{
@@ -71,7 +76,7 @@ func wholePolls(most int, takes time.Duration) func(context.Context, job, *meter
 }
 
 // inBatches is an actor whose batches take so long.
-func inBatches(takes time.Duration) func(context.Context, job, *meter) error {
+func inBatches(takes time.Duration, settings ...string) func(context.Context, job, *meter) error {
 	return func(ctx context.Context, j job, m *meter) error {
 		return runStream(ctx, j, actor.Stream{Batch: func(_ context.Context, b *stepwell.Batch) error {
 			for _, msg := range b.Messages() {
@@ -79,7 +84,7 @@ func inBatches(takes time.Duration) func(context.Context, job, *meter) error {
 			}
 			pause(takes)
 			return nil
-		}}, "RETRY_ENABLED=false", fmt.Sprintf("BATCH_SIZE=%d", batchSize))
+		}}, append(settings, "RETRY_ENABLED=false", fmt.Sprintf("BATCH_SIZE=%d", batchSize))...)
 	}
 }
 
