@@ -90,12 +90,13 @@ func judge(a *answer, waits []span, stopOn []int, attempt int) error {
 }
 
 // longestSnooze is how long a call is put off at most.
-const longestSnooze = 5 * time.Minute
+const longestSnooze = 15 * time.Minute
 
-// snoozes are for how long calls are put off, longer each time. Each is one way through a queue:
-// times between them would take several.
+// snoozes are for how long calls are put off, longer each time up to five minutes; the last is for
+// those beside tens of thousands. Each is one way through a queue: times between them would take
+// several.
 func snoozes() []time.Duration {
-	return []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, time.Minute, longestSnooze}
+	return []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, longestSnooze}
 }
 
 // spreads are the times over which calls are spread that are put off for the first time: each is
@@ -103,7 +104,7 @@ func snoozes() []time.Duration {
 // 100,000 calls is what others notice.
 func spreads() []time.Duration {
 	var all []time.Duration
-	for _, seconds := range []int{1, 5, 10, 15, 30, 60, 75, 120, 300} {
+	for _, seconds := range []int{1, 5, 10, 15, 30, 60, 75, 120, 300, 360, 600, 900} {
 		all = append(all, time.Duration(seconds)*time.Second)
 	}
 	return all
@@ -122,7 +123,7 @@ func snooze(n int, least time.Duration, chance float64) error {
 		return stepwell.Snooze(over[int(chance*float64(len(over)))])
 	}
 	longer, _ := slices.BinarySearch(all, least)
-	return stepwell.Snooze(all[max(min(n, len(all)-1), longer)])
+	return stepwell.Snooze(all[max(min(n, len(all)-2), longer)])
 }
 
 // retryAfter reads the header of that name: seconds, or a time that is compared with the answer's

@@ -68,7 +68,7 @@ func TestRetryAfterIsReadInBothItsForms(t *testing.T) {
 	}
 }
 
-func TestSnoozesGrowFromASecondToFiveMinutesAndAreSpreadAtFirst(t *testing.T) {
+func TestSnoozesGrowFromASecondToFiveMinutesOrFifteenBesideManyAndAreSpreadAtFirst(t *testing.T) {
 	tests := []struct {
 		n      int
 		least  time.Duration
@@ -77,8 +77,8 @@ func TestSnoozesGrowFromASecondToFiveMinutesAndAreSpreadAtFirst(t *testing.T) {
 	}{
 		{0, 0, 0.9, time.Second}, {1, 0, 0.9, 5 * time.Second}, {2, 0, 0, 15 * time.Second}, {3, 0, 0, time.Minute}, {4, 0, 0, 5 * time.Minute}, {10_000, 0, 0, 5 * time.Minute},
 		{0, time.Minute, 0.5, 15 * time.Second}, {0, time.Minute, 0, 5 * time.Second}, {0, time.Minute, 0.999, time.Minute},
-		{0, time.Hour, 0.5, 75 * time.Second}, {0, time.Hour, 0, 15 * time.Second}, {0, time.Hour, 0.999, 5 * time.Minute}, {0, 3 * time.Second, 0.999, time.Second},
-		{1, 3 * time.Second, 0.5, 5 * time.Second}, {1, 6 * time.Second, 0.5, 15 * time.Second}, {1, time.Minute, 0.5, time.Minute}, {1, time.Hour, 0, 5 * time.Minute}, {4, 6 * time.Second, 0, 5 * time.Minute},
+		{0, time.Hour, 0.5, 5 * time.Minute}, {0, time.Hour, 0, time.Minute}, {0, time.Hour, 0.999, 15 * time.Minute}, {0, 5 * time.Minute, 0.999, 5 * time.Minute}, {0, 5 * time.Minute, 0, 15 * time.Second}, {0, 3 * time.Second, 0.999, time.Second},
+		{1, 3 * time.Second, 0.5, 5 * time.Second}, {1, 6 * time.Second, 0.5, 15 * time.Second}, {1, time.Minute, 0.5, time.Minute}, {1, time.Hour, 0, 15 * time.Minute}, {1, 2 * time.Minute, 0, 5 * time.Minute}, {4, 6 * time.Second, 0, 5 * time.Minute},
 	}
 	for _, test := range tests {
 		if got := stepwell.VerdictOf(snooze(test.n, test.least, test.chance)).After; got != test.want {
