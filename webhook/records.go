@@ -18,8 +18,8 @@ type Records interface {
 	Workflow(ctx context.Context, name string) ([]time.Duration, bool, error)
 	// SetWorkflow stores a workflow, or replaces it; nil: each process finds it from here on.
 	SetWorkflow(ctx context.Context, name string, waits []time.Duration) error
-	// DeleteWorkflow removes a workflow, for calls that are accepted from here on; false: there is
-	// none of that name.
+	// DeleteWorkflow removes a workflow: calls that are accepted from here on, in other processes some
+	// milliseconds later, find none. False: there is none of that name.
 	DeleteWorkflow(ctx context.Context, name string) (bool, error)
 	// Workflows returns all workflows there are, sorted by name.
 	Workflows(ctx context.Context) ([]Workflow, error)
@@ -89,7 +89,7 @@ func fixedError(name string) error {
 func (s Static) Workflows(context.Context) ([]Workflow, error) {
 	all := make([]Workflow, 0, len(s))
 	for _, name := range slices.Sorted(maps.Keys(s)) {
-		all = append(all, Workflow{name, s[name], true})
+		all = append(all, Workflow{Name: name, Waits: s[name], Configured: true})
 	}
 	return all, nil
 }
@@ -204,7 +204,7 @@ func (s *Shared) DeleteWorkflow(ctx context.Context, name string) (bool, error) 
 // Workflows returns those of the configuration and those that were made at run time, but for one of
 // a name that the configuration has too: it is out of use.
 func (s *Shared) Workflows(ctx context.Context) ([]Workflow, error) {
-	all, _ := s.fixed.Workflows(ctx) // it fails never
+	all, _ := s.fixed.Workflows(ctx) // it never fails
 	made, err := s.workflows.All(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("workflows: %w", err)

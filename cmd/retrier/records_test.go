@@ -44,6 +44,9 @@ func TestAWorkflowThatOneProcessWasGivenIsKnownToAllAtOnceAndAfterTheirEnd(t *te
 		if a := three.do("POST", "/retry", call("again"), "x-retry-workflow", "w7"); a.status != 202 {
 			t.Errorf("after the kill of all: %d %v", a.status, a.json)
 		}
+		if a := three.do("POST", "/retry", call("removed"), "x-retry-workflow", "w0"); a.status != 400 {
+			t.Errorf("a workflow that was removed, after the kill of all: %d %v", a.status, a.json)
+		}
 		eventually(t, "all calls", func() bool { return len(r.requests()) > times })
 	})
 }
