@@ -23,11 +23,19 @@ func TestAWorkflowThatOneProcessWasGivenIsKnownToAllAtOnceAndAfterTheirEnd(t *te
 		}
 		one, two := w.child(), w.child()
 		const times = 20
+		listed := func(want int) {
+			t.Helper()
+			a := two.do("GET", "/retry_workflow", "")
+			if all, _ := a.json["workflows"].([]any); a.status != 200 || len(all) != want {
+				t.Errorf("another process lists: %d %v, want %d", a.status, a.json, want)
+			}
+		}
 		for i := range times {
 			name := fmt.Sprint("w", i)
 			if a := one.do("POST", "/retry_workflow", fmt.Sprintf(`{"name":%q,"retry_delays":[1]}`, name)); a.status != 200 {
 				t.Fatalf("workflow: %d %v", a.status, a.json)
 			}
+			listed(i + 1)
 			if a := two.do("POST", "/retry", call(name), "x-retry-workflow", name); a.status != 202 {
 				t.Errorf("another process: %d %v", a.status, a.json)
 			}
@@ -35,9 +43,7 @@ func TestAWorkflowThatOneProcessWasGivenIsKnownToAllAtOnceAndAfterTheirEnd(t *te
 		if a := one.do("DELETE", "/retry_workflow/w0", ""); a.status != 200 {
 			t.Errorf("delete: %d %v", a.status, a.json)
 		}
-		if a := two.do("GET", "/retry_workflow", ""); a.status != 200 || len(a.json["workflows"].([]any)) != times-1 {
-			t.Errorf("another process lists: %d %v, want %d", a.status, a.json, times-1)
-		}
+		listed(times - 1)
 		one.kill()
 		two.kill()
 		three := w.child()
