@@ -18,8 +18,8 @@ type Records interface {
 	Workflow(ctx context.Context, name string) ([]time.Duration, bool, error)
 	// SetWorkflow stores a workflow, or replaces it; nil: each process finds it from here on.
 	SetWorkflow(ctx context.Context, name string, waits []time.Duration) error
-	// DeleteWorkflow removes a workflow: calls that are accepted from here on, in other processes some
-	// milliseconds later, find none. False: there is none of that name.
+	// DeleteWorkflow removes a workflow: calls that are accepted from here on, in other processes
+	// some milliseconds later, find none. False: there is none of that name.
 	DeleteWorkflow(ctx context.Context, name string) (bool, error)
 	// Workflows returns all workflows there are, sorted by name.
 	Workflows(ctx context.Context) ([]Workflow, error)
