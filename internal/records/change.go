@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -188,6 +189,7 @@ func (s *Store) Sync(ctx context.Context) error {
 		}
 		return nil
 	case <-ctx.Done():
+		s.unask(answer)
 		return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
 	case <-s.over:
 		return fmt.Errorf("%w: %w", ErrUnknown, queue.ErrClosed)
@@ -205,6 +207,13 @@ func (s *Store) ask(answer chan error) {
 	case s.wanted <- struct{}{}:
 	default:
 	}
+}
+
+// unask is for who waits no longer: where the log cannot be declared nobody is ever told.
+func (s *Store) unask(answer chan error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asking = slices.DeleteFunc(s.asking, func(other chan error) bool { return other == answer })
 }
 
 // mark writes a mark for those who ask where the log ends, one for all who asked before it: when it

@@ -352,3 +352,27 @@ func TestALogThatIsDeletedBeginsAnew(t *testing.T) {
 		w.is(one, "a", "1")
 	})
 }
+
+// forbidden makes no queue.
+type forbidden struct{ queue.Broker }
+
+func (forbidden) Declare(context.Context, []queue.Spec) error { return errors.New("forbidden") }
+
+// Where the log cannot be had at all each call that is put off asks once more.
+func TestWhoAsksInVainIsForgotten(t *testing.T) {
+	inMemory(t, func(t *testing.T, w *world, _ *memory.Broker) {
+		s := (&world{Broker: forbidden{w.Broker}, t: t, log: w.log}).store()
+		for range 1000 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := s.Sync(ctx); !errors.Is(err, ErrUnknown) {
+				t.Errorf("Sync: %v", err)
+			}
+			cancel()
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if n := len(s.asking); n > 0 {
+			t.Errorf("%d who asked are kept", n)
+		}
+	})
+}
