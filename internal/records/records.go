@@ -88,6 +88,8 @@ type Store struct {
 
 	mu   sync.Mutex
 	fold *fold
+	// last is the id of the entry that was read last.
+	last string
 	// known: all that was in the log when it was first read has been read.
 	known bool
 	// trouble is why they are not known; nil: nothing is wrong, as far as is known.
@@ -155,18 +157,22 @@ func (s *Store) told(ctx context.Context, err error) {
 	}
 }
 
-// follow reads on from where it was, or from the beginning where the log may be another one.
+// follow reads on from where it was, or from the beginning where the log may be another one: it
+// begins with the entry that was read last, by which it knows the log again.
 func (s *Store) follow(ctx context.Context) error {
 	reading, end := context.WithCancel(ctx)
 	defer end()
 	s.mu.Lock()
 	s.end, s.lost = end, false
-	from := s.fold.next
+	from, last := s.fold.next-1, s.last
 	s.mu.Unlock()
-	err := s.cfg.Broker.Follow(reading, s.cfg.Log, from, func(e queue.Entry) {
-		between := from > 0 && e.Offset > from // what came there has been dropped
-		from = 0
-		s.apply(&e, between)
+	first := from >= 0
+	err := s.cfg.Broker.Follow(reading, s.cfg.Log, max(from, 0), func(e queue.Entry) {
+		is := first && e.Offset == from && e.ID == last
+		if !is {
+			s.apply(&e, first) // what should come first has been dropped, or never was in this log
+		}
+		first = false
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,6 +218,7 @@ func (s *Store) apply(e *queue.Entry, anew bool) {
 		return
 	}
 	counts := s.fold.apply(e.Offset, len(e.Body), &in)
+	s.last = e.ID
 	if counts && s.news[in.Kind] != nil {
 		close(s.news[in.Kind])
 		delete(s.news, in.Kind)

@@ -353,6 +353,55 @@ func TestALogThatIsDeletedBeginsAnew(t *testing.T) {
 	})
 }
 
+// absent follows no log as long as it is away.
+type absent struct {
+	queue.Broker
+	away, back chan struct{}
+}
+
+func (b absent) Follow(ctx context.Context, log string, from int64, entry func(queue.Entry)) error {
+	select {
+	case <-b.away:
+		select {
+		case <-b.back:
+			return b.Broker.Follow(ctx, log, from, entry)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	default:
+	}
+	following, end := context.WithCancel(ctx)
+	defer end()
+	go func() {
+		select {
+		case <-b.away:
+			end()
+		case <-following.Done():
+		}
+	}()
+	return fmt.Errorf("%w: %w", queue.ErrUnavailable, b.Broker.Follow(following, log, from, entry))
+}
+
+// It has more entries by then than whoever was cut off had read of the one before.
+func TestALogThatIsMadeAnewWhileAProcessIsCutOffIsTakenForNoOther(t *testing.T) {
+	inMemory(t, func(t *testing.T, w *world, b *memory.Broker) {
+		broker := absent{w.Broker, make(chan struct{}), make(chan struct{})}
+		s := w.ready((&world{Broker: broker, t: t, log: w.log}).store())
+		w.set(s, "of the old log", 1)
+		close(broker.away)
+		time.Sleep(time.Second)
+		b.Delete(w.log)
+		other := w.ready(w.store())
+		for i := range 50 {
+			w.set(other, fmt.Sprint(i), i)
+		}
+		close(broker.back)
+		time.Sleep(2 * time.Minute)
+		w.is(s, "7", "7")
+		w.is(s, "of the old log", "")
+	})
+}
+
 // forbidden makes no queue.
 type forbidden struct{ queue.Broker }
 
