@@ -156,15 +156,22 @@ func (f *fold) expire(now time.Time) {
 	}
 }
 
-// fits says whether there is room for the record.
+// fits says whether there is room for the record. What is gone, or out of date, takes none, though
+// it may have to be remembered for a while.
 func (f *fold) fits(r *Record, now time.Time) bool {
-	fit := func() bool {
-		old := f.kinds[r.Kind][r.Name]
-		return (old != nil || len(f.kinds[r.Kind]) < Most) && f.size+int64(len(r.Value)) < mostBytes
+	names := f.kinds[r.Kind]
+	fit := func(count int) bool {
+		return (count < Most || names[r.Name].counts(now)) && f.size+int64(len(r.Value)) < mostBytes
 	}
-	if fit() {
+	if fit(len(names)) {
 		return true
 	}
 	f.expire(now)
-	return fit()
+	count := 0
+	for _, h := range names {
+		if h.counts(now) {
+			count++
+		}
+	}
+	return fit(count)
 }

@@ -75,6 +75,14 @@ func (w *world) set(s *Store, name string, n int) {
 	}
 }
 
+// remove removes a record.
+func (w *world) remove(s *Store, name string) {
+	w.t.Helper()
+	if err := s.Change(within(w.t), "k", name, func(Record) (Record, error) { return Record{}, nil }); err != nil {
+		w.t.Fatalf("remove %s: %v", name, err)
+	}
+}
+
 // is fails the test unless the record has that value; "": there is none.
 func (w *world) is(s *Store, name, want string) {
 	w.t.Helper()
@@ -106,10 +114,7 @@ func found(w *world) {
 	w.set(two, "b", 3)
 	w.is(one, "a", "2")
 	w.is(w.ready(w.store()), "b", "3")
-	err := two.Change(within(w.t), "k", "a", func(Record) (Record, error) { return Record{}, nil })
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.remove(two, "a")
 	w.is(one, "a", "")
 	w.is(w.ready(w.store()), "a", "")
 	w.set(one, "a", 4)
@@ -198,14 +203,21 @@ func TestAChangeThatCannotBeIsRefusedAndNothingIsStored(t *testing.T) {
 		for i := range Most {
 			w.set(s, fmt.Sprint(i), i)
 		}
-		err := s.Change(t.Context(), "k", "more", func(Record) (Record, error) { return Record{Value: json.RawMessage("1")}, nil })
-		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "10000 of a kind") {
-			t.Errorf("one too many: %v", err)
+		more := func(name string) {
+			t.Helper()
+			err := s.Change(t.Context(), "k", name, func(Record) (Record, error) { return Record{Value: json.RawMessage("1")}, nil })
+			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "10000 of a kind") {
+				t.Errorf("one too many: %v", err)
+			}
 		}
+		more("more")
 		w.set(s, "7", 8)
 		if all, err := s.All("k"); err != nil || len(all) != Most {
 			t.Errorf("there are %d, %v", len(all), err)
 		}
+		w.remove(s, "7")
+		w.set(s, "more", 1) // in its place
+		more("7")
 	})
 }
 
