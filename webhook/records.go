@@ -102,9 +102,8 @@ func (s Static) Cancel(context.Context, string) error { return ErrNoRecords }
 
 // Table has values by name that all processes share; actor.Shared is one.
 type Table interface {
-	// Get returns a value as this process knows it, without waiting.
-	Get(name string) (value json.RawMessage, ok bool, err error)
-	// Current is Get, but an error where this process cannot read at present what others set.
+	// Current returns a value as it was some milliseconds ago, without waiting; an error where this
+	// process cannot read at present what others set.
 	Current(name string) (value json.RawMessage, ok bool, err error)
 	// Latest returns a value as it is now.
 	Latest(ctx context.Context, name string) (value json.RawMessage, ok bool, err error)
@@ -129,13 +128,13 @@ func NewShared(fixed Static, workflows, cancelled Table) *Shared {
 	return &Shared{fixed: fixed, workflows: workflows, cancelled: cancelled}
 }
 
-// Workflow looks a workflow up. One that is not known it looks for in what others
-// have just set, and in what is being read after a start.
+// Workflow looks a workflow up, as it was some milliseconds ago. One that is not known it looks for
+// in what others have just set, and in what is being read after a start, or when RabbitMQ is back.
 func (s *Shared) Workflow(ctx context.Context, name string) (waits []time.Duration, ok bool, err error) {
 	if waits, ok := s.fixed[name]; ok {
 		return waits, true, nil
 	}
-	value, ok, err := s.workflows.Get(name)
+	value, ok, err := s.workflows.Current(name)
 	if err != nil || !ok {
 		value, ok, err = s.workflows.Latest(ctx, name)
 	}

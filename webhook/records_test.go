@@ -20,10 +20,6 @@ type late struct {
 
 var errLate = errors.New("being read")
 
-func (l *late) Get(name string) (json.RawMessage, bool, error) {
-	return nil, l.names[name] && !time.Now().Before(l.known), nil
-}
-
 func (l *late) Current(name string) (json.RawMessage, bool, error) {
 	if time.Now().Before(l.known) {
 		return nil, false, errLate
@@ -66,10 +62,26 @@ func TestACallWaitsForWhatIsCancelledWhileThatIsRead(t *testing.T) {
 	})
 }
 
+// stale is cut off: of a change it knows only once it has asked.
+type stale struct{ table }
+
+func (stale) Current(string) (json.RawMessage, bool, error) { return nil, false, errLate }
+
+func (stale) Latest(context.Context, string) (json.RawMessage, bool, error) {
+	return json.RawMessage("[2000]"), true, nil
+}
+
+func TestAWorkflowThatMayHaveBeenReplacedIsNotUsedAsItWas(t *testing.T) {
+	s := NewShared(nil, stale{table{"test": json.RawMessage("[1000]")}}, nil)
+	waits, ok, err := s.Workflow(t.Context(), "test")
+	if err != nil || !ok || len(waits) != 1 || waits[0] != 2*time.Second {
+		t.Errorf("the waits are %v, %v, %v", waits, ok, err)
+	}
+}
+
 // dated keeps until when each value holds.
 type dated map[string]time.Time
 
-func (d dated) Get(string) (json.RawMessage, bool, error)     { return nil, false, nil }
 func (d dated) Current(string) (json.RawMessage, bool, error) { return nil, false, nil }
 func (d dated) Latest(context.Context, string) (json.RawMessage, bool, error) {
 	return nil, false, nil

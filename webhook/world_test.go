@@ -136,15 +136,13 @@ func ask(t *testing.T, h *Handler, method, path, body string, headers ...string)
 // table keeps what is set in this process alone.
 type table map[string]json.RawMessage
 
-func (t table) Get(name string) (json.RawMessage, bool, error) {
+func (t table) Current(name string) (json.RawMessage, bool, error) {
 	value, ok := t[name]
 	return value, ok, nil
 }
 
-func (t table) Current(name string) (json.RawMessage, bool, error) { return t.Get(name) }
-
 func (t table) Latest(_ context.Context, name string) (json.RawMessage, bool, error) {
-	return t.Get(name)
+	return t.Current(name)
 }
 
 func (t table) All(context.Context) (map[string]json.RawMessage, error) { return t, nil }
