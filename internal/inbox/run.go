@@ -72,7 +72,7 @@ func (r *run) offer(ctx context.Context, workers chan<- queue.Delivery, d queue.
 	if ctx.Err() != nil || r.paused.Load() {
 		return false
 	}
-	r.largest.saw(len(d.Body))
+	r.largest.saw(d.Size())
 	if to, m, divert := r.cfg.Divert(d); divert {
 		r.inFlight.Add(1)
 		delivery{d, r}.move(to, m, nil)
