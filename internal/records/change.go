@@ -158,8 +158,17 @@ func (s *Store) write(ctx context.Context, e *entry) (counts bool, err error) {
 		s.mu.Unlock()
 	}()
 	s.publisher.Publish(ctx, s.cfg.Log, queue.Message{ID: id, Body: body}, func(err error) { stored <- err })
-	if err := <-stored; err != nil { // it comes for certain, and soon after the end of ctx
-		return false, fmt.Errorf("write record %s: %w", e.Name, err)
+	notKnown := func(why error) (bool, error) { return false, fmt.Errorf("write record %s: %w", e.Name, why) }
+	select {
+	case err := <-stored:
+		if err != nil {
+			return notKnown(err)
+		}
+	// Of what is on its way nothing is told before it is confirmed, and under an alarm nothing is.
+	case <-ctx.Done():
+		return notKnown(context.Cause(ctx))
+	case <-s.over:
+		return notKnown(queue.ErrClosed)
 	}
 	failpoint.Hit("recorded")
 	select {
@@ -169,9 +178,9 @@ func (s *Store) write(ctx context.Context, e *entry) (counts bool, err error) {
 		if context.Cause(ctx) == errLate { //nolint:errorlint // the cause is that very value
 			s.stalled(before)
 		}
-		return false, fmt.Errorf("write record %s: %w", e.Name, context.Cause(ctx))
+		return notKnown(context.Cause(ctx))
 	case <-s.over:
-		return false, fmt.Errorf("write record %s: %w", e.Name, queue.ErrClosed)
+		return notKnown(queue.ErrClosed)
 	}
 }
 

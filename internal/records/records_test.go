@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -435,5 +436,52 @@ func TestWhoAsksInVainIsForgotten(t *testing.T) {
 		if n := len(s.asking); n > 0 {
 			t.Errorf("%d who asked are kept", n)
 		}
+	})
+}
+
+// mute confirms nothing that is published while an alarm is on.
+type mute struct {
+	queue.Broker
+	alarm *atomic.Bool
+}
+
+func (b mute) Publisher(name string) queue.Publisher {
+	return mutePublisher{b.Broker.Publisher(name), b.alarm}
+}
+
+type mutePublisher struct {
+	queue.Publisher
+	alarm *atomic.Bool
+}
+
+func (p mutePublisher) Publish(ctx context.Context, name string, m queue.Message, done func(error)) {
+	if !p.alarm.Load() {
+		p.Publisher.Publish(ctx, name, m, done)
+	}
+}
+
+// What is on its way as an alarm begins is told of when the alarm is over, hours later perhaps.
+func TestWhoWritesUnderAnAlarmIsToldInTime(t *testing.T) {
+	inMemory(t, func(t *testing.T, w *world, _ *memory.Broker) {
+		var alarm atomic.Bool
+		s := w.ready((&world{Broker: mute{w.Broker, &alarm}, t: t, log: w.log}).store())
+		w.set(s, "a", 1)
+		alarm.Store(true)
+		began := time.Now()
+		for _, wait := range []time.Duration{time.Second, time.Hour} {
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			if err := s.Change(ctx, "k", "a", func(r Record) (Record, error) { return r, nil }); err == nil {
+				t.Error("it is said to be stored")
+			}
+			cancel()
+		}
+		if took := time.Since(began); took > 2*s.cfg.patience {
+			t.Errorf("it took %s", took)
+		}
+		if r, ok, err := s.Current("k", "a"); err != nil || !ok || string(r.Value) != "1" {
+			t.Errorf("what was read before the alarm is not known any more: %v, %v, %v", r, ok, err)
+		}
+		alarm.Store(false)
+		w.set(s, "a", 2)
 	})
 }
