@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +25,8 @@ var ErrUnknown = errors.New("not known at present")
 // Shared are values by name that all processes of an app can look up: what is configured while they
 // run, marks, decisions. They are no place for messages. Values outlive the kill of any process and
 // of RabbitMQ. They are in a stream of RabbitMQ (x-queue-type), which is not flushed to disk with
-// each write: where the power fails on all of its nodes, the last seconds may be gone.
+// each write: where the power fails on all of its nodes, the last seconds may be gone. A value that
+// is returned is the caller's, to write into.
 type Shared struct {
 	store  *records.Store
 	kind   string
@@ -56,7 +58,7 @@ func (e *Env) Shared(kind string) *Shared {
 // until all was read after the start.
 func (s *Shared) Get(name string) (value json.RawMessage, ok bool, err error) {
 	r, ok, err := s.store.Get(s.kind, name)
-	return r.Value, ok, s.failed(err)
+	return bytes.Clone(r.Value), ok, s.failed(err)
 }
 
 // Current is Get for values that must not be out of date for longer than some milliseconds: while
@@ -64,7 +66,7 @@ func (s *Shared) Get(name string) (value json.RawMessage, ok bool, err error) {
 // [ErrUnknown], too.
 func (s *Shared) Current(name string) (value json.RawMessage, ok bool, err error) {
 	r, ok, err := s.store.Current(s.kind, name)
-	return r.Value, ok, s.failed(err)
+	return bytes.Clone(r.Value), ok, s.failed(err)
 }
 
 // Latest returns a value as it is now: what was set before Latest was called, in any process, it
@@ -72,7 +74,7 @@ func (s *Shared) Current(name string) (value json.RawMessage, ok bool, err error
 // [ErrUnknown].
 func (s *Shared) Latest(ctx context.Context, name string) (value json.RawMessage, ok bool, err error) {
 	r, ok, err := s.store.Latest(ctx, s.kind, name)
-	return r.Value, ok, s.failed(err)
+	return bytes.Clone(r.Value), ok, s.failed(err)
 }
 
 // All returns all values of this kind by name, of which there are 10,000 at most, as Latest returns
@@ -87,7 +89,7 @@ func (s *Shared) All(ctx context.Context) (map[string]json.RawMessage, error) {
 	}
 	all := make(map[string]json.RawMessage, len(found))
 	for _, r := range found {
-		all[r.Name] = r.Value
+		all[r.Name] = bytes.Clone(r.Value)
 	}
 	return all, nil
 }

@@ -88,6 +88,22 @@ func TestWhatOneProcessSharesAnotherFinds(t *testing.T) {
 				t.Errorf("%s, %v, %v, not %s", got, ok, err, value)
 			}
 		}
+		for _, look := range []func() (json.RawMessage, bool, error){
+			func() (json.RawMessage, bool, error) { return other.Get("a") },
+			func() (json.RawMessage, bool, error) { return other.Current("a") },
+			func() (json.RawMessage, bool, error) { return other.Latest(ctx, "a") },
+		} {
+			got, ok, err := look()
+			if err != nil || !ok || string(got) != "4" {
+				t.Fatalf("%s, %v, %v, not 4", got, ok, err)
+			}
+			got[0] = 'x' // it is the caller's
+		}
+		if all, err := other.All(ctx); err != nil || string(all["a"]) != "4" {
+			t.Errorf("what somebody wrote into a value that they had looked up is shared: %s, %v", all, err)
+		} else {
+			all["a"][0] = 'x'
+		}
 		if err := one.Set(ctx, "b", json.RawMessage("true"), time.Time{}); err != nil {
 			t.Fatal(err)
 		}
