@@ -147,6 +147,7 @@ func TestPropertiesHeadersAndRoutingKeySurviveThreeRetriesAndAReplay(t *testing.
 	})
 }
 
+// They are the same in all else, too: nothing but a token of their own tells them apart.
 func TestTwoMessagesWithOneMessageIDAreBothHandled(t *testing.T) {
 	onQueues(t, func(t *testing.T, w *world, name string, ch *amqp.Channel) {
 		var seen calls
@@ -157,9 +158,10 @@ func TestTwoMessagesWithOneMessageIDAreBothHandled(t *testing.T) {
 			return nil
 		})), ofQueue(name))
 		for _, id := range []string{"", "one", strings.Repeat("i", 255)} {
-			put(t, ch, name, amqp.Publishing{MessageId: id, Body: []byte("a")}, amqp.Publishing{MessageId: id, Body: []byte("b")})
+			m := amqp.Publishing{MessageId: id, Timestamp: time.Unix(1_700_000_000, 0), Body: []byte("a")}
+			put(t, ch, name, m, m)
 		}
-		eventually(t, "all are done", func() bool { return seen.of("a", 3) == 3 && seen.of("b", 3) == 3 })
+		eventually(t, "all are done", func() bool { return seen.of("a", 3) == 6 })
 		r.queuesEmpty()
 		ids := map[string]int{}
 		for _, s := range seen.all() {
