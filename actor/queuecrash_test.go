@@ -92,13 +92,10 @@ func TestAKillerInAClassicQueueIsFound(t *testing.T) {
 }
 
 func TestWhatCameBackIsAckedOnlyOnceItIsInTheInstantQueue(t *testing.T) {
-	const all = 50
 	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		name, ch := w.foreign(t, "quorum")
-		for i := range all {
-			put(t, ch, name, amqp.Publishing{Body: fmt.Append(nil, "back-", i)})
-		}
-		eventually(t, "all are there", func() bool { return depthOf(t, ch, name) == all })
+		const all = 50
+		putNumbered(t, ch, name, "back-", all)
 		other := w.channel()
 		for range all {
 			if _, ok, err := other.Get(name, false); err != nil || !ok {
@@ -108,27 +105,52 @@ func TestWhatCameBackIsAckedOnlyOnceItIsInTheInstantQueue(t *testing.T) {
 		if err := other.Close(); err != nil { // which gives all back
 			t.Fatal(err)
 		}
-		// Under an alarm nothing that is published is confirmed.
-		node.Ctl("set_vm_memory_high_watermark", "0.00000001")
-		k := w.work(t, "usual", ofQueue(name))
-		holds := func() bool { // some are handed out, and none is gone
-			of, _, _ := strings.Cut(node.Ctl("-q", "list_queues", "messages", "messages_unacknowledged", "name"), "\t"+name)
-			of = of[strings.LastIndex(of, "\n")+1:]
-			return strings.HasPrefix(of, fmt.Sprint(all, "\t")) && !strings.HasSuffix(of, "\t0")
-		}
-		eventually(t, "the actor has some", holds)
-		always(t, "it acks none", time.Second, holds)
-		k.kill(t)
-		node.Ctl("set_vm_memory_high_watermark", "0.6")
-		k = w.work(t, "usual", ofQueue(name))
-		eventually(t, "each is handled", func() bool {
-			for i := range all {
-				if k.attempt(fmt.Sprint("back-", i)) == 0 {
-					return false
-				}
-			}
-			return true
-		})
-		k.stop(t)
+		w.keepsAll(t, node, name, "usual", all, func(k *worker, i int) bool { return k.attempt(fmt.Sprint("back-", i)) > 0 })
 	})
+}
+
+func TestWhatFailsIsAckedOnlyOnceItsRetryIsConfirmed(t *testing.T) {
+	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+		name, ch := w.foreign(t, "quorum")
+		const all = 50
+		putNumbered(t, ch, name, "bad-", all)
+		w.keepsAll(t, node, name, "telling", all, func(k *worker, i int) bool { return k.attempt(fmt.Sprint("done bad-", i)) > 1 })
+	})
+}
+
+// putNumbered puts so many messages into a queue.
+func putNumbered(t *testing.T, ch *amqp.Channel, name, prefix string, all int) {
+	t.Helper()
+	for i := range all {
+		put(t, ch, name, amqp.Publishing{Body: fmt.Append(nil, prefix, i)})
+	}
+	eventually(t, "all are there", func() bool { return depthOf(t, ch, name) == all })
+}
+
+// keepsAll fails the test unless all messages of the queue stay in it while an actor has some, and
+// nothing that it publishes is confirmed, which is so under an alarm. Then it is killed, and each is
+// to be done by the next.
+func (w *world) keepsAll(t *testing.T, node *testbroker.Rabbit, name, program string, all int, done func(k *worker, i int) bool) {
+	t.Helper()
+	node.Ctl("set_vm_memory_high_watermark", "0.00000001")
+	k := w.work(t, program, ofQueue(name))
+	holds := func() bool { // some are handed out, and none is gone
+		of, _, _ := strings.Cut(node.Ctl("-q", "list_queues", "messages", "messages_unacknowledged", "name"), "\t"+name)
+		of = of[strings.LastIndex(of, "\n")+1:]
+		return strings.HasPrefix(of, fmt.Sprint(all, "\t")) && !strings.HasSuffix(of, "\t0")
+	}
+	eventually(t, "the actor has some", holds)
+	always(t, "it acks none", time.Second, holds)
+	k.kill(t)
+	node.Ctl("set_vm_memory_high_watermark", "0.6")
+	k = w.work(t, program, ofQueue(name))
+	eventually(t, "each is handled", func() bool {
+		for i := range all {
+			if !done(k, i) {
+				return false
+			}
+		}
+		return true
+	})
+	k.stop(t)
 }
