@@ -98,7 +98,9 @@ func (t *target) connect(ctx context.Context, name string) (*amqp.Connection, *c
 		return nil, nil, t.explain(err)
 	}
 	// Closing the TCP connection is what ends a handshake for good: the library's has no context.
-	w := newWire(tcp, handshakeLimit)
+	// The wire's own limit is longer: where it was over first, a broker that hangs was said to have
+	// ended the handshake.
+	w := newWire(tcp, 2*handshakeLimit)
 	stopWatching := context.AfterFunc(ctx, func() { _ = tcp.Close() })
 	conn, c, err := t.handshake(ctx, w, name)
 	// The time was over as the handshake ended: the connection is closed already, or about to be.
