@@ -227,6 +227,7 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		{"a trash of half a second", "DEAD_SET_TRASH=1500ms", `DEAD_SET_TRASH: "1.5s" must be whole seconds`},
 		{"a trash without room", "DEAD_SET_TRASH_PAGES=0", `DEAD_SET_TRASH_PAGES: "0" must be 1 … 256`},
 		{"a size below one", "WINDOW_MESSAGES=0", `WINDOW_MESSAGES: "0" must be above 0 (from environment WINDOW_MESSAGES)`},
+		{"a span below the window that nobody set", "WINDOW_SPAN=8000", `WINDOW_SPAN: "8000" must not be below WINDOW_MESSAGES (10000)`},
 		{"a message size that a pointer's headers may exceed", "RABBITMQ_MAX_MESSAGE_SIZE=71KiB", `"71KiB" must be at least 73728 (72 KiB)`},
 		{"more clients that fetch than there may be", "STREAMS_ORDERS_FETCHERS=9", `STREAMS_ORDERS_FETCHERS: "9" is not within 1 to 8`},
 		{"nobody who fetches", "FETCHERS=0", `FETCHERS: "0" is not within 1 to 8`},

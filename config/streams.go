@@ -48,7 +48,7 @@ func (v *checker) stream(name string, s *Stream) {
 	v.check(s.MaxAge >= 0, at+"max_age", "must not be below 0")
 	v.check(s.WindowMessages > 0, at+"window_messages", "must be above 0")
 	v.check(s.WindowBytes > 0, at+"window_bytes", "must be above 0")
-	v.check(s.WindowSpan >= s.WindowMessages, at+"window_span", "must not be below %s", v.names.variable("window_messages"))
+	v.check(s.WindowSpan >= s.WindowMessages, at+"window_span", "must not be below %s (%d)", v.names.variable("window_messages"), s.WindowMessages)
 	v.check(s.Fetchers > 0 && s.Fetchers <= maxFetchers, at+"fetchers", "is not within 1 to %d", maxFetchers)
 	v.oneOf(at+"order", s.Order, "key", "partition", "none")
 	v.oneOf(at+"on_failure", s.OnFailure, "retry", "drop")
