@@ -127,7 +127,7 @@ func (j *jobs) stream(ctx context.Context, id string) (*stream, error) {
 	case s.cfg.Exchange != "":
 		return nil, fmt.Errorf("its messages are those of exchange %s: publish to that", s.cfg.Exchange)
 	case !s.enqueued:
-		return nil, fmt.Errorf("it reads Kafka: set App.Streams[%q].Enqueued, or produce to its topic", id)
+		return nil, errors.New("it reads Kafka: produce to its topic; what is enqueued needs a stream that has no topics and is Enqueued")
 	case s.cfg.Retired && ctx.Value(retiredStream{}) != s:
 		return nil, fmt.Errorf("%w: what it has is worked off, and nothing is added but by its own handlers, with the context of their call", ErrRetired)
 	}
