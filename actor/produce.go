@@ -78,9 +78,7 @@ func (p *producer) produce(ctx context.Context, records []*kgo.Record) error {
 		return err
 	}
 	carry, end := p.measure.Send(ctx, len(records))
-	if err = write(ctx, client, records, carry); err != nil {
-		err = fmt.Errorf("produce: %w", err)
-	}
+	err = write(ctx, client, records, carry)
 	if errors.Is(err, kerr.MessageTooLarge) { // it says that the server's limit is meant
 		err = fmt.Errorf("%w; the client's own limit is %v bytes a batch: where the topic takes more (max.message.bytes), raise that by kgo.ProducerBatchMaxBytes in App.Kafka",
 			err, client.OptValue(kgo.ProducerBatchMaxBytes))
@@ -97,7 +95,12 @@ func write(ctx context.Context, client *kgo.Client, records []*kgo.Record, carry
 	for i, r := range records {
 		copies[i] = *r
 		addTrace(&copies[i], carry)
-		client.Produce(ctx, &copies[i], func(_ *kgo.Record, err error) { written <- err })
+		client.Produce(ctx, &copies[i], func(r *kgo.Record, err error) {
+			if err != nil { // Kafka's own text does not say which topic it has not
+				err = fmt.Errorf("produce to topic %q: %w", r.Topic, err)
+			}
+			written <- err
+		})
 	}
 	var failed error
 	for range records {
@@ -105,7 +108,7 @@ func write(ctx context.Context, client *kgo.Client, records []*kgo.Record, carry
 		case err := <-written:
 			failed = cmp.Or(failed, err)
 		case <-ctx.Done():
-			return cmp.Or(failed, ctx.Err())
+			return cmp.Or(failed, fmt.Errorf("produce: not confirmed by Kafka: %w", ctx.Err()))
 		}
 	}
 	if failed != nil {
