@@ -142,6 +142,9 @@ func (a *Actor) Run(ctx context.Context) error {
 	if m := (modes{a.cfg}); !m.all() {
 		attrs = append(attrs, "modes", strings.Join(m.Modes, ","))
 	}
+	if retired := (modes{a.cfg}).retired(); len(retired) > 0 {
+		attrs = append(attrs, "retired", strings.Join(retired, ","))
+	}
 	a.log.Info("start", attrs...)
 	if notice := noticeOf(a); notice != "" {
 		a.log.Warn(notice)

@@ -2,6 +2,8 @@ package actor
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/stepwell/stepwell/config"
@@ -70,6 +72,17 @@ func (m modes) reads() bool {
 		}
 	}
 	return false
+}
+
+// retired are the streams that are read no more.
+func (m modes) retired() []string {
+	var all []string
+	for _, id := range slices.Sorted(maps.Keys(m.Streams)) {
+		if m.Stream(id).Retired {
+			all = append(all, id)
+		}
+	}
+	return all
 }
 
 // all says that nothing is left to other processes.

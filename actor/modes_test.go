@@ -161,8 +161,12 @@ func TestARetiredStreamIsReadNoMoreAndDrains(t *testing.T) {
 		first.end()
 		w.produce(values("never read")...)
 
-		r := w.start(byValue(&after, &slow, &healed), settings{"STREAMS_ORDERS_RETIRED": "true", "KAFKA_BROKERS": "", "STREAMS_ORDERS_TOPICS": "", "RETRY_COUNT": "0"})
+		app, log := logged(byValue(&after, &slow, &healed))
+		r := w.start(app, settings{"STREAMS_ORDERS_RETIRED": "true", "KAFKA_BROKERS": "", "STREAMS_ORDERS_TOPICS": "", "RETRY_COUNT": "0"})
 		r.ready()
+		if !log.said(`"msg":"start"`, `"retired":"orders"`) {
+			t.Error("the start line does not say that it is not read")
+		}
 		eventually(t, "its channel goes on", func() bool { return slow.of("slow 1", 1) == 1 })
 		r.deadCount(1)
 		if of := r.status("orders"); !strings.Contains(fmt.Sprint(of["channels"]), "runs:true") {
