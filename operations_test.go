@@ -1,6 +1,7 @@
 package stepwell_test
 
 import (
+	"fmt"
 	"go/token"
 	"regexp"
 	"slices"
@@ -70,6 +71,11 @@ func TestTheRulesOfAlertsNameMetricsOfTheTable(t *testing.T) {
 		for _, rule := range group.(map[string]any)["rules"].([]any) {
 			expr, _ := rule.(map[string]any)["expr"].(string)
 			labels := regexp.MustCompile(`by \([^)]*\)`)
+			for _, label := range regexp.MustCompile(`stepwell_[a-z]+`).FindAllString(labels.FindString(expr), -1) {
+				if notes := fmt.Sprint(rule.(map[string]any)["annotations"]); !strings.Contains(notes, "$labels."+label) {
+					t.Errorf("docs/alerts.yaml tells alarms apart by %s, and does not say which one this is: %s", label, notes)
+				}
+			}
 			for _, metric := range regexp.MustCompile(`stepwell_[a-z_]+`).FindAllString(labels.ReplaceAllString(expr, ""), -1) {
 				named++
 				if !regexp.MustCompile("`" + metric + "[`{]").MatchString(section) {
