@@ -343,6 +343,9 @@ func TestAnOperationIsListedShownHeldBackAndEnded(t *testing.T) {
 			t.Errorf("%s: exit %d, %q, %q", step.args, code, out, errs)
 		}
 	}
+	if _, errs, _ := command(t, address, strings.Fields(ops+"show op_none")...); !strings.Contains(errs, "op_none is mistyped") {
+		t.Errorf("of an id that nobody gave it says %q", errs)
+	}
 	for _, args := range [][]string{{"ls", "--stream", ""}, {"ls", "--state="}, {"show", ""}, {"cancel", ""}} {
 		if out, errs, code := command(t, address, slices.Concat([]string{"dead-set", "operations"}, args)...); code == exitOK {
 			t.Errorf("%q: %q, %q", args, out, errs)

@@ -92,7 +92,7 @@ var (
 	// errLook is why somebody has to look.
 	errLook = errors.New("somebody has to look")
 	// errForgotten: the actor that answers does not know the operation any more.
-	errForgotten = errors.New("the actor does not know the operation: it is another app, or one whose operations end with their process (RABBITMQ_RECORDS=false). What it did is done, " +
+	errForgotten = errors.New("it is another app, or one whose operations end with their process (RABBITMQ_RECORDS=false). What it did is done, " +
 		"nothing is lost; the same command again does what is left")
 )
 
@@ -156,7 +156,7 @@ func (o operation) where() string {
 func (a *actor) find(ctx context.Context, id string) (o operation, whole json.RawMessage, err error) {
 	body, err := a.send(ctx, "GET", operationsPath+"/"+url.PathEscape(id), nil)
 	if r, ok := errors.AsType[*refusal](err); ok && r.status == http.StatusNotFound {
-		return o, nil, fmt.Errorf("%w (%w)", errForgotten, err)
+		return o, nil, fmt.Errorf("the actor does not know the operation: %s is mistyped, or %w (%w)", printable(id), errForgotten, err)
 	}
 	if err != nil {
 		return o, nil, err
