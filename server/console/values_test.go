@@ -98,6 +98,9 @@ func TestWhoMayNotSeeValuesFindsThemOutByNoPageFilterExportOrRefusal(t *testing.
 					continue
 				}
 				head := w.try("HEAD", look.path, nil, headers...)
+				if head.header.Get("Content-Length") != a.header.Get("Content-Length") {
+					a = w.look(look.path, "", headers...) // ages that a page tells have become longer
+				}
 				if head.status != a.status || !may && head.header.Get("Stepwell-Matched") != "" || !may && head.header.Get("Content-Length") != a.header.Get("Content-Length") {
 					t.Errorf("values for %s: %s asks HEAD %s: %d %v", values, role, look.path, head.status, head.header)
 				}
