@@ -14,20 +14,24 @@ import (
 
 func settleAll(context.Context, *stepwell.Message, task.Ticket) task.Outcome { return task.Settled }
 
-func TestPartitionsAreDividedAmongFetchersByTopicFirst(t *testing.T) {
+func TestWhoReadsAPartitionReadsTheFewestOfItsTopicThenOfAll(t *testing.T) {
 	t.Parallel()
 	r, _ := lone(t, settleAll)
-	fetchers := []*fetcher{newFetcher(true), newFetcher(false)}
-	count := map[string][]int{}
-	// The second of t goes to the second; then each has one of all, and the first comes first, until
-	// it has more than the other.
-	for _, tp := range []topicPartition{{"t", 0}, {"t", 1}, {"u", 0}, {"u", 1}, {"u", 2}, {"v", 0}} {
-		p := r.parts.assign(tp, fetchers)
-		count[tp.topic] = append(count[tp.topic], slices.Index(fetchers, p.fetcher))
-	}
-	for topic, want := range map[string][]int{"t": {0, 1}, "u": {0, 1, 0}, "v": {1}} {
-		if !slices.Equal(count[topic], want) {
-			t.Errorf("the partitions of %s are read by %v, want %v", topic, count[topic], want)
+	first, second := newFetcher(true), newFetcher(false)
+	both := []*fetcher{first, second}
+	for i, step := range []struct {
+		of   topicPartition
+		from []*fetcher
+		want *fetcher
+	}{
+		{topicPartition{"t", 0}, both, first},
+		{topicPartition{"u", 0}, []*fetcher{second}, second},
+		{topicPartition{"u", 1}, []*fetcher{second}, second},
+		{topicPartition{"t", 1}, both, second}, // which has more of all, and none of t
+		{topicPartition{"t", 2}, both, first},  // each has one of t
+	} {
+		if p := r.parts.assign(step.of, step.from); p.fetcher != step.want {
+			t.Errorf("step %d: the other reads %v", i, step.of)
 		}
 	}
 }
