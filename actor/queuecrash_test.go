@@ -128,8 +128,8 @@ func putNumbered(t *testing.T, ch *amqp.Channel, name, prefix string, all int) {
 }
 
 // keepsAll fails the test unless all messages of the queue stay in it while an actor has some, and
-// nothing that it publishes is confirmed, which is so under an alarm. Then it is killed, and each is
-// to be done by the next.
+// nothing that it publishes is confirmed, which is so under an alarm. Then it is killed, and each
+// is to be done by the next.
 func (w *world) keepsAll(t *testing.T, node *testbroker.Rabbit, name, program string, all int, done func(k *worker, i int) bool) {
 	t.Helper()
 	node.Ctl("set_vm_memory_high_watermark", "0.00000001")

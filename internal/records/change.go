@@ -38,7 +38,7 @@ func (s *Store) Change(ctx context.Context, kind, name string, change func(Recor
 		}
 		defer s.large.Release(1)
 	}
-	if !s.isKnown() { // what was read is needed, and is on its way
+	if known, _ := s.Status(); !known { // what was read is needed, and is on its way
 		if err := s.Sync(ctx); err != nil {
 			return err
 		}
@@ -59,12 +59,6 @@ func (s *Store) Change(ctx context.Context, kind, name string, change func(Recor
 
 // most is how many bytes a value of the kind has at most.
 func (s *Store) most(kind string) int { return max(MostValue, s.cfg.Large[kind]) }
-
-func (s *Store) isKnown() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known
-}
 
 // next is the entry that makes the change, of what is known now.
 func (s *Store) next(kind, name string, change func(Record) (Record, error)) (*entry, error) {
