@@ -48,6 +48,9 @@ type lane struct {
 	idle, resting, callers int
 	// flush: what waits is due, full or not.
 	flush bool
+	// alone is how many suspects wait. A suspect has the turn for which all others in the process
+	// wait, so what is before it is due, too.
+	alone int
 	// fetched is how much was fetched, in eighths of WINDOW_BYTES; it starts anew after the last
 	// number.
 	fetched uint32
@@ -88,6 +91,7 @@ func (l *lane) put(of task.Gatherable, came time.Time, alone bool, messages ...c
 		l.items = append(l.items, i)
 	}
 	if alone {
+		l.alone++
 		at := len(l.items) - 1
 		for ; at > l.head && l.items[at-1].of != of; at-- {
 			l.items[at] = l.items[at-1]
@@ -196,7 +200,7 @@ func (l *lane) due() (wait time.Duration, is bool) {
 	switch {
 	case len(waiting) == 0 || l.paused:
 		return time.Hour, false // somebody signals before
-	case l.flush || len(waiting) >= l.size || waiting[0].alone:
+	case l.flush || len(waiting) >= l.size || l.alone > 0:
 		return 0, true
 	}
 	wait = l.wait - (time.Since(l.began) - waiting[0].came)
@@ -234,6 +238,7 @@ func (l *lane) take(into []item) (batch, left []item) {
 			kept = append(kept, *i)
 		}
 	}
+	l.alone -= suspectsOf(batch) + suspectsOf(left)
 	taken := waiting[:at-len(kept)]
 	copy(waiting[len(taken):], kept)
 	clear(taken)
@@ -246,6 +251,15 @@ func (l *lane) take(into []item) (batch, left []item) {
 		l.signal()
 	}
 	return batch, left
+}
+
+func suspectsOf(items []item) (n int) {
+	for i := range items {
+		if items[i].alone {
+			n++
+		}
+	}
+	return n
 }
 
 // leave has what comes after messages that were left to the next owner be left, too: it would be
@@ -276,6 +290,7 @@ func (l *lane) giveUp() (left []item) {
 		waiting[n] = i
 		n++
 	}
+	l.alone -= suspectsOf(left)
 	clear(waiting[n:])
 	l.items = l.items[:l.head+n]
 	l.compact()

@@ -412,24 +412,6 @@ func TestWhatIsNoLongerOursIsNotCalled(t *testing.T) {
 	})
 }
 
-func TestASuspectIsABatchOfItsOwnAndGoesBeforeOtherPartitions(t *testing.T) {
-	gather(t, 1, streams.OrderKey, takes(time.Second), func(g *gathering) {
-		suspected, other := newOrigin(), newOrigin()
-		for offset := range int64(3) {
-			g.put(other, offset, "a")
-		}
-		synctest.Wait()
-		g.put(suspected, 50, "a") // before it, of its key
-		g.put(other, 3, "a")
-		g.put(other, 4, "a")
-		suspected.alone = 51
-		g.put(suspected, 51, "a")
-		g.put(suspected, 52, "a")
-		time.Sleep(4 * time.Second)
-		g.want("0.0 0 1 2", "1.0 50", "2.0 51", "3.0 3 4 52")
-	})
-}
-
 func TestInAPauseNothingIsCalledAndWhatIsHaltedIsGivenUp(t *testing.T) {
 	gather(t, 1, streams.OrderKey, takes(0), func(g *gathering) {
 		revoked, ours := newOrigin(), newOrigin()
