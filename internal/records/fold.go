@@ -156,12 +156,17 @@ func (f *fold) expire(now time.Time) {
 	}
 }
 
-// fits says whether there is room for the record. What is gone, or out of date, takes none, though
-// it may have to be remembered for a while.
+// fits says whether there is room for the record: for as much as it is longer than the one whose
+// place it takes. What is gone, or out of date, takes none, though it may have to be remembered for
+// a while.
 func (f *fold) fits(r *Record, now time.Time) bool {
-	names := f.kinds[r.Kind]
+	names, more := f.kinds[r.Kind], int64(len(r.Value))
+	old := names[r.Name]
+	if old.counts(now) {
+		more -= int64(len(old.Value))
+	}
 	fit := func(count int) bool {
-		return (count < Most || names[r.Name].counts(now)) && f.size+int64(len(r.Value)) < mostBytes
+		return (count < Most || old.counts(now)) && (more <= 0 || f.size+more < mostBytes)
 	}
 	if fit(len(names)) {
 		return true

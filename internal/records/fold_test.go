@@ -178,3 +178,26 @@ func TestWhatComesFarBehindWhatItsWriterHadReadDoesNotCount(t *testing.T) {
 		t.Error("what is beyond the bound counts")
 	}
 }
+
+// What is changed takes the place of what was there. Who leads, and how far an operation is, are
+// records too: they must not stand still because others have filled all the room.
+func TestARecordThatDoesNotGrowFitsWhereThereIsNoRoom(t *testing.T) {
+	f := newFold()
+	held := Record{Kind: "k", Name: "held", Value: json.RawMessage(`12345`)}
+	f.apply(0, 100, newEntry(&held, -1))
+	f.size = mostBytes
+	for _, c := range []struct {
+		name, value string
+		fits        bool
+	}{
+		{"held", `54321`, true},
+		{"held", `1`, true},
+		{"held", `123456`, false},
+		{"another", `1`, false},
+	} {
+		r := Record{Kind: "k", Name: c.name, Value: json.RawMessage(c.value)}
+		if fits := f.fits(&r, now); fits != c.fits {
+			t.Errorf("%s in place of %s: fits is %v", c.value, c.name, fits)
+		}
+	}
+}
