@@ -169,7 +169,7 @@ func (s *sharing) read() bool {
 // to be made here, a right is missing, it is another queue. Nil: it is not so, as far as is known.
 func (s *sharing) missing() error {
 	known, trouble := s.store.Status()
-	passing := errors.Is(trouble, queue.ErrUnavailable) && !errors.Is(trouble, queue.ErrMissing) || errors.Is(trouble, context.Canceled) // it is read anew
+	passing := errors.Is(trouble, queue.ErrUnavailable) && !errors.Is(trouble, queue.ErrMissing) || errors.Is(trouble, records.ErrAnew)
 	if known || trouble == nil || passing {
 		return nil
 	}

@@ -42,6 +42,8 @@ var (
 	// ErrUnknown says that this process does not know the records at present: it has not read all
 	// of the log yet, which it needs RabbitMQ for.
 	ErrUnknown = errors.New("the records that all processes share are not known at present")
+	// ErrAnew is why the records are not known for a moment though nothing is wrong.
+	ErrAnew = errors.New("the log is read anew: what was read is perhaps of one that is gone")
 	// ErrRefused is wrapped by errors of a change that no other try can help.
 	ErrRefused = errors.New("refused")
 )
@@ -176,6 +178,9 @@ func (s *Store) follow(ctx context.Context) error {
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.lost && ctx.Err() == nil { // it was ended here, which is all that err says
+		err = ErrAnew
+	}
 	if s.lost || errors.Is(err, queue.ErrMissing) || !errors.Is(err, queue.ErrUnavailable) {
 		s.fold, s.known = newFold(), false
 		s.tellLocked()
