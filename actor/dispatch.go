@@ -32,7 +32,7 @@ type dispatch struct {
 // errCrashLoop is written beside a message that is not called again.
 var errCrashLoop = errors.New("the process died each time the message ran alone")
 
-// first is the handle of the stream's reader.
+// first is the handle of a source whose messages were in no queue yet.
 func (d *dispatch) first(ctx context.Context, m *stepwell.Message, t task.Ticket) task.Outcome {
 	o, f := d.run(ctx, m, t)
 	if f == nil {
@@ -53,7 +53,7 @@ func (d *dispatch) hand(ctx context.Context, f *failed, past *retry.Past, done f
 	}
 }
 
-// again is the handle of the stream's retries.
+// again is the handle of what comes from a queue: of retries, and of a queue that is the source.
 func (d *dispatch) again(ctx context.Context, m *stepwell.Message, t retry.Ticket) task.Outcome {
 	o, f := d.run(ctx, m, t.Ticket.Ticket)
 	switch {

@@ -27,13 +27,11 @@ import (
 //
 // A channel of a stream is a line of its own, without a source. To hand a message over is to
 // publish it to the instant queue of another line, and to settle the ticket on the confirm, as a
-// first failure is parked.
+// first failure is parked. A job that is enqueued is such a publish, too.
 //
-// A job that is enqueued is such a publish, too. What is to come moves in here. A queue of RabbitMQ
-// that is read from is a second inbox of the line, with the seats of first tries and lanes of its
-// own: what acks each message needs no source. What is asked before a message dies is asked in
-// dispatch, before it is parked. A stream whose source is taken away goes on with its line until
-// that is empty.
+// A queue of RabbitMQ that is a stream's source is a second inbox of the line, with the seats and
+// lanes of first tries. What is asked before a message dies is asked in dispatch, before it is
+// parked. A stream whose source is taken away goes on with its line until that is empty.
 type line struct {
 	id        string // of the stream
 	channel   string // empty: the stream's own handler
@@ -214,16 +212,13 @@ func (a *Actor) openRetries(l *line, c lineConfig) error {
 func aloneFor(cfg config.Stream) time.Duration { return 2 * cfg.HandlerTimeout }
 
 // declare makes the queues. What is in the way may be removed by an operator at any time, so it
-// tries for ever, and says what it waits for; it reports false when stop ended.
-func (l *line) declare(stop context.Context, waits func(why string)) bool {
+// tries until stop ends, and says what it waits for.
+func (l *line) declare(stop context.Context, waits func(why string)) {
 	const pause = 5 * time.Second
 	for said := ""; ; {
 		err := l.retries.Declare(stop)
-		if err == nil {
-			return true
-		}
-		if stop.Err() != nil {
-			return false
+		if err == nil || stop.Err() != nil {
+			return
 		}
 		// The probe says it each time, the log only when the reason is another one.
 		waits(err.Error())
@@ -232,7 +227,7 @@ func (l *line) declare(stop context.Context, waits func(why string)) bool {
 			l.log.Error("the stream waits until its queues can be declared", "error", err)
 		}
 		if !task.Sleep(stop, pause) {
-			return false
+			return
 		}
 	}
 }

@@ -43,8 +43,9 @@ type stream struct {
 	trouble atomic.Pointer[string]
 }
 
-// source is where messages come from first, if it has positions to commit: what acks each message
-// is an inbox of the line instead. It hands its messages to the line's dispatch, with tickets.
+// source is where messages come from first, and hands them to the line's dispatch, with tickets:
+// Kafka, which has positions to commit, or a queue of RabbitMQ, whose messages an inbox of the line
+// acks one by one.
 type source interface {
 	// Run hands messages out until stop ends; nil is a stop that was asked for. What is under way
 	// may go on until work ends.
@@ -139,14 +140,11 @@ func (s *stream) lines() []*line { return append([]*line{s.line}, s.channels...)
 // and one for what is handed over. It reports false when stop ended.
 func (s *stream) declareAll(stop context.Context) bool {
 	s.waitsFor("RabbitMQ, to declare its queues")
-	var g errgroup.Group
+	var all sync.WaitGroup
 	for _, l := range s.lines() {
-		g.Go(func() error {
-			l.declare(stop, func(why string) { s.waitsFor("its queues: " + why) })
-			return nil
-		})
+		all.Go(func() { l.declare(stop, func(why string) { s.waitsFor("its queues: " + why) }) })
 	}
-	_ = g.Wait() // none has an error
+	all.Wait()
 	return stop.Err() == nil
 }
 
