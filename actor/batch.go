@@ -200,12 +200,8 @@ func (b *batches) run(stop, work context.Context, read func(stop, work context.C
 		callers.Wait()
 		close(gone)
 	}()
-	select {
-	case <-gone:
-	case <-afterGrace(calls):
-		if err == nil {
-			err = errors.New("a batch did not return though it was cancelled")
-		}
+	if !awaitGone(gone, calls) && err == nil {
+		err = errors.New("a batch did not return though it was cancelled")
 	}
 	select {
 	case failed := <-b.failed:
@@ -223,10 +219,20 @@ func causeOf(work context.Context) error {
 	return streams.ErrShutdown
 }
 
-// afterGrace is readable a moment after ctx has ended.
-func afterGrace(ctx context.Context) <-chan struct{} {
+// awaitGone reports whether gone was closed before the context of calls had been over for a moment.
+func awaitGone(gone <-chan struct{}, calls context.Context) bool {
+	select {
+	case <-gone:
+		return true
+	case <-calls.Done():
+	}
 	const grace = time.Second
-	after := make(chan struct{})
-	context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { close(after) }) })
-	return after
+	late := time.NewTimer(grace)
+	defer late.Stop()
+	select {
+	case <-gone:
+		return true
+	case <-late.C:
+		return false
+	}
 }
