@@ -7,9 +7,10 @@
 //
 // # The way of a failed message
 //
-//	Retrier.Fail, Snooze, Hand, Enqueue   it comes to a queue for the first time
+//	Retrier.Fail, Snooze, Hand            it comes to a queue for the first time
 //	  -> firsts.park                      again and again, until the broker takes it
-//	Ticket.Fail, Snooze, Hand             it came from the instant queue, and is there still
+//	Retrier.Enqueue                       likewise, but once: who enqueues it is told
+//	Ticket.Fail, Snooze, Hand             it came from a queue, and is there still
 //	  -> parking.pack and its siblings    a parcel: which queue is next, what the envelope says
 //	  -> parking.post                     for a free wait: its queues, where they are missing
 //	  -> parking.send                     published; smaller, where it is too large

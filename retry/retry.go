@@ -234,8 +234,9 @@ func (r *Retrier) Close() { r.parking.ladder.close() }
 // Handle works on one message, as [inbox.Handle] does.
 type Handle func(ctx context.Context, m *stepwell.Message, t Ticket) task.Outcome
 
-// Ticket settles a message that was picked up again. Call Settle, Fail, Snooze or Hand, once, from
-// any goroutine, and return [task.Pending]; or return another Outcome.
+// Ticket settles a message that came from a queue: that of retries, or that of an [Intake]. Call
+// Settle, Fail, Snooze or Hand, once, from any goroutine, and return [task.Pending]; or return
+// another Outcome.
 type Ticket struct {
 	inbox.Ticket
 	parking *parking

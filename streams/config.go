@@ -224,7 +224,7 @@ func (w Window) withDefaults() Window {
 }
 
 func (g Guard) withDefaults() Guard {
-	g.Process = cmp.Or(g.Process, newLife())
+	g.Process = cmp.Or(g.Process, newProcess())
 	g.AloneFor = cmp.Or(g.AloneFor, 10*time.Minute)
 	g.Probation = cmp.Or(g.Probation, time.Minute)
 	g.Token = cmp.Or(g.Token, &solo.Token{})

@@ -156,7 +156,7 @@ func (in *intake) receive(tp topicPartition, f *kgo.FetchPartition, topicID [16]
 	}
 	records, bytes = p.append(f, topicID, in.tenure.fetched)
 	in.load.add(records, bytes)
-	in.tenure.fetched += held(records, bytes)
+	in.tenure.fetched += footprint(records, bytes)
 	p.roster.Offer()
 	return len(f.Records), bytes
 }

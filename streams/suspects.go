@@ -52,8 +52,8 @@ func (c *suspects) begin(p *partition) {
 	}
 }
 
-// newLife is a number for this process that is not 0 and that others are not likely to have.
-func newLife() uint32 { return rand.Uint32() | 1 }
+// newProcess is a number for this process that is not 0 and that others are not likely to have.
+func newProcess() uint32 { return rand.Uint32() | 1 }
 
 // permitted is how many of the next records may be handed out now. When that may change, the
 // partition is offered.

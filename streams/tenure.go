@@ -24,7 +24,9 @@ type tenure struct {
 // a message.
 const messageOverhead = 2 * recordOverhead
 
-func held(records, bytes int) int64 { return int64(records)*messageOverhead + int64(bytes) }
+// footprint is about how much memory records take whose keys, values and headers have so many
+// bytes.
+func footprint(records, bytes int) int64 { return int64(records)*messageOverhead + int64(bytes) }
 
 // letGo looks now and then whether what waits keeps alive much that is done.
 func (in *intake) letGo() {
@@ -39,7 +41,7 @@ func (in *intake) letGo() {
 	for _, p := range parts {
 		oldest = min(oldest, t.waitsSince(p))
 	}
-	if inFlight := held(int(in.load.records.Load()), int(in.load.bytes.Load())); t.fetched-oldest <= inFlight+2*t.step {
+	if inFlight := footprint(int(in.load.records.Load()), int(in.load.bytes.Load())); t.fetched-oldest <= inFlight+2*t.step {
 		return
 	}
 	until := t.fetched - t.step

@@ -24,7 +24,7 @@ const (
 
 // fetchHolds is what one fetch holds, in bytes: so that a step is a whole number of them.
 func fetchHolds() int64 {
-	return held(smallOnes+bigOnes, smallOnes*(keySize+smallSize)+bigOnes*(keySize+bigSize))
+	return footprint(smallOnes+bigOnes, smallOnes*(keySize+smallSize)+bigOnes*(keySize+bigSize))
 }
 
 // fetchOf is one fetch, by partition: small records of one key in partition 0, and large ones with
@@ -96,7 +96,7 @@ func (o *owners) look() {
 			oldest = min(oldest, o.came[record])
 		}
 	}
-	inFlight := held(int(o.in.load.records.Load()), int(o.in.load.bytes.Load()))
+	inFlight := footprint(int(o.in.load.records.Load()), int(o.in.load.bytes.Load()))
 	if kept := o.in.tenure.fetched - oldest; kept > inFlight+3*o.in.tenure.step {
 		o.t.Errorf("at %d: what waits keeps %d bytes of fetches alive, and %d are in flight", o.in.tenure.fetched, kept, inFlight)
 	}

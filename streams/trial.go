@@ -49,7 +49,7 @@ func (c *suspects) judge(offset int64) (condemned bool, err error) {
 	defer c.p.mu.Unlock()
 	g := &c.p.ledger.Guard
 	switch {
-	case !g.Review(func(life uint32) bool { return living[life] }):
+	case !g.Review(func(process uint32) bool { return living[process] }):
 		log.Warn("the process died while a suspected record ran: it runs once more, and no other suspect beside it", "deaths", len(g.Now().Died))
 		return false, nil
 	case row >= ledger.MostCondemned:
