@@ -52,23 +52,23 @@ func (w waits) inPlace(r Retry) {
 	if fits == len(all) {
 		return
 	}
-	too := fmt.Sprintf("lets a message rest for %s before retry %d, and %s is the most of one wait in place", brief(all[fits]), fits+1, brief(LongestRest))
+	too := fmt.Sprintf("lets a message rest for %s before retry %d, and %s is the most of one wait in place", backoff.Text(all[fits]), fits+1, backoff.Text(LongestRest))
 	if all[fits] <= LongestRest {
-		too = fmt.Sprintf("lets a message rest for %s in its first %d waits, and %s is the most in place", brief(backoff.Add(sum, all[fits])), fits+1, brief(MostRest))
+		too = fmt.Sprintf("lets a message rest for %s in its first %d waits, and %s is the most in place", backoff.Text(backoff.Add(sum, all[fits])), fits+1, backoff.Text(MostRest))
 	}
 	ways := []string{fmt.Sprintf("%s=%d", w.names.variable(w.cfg.setting(path).found), fits)}
 	switch {
 	case r.Policy == Schedule:
 	case fits == 0:
 		if d := r.longestDelay(len(all)); d > 0 {
-			ways = append(ways, fmt.Sprintf("%s=%s", w.shown(w.at, "retry.delay"), brief(d)))
+			ways = append(ways, fmt.Sprintf("%s=%s", w.shown(w.at, "retry.delay"), backoff.Text(d)))
 		}
 	case r.InPlace == All:
 		ways = append(ways, fmt.Sprintf("%s=%d", w.shown(w.at, "retry.count"), fits))
 	}
 	rest := ""
 	if fits > 0 {
-		rest = fmt.Sprintf(" (%s in place)", brief(sum))
+		rest = fmt.Sprintf(" (%s in place)", backoff.Text(sum))
 	}
 	w.check(false, path, "%s: %s fits%s", too, strings.Join(ways, ", or "), rest)
 }

@@ -123,9 +123,9 @@ func (w waits) linear(r Retry) {
 	}
 	count, step := w.shown(w.at, "retry.count"), w.shown(w.at, "retry.step")
 	w.check(len(all) <= maxWaits, w.at+"retry.count", "makes %d different waits with %s=%s, each a queue, and %d are the limit: %s=%d, or %s=0s fits",
-		len(all), step, brief(r.Step), maxWaits, count, min(fits, maxWaits), step)
+		len(all), step, backoff.Text(r.Step), maxWaits, count, min(fits, maxWaits), step)
 	w.check(fits == len(all) || len(all) > maxWaits, w.at+"retry.step", "makes wait %d, of %s + %d × %s, longer than 2^32-1 ms (49 days), RabbitMQ's limit: %s=%s, or %s=%d fits",
-		fits+1, brief(r.Delay), fits, brief(r.Step), step, brief(r.longestStep()), count, fits)
+		fits+1, backoff.Text(r.Delay), fits, backoff.Text(r.Step), step, backoff.Text(r.longestStep()), count, fits)
 }
 
 // longestStep is the longest RETRY_STEP, in whole seconds, with which no wait of a linear policy is

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/backoff"
 )
 
 // setting is a value and where it came from.
@@ -58,7 +60,7 @@ func show(f field) string {
 	}
 	switch x := v.Interface().(type) {
 	case time.Duration:
-		return brief(x)
+		return backoff.Text(x)
 	case int:
 		if f.tag.Get("unit") == "bytes" {
 			return size(x)
@@ -66,7 +68,7 @@ func show(f field) string {
 	case []time.Duration:
 		shown := make([]string, len(x))
 		for i, d := range x {
-			shown[i] = brief(d)
+			shown[i] = backoff.Text(d)
 		}
 		return strings.Join(shown, ",")
 	case []string:
@@ -79,18 +81,6 @@ func show(f field) string {
 		return strings.Join(shown, ",")
 	}
 	return fmt.Sprint(v.Interface())
-}
-
-// brief is a duration without the zeros at its end.
-func brief(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // size is a number of bytes in the largest unit that needs no fraction.

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/backoff"
 )
 
 const (
@@ -99,7 +101,7 @@ func (v *checker) batch(name, at string, s *Stream) {
 		s.Concurrency, concurrency.value = 1, "1"
 	}
 	v.check(s.Batch.Size > 0 && s.Batch.Size <= maxBatchSize, at+"batch.size", "is not within 1 to %d", maxBatchSize)
-	v.check(s.Batch.Wait >= 0 && s.Batch.Wait <= maxBatchWait, at+"batch.wait", "is not within 0 to %s", brief(maxBatchWait))
+	v.check(s.Batch.Wait >= 0 && s.Batch.Wait <= maxBatchWait, at+"batch.wait", "is not within 0 to %s", backoff.Text(maxBatchWait))
 	if s.Batch.Size <= 0 || s.Batch.Size > maxBatchSize || s.Concurrency <= 0 || s.Concurrency >= maxPrefetch {
 		return
 	}
@@ -112,7 +114,7 @@ func (v *checker) batch(name, at string, s *Stream) {
 		sixth := v.cfg.RabbitMQ.ConsumerTimeout / 6
 		v.check(sixth <= 0 || s.HandlerTimeout <= sixth, at+"handler_timeout",
 			"is above a sixth of %s (%s): a message also waits for two batches before its own, and for retries between them",
-			v.names.variable("rabbitmq.consumer_timeout"), brief(sixth))
+			v.names.variable("rabbitmq.consumer_timeout"), backoff.Text(sixth))
 		return
 	}
 	v.check(s.WindowMessages <= 0 || s.Batch.Size <= s.WindowMessages/2/s.Concurrency, at+"batch.size",
@@ -155,12 +157,12 @@ func (v *checker) retry(at string, s *Stream, onDead bool) {
 		quarter := v.cfg.RabbitMQ.ConsumerTimeout / 4
 		v.check(quarter <= 0 || s.HandlerTimeout <= quarter, at+"handler_timeout",
 			"is above a quarter of %s (%s), the most beside an OnDead, which has the handler's time once more: %s=%s fits",
-			v.names.variable("rabbitmq.consumer_timeout"), brief(v.cfg.RabbitMQ.ConsumerTimeout), v.names.variable(at+"handler_timeout"), brief(quarter))
+			v.names.variable("rabbitmq.consumer_timeout"), backoff.Text(v.cfg.RabbitMQ.ConsumerTimeout), v.names.variable(at+"handler_timeout"), backoff.Text(quarter))
 		return
 	}
 	half := v.cfg.RabbitMQ.ConsumerTimeout / 2
 	v.check(half <= 0 || s.HandlerTimeout <= half, at+"handler_timeout",
-		"is above half of %s (%s): the broker would hand messages out again while they run", v.names.variable("rabbitmq.consumer_timeout"), brief(half))
+		"is above half of %s (%s): the broker would hand messages out again while they run", v.names.variable("rabbitmq.consumer_timeout"), backoff.Text(half))
 }
 
 // reason is what is wrong with a pattern, without the pattern.

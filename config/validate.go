@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/backoff"
 )
 
 // id is what apps and streams may be called: it becomes part of queue names.
@@ -126,7 +128,7 @@ func (v *checker) validate() {
 func (v *checker) durations(all []field) {
 	for _, f := range all {
 		if d, ok := f.value.Interface().(time.Duration); ok {
-			v.check(d <= maxDuration, f.path, "must be at most %s, ten years", brief(maxDuration))
+			v.check(d <= maxDuration, f.path, "must be at most %s, ten years", backoff.Text(maxDuration))
 		}
 	}
 }

@@ -54,24 +54,12 @@ func (b Budget) String() string {
 			run++
 		}
 		if run > 3 {
-			items = append(items, fmt.Sprintf("%d × %s", run, short(b[i])))
+			items = append(items, fmt.Sprintf("%d × %s", run, backoff.Text(b[i])))
 			i += run
 			continue
 		}
-		items = append(items, short(b[i]))
+		items = append(items, backoff.Text(b[i]))
 		i++
 	}
-	return fmt.Sprintf("%s: %s in all, then the dead set", strings.Join(items, ", "), short(b.Total()))
-}
-
-// short is a duration without units that are zero: 5m, not 5m0s.
-func short(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return fmt.Sprintf("%s: %s in all, then the dead set", strings.Join(items, ", "), backoff.Text(b.Total()))
 }

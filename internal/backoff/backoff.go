@@ -1,9 +1,11 @@
 // Package backoff has the arithmetic of the waits before retries, for those who keep them and for
-// those who check beforehand whether they fit: what a start refuses is what would have been made.
+// those who check beforehand whether they fit: what a start refuses is what would have been made,
+// and both call a wait the same.
 package backoff
 
 import (
 	"math"
+	"strings"
 	"time"
 )
 
@@ -47,4 +49,16 @@ func Add(a, b time.Duration) time.Duration {
 		return math.MaxInt64
 	}
 	return a + b
+}
+
+// Text is a duration without units that are zero: 5m, not 5m0s.
+func Text(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
