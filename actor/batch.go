@@ -200,7 +200,7 @@ func (b *batches) run(stop, work context.Context, read func(stop, work context.C
 		callers.Wait()
 		close(gone)
 	}()
-	if !awaitGone(gone, calls) && err == nil {
+	if !awaitGone(calls, gone) && err == nil {
 		err = errors.New("a batch did not return though it was cancelled")
 	}
 	select {
@@ -220,7 +220,7 @@ func causeOf(work context.Context) error {
 }
 
 // awaitGone reports whether gone was closed before the context of calls had been over for a moment.
-func awaitGone(gone <-chan struct{}, calls context.Context) bool {
+func awaitGone(calls context.Context, gone <-chan struct{}) bool {
 	select {
 	case <-gone:
 		return true

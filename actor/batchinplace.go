@@ -175,7 +175,7 @@ func (c *caller) rest(ctx context.Context, failed []try, parked []parking) []try
 		return nil
 	}
 	// Retries of the same handler may have had the seat meanwhile.
-	if c.seated = c.seats.Take(ctx.Done()); !c.seated {
+	if !c.sit(ctx.Done(), func() { left = c.leaveHalted(left) }) {
 		c.tell(itemsOf(left), task.Abandoned)
 		return nil
 	}

@@ -45,8 +45,7 @@ func (c *caller) run(calls context.Context, over <-chan struct{}, end context.Ca
 		end()
 		c.sweep(over)
 	}()
-	for c.lane.await(over, c.letGo) && c.seats.Take(over) {
-		c.seated = true
+	for c.lane.await(over, c.letGo) && c.sit(over, func() {}) {
 		batch, left := c.lane.take(c.memory)
 		c.tell(left, task.Abandoned)
 		if len(batch) > 0 {
@@ -57,6 +56,20 @@ func (c *caller) run(calls context.Context, over <-chan struct{}, end context.Ca
 		c.stand()
 	}
 	c.regular = true
+}
+
+// sit takes a seat. Retries may have it for as long as their calls take: what is given up meanwhile
+// does not wait for it, and look sees to what the caller has of that.
+func (c *caller) sit(over <-chan struct{}, look func()) bool {
+	c.lane.rests(true)
+	defer c.lane.rests(false)
+	c.seated = c.seats.TakeLooking(over, func() <-chan struct{} {
+		kicked := c.kicked() // before the look, so that none is missed
+		look()
+		c.tell(c.lane.giveUp(), task.Abandoned)
+		return kicked
+	})
+	return c.seated
 }
 
 // letGo forgets the last batch: its messages hold what was fetched with them.

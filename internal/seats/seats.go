@@ -51,7 +51,11 @@ func (s *Seats) Taken() int {
 }
 
 // Take waits for a seat. It reports false, and there is none, when over is closed first.
-func (d *Side) Take(over <-chan struct{}) bool {
+func (d *Side) Take(over <-chan struct{}) bool { return d.TakeLooking(over, nil) }
+
+// TakeLooking is Take, and calls look where it has to wait: at once, and again, from its place in
+// line, each time that what look returned is closed.
+func (d *Side) TakeLooking(over <-chan struct{}, look func() (again <-chan struct{})) bool {
 	s := d.all
 	s.mu.Lock()
 	if s.free > 0 {
@@ -63,7 +67,7 @@ func (d *Side) Take(over <-chan struct{}) bool {
 	}
 	mine := d.join()
 	s.mu.Unlock()
-	return d.await(mine, over)
+	return d.await(mine, over, look)
 }
 
 // Leave gives a seat back.
@@ -90,7 +94,7 @@ func (d *Side) Yield(over <-chan struct{}) bool {
 	s.free++
 	s.grant()
 	s.mu.Unlock()
-	return d.await(mine, over)
+	return d.await(mine, over, nil)
 }
 
 // join puts the caller at the end of its side's line. The lock is held.
@@ -102,11 +106,19 @@ func (d *Side) join() chan struct{} {
 
 // await waits for the seat that mine stands for. It has no lock: whoever grants the seat has
 // entered it in held already.
-func (d *Side) await(mine chan struct{}, over <-chan struct{}) bool {
-	select {
-	case <-mine:
-		return true
-	case <-over:
+func (d *Side) await(mine chan struct{}, over <-chan struct{}, look func() (again <-chan struct{})) bool {
+	for waits := true; waits; {
+		var again <-chan struct{}
+		if look != nil {
+			again = look()
+		}
+		select {
+		case <-mine:
+			return true
+		case <-again:
+		case <-over:
+			waits = false
+		}
 	}
 	d.all.mu.Lock()
 	defer d.all.mu.Unlock()

@@ -115,6 +115,46 @@ func TestWhoNoLongerWantsASeatGetsNone(t *testing.T) {
 	})
 }
 
+func TestWhoLooksWhileWaitingKeepsTheirPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1)
+		if !s.First().TakeLooking(nil, func() <-chan struct{} { t.Error("looked, though a seat was free"); return nil }) {
+			t.Fatal("the free seat was not taken")
+		}
+		kick, looks := make(chan struct{}), 0
+		var got []string
+		go func() {
+			s.First().TakeLooking(nil, func() <-chan struct{} { looks++; return kick })
+			got = append(got, "who looks")
+		}()
+		synctest.Wait()
+		go func() {
+			s.First().Take(nil)
+			got = append(got, "who came later")
+		}()
+		synctest.Wait()
+		if looks != 1 {
+			t.Errorf("%d looks at first, want 1", looks)
+		}
+		for n := range 3 {
+			old := kick
+			kick = make(chan struct{})
+			close(old)
+			synctest.Wait()
+			if looks != n+2 {
+				t.Errorf("%d looks after %d kicks", looks, n+1)
+			}
+		}
+		for range 2 {
+			s.First().Leave()
+			synctest.Wait()
+		}
+		if want := []string{"who looks", "who came later"}; !slices.Equal(got, want) {
+			t.Errorf("seats went to %q, want %q", got, want)
+		}
+	})
+}
+
 func TestYieldKeepsTheSeatWhereNobodyWaitsAndElseComesAfterThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(1)
@@ -181,7 +221,7 @@ func TestNeverMoreSeatsThanThereAreAndNoneIsFreeWhileAnybodyWaits(t *testing.T) 
 				if n := len(d.line); n > 0 {
 					closed := make(chan struct{})
 					close(closed)
-					if d.await(d.line[rapid.IntRange(0, n-1).Draw(t, "who")], closed) {
+					if d.await(d.line[rapid.IntRange(0, n-1).Draw(t, "who")], closed, nil) {
 						t.Fatal("a seat for one who waits in line")
 					}
 				}

@@ -1,0 +1,72 @@
+package actor
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/task"
+	"github.com/stepwell/stepwell/streams"
+)
+
+// Retries have the only seat for as long as their calls take. A revoke, and who has the partition
+// next, do not wait for that.
+func TestWhatIsHaltedDoesNotWaitForASeat(t *testing.T) {
+	gather(t, 1, streams.OrderKey, takes(0), func(g *gathering) {
+		g.seats.Take(nil)
+		revoked, lost, ours := newOrigin(), newOrigin(), newOrigin()
+		g.put(revoked, 1, "a")
+		g.put(lost, 2, "a")
+		g.put(ours, 3, "a") // the batch is full, and waits for a seat
+		synctest.Wait()
+		lost.cancel()
+		revoked.halt()
+		g.Flush()
+		synctest.Wait()
+		for _, o := range []*origin{revoked, lost} {
+			if got := o.with(task.Abandoned); len(got) != 1 {
+				t.Errorf("given up of one that ends: %v", got)
+			}
+		}
+		g.want()
+		g.put(revoked, 4, "a") // from a worker that was about to put it
+		synctest.Wait()
+		if got := revoked.with(task.Abandoned); !slices.Equal(got, []int64{1, 4}) {
+			t.Errorf("given up: %v", got)
+		}
+		time.Sleep(5 * time.Second)
+		g.seats.Leave()
+		synctest.Wait()
+		g.want("5.0 3")
+	})
+}
+
+func TestWhatHasRestedAndIsHaltedDoesNotWaitForASeat(t *testing.T) {
+	handle := func(_ context.Context, b *stepwell.Batch) error {
+		b.Fail(b.Messages()[0], errUnavailable)
+		return nil
+	}
+	gather(t, 1, streams.OrderKey, handle, func(g *gathering) {
+		revoked := newOrigin()
+		for offset := range int64(3) {
+			g.put(revoked, offset, "a")
+		}
+		synctest.Wait()
+		g.seats.Take(nil)
+		g.put(revoked, 3, "a") // behind it
+		time.Sleep(time.Minute)
+		g.want("0.0 0 1 2")
+		revoked.halt()
+		g.Flush()
+		synctest.Wait()
+		if got := revoked.with(task.Abandoned); !slices.Equal(got, []int64{0, 3}) {
+			t.Errorf("given up: %v", got)
+		}
+		g.seats.Leave()
+		synctest.Wait()
+		g.want("0.0 0 1 2")
+	})
+}
