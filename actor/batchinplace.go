@@ -60,7 +60,7 @@ func (c *caller) until(ctx context.Context, failed []try) {
 			c.letGo() // this may take long, and they have memory of their own
 		}
 		c.batch = itemsOf(failed)
-		c.inOrder(failed)
+		inOrder(c.order, failed)
 		failed = c.rest(ctx, failed, parked)
 		c.batch = itemsOf(failed)
 		failed = c.again(ctx, failed)
@@ -141,7 +141,7 @@ func (t *try) putOff(kept *stepwell.Message, due time.Time) {
 
 // inOrder puts the messages in the order in which they came, and off as long as any before them for
 // which they have to wait.
-func (c *caller) inOrder(failed []try) {
+func inOrder(order streams.Order, failed []try) {
 	slices.SortFunc(failed, func(a, b try) int { return cmp.Compare(a.place, b.place) })
 	type group struct {
 		of  task.Gatherable
@@ -151,8 +151,8 @@ func (c *caller) inOrder(failed []try) {
 	for i := range failed {
 		t, g := &failed[i], group{of: failed[i].of}
 		switch {
-		case c.order == streams.OrderPartition:
-		case c.order == streams.OrderKey && t.came.Key != nil:
+		case order == streams.OrderPartition:
+		case order == streams.OrderKey && t.came.Key != nil:
 			g.key = string(t.came.Key)
 		default:
 			continue
