@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -46,7 +45,7 @@ type sharing struct {
 // Shared returns the values of a kind, which may be any text but must not begin with "stepwell". It
 // is for apps with [App].Shared; else it returns nil.
 func (e *Env) Shared(kind string) *Shared {
-	if e.shared == nil || !e.shared.own || kind == "" || strings.HasPrefix(kind, "stepwell") {
+	if e.shared == nil || !e.shared.own || kind == "" || records.Reserved(kind) {
 		return nil
 	}
 	e.shared.use()
@@ -97,7 +96,7 @@ func (s *Shared) All(ctx context.Context) (map[string]json.RawMessage, error) {
 // Set stores a value, which is JSON of at most 16 KiB, until a time, to the second; zero: for ever.
 // A nil value removes it. Nil means that it is stored, and that every process finds it with Latest.
 // An error that wraps [ErrRefused] says that it cannot be stored, as when there are 10,000 of the
-// kind already, or 32 MiB of all; after any other it may be stored, or not.
+// kind already, or 24 MiB of all; after any other it may be stored, or not.
 func (s *Shared) Set(ctx context.Context, name string, value json.RawMessage, until time.Time) error {
 	return s.failed(s.store.Change(ctx, s.kind, name, func(r records.Record) (records.Record, error) {
 		r.Value, r.Until = value, until

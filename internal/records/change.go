@@ -84,7 +84,7 @@ func (s *Store) next(kind, name string, change func(Record) (Record, error)) (*e
 	case r.Value != nil && !json.Valid(r.Value):
 		return nil, fmt.Errorf("%w: the value of record %s is not JSON", ErrRefused, name)
 	case r.Value != nil && !s.fold.fits(&r, now):
-		return nil, fmt.Errorf("%w: there is no room for record %s: there are at most %d of a kind, and %d MiB of all; room comes as others end", ErrRefused, name, Most, mostBytes>>20)
+		return nil, fmt.Errorf("%w: there is no room for record %s: there are at most %d of a kind, and %d MiB of all; room comes as others end", ErrRefused, name, Most, room(kind)>>20)
 	}
 	return newEntry(&r, s.fold.next-1), nil
 }

@@ -2,6 +2,7 @@ package records
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell/internal/queue"
@@ -32,7 +33,21 @@ const (
 	// mostBytes is how much all records may have together: less than what is written until they are
 	// written again.
 	mostBytes = oldAt / 2
+	// mostOfApps is how much all may have together where one is the app's own: it cannot take what
+	// operations and pauses need.
+	mostOfApps = mostBytes / 4 * 3
 )
+
+// Reserved says that no app may have values of the kind.
+func Reserved(kind string) bool { return strings.HasPrefix(kind, "stepwell") }
+
+// room is how much all records may have together with another one of the kind.
+func room(kind string) int64 {
+	if Reserved(kind) {
+		return mostBytes
+	}
+	return mostOfApps
+}
 
 // fold is what a log comes to. It is the same for all who read the log, wherever they began: it
 // knows no clock.
@@ -166,7 +181,7 @@ func (f *fold) fits(r *Record, now time.Time) bool {
 		more -= int64(len(old.Value))
 	}
 	fit := func(count int) bool {
-		return (count < Most || old.counts(now)) && (more <= 0 || f.size+more < mostBytes)
+		return (count < Most || old.counts(now)) && (more <= 0 || f.size+more < room(r.Kind))
 	}
 	if fit(len(names)) {
 		return true
