@@ -194,7 +194,7 @@ func (c *caller) awaitDue(ctx context.Context, failed []try, parked []parking) [
 			return nil
 		}
 		// Nobody else calls in time what waits in this lane, and a revoke waits for it.
-		c.tell(c.lane.giveUp(), task.Abandoned)
+		c.tell(c.lane.giveUp(false), task.Abandoned)
 		var safe <-chan struct{}
 		var due <-chan time.Time
 		switch {

@@ -66,7 +66,7 @@ func (c *caller) sit(over <-chan struct{}, look func()) bool {
 	c.seated = c.seats.TakeLooking(over, func() <-chan struct{} {
 		kicked := c.kicked() // before the look, so that none is missed
 		look()
-		c.tell(c.lane.giveUp(), task.Abandoned)
+		c.tell(c.lane.giveUp(true), task.Abandoned)
 		return kicked
 	})
 	return c.seated

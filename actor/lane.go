@@ -274,11 +274,16 @@ func (l *lane) leave(items []item) {
 	}
 }
 
-// giveUp takes out what was halted, where all who take from the lane rest.
-func (l *lane) giveUp() (left []item) {
+// giveUp takes out what was halted, where all who take from the lane rest; idle says that who has
+// nothing to do could not call it now, either.
+func (l *lane) giveUp(idle bool) (left []item) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.look || l.resting < l.callers {
+	busy := l.callers - l.resting
+	if idle {
+		busy -= l.idle
+	}
+	if !l.look || busy > 0 {
 		return nil
 	}
 	waiting, n := l.waiting(), 0

@@ -15,8 +15,17 @@ import (
 // Retries have the only seat for as long as their calls take. A revoke, and who has the partition
 // next, do not wait for that.
 func TestWhatIsHaltedDoesNotWaitForASeat(t *testing.T) {
-	gather(t, 1, streams.OrderKey, takes(0), func(g *gathering) {
-		g.seats.Take(nil)
+	t.Run("of one caller", func(t *testing.T) { haltedWithoutSeats(t, 1, streams.OrderKey) })
+	t.Run("of several, of which some have nothing to do", func(t *testing.T) { haltedWithoutSeats(t, 8, streams.OrderNone) })
+}
+
+func haltedWithoutSeats(t *testing.T, atOnce int, order streams.Order) {
+	t.Helper()
+	gather(t, atOnce, order, takes(0), func(g *gathering) {
+		for range atOnce {
+			g.seats.Take(nil)
+		}
+		synctest.Wait() // all callers wait for something to do
 		revoked, lost, ours := newOrigin(), newOrigin(), newOrigin()
 		g.put(revoked, 1, "a")
 		g.put(lost, 2, "a")
