@@ -81,9 +81,14 @@ func (s *Store) next(kind, name string, change func(Record) (Record, error)) (*e
 		return nil, fmt.Errorf("%w: the name of a record has 1 to %d bytes", ErrRefused, MostName)
 	case len(r.Value) > s.most(kind):
 		return nil, fmt.Errorf("%w: the value of record %s has %d bytes, and at most %d fit", ErrRefused, name, len(r.Value), s.most(kind))
-	case r.Value != nil && !json.Valid(r.Value):
+	case r.Value == nil:
+		return newEntry(&r, s.fold.next-1), nil
+	}
+	// As the log has it: without spaces between, and some characters take six bytes.
+	if r.Value, err = json.Marshal(r.Value); err != nil {
 		return nil, fmt.Errorf("%w: the value of record %s is not JSON", ErrRefused, name)
-	case r.Value != nil && !s.fold.fits(&r, now):
+	}
+	if !s.fold.fits(&r, now) {
 		return nil, fmt.Errorf("%w: there is no room for record %s: there are at most %d of a kind, and %d MiB of all; room comes as others end", ErrRefused, name, Most, room(kind)>>20)
 	}
 	return newEntry(&r, s.fold.next-1), nil

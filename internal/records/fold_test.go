@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stepwell/stepwell/embedded/memory"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -211,6 +212,23 @@ func TestWhatAppsHaveTakesNoRoomFromOperationsAndPauses(t *testing.T) {
 			if fits := f.fits(&r, now); fits != want {
 				t.Errorf("%s beside %d bytes: fits is %v", kind, size, fits)
 			}
+		}
+	}
+}
+
+// The log has values in a form of its own, in which some have six times as many bytes.
+func TestWhetherAValueGrowsIsAskedOfWhatTheLogHas(t *testing.T) {
+	for value, fits := range map[string]bool{`["a"]`: true, `[ "a" ]`: true, `["<"]`: false} {
+		s := New(Config{Broker: memory.New()})
+		held := Record{Kind: "k", Name: "held", Value: json.RawMessage(`["a"]`)}
+		s.fold.apply(0, 100, newEntry(&held, -1))
+		s.fold.size, s.known = mostBytes, true
+		_, err := s.next("k", "held", func(r Record) (Record, error) {
+			r.Value = json.RawMessage(value)
+			return r, nil
+		})
+		if (err == nil) != fits {
+			t.Errorf("%s: %v", value, err)
 		}
 	}
 }
