@@ -266,7 +266,11 @@ func (c *caller) rests(failed []try, begin bool) {
 		}
 		t.of.Rest(t.offset, t.due)
 	}
-	c.lane.rests(begin)
+	if begin {
+		c.lane.rests(1)
+	} else {
+		c.lane.rests(-1)
+	}
 }
 
 // again calls the handler with what is due, and returns what is left to be tried.

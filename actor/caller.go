@@ -45,7 +45,7 @@ func (c *caller) run(calls context.Context, over <-chan struct{}, end context.Ca
 		end()
 		c.sweep(over)
 	}()
-	for c.lane.await(over, c.letGo) && c.sit(over, func() {}) {
+	for c.lane.await(over, c.letGo) && c.begin(over) {
 		batch, left := c.lane.take(c.memory)
 		c.tell(left, task.Abandoned)
 		if len(batch) > 0 {
@@ -58,11 +58,17 @@ func (c *caller) run(calls context.Context, over <-chan struct{}, end context.Ca
 	c.regular = true
 }
 
+// begin takes a seat for what is due in the lane.
+func (c *caller) begin(over <-chan struct{}) bool {
+	c.lane.stands(1)
+	defer c.lane.stands(-1)
+	return c.sit(over, func() {})
+}
+
 // sit takes a seat. Retries may have it for as long as their calls take: what is given up meanwhile
-// does not wait for it, and look sees to what the caller has of that.
+// does not wait for it, and look sees to what the caller has of that. The lane knows already that
+// the caller could not call what waits there.
 func (c *caller) sit(over <-chan struct{}, look func()) bool {
-	c.lane.rests(true)
-	defer c.lane.rests(false)
 	c.seated = c.seats.TakeLooking(over, func() <-chan struct{} {
 		kicked := c.kicked() // before the look, so that none is missed
 		look()

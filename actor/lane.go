@@ -43,9 +43,9 @@ type lane struct {
 	items []item
 	// head is the index of the first of items that waits; those before it were taken.
 	head int
-	// idle counts the goroutines that wait for a batch to be due; resting, those whose batch rests,
-	// of all that take from the lane.
-	idle, resting, callers int
+	// idle counts the goroutines that wait for a batch to be due; standing, those that wait for a
+	// seat, since one is; resting, those whose batch rests, of all that take from the lane.
+	idle, standing, resting, callers int
 	// flush: what waits is due, full or not.
 	flush bool
 	// alone is how many suspects wait. A suspect has the turn for which all others in the process
@@ -274,12 +274,12 @@ func (l *lane) leave(items []item) {
 	}
 }
 
-// giveUp takes out what was halted, where all who take from the lane rest; idle says that who has
-// nothing to do could not call it now, either.
+// giveUp takes out what was halted, where all who take from the lane rest, or wait for a seat; idle
+// says that who has nothing to do could not call it now, either.
 func (l *lane) giveUp(idle bool) (left []item) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	busy := l.callers - l.resting
+	busy := l.callers - l.resting - l.standing
 	if idle {
 		busy -= l.idle
 	}
@@ -314,15 +314,18 @@ func (l *lane) compact() {
 	}
 }
 
-// rests notes that the batch of a goroutine begins to rest, or has rested.
-func (l *lane) rests(begin bool) {
+// rests adds to those whose batch rests.
+func (l *lane) rests(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if begin {
-		l.resting++
-	} else {
-		l.resting--
-	}
+	l.resting += n
+}
+
+// stands adds to those who wait for a seat.
+func (l *lane) stands(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.standing += n
 }
 
 // held is how many messages wait for batches that rest.

@@ -79,3 +79,52 @@ func TestWhatHasRestedAndIsHaltedDoesNotWaitForASeat(t *testing.T) {
 		g.want("0.0 0 1 2")
 	})
 }
+
+func TestWhatIsHaltedIsLeftToABatchThatIsCalledWhileAnotherWaitsForASeat(t *testing.T) {
+	handle := func(ctx context.Context, b *stepwell.Batch) error {
+		if m := b.Messages()[0]; m.ID == "0" && m.Attempt == 1 {
+			b.Fail(m, errUnavailable)
+			return nil
+		}
+		task.Sleep(ctx, 10*time.Second)
+		return nil
+	}
+	gather(t, 2, streams.OrderNone, handle, func(g *gathering) {
+		failing, revoked := newOrigin(), newOrigin()
+		for offset := range int64(3) {
+			g.put(failing, offset, "a")
+		}
+		synctest.Wait()
+		g.seats.Take(nil)
+		for offset := range int64(3) {
+			g.put(revoked, 3+offset, "a")
+		}
+		time.Sleep(2 * time.Second) // what failed has rested
+		g.put(revoked, 6, "a")
+		revoked.halt()
+		g.Flush()
+		synctest.Wait()
+		if got := revoked.with(task.Abandoned); len(got) > 0 {
+			t.Errorf("given up: %v", got)
+		}
+		g.seats.Leave()
+		time.Sleep(9 * time.Second)
+		g.wantLast("10.0 6")
+	})
+}
+
+// Who looks whether a stream stands still is told of what rests, not of what waits for a seat.
+func TestWhatWaitsForASeatIsNotHeldByABatchThatRests(t *testing.T) {
+	gather(t, 1, streams.OrderKey, takes(0), func(g *gathering) {
+		g.seats.Take(nil)
+		o := newOrigin()
+		for offset := range int64(3) {
+			g.put(o, offset, "a")
+		}
+		synctest.Wait()
+		if n := g.held(); n != 0 {
+			t.Errorf("%d messages are held", n)
+		}
+		g.seats.Leave()
+	})
+}
