@@ -45,7 +45,13 @@ func (c *caller) run(calls context.Context, over <-chan struct{}, end context.Ca
 		end()
 		c.sweep(over)
 	}()
-	for c.lane.await(over, c.letGo) && c.begin(over) {
+	for c.lane.await(over, c.letGo) {
+		c.lane.stands(1)
+		sits := c.sit(over, func() {})
+		c.lane.stands(-1)
+		if !sits {
+			break
+		}
 		batch, left := c.lane.take(c.memory)
 		c.tell(left, task.Abandoned)
 		if len(batch) > 0 {
@@ -56,13 +62,6 @@ func (c *caller) run(calls context.Context, over <-chan struct{}, end context.Ca
 		c.stand()
 	}
 	c.regular = true
-}
-
-// begin takes a seat for what is due in the lane.
-func (c *caller) begin(over <-chan struct{}) bool {
-	c.lane.stands(1)
-	defer c.lane.stands(-1)
-	return c.sit(over, func() {})
 }
 
 // sit takes a seat. Retries may have it for as long as their calls take: what is given up meanwhile
