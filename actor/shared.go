@@ -168,7 +168,8 @@ func (s *sharing) read() bool {
 // to be made here, a right is missing, it is another queue. Nil: it is not so, as far as is known.
 func (s *sharing) missing() error {
 	known, trouble := s.store.Status()
-	passing := errors.Is(trouble, queue.ErrUnavailable) && !errors.Is(trouble, queue.ErrMissing) || errors.Is(trouble, records.ErrAnew)
+	passing := errors.Is(trouble, queue.ErrUnavailable) && !errors.Is(trouble, queue.ErrMissing) ||
+		errors.Is(trouble, records.ErrAnew) || errors.Is(trouble, context.Canceled) // this process stops
 	if known || trouble == nil || passing {
 		return nil
 	}
