@@ -154,7 +154,7 @@ func TestARetiredStreamIsReadNoMoreAndDrains(t *testing.T) {
 				return stepwell.To("slow")
 			}
 			return errFlaky
-		}), actor.Channel{Handler: func(ctx context.Context, _ *stepwell.Message) error { <-ctx.Done(); return ctx.Err() }}), settings{"RETRY_COUNT": "0", "SHUTDOWN_TIMEOUT": "2s"})
+		}), actor.Channel{Handler: func(ctx context.Context, _ *stepwell.Message) error { <-ctx.Done(); return ctx.Err() }}), settings{"RETRY_COUNT": "0", "SHUTDOWN_TIMEOUT": "6s"})
 		w.produce(values("die 1", "slow 1")...)
 		first.deadCount(1)
 		eventually(t, "all is committed", func() bool { return w.committed() == 2 })

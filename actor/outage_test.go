@@ -124,7 +124,7 @@ func TestAStopWhileRabbitMQIsAwayEndsInTimeAndTheNextProcessFinishesTheWork(t *t
 		began := time.Now()
 		r.stop()
 		<-r.ended
-		if took := time.Since(began); took > 3500*time.Millisecond {
+		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("the stop took %v: %v", took, r.err)
 		}
 		node.Start()

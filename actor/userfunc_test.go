@@ -73,28 +73,30 @@ func TestAStopFunctionThatDoesNotReturnIsNamed(t *testing.T) {
 }
 
 func TestAStopThatComesDuringTheStartFunctionEndsItsContextAndWaitsNoLongerThanTheBudget(t *testing.T) {
+	t.Parallel()
 	hang := make(chan struct{})
-	defer close(hang)
+	t.Cleanup(func() { close(hang) })
 	for name, test := range map[string]struct {
 		start       func(context.Context) error
 		stops       bool // the stop function is called
 		says        string
 		least, most time.Duration
 	}{
-		"it hangs":                       {func(context.Context) error { <-hang; return nil }, false, "start function: did not return", time.Second, 10 * time.Second},
-		"it returns the context's error": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, false, "", 0, time.Second},
-		"it returns its own error":       {func(ctx context.Context) error { <-ctx.Done(); return errors.New("half done") }, false, "start function: half done", 0, time.Second},
-		"it returns nil":                 {func(ctx context.Context) error { <-ctx.Done(); return nil }, true, "", 0, time.Second},
-		"it calls Goexit":                {func(ctx context.Context) error { <-ctx.Done(); runtime.Goexit(); return nil }, false, "start function: the function called runtime.Goexit", 0, time.Second},
+		"it hangs":                       {func(context.Context) error { <-hang; return nil }, false, "start function: did not return", 5 * time.Second, 20 * time.Second},
+		"it returns the context's error": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, false, "", 0, 5 * time.Second},
+		"it returns its own error":       {func(ctx context.Context) error { <-ctx.Done(); return errors.New("half done") }, false, "start function: half done", 0, 5 * time.Second},
+		"it returns nil":                 {func(ctx context.Context) error { <-ctx.Done(); return nil }, true, "", 0, 5 * time.Second},
+		"it calls Goexit":                {func(ctx context.Context) error { <-ctx.Done(); runtime.Goexit(); return nil }, false, "start function: the function called runtime.Goexit", 0, 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := embeddedWorld(t)
 			app := orders(done)
 			starting := make(chan struct{})
 			stopped := false
 			app.Start = func(ctx context.Context, _ *actor.Env) error { close(starting); return test.start(ctx) }
 			app.Stop = func(context.Context) error { stopped = true; return nil }
-			r := w.start(app, settings{"SHUTDOWN_TIMEOUT": "2s"})
+			r := w.start(app, settings{"SHUTDOWN_TIMEOUT": "10s"})
 			<-starting
 			began := time.Now()
 			r.stop()
