@@ -57,15 +57,15 @@ func (t *tenure) waitsSince(p *partition) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	oldest := int64(math.MaxInt64)
-	note := func(at int64) {
-		if at >= t.owned {
-			oldest = min(oldest, at)
+	for _, c := range p.backlog.chunks {
+		if c.at >= t.owned {
+			oldest = min(oldest, c.at)
 		}
 	}
-	for _, c := range p.backlog.chunks {
-		note(c.at)
-	}
-	p.roster.Each(func(e *crew.Entry) { note(e.Fetched) })
+	p.roster.Since(t.owned, func(e *crew.Entry) bool {
+		oldest = min(oldest, e.Fetched)
+		return false // those behind it are younger
+	})
 	return oldest
 }
 
@@ -74,9 +74,11 @@ func (t *tenure) own(p *partition, until int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.backlog.own(t.owned, until)
-	p.roster.Each(func(e *crew.Entry) {
-		if e.Fetched >= t.owned && e.Fetched < until {
-			e.Message = e.Message.Clone()
+	p.roster.Since(t.owned, func(e *crew.Entry) bool {
+		if e.Fetched >= until {
+			return false
 		}
+		e.Message = e.Message.Clone()
+		return true
 	})
 }

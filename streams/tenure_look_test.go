@@ -61,7 +61,7 @@ func (in *intake) waiting() map[string]*byte {
 				note(r.Offset, r.Value)
 			}
 		}
-		p.roster.Each(func(e *crew.Entry) { note(e.Offset, e.Message.Value) })
+		p.roster.Since(0, func(e *crew.Entry) bool { note(e.Offset, e.Message.Value); return true })
 		p.mu.Unlock()
 	}
 	return memory

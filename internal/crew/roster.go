@@ -93,8 +93,9 @@ func (r *Roster) More() bool { return r.schedule.Fresh() > 0 || r.feed.More() }
 // Behind is how many messages wait for one of their key that runs or rests. Locked.
 func (r *Roster) Behind() int { return r.schedule.waiting }
 
-// Each calls do for all that waits. Locked.
-func (r *Roster) Each(do func(*Entry)) { r.schedule.Each(do) }
+// Since calls do for what waits and was fetched when so much had been, or later, from the oldest
+// on, until do says that it has seen enough of a line. Locked.
+func (r *Roster) Since(fetched int64, do func(*Entry) (more bool)) { r.schedule.Since(fetched, do) }
 
 // Clear forgets what was not handed out. Locked.
 func (r *Roster) Clear() { r.schedule.Clear() }

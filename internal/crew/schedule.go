@@ -1,6 +1,11 @@
 package crew
 
-import "github.com/stepwell/stepwell"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/stepwell/stepwell"
+)
 
 // Entry is a message to be handled. Its handler may change it, so what is needed of it is kept
 // beside it.
@@ -125,18 +130,20 @@ func (s *schedule) Done(t Entry) (next Entry, ok bool) {
 	return next, true
 }
 
-// Each calls do for all that waits.
-func (s *schedule) Each(do func(*Entry)) {
-	for i := range s.fresh[s.head:] {
-		do(&s.fresh[s.head+i])
-	}
+// Since calls do for what waits and was fetched when so much had been, or later: of each line, and
+// of what is in none, from the oldest on until do says that it has seen enough there.
+func (s *schedule) Since(fetched int64, do func(*Entry) (more bool)) {
+	since(s.fresh[s.head:], fetched, do)
 	for _, l := range s.busy {
-		if l == nil {
-			continue
+		if l != nil {
+			since(l.tasks[l.head:], fetched, do)
 		}
-		for i := range l.tasks[l.head:] {
-			do(&l.tasks[l.head+i])
-		}
+	}
+}
+
+func since(waiting []Entry, fetched int64, do func(*Entry) (more bool)) {
+	at, _ := slices.BinarySearchFunc(waiting, fetched, func(e Entry, f int64) int { return cmp.Compare(e.Fetched, f) })
+	for ; at < len(waiting) && do(&waiting[at]); at++ {
 	}
 }
 
@@ -174,12 +181,14 @@ func (s *schedule) Stretch(dst []Entry) int {
 		n = copy(dst, s.fresh[s.head:])
 		s.skip(n)
 	}
-	for n < len(dst) && s.Fresh() > 0 {
-		if t := s.first(); !s.waits(t) {
+	looked := 0
+	for fresh := s.fresh[s.head:]; n < len(dst) && looked < len(fresh); looked++ {
+		if t := fresh[looked]; !s.waits(t) {
 			dst[n] = t
 			n++
 		}
 	}
+	s.skip(looked)
 	s.stretched = n > 0
 	return n
 }

@@ -193,8 +193,7 @@ func (w *window) search(offset int64) int {
 // grow makes room for as many again.
 func (w *window) grow() {
 	ring := make([]slot, max(64, 2*len(w.ring)))
-	for i := range w.count {
-		ring[i] = *w.at(i)
-	}
+	n := copy(ring, w.ring[w.head:])
+	copy(ring[n:], w.ring[:w.head])
 	w.ring, w.head = ring, 0
 }
