@@ -65,21 +65,30 @@ func (r *run) exactly(processes int) {
 }
 
 // survive starts each process that dies again, until none does for long enough: from one death of a
-// suspect to the next it takes a session and the probation, and both may take their time.
+// suspect to the next it takes a session and the probation, and both may take their time. Where
+// they take longer than that, settle starts the next ones.
 func (r *run) survive() {
+	r.mortal = true
 	deaths, most := 0, 100
-	for since := time.Now(); time.Since(since) < 40*time.Second && deaths < most; {
-		for _, p := range slices.Clone(r.actors) {
-			if p.died(time.Millisecond) {
-				since = time.Now()
-				deaths++
-				r.spawn()
-			}
+	for since := time.Now(); time.Since(since) < 40*time.Second && deaths < most; r.pause(100 * time.Millisecond) {
+		if n := r.revive(); n > 0 {
+			since = time.Now()
+			deaths += n
 		}
-		r.pause(100 * time.Millisecond)
 	}
 	r.t.Logf("%d deaths", deaths)
 	if deaths == 0 || deaths == most {
 		r.complain("%d processes died", deaths)
 	}
+}
+
+// revive starts a process for each that has died, and returns how many.
+func (r *run) revive() (deaths int) {
+	for _, p := range slices.Clone(r.actors) {
+		if p.died(time.Millisecond) {
+			deaths++
+			r.spawn()
+		}
+	}
+	return deaths
 }

@@ -90,6 +90,7 @@ type run struct {
 	end               ledger.End
 	connections       []*amqp.Connection
 	dragged           int            // dead messages with headers of the broker
+	mortal            bool           // records kill the processes, which are started again
 	single            bool           // nothing but what died twice may be twice in the dead set
 	deaths            map[string]int // messages of the dead sets, by their ids and when they died
 	complaints        []string       // of what is wrong beside what the ledger shows
@@ -212,6 +213,9 @@ func (r *run) settle() {
 		}
 		if r.end.Held > 0 && time.Since(since) > patience/2 {
 			break
+		}
+		if r.mortal {
+			r.revive()
 		}
 		if done && r.watch.committed(r.load.ends()) && r.waiting() == 0 {
 			return
