@@ -60,7 +60,7 @@ func interleave(t *rapid.T) {
 	var top int64
 	add := func(t *rapid.T) {
 		for range rapid.IntRange(1, 20).Draw(t, "n") {
-			s.Add(Entry{Message: &stepwell.Message{}, Offset: top, Key: rapid.Uint64Range(0, 5).Draw(t, "key")})
+			s.Add(Entry{Message: &stepwell.Message{}, Offset: top, Fetched: top / 3, Key: rapid.Uint64Range(0, 5).Draw(t, "key")})
 			top++
 			stage.fresh++
 		}
@@ -126,6 +126,13 @@ func interleave(t *rapid.T) {
 			single = append(single, stretch.tasks[stretch.begun-1])
 			stretch = nil
 		},
+		"look": func(t *rapid.T) {
+			from := rapid.Int64Range(0, top/3+1).Draw(t, "from")
+			until := from + rapid.Int64Range(0, 5).Draw(t, "more")
+			if got, want := lookedThrough(&s, from, until), waitingOf(&s, from, until); !slices.Equal(got, want) {
+				t.Fatalf("of what was fetched from %d to %d it shows %v, want %v", from, until, got, want)
+			}
+		},
 	})
 	for stretch != nil {
 		step()
@@ -147,6 +154,36 @@ func interleave(t *rapid.T) {
 	if stage.fresh != 0 || s.Fresh() != 0 || s.waiting != 0 || len(s.busy) != 0 {
 		t.Fatalf("%d were never handled, %d are fresh, %d wait, %d keys are busy", stage.fresh, s.Fresh(), s.waiting, len(s.busy))
 	}
+}
+
+// lookedThrough has the offsets of what waits and was fetched in that range, as Since shows it.
+func lookedThrough(s *schedule, from, until int64) (offsets []int64) {
+	s.Since(from, func(e *Entry) bool {
+		if e.Fetched >= until {
+			return false
+		}
+		offsets = append(offsets, e.Offset)
+		return true
+	})
+	slices.Sort(offsets)
+	return offsets
+}
+
+// waitingOf has the same, of all that waits one by one.
+func waitingOf(s *schedule, from, until int64) (offsets []int64) {
+	all := slices.Clone(s.fresh[s.head:])
+	for _, l := range s.busy {
+		if l != nil {
+			all = append(all, l.tasks[l.head:]...)
+		}
+	}
+	for _, e := range all {
+		if e.Fetched >= from && e.Fetched < until {
+			offsets = append(offsets, e.Offset)
+		}
+	}
+	slices.Sort(offsets)
+	return offsets
 }
 
 func TestAStretchPassesOverKeysThatAreBusy(t *testing.T) {
