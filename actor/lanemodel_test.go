@@ -27,7 +27,7 @@ const (
 type laneModel struct {
 	*gathering
 	t      *testing.T
-	random *rand.Rand // mu guards it, and all of it
+	random *rand.Rand // mu guards it, and what changes below
 	order  streams.Order
 	parts  []*modelPart
 	put    map[int64]*modelMessage // by offset, which all partitions count together

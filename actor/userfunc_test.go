@@ -82,7 +82,7 @@ func TestAStopThatComesDuringTheStartFunctionEndsItsContextAndWaitsNoLongerThanT
 		says        string
 		least, most time.Duration
 	}{
-		"it hangs":                       {func(context.Context) error { <-hang; return nil }, false, "start function: did not return", 5 * time.Second, 20 * time.Second},
+		"it hangs":                       {func(context.Context) error { <-hang; return nil }, false, "start function: did not return", 5 * time.Second, 18 * time.Second},
 		"it returns the context's error": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, false, "", 0, 5 * time.Second},
 		"it returns its own error":       {func(ctx context.Context) error { <-ctx.Done(); return errors.New("half done") }, false, "start function: half done", 0, 5 * time.Second},
 		"it returns nil":                 {func(ctx context.Context) error { <-ctx.Done(); return nil }, true, "", 0, 5 * time.Second},

@@ -65,7 +65,7 @@ func TestAlarmStopsPublishersOnlyAndIsNoReasonToPublishTwice(t *testing.T) {
 	})
 }
 
-func TestAStopUnderAnAlarmDoesNotHang(t *testing.T) {
+func TestStopUnderAnAlarmTakesLessThanASecond(t *testing.T) {
 	onOwn(t, testbroker.RabbitOptions{}, func(t *testing.T, node *testbroker.Rabbit) {
 		n := newNames(t, "")
 		b, stop := run(t, Config{URLs: []string{node.URL}})
@@ -80,7 +80,7 @@ func TestAStopUnderAnAlarmDoesNotHang(t *testing.T) {
 		eventually(t, 10*time.Second, "the alarm in the status", func() bool { return b.Status().Blocked })
 		since := time.Now()
 		stop()
-		if took := time.Since(since); took > 10*time.Second {
+		if took := time.Since(since); took > time.Second {
 			t.Errorf("stop took %s", took)
 		}
 		if got := c.told(); got != count {
@@ -207,7 +207,7 @@ func TestStopEndsEverythingWhileTheBrokerHangs(t *testing.T) {
 		}
 		since := time.Now()
 		stop()
-		if took := time.Since(since); took > 10*time.Second {
+		if took := time.Since(since); took > 2*time.Second {
 			t.Errorf("stop took %s", took)
 		}
 		if err := <-told; !errors.Is(err, queue.ErrClosed) {
