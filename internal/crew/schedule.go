@@ -141,8 +141,8 @@ func (s *schedule) Since(fetched int64, do func(*Entry) (more bool)) {
 	}
 }
 
-// since is Since for what waits in one place, which is in the order in which it was fetched: it came
-// in that order, and what a stretch gives back goes before all that is fresh.
+// since is Since for one line, or for what is in none: it waits in the order in which it was
+// fetched.
 func since(waiting []Entry, fetched int64, do func(*Entry) (more bool)) {
 	first, _ := slices.BinarySearchFunc(waiting, fetched, func(e Entry, f int64) int { return cmp.Compare(e.Fetched, f) })
 	for i := range waiting[first:] {
