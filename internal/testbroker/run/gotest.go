@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,8 @@ func goCommand(ctx context.Context, dir, temp string, env []string, args ...stri
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "KAFKA_") || strings.HasPrefix(v, "RABBITMQ_")
 	})
-	cmd.Env = append(append(cmd.Env, "TMPDIR="+temp), env...)
+	// A process with the race detector sleeps for a second when it ends, unless it is told not to.
+	cmd.Env = append(append(cmd.Env, "TMPDIR="+temp, "GORACE="+cmp.Or(os.Getenv("GORACE"), "atexit_sleep_ms=0")), env...)
 	// A group of its own: Ctrl-C comes to us alone, and we end go and the
 	// tests it runs together.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
