@@ -60,7 +60,8 @@ func (r *Reader) Run(stop, work context.Context) error {
 	stopCommitting()
 	r.commitLast(work)
 	rest.Wait()
-	err = errors.Join(r.crew.Err(), err, r.leave(work, dismiss))
+	err = errors.Join(r.crew.Err(), err)
+	r.leave(work, dismiss)
 	if fatal := new(fatalError); errors.As(cause, &fatal) {
 		err = errors.Join(fatal, err)
 	}
@@ -89,7 +90,7 @@ func (r *Reader) commitLast(work context.Context) {
 }
 
 // leave gives everything up, leaves the group and dismisses the crew.
-func (r *Reader) leave(work context.Context, dismiss func()) error {
+func (r *Reader) leave(work context.Context, dismiss func()) {
 	r.gate.change(func() { r.parts.drop(r.parts.all(), shutdownCause(work)) }) // what the clients read counts no more, and they end
 	r.clients.leaveGroup()
 	r.clients.close()
@@ -97,11 +98,10 @@ func (r *Reader) leave(work context.Context, dismiss func()) error {
 	dismiss()
 	for _, p := range r.parts.left() {
 		if !p.isDone() {
-			return nil // told by wind; it cannot be waited for
+			return // told by wind; it cannot be waited for
 		}
 	}
 	r.parts.workers.Wait()
-	return nil
 }
 
 // shutdownCause is the cause with which work ended, ErrShutdown where it tells none.
