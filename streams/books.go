@@ -70,16 +70,6 @@ func (b *books) lag() int64 {
 	return b.ledger.Lag()
 }
 
-// settleLocked marks the offsets from first to last.
-func (b *books) settleLocked(first, last int64) ledger.Freed {
-	f := b.ledger.Settle(first, last)
-	if b.quiet != nil && b.ledger.Quiet() {
-		close(b.quiet)
-		b.quiet = nil
-	}
-	return f
-}
-
 // quieted returns a channel that is closed when everything handed out is settled. Ask after the
 // partition is done.
 func (b *books) quieted() <-chan struct{} {

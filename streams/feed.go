@@ -153,7 +153,12 @@ func (p *partition) Settle(offset int64) {
 
 // settled marks the offsets from first to last.
 func (p *partition) settled(first, last int64) {
-	if f := p.settleLocked(first, last); f.Records > 0 && !p.released {
+	f := p.ledger.Settle(first, last)
+	if p.quiet != nil && p.ledger.Quiet() {
+		close(p.quiet)
+		p.quiet = nil
+	}
+	if f.Records > 0 && !p.released {
 		p.load.remove(f)
 	}
 }
