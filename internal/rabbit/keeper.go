@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/stepwell/stepwell/internal/failpoint"
 )
 
@@ -132,14 +134,8 @@ func (k *consumer) flush(all bool) (left int) {
 	return left
 }
 
-// acker is the part of a channel that acks go to.
-type acker interface {
-	Ack(tag uint64, multiple bool) error
-	Nack(tag uint64, multiple, requeue bool) error
-}
-
 // tell sends the words in order. After an error it is not known which of them the broker took.
-func tell(ch acker, words []word) error {
+func tell(ch *amqp.Channel, words []word) error {
 	for _, w := range words {
 		var err error
 		if w.requeue {

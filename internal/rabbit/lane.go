@@ -139,7 +139,7 @@ func (l *lane) step(session *session) (more bool) {
 	if l.stale && l.renew(now) {
 		return true
 	}
-	more, err := l.send(now)
+	more, err := l.send()
 	if err != nil {
 		l.settle()
 		l.end(err)
@@ -209,7 +209,7 @@ func (s *session) open(window int) (*opened, error) {
 }
 
 // send sends what may be sent now, up to a batch, and reports whether there is more.
-func (l *lane) send(now time.Time) (more bool, err error) {
+func (l *lane) send() (more bool, err error) {
 	const batch = 32
 	for range batch {
 		if len(l.pending) == 0 || len(l.flight) >= l.limit || l.stale || l.open.session.blocked() {
