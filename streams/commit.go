@@ -94,7 +94,7 @@ func (c *committer) commit(ctx context.Context, parts []*partition) (all bool) {
 		return true
 	}
 	failpoint.Hit("commit")
-	err := c.send(ctx, s.offsets, s.metadata, s.stored)
+	err := c.send(ctx, s)
 	if errors.Is(err, kerr.OffsetMetadataTooLarge) {
 		c.room /= 2 // the next commit has what fits
 		return false
@@ -175,6 +175,30 @@ func put(offsets map[string]map[int32]kgo.EpochOffset, tp topicPartition, at led
 		offsets[tp.topic] = make(map[int32]kgo.EpochOffset)
 	}
 	offsets[tp.topic][tp.partition] = kgo.EpochOffset{Epoch: at.Epoch, Offset: at.Offset}
+}
+
+// send commits by the client, or past it while it holds commits back: see joining.go.
+func (c *committer) send(ctx context.Context, s sending) error {
+	in := c.in.Load()
+	if in == nil {
+		return c.sendByClient(ctx, s.offsets, s.metadata, s.stored)
+	}
+	if in != c.holds {
+		waiting, giveUp := context.WithCancel(ctx)
+		defer giveUp()
+		limit := time.AfterFunc(holdsAfter, giveUp)
+		leaves := false
+		err := c.sendByClient(waiting, s.offsets, func(tp topicPartition) (string, bool) {
+			leaves = leaves || limit.Stop()
+			text, ours := s.metadata(tp)
+			return text, ours && leaves
+		}, s.stored)
+		if leaves || waiting.Err() == nil || ctx.Err() != nil {
+			return err
+		}
+		c.holds = in
+	}
+	return c.sendPast(ctx, in, s)
 }
 
 // sendByClient commits. metadata is asked just before the request leaves, which may be a whole

@@ -97,7 +97,7 @@ func TestACommitLeavesOutWhatIsNoLongerOursWhenItIsSent(t *testing.T) {
 			return c.sendByClient(t.Context(), s.offsets, s.metadata, s.stored)
 		},
 		"past the client": func(c *committer, s sending) error {
-			return c.sendPast(t.Context(), c.in.Load(), s.offsets, s.metadata, s.stored)
+			return c.sendPast(t.Context(), c.in.Load(), s)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

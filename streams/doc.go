@@ -33,7 +33,7 @@
 //	run.go                     one Run: start, stop, the drain
 //	assignments.go             which partitions are ours
 //	clients.go, fetcher.go     all clients; one of them
-//	rebalance.go, joining.go   partitions come and go; which membership they belong to
+//	rebalance.go               partitions come and go
 //	gate.go                    polls, or a change of what is ours, never both
 //	poll.go, cut.go            what polls bring; a log that was cut
 //	load.go, fetchsize.go      how much is in flight; how much a fetch is to bring
@@ -46,7 +46,7 @@
 //	message.go, recordpool.go  records as messages, without an allocation for each
 //	tenure.go                  what waits for long gets memory of its own
 //	oldest.go                  which record holds the window
-//	commit.go                  commits, and those past the client while a group joins
+//	commit.go, joining.go      commits; those past the client, while a group joins
 //	suspects.go, trial.go      records that may kill the process: their turns, the trial
 //	living.go                  which processes live, as the group shows
 //	order.go                   Handle, and the orders of the crew by their names

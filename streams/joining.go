@@ -40,35 +40,10 @@ func (c *committer) joined(client *kgo.Client) (same bool) {
 	return was == nil || was.id == id
 }
 
-// send commits by the client, or past it while it holds commits back. metadata and told are those
-// of sendByClient.
-func (c *committer) send(ctx context.Context, offsets map[string]map[int32]kgo.EpochOffset, metadata func(topicPartition) (string, bool), told func(topicPartition, error)) error {
-	in := c.in.Load()
-	if in == nil {
-		return c.sendByClient(ctx, offsets, metadata, told)
-	}
-	if in != c.holds {
-		waiting, giveUp := context.WithCancel(ctx)
-		defer giveUp()
-		limit := time.AfterFunc(holdsAfter, giveUp)
-		leaves := false
-		err := c.sendByClient(waiting, offsets, func(tp topicPartition) (string, bool) {
-			leaves = leaves || limit.Stop()
-			text, ours := metadata(tp)
-			return text, ours && leaves
-		}, told)
-		if leaves || waiting.Err() == nil || ctx.Err() != nil {
-			return err
-		}
-		c.holds = in
-	}
-	return c.sendPast(ctx, in, offsets, metadata, told)
-}
-
 // sendPast commits what the cluster's topics still have by the ID under which it was read.
-func (c *committer) sendPast(ctx context.Context, in *membership, offsets map[string]map[int32]kgo.EpochOffset, metadata func(topicPartition) (string, bool), told func(topicPartition, error)) error {
-	names := make([]string, 0, len(offsets))
-	for topic := range offsets {
+func (c *committer) sendPast(ctx context.Context, in *membership, s sending) error {
+	names := make([]string, 0, len(s.offsets))
+	for topic := range s.offsets {
 		names = append(names, topic)
 	}
 	topics, err := kadm.NewClient(c.clients.member()).ListTopics(ctx, names...)
@@ -77,7 +52,7 @@ func (c *committer) sendPast(ctx context.Context, in *membership, offsets map[st
 	}
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.MemberID, req.Generation = c.cfg.Group.ID, in.id, in.generation
-	for name, parts := range offsets {
+	for name, parts := range s.offsets {
 		t := kmsg.NewOffsetCommitRequestTopic()
 		t.Topic, t.TopicID = name, topics[name].ID
 		for id, at := range parts {
@@ -90,12 +65,12 @@ func (c *committer) sendPast(ctx context.Context, in *membership, offsets map[st
 		}
 		req.Topics = append(req.Topics, t)
 	}
-	if err := prepare(req, metadata); err != nil || len(req.Topics) == 0 {
+	if err := prepare(req, s.metadata); err != nil || len(req.Topics) == 0 {
 		return nil //nolint:nilerr // nothing is ours any more
 	}
 	resp, err := req.RequestWith(ctx, c.clients.member())
 	if err == nil {
-		err = eachCommitted(req, resp, told)
+		err = eachCommitted(req, resp, s.stored)
 	}
 	if err == nil || isSuperseded(err) {
 		return nil
