@@ -147,7 +147,6 @@ type Env struct {
 	producer *producer
 	jobs     *jobs
 	shared   *sharing
-	shares   bool // the app says that it does
 }
 
 // Telemetry has the providers to use; a nil one means what App.Telemetry says.

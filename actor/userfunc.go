@@ -53,7 +53,7 @@ func (a *Actor) startFunction(ctx context.Context, parts *stack) error {
 		err := call.ErrGoexit
 		defer func() { returned <- err }()
 		err = caught(func() error {
-			return a.app.Start(ctx, &Env{Config: a.cfg, Logger: a.log, producer: a.producer, jobs: newJobs(a.cfg, a.streams), shared: a.shared, shares: a.app.Shared})
+			return a.app.Start(ctx, &Env{Config: a.cfg, Logger: a.log, producer: a.producer, jobs: newJobs(a.cfg, a.streams), shared: a.shared})
 		})
 	}()
 	var failed error

@@ -22,9 +22,8 @@ import (
 // called from there: the queue may count no returns (a classic one does not), so that a message
 // that kills the process would never be found, or bear few of them.
 type Intake struct {
-	queue string
-	inbox *inbox.Inbox
-	retry *Retrier
+	inbox   *inbox.Inbox
+	parking *parking
 }
 
 // Intake makes one. seats are those of first tries. gather is for a handle that gathers messages
@@ -43,14 +42,14 @@ func (r *Retrier) Intake(name string, seats inbox.Seats, gather *inbox.Gather) *
 	if gather != nil { // one worker is enough, and measures nothing
 		of.Gather, of.Workers, of.Seats, of.Ended = gather, 1, nil, nil
 	}
-	return &Intake{queue: name, retry: r, inbox: inbox.New(of)}
+	return &Intake{inbox: inbox.New(of), parking: r.parking}
 }
 
 // Run calls handle for each message of the queue, until stop ends; else it is as [Retrier.Run]. It
 // waits for a queue that is missing.
 func (i *Intake) Run(stop, work context.Context, handle Handle) error {
 	return i.inbox.Run(stop, work, func(ctx context.Context, m *stepwell.Message, t inbox.Ticket) task.Outcome {
-		return handle(ctx, m, Ticket{t, i.retry.parking})
+		return handle(ctx, m, Ticket{t, i.parking})
 	})
 }
 
