@@ -71,7 +71,7 @@ func (p *parser) call(ctx context.Context, raw []byte) accepted {
 	if c.Sign != "" && strings.Contains(c.ID, ".") {
 		p.wrong("id", "must have no full stop where the call is signed: what is signed is id.timestamp.body")
 	}
-	return accepted{call: c, after: p.duration("after", m["after"], stepwell.LongestWait)}
+	return accepted{call: c, after: p.duration("after", m["after"])}
 }
 
 // callID reads the id of a new call; one that has none, or an empty one as a call of the REST
@@ -156,7 +156,7 @@ func (p *parser) waitsOrWorkflow(ctx context.Context, waits, workflow json.RawMe
 	}
 	all := make([]time.Duration, 0, len(entries))
 	for i, entry := range entries {
-		all = append(all, p.duration(fmt.Sprintf("waits[%d]", i), entry, stepwell.LongestWait))
+		all = append(all, p.duration(fmt.Sprintf("waits[%d]", i), entry))
 	}
 	p.sum("waits", all)
 	return spans(all)

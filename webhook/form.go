@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/stepwell/stepwell"
 )
 
 // form reads what was posted and gathers all that is wrong with it: a person is to see all mistakes
@@ -134,9 +136,9 @@ func (f *form) notEmpty(at string, raw json.RawMessage, without string) {
 	}
 }
 
-// duration returns a time such as "1m30s", from 0 to the limit. A number is refused: nobody would
+// duration returns a time such as "1m30s", from 0 to the longest wait. A number is refused: nobody would
 // know whether it counts seconds or milliseconds.
-func (f *form) duration(at string, raw json.RawMessage, limit time.Duration) time.Duration {
+func (f *form) duration(at string, raw json.RawMessage) time.Duration {
 	if raw == nil {
 		return 0
 	}
@@ -148,20 +150,21 @@ func (f *form) duration(at string, raw json.RawMessage, limit time.Duration) tim
 		f.wrong(at, "must be a text such as \"5s\" or \"1h30m\", not %s", kind(raw))
 	case bad != nil:
 		f.wrong(at, "%q is no duration such as \"5s\" or \"1h30m\"", clip(s))
-	case d < 0 || d > limit:
-		f.wrong(at, "%q is not within 0s to %s", clip(s), brief(limit))
+	case d < 0 || d > stepwell.LongestWait:
+		f.wrong(at, "%q is not within 0s to %s", clip(s), brief(stepwell.LongestWait))
 	default:
 		return d
 	}
 	return 0
 }
 
-// milliseconds returns a time that is a number of them, from 0 to the limit, as the REST retrier
-// has it.
-func (f *form) milliseconds(at string, raw json.RawMessage, limit time.Duration) time.Duration {
+// milliseconds returns a time that is a number of them, from 0 to the longest wait, as the REST
+// retrier has it.
+func (f *form) milliseconds(at string, raw json.RawMessage) time.Duration {
+	const most = int64(stepwell.LongestWait / time.Millisecond)
 	n, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil || n < 0 || n > limit.Milliseconds() {
-		f.wrong(at, "%s is no whole number of milliseconds within 0 to %d", clip(string(raw)), limit.Milliseconds())
+	if err != nil || n < 0 || n > most {
+		f.wrong(at, "%s is no whole number of milliseconds within 0 to %d", clip(string(raw)), most)
 		return 0
 	}
 	return time.Duration(n) * time.Millisecond

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-
-	"github.com/stepwell/stepwell"
 )
 
 // This file has the two calls of the REST retrier whose users come here: they work as they stand.
@@ -90,7 +88,7 @@ func (p *parser) retryWorkflow(raw []byte) (name string, delays []time.Duration)
 		return name, nil
 	}
 	for i, entry := range entries {
-		delays = append(delays, p.milliseconds(fmt.Sprintf("retry_delays[%d]", i), entry, stepwell.LongestWait))
+		delays = append(delays, p.milliseconds(fmt.Sprintf("retry_delays[%d]", i), entry))
 	}
 	p.sum("retry_delays", delays)
 	return name, delays

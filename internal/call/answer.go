@@ -88,7 +88,7 @@ func (c *Caller) judge(err error) *Answer {
 	return &Answer{
 		Kind: v.Kind, Reason: cut(v.Reason, maxText), After: v.After, Channel: v.Channel, Err: err,
 		Failure: &Failure{
-			Text: abridged(fmt.Sprint(err), maxText), Type: cut(errorType(err), maxType), Stack: stackOf(err), Group: cut(groupOf(err), maxGroup),
+			Text: abridged(fmt.Sprint(err)), Type: cut(errorType(err), maxType), Stack: stackOf(err), Group: cut(groupOf(err), maxGroup),
 		},
 	}
 }
@@ -164,7 +164,7 @@ func thrown(value any) *Answer {
 	if value == nil {
 		return &Answer{Kind: stepwell.Retry, Failure: &Failure{Text: ErrGoexit.Error(), Type: errorType(ErrGoexit)}}
 	}
-	text := abridged(fmt.Sprintf("panic: %v", value), maxText)
+	text := abridged(fmt.Sprintf("panic: %v", value))
 	return &Answer{Kind: stepwell.Retry, Failure: &Failure{Text: text, Type: "panic", Stack: string(debug.Stack())}}
 }
 
@@ -178,13 +178,13 @@ func cut(s string, most int) string {
 
 // abridged is cut for the text of an error: of a long one three quarters are its beginning, and the
 // rest its end, since what others wrap comes last.
-func abridged(s string, most int) string {
+func abridged(s string) string {
 	const mark = " … "
-	if len(s) <= most {
+	if len(s) <= maxText {
 		return s
 	}
-	head := most * 3 / 4
-	return s[:head] + mark + s[len(s)-(most-head-len(mark)):]
+	head := maxText * 3 / 4
+	return s[:head] + mark + s[len(s)-(maxText-head-len(mark)):]
 }
 
 // errorType is what an error calls its type, else its Go type.

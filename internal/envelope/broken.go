@@ -17,7 +17,7 @@ func Broken(m queue.Message, f Failure) queue.Message {
 	b = append(appendInstant(append(b, ' '), f.At), ' ')
 	h := map[string]any{hBuried: string(append(b, abridged(f.Error, maxError)...))}
 	maps.Copy(h, kept)
-	fit(h, MaxHeaders, kept)
+	fit(h, kept)
 	return queue.Message{ID: m.ID, Headers: h, Body: m.Body}
 }
 

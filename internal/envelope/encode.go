@@ -58,7 +58,7 @@ func (e *Envelope) Encode() queue.Message {
 	maps.Copy(h, extra)
 	if sizeOf(h) > MaxHeaders {
 		e.shrink(h)
-		fit(h, MaxHeaders, extra)
+		fit(h, extra)
 	}
 	return queue.Message{ID: e.id(), Headers: h, Body: body}
 }
@@ -89,7 +89,7 @@ func (e *Envelope) addFailure(h map[string]any, problem string) {
 		h[hError] = problem
 	}
 	if e.Failure.Stack != "" {
-		h[hStack] = cleanLines(e.Failure.Stack, maxStack)
+		h[hStack] = cleanKeeping(e.Failure.Stack, maxStack, "\n\t")
 	}
 	if e.Failure.Group != "" {
 		h[hGroup] = clean(e.Failure.Group, maxShort)

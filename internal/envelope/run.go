@@ -26,8 +26,8 @@ const maxRun = 1 << 10
 // By names a process by its instance and the version of the app. It is as the head has it, so that
 // a failure costs no more than to copy it.
 func By(instance, version string) string {
-	b := append(appendPart(nil, instance, maxBy), '/')
-	return string(appendPart(b, version, maxBy))
+	b := append(appendPart(nil, instance), '/')
+	return string(appendPart(b, version))
 }
 
 // Process is what By says.
@@ -94,9 +94,9 @@ func readRun(text string) (key int64, r Run, rest string, ok bool) {
 	return key, r, rest, err == nil && r.Took >= 0
 }
 
-// appendPart appends a text that has no slash.
-func appendPart(b []byte, text string, most int) []byte {
-	return appendEscaped(b, strings.ReplaceAll(clean(text, most), "/", "_"))
+// appendPart appends a text without its slashes.
+func appendPart(b []byte, text string) []byte {
+	return appendEscaped(b, strings.ReplaceAll(clean(text, maxBy), "/", "_"))
 }
 
 func part(text string) string {

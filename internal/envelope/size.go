@@ -71,9 +71,9 @@ func extras(headers map[string]any) map[string]any {
 	return kept
 }
 
-// fit removes headers that may go, the largest first, until all together are at most limit bytes.
-func fit(headers map[string]any, limit int, mayGo map[string]any) {
-	over := sizeOf(headers) - limit
+// fit removes headers that may go, the largest first, until all together are at most MaxHeaders.
+func fit(headers, mayGo map[string]any) {
+	over := sizeOf(headers) - MaxHeaders
 	if over <= 0 {
 		return
 	}

@@ -39,9 +39,7 @@ func end(s string, max int) string {
 	return s[from:]
 }
 
-// cleanLines is clean for text of several lines.
-func cleanLines(s string, max int) string { return cleanKeeping(s, max, "\n\t") }
-
+// cleanKeeping is clean for text in which those control characters may stay.
 func cleanKeeping(s string, max int, keep string) string {
 	if len(s) <= max && plain(s) {
 		return s
