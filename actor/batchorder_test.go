@@ -124,7 +124,7 @@ func TestABatchThatFailsHoldsBackItsOwnKeysUntilWhatFailedIsDoneOrDead(t *testin
 }
 
 func TestALaneOfBatchesGoesOnWhenRabbitMQHasConfirmedWhatDied(t *testing.T) {
-	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		var c calls
 		r := w.start(sickly(&c), settings{"RETRY_IN_PLACE": "all", "RETRY_COUNT": "1", "BATCH_SIZE": "2", "BATCH_WAIT": "50ms"})
 		r.ready()
@@ -146,7 +146,7 @@ func TestALaneOfBatchesGoesOnWhenRabbitMQHasConfirmedWhatDied(t *testing.T) {
 // What RabbitMQ has not confirmed when a stop comes is tried again by the next process, and what
 // comes after it of its key is not called before.
 func TestAStopWhileRabbitMQIsAwayCallsNothingBehindWhatDied(t *testing.T) {
-	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		env := settings{"RETRY_IN_PLACE": "all", "RETRY_COUNT": "1", "BATCH_SIZE": "1", "BATCH_WAIT": "50ms"}
 		var first, second calls
 		r := w.start(sickly(&first), env)

@@ -310,7 +310,7 @@ func TestEnqueueEndsWithItsContextWhileRabbitMQIsAway(t *testing.T) {
 }
 
 func TestWhoGivesUpAJobIsToldWhatRabbitMQLacks(t *testing.T) {
-	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		app, envs := withJobs(actor.Stream{Handler: seeing(&calls{}, works)})
 		w.start(app, unaware(nil))
 		env := <-envs

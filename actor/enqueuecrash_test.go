@@ -86,7 +86,7 @@ func jobsOf(t *testing.T, path string) (confirmed int, open []string) {
 }
 
 func TestWhatEnqueueHasConfirmedIsHandledThoughTheProcessIsKilledAtOnce(t *testing.T) {
-	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		const kills, each = 4, 300
 		path := filepath.Join(t.TempDir(), "jobs")
 		if err := os.WriteFile(path, nil, 0o600); err != nil {

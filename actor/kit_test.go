@@ -25,25 +25,20 @@ import (
 
 // onPrivate runs the test on real Kafka with a RabbitMQ that only the test uses, the oldest one and
 // the newest one.
-func onPrivate(t *testing.T, o testbroker.RabbitOptions, test func(t *testing.T, w *world, node *testbroker.Rabbit)) {
+func onPrivate(t *testing.T, test func(t *testing.T, w *world, node *testbroker.Rabbit)) {
 	t.Parallel()
 	for _, release := range []string{"oldest", "newest"} {
 		t.Run(release, func(t *testing.T) {
 			t.Parallel()
-			w, node := privateWorld(t, release, o)
+			w := newWorld(t)
+			w.seeds = testbroker.Kafka(t)
+			node := testbroker.StartRabbitMQ(t, release, testbroker.RabbitOptions{})
+			w.rabbit = node.URL
+			w.connect(kgo.SeedBrokers(w.seeds))
+			w.createTopic(w.topic, 4)
 			test(t, w, node)
 		})
 	}
-}
-
-func privateWorld(t *testing.T, release string, o testbroker.RabbitOptions) (*world, *testbroker.Rabbit) {
-	w := newWorld(t)
-	w.seeds = testbroker.Kafka(t)
-	node := testbroker.StartRabbitMQ(t, release, o)
-	w.rabbit = node.URL
-	w.connect(kgo.SeedBrokers(w.seeds))
-	w.createTopic(w.topic, 4)
-	return w, node
 }
 
 // onOneRabbitMQ runs the test on real Kafka with the last of the shared RabbitMQs: for what has

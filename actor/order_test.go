@@ -102,7 +102,7 @@ func TestAFailingKeyHoldsBackItsOwnMessagesAloneUntilItIsDoneOrDead(t *testing.T
 }
 
 func TestWhatWaitsForAMessageThatDiesOrIsHandedOverGoesOnWhenRabbitMQHasConfirmedIt(t *testing.T) {
-	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		var c, slow calls
 		r := w.start(withSlow(func(_ context.Context, m *stepwell.Message) error { c.add(m); return ill(m) },
 			actor.Channel{Handler: func(_ context.Context, m *stepwell.Message) error { slow.add(m); return nil }}),
@@ -130,7 +130,7 @@ func TestWhatWaitsForAMessageThatDiesOrIsHandedOverGoesOnWhenRabbitMQHasConfirme
 }
 
 func TestAPartitionInItsOrderGoesOnWhenRabbitMQHasWhatDied(t *testing.T) {
-	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		w.topic += ".of-one-partition"
 		w.createTopic(w.topic, 1)
 		var c calls

@@ -16,7 +16,7 @@ import (
 )
 
 func TestWithoutRabbitMQAtTheStartTheActorWaitsSaysSoAndGoesOnWhenItComes(t *testing.T) {
-	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		node.Stop()
 		y := newTally()
 		r := w.start(orders(y.handler(failsOnce)), nil)
@@ -52,7 +52,7 @@ func TestWithoutBothBrokersAtTheStartEachIsNamedInItsTurn(t *testing.T) {
 
 func TestWhileRabbitMQIsAwaySuccessesGoOnUntilTheWindowIsFullAndNobodyLeavesTheGroup(t *testing.T) {
 	const window, away = 40, 15 * time.Second
-	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		y := newTally()
 		r := w.start(orders(y.handler(failsOnce)), settings{"WINDOW_MESSAGES": "40"})
 		r.ready()
@@ -104,7 +104,7 @@ func (w *world) member() string {
 }
 
 func TestAStopWhileRabbitMQIsAwayEndsInTimeAndTheNextProcessFinishesTheWork(t *testing.T) {
-	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		y := newTally()
 		app := orders(y.handler(failsOnce))
 		r := w.start(app, settings{"SHUTDOWN_TIMEOUT": "6s"})
@@ -136,7 +136,7 @@ func TestAStopWhileRabbitMQIsAwayEndsInTimeAndTheNextProcessFinishesTheWork(t *t
 }
 
 func TestUnderAnAlarmFailuresWaitDeadOnesAreSeenAndDeletedAReplayMovesNothingAndAllGoesOnByItself(t *testing.T) {
-	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		y := newTally()
 		var works atomic.Bool
 		r := w.start(orders(y.handler(func(value string, attempt int) error {
@@ -202,7 +202,7 @@ func TestUnderAnAlarmFailuresWaitDeadOnesAreSeenAndDeletedAReplayMovesNothingAnd
 
 func TestAConnectionCutWhileARetrySucceedsMakesNoSecondCallAndAllWorkersGoOn(t *testing.T) {
 	const workers = 4
-	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		var c calls
 		var together atomic.Int64
 		running, release, all := make(chan struct{}), make(chan struct{}), make(chan struct{})

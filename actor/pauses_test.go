@@ -212,7 +212,7 @@ func TestWithoutRecordsAPauseOfTheAppIsRefusedWithTheSettingAndAllElseWorks(t *t
 // A user of RabbitMQ who may not have the log: streams begin at once, and who asks for a pause of
 // the app is told which queue it is about.
 func TestWithoutTheRightToRecordsStreamsBeginAtOnceAndAPauseOfTheAppNamesIt(t *testing.T) {
-	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		node.Ctl("add_user", rightsUser, "secret")
 		node.Ctl("set_permissions", rightsUser, of(`^shipping\.orders\..*$`, w.app), mayWrite, of(ownQueues, w.app))
 		y := newTally()

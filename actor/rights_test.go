@@ -37,7 +37,7 @@ func TestARabbitMQUserNeedsNoMoreRightsThanTheManualSays(t *testing.T) {
 	if err != nil || !hasAll(string(manual), "`"+ownQueues+"`", "`"+mayWrite+"`", "`"+ownLeases+"`") {
 		t.Fatalf("the manual names other rights than these; %v", err)
 	}
-	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		node.Ctl("add_user", rightsUser, "secret")
 		for _, test := range tests {
 			node.Ctl("set_permissions", rightsUser, of(test.configure, w.app), mayWrite, of(ownQueues, w.app))
@@ -86,7 +86,7 @@ func TestARabbitMQUserNeedsNoMoreRightsThanTheManualSays(t *testing.T) {
 // is asked, as where there are no records, and names the right. Once another process has run some,
 // it waits for such a one, and names it, too.
 func TestWithoutTheRightToTheLeaseOfOperationsEachSaysWhichItIs(t *testing.T) {
-	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		node.Ctl("add_user", rightsUser, "secret")
 		node.Ctl("set_permissions", rightsUser, of(`^shipping\.(records|orders\..*)$`, w.app), mayWrite, of(ownQueues, w.app))
 		app := orders(func(context.Context, *stepwell.Message) error { return stepwell.DeadLetter(errFlaky) })

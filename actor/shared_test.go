@@ -128,7 +128,7 @@ func TestWhatOneProcessSharesAnotherFinds(t *testing.T) {
 // A user of RabbitMQ who may not make the queue: what is shared is not known, and says why; nothing
 // else suffers.
 func TestWithoutTheRightToMakeTheQueueOfWhatIsSharedThatAloneIsUnknown(t *testing.T) {
-	onPrivate(t, testbroker.RabbitOptions{}, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		node.Ctl("add_user", rightsUser, "secret")
 		node.Ctl("set_permissions", rightsUser, of(`^shipping\.jobs\..*$`, w.app), mayWrite, of(ownQueues, w.app))
 		handled := make(chan struct{}, 1)

@@ -47,7 +47,7 @@ func emptyTrash(t *testing.T, b queue.Broker, name string) {
 		if _, err := b.Depth(t.Context(), page); errors.Is(err, queue.ErrMissing) {
 			break
 		}
-		emptied(t, b, page)
+		empty(t, b, page)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestARestoreThatIsKilledLosesNothingBringsNothingBackTwiceAndIsTakenUpByAno
 				if !slices.Equal(back, from(0, buried)) || len(gone) > 0 {
 					t.Errorf("after another went on: restored %v, in the trash %v", back, gone)
 				}
-				emptied(t, b, cfg.Queue)
+				empty(t, b, cfg.Queue)
 			})
 		}
 	})

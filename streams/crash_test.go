@@ -47,7 +47,7 @@ func nameOf(m *stepwell.Message) string {
 
 // start runs a reader. What it calls takes the time it is told to, and a killer takes it to its
 // death.
-func (d *deadly) start(takes time.Duration) *victim {
+func (d *deadly) start(takes time.Duration) {
 	v := &victim{}
 	cfg := d.w.config()
 	cfg.Guard.CrashLimit, cfg.Group.HeartbeatInterval, cfg.Group.SessionTimeout = 3, 200*time.Millisecond, 6*time.Second
@@ -73,7 +73,6 @@ func (d *deadly) start(takes time.Duration) *victim {
 		d.handled[nameOf(m)]++
 		return task.Settled
 	})
-	return v
 }
 
 func (d *deadly) done() int {

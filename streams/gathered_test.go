@@ -38,7 +38,7 @@ func TestASuspectOfABatchThatRestsKeepsItsTurn(t *testing.T) {
 	p.Ended([]int64{2}, task.Settled)
 	var said ledger.Metadata
 	eventually(t, "a commit comes after that", func() bool {
-		said = ledger.ReadMetadata(0, w.metadata(0))
+		said = ledger.ReadMetadata(0, w.metadata())
 		return slices.Contains(said.Spans, ledger.Span{First: 2, End: 3})
 	})
 	if said.Mark.Alone != 0 || said.Mark.Ended != 0 || len(called) > 0 {

@@ -86,14 +86,14 @@ func TestAHandlerThatEndsItsGoroutineDuringAStopCountsADeathToo(t *testing.T) {
 	<-entered
 	r.stop()
 	eventually(t, "the commit says that we part with the partition", func() bool {
-		mark := ledger.ReadMetadata(5, w.metadata(0)).Mark
+		mark := ledger.ReadMetadata(5, w.metadata()).Mark
 		return w.committed()[0] == 5 && mark != nil && mark.Owner == 0
 	})
 	close(stopping)
 	if err := r.end(); err == nil {
 		t.Error("no error")
 	}
-	if mark := ledger.ReadMetadata(5, w.metadata(0)).Mark; w.committed()[0] != 5 || mark == nil || mark.Owner != 7 {
+	if mark := ledger.ReadMetadata(5, w.metadata()).Mark; w.committed()[0] != 5 || mark == nil || mark.Owner != 7 {
 		t.Errorf("committed %d, %+v", w.committed()[0], mark)
 	}
 }

@@ -30,9 +30,9 @@ func TestWhatWasDoneBeyondAGapIsNotRunAgainByTheNextOwner(t *testing.T) {
 		}
 		r := w.run(w.byKey(), stuck)
 		eventually(t, "all but two are done", func() bool { return first.count() == 298 })
-		eventually(t, "that is committed", func() bool { return w.committed()[0] == 100 && strings.HasPrefix(w.metadata(0), ledger.Prefix) })
+		eventually(t, "that is committed", func() bool { return w.committed()[0] == 100 && strings.HasPrefix(w.metadata(), ledger.Prefix) })
 		eventually(t, "with all that is beyond", func() bool {
-			return len(ledger.ReadMetadata(100, w.metadata(0)).Spans) == 2
+			return len(ledger.ReadMetadata(100, w.metadata()).Spans) == 2
 		})
 		r.kill(nil)
 		<-r.done
@@ -77,14 +77,14 @@ func TestMetadataOfAnotherOffsetOrTopicIsNotBelieved(t *testing.T) {
 		})
 		eventually(t, "all but one are done", func() bool { return first.count() == 99 })
 		eventually(t, "that is committed", func() bool {
-			said := ledger.ReadMetadata(3, w.metadata(0))
+			said := ledger.ReadMetadata(3, w.metadata())
 			return w.committed()[0] == 3 && slices.Equal(said.Spans, []ledger.Span{{First: 4, End: 100}}) && said.Topic != 0
 		})
 		close(release)
 		if err := r.end(); err != nil {
 			t.Fatal(err)
 		}
-		said := w.metadata(0)
+		said := w.metadata()
 		for name, test := range map[string]struct {
 			offset   int64
 			metadata string
@@ -119,7 +119,7 @@ func TestABrokerThatTakesLessMetadataGetsLess(t *testing.T) {
 		return task.Settled
 	})
 	eventually(t, "too much was refused", func() bool { return refused.Load() > 0 })
-	eventually(t, "less is taken", func() bool { return len(w.metadata(0)) > 400 })
+	eventually(t, "less is taken", func() bool { return len(w.metadata()) > 400 })
 	close(release)
 	eventually(t, "all is committed", func() bool { return w.committed()[0] == 4000 })
 }
@@ -145,7 +145,7 @@ func TestAStopWhoseMetadataTheBrokerRefusesCommitsWhatItTakes(t *testing.T) {
 		return task.Settled
 	})
 	eventually(t, "all but the last are settled, and committed", func() bool {
-		return settled.Load() == all/2-1 && len(w.metadata(0)) > 1000
+		return settled.Load() == all/2-1 && len(w.metadata()) > 1000
 	})
 	var refused atomic.Int32
 	w.refuseMetadataOver(limit, &refused)
@@ -156,19 +156,19 @@ func TestAStopWhoseMetadataTheBrokerRefusesCommitsWhatItTakes(t *testing.T) {
 	if err := r.end(); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(w.metadata(0)); refused.Load() == 0 || n > limit {
+	if n := len(w.metadata()); refused.Load() == 0 || n > limit {
 		t.Errorf("%d commits were refused, and the last has %d bytes of metadata, want at most %d", refused.Load(), n, limit)
 	}
 }
 
-// metadata is that of the group's commit of a partition.
-func (w *world) metadata(partition int32) string {
+// metadata is that of the group's commit of the first partition.
+func (w *world) metadata() string {
 	w.t.Helper()
 	all, err := w.admin.FetchOffsets(w.t.Context(), w.group)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	o, _ := all.Lookup(w.topic, partition)
+	o, _ := all.Lookup(w.topic, 0)
 	return o.Metadata
 }
 

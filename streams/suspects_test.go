@@ -191,7 +191,7 @@ func TestFailuresWhoseCallsAreOverAreNoSuspects(t *testing.T) {
 	})
 	var said ledger.Mark
 	eventually(t, "the commit says that all calls are over", func() bool {
-		said = ledger.ReadMetadata(0, w.metadata(0)).MarkOrNone()
+		said = ledger.ReadMetadata(0, w.metadata()).MarkOrNone()
 		return j.count() == n && said.Ended >= n
 	})
 	r.kill(nil)

@@ -294,7 +294,7 @@ func TestARecordThatIsCondemnedAgainWhileTheDeadSetIsAwayIsStillOneInARow(t *tes
 			t.Fatal("what kills the process was called again")
 		}
 		eventually(t, "the broker knows that its call is over", func() bool {
-			return ledger.ReadMetadata(w.committed()[0], w.metadata(0)).MarkOrNone().Ended > 0
+			return ledger.ReadMetadata(w.committed()[0], w.metadata()).MarkOrNone().Ended > 0
 		})
 		r.kill(nil)
 		_ = r.end()

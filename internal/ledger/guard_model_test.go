@@ -64,11 +64,9 @@ func newCrashWorld(limit, procs int, sizes ...int) *crashWorld {
 }
 
 // begin starts a process.
-func (w *crashWorld) begin() *modelProc {
+func (w *crashWorld) begin() {
 	w.lives++
-	proc := &modelProc{life: w.lives}
-	w.procs = append(w.procs, proc)
-	return proc
+	w.procs = append(w.procs, &modelProc{life: w.lives})
 }
 
 func (p *modelPart) name(offset int64) string { return fmt.Sprintf("%d:%d", p.n, offset) }

@@ -20,10 +20,10 @@ func TestWhatRanAndNobodyKnowsAnyMoreCanBeCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, p := memory.New(), &pile{match: 1000}
 		background(t, b.Run)
-		old := launch(t, b, "app", "old", map[Target]DeadSet{orders: p})
+		old := launch(t, b, "old", map[Target]DeadSet{orders: p})
 		id := ask(t, old.Runner, request(orders), "1/m").ID
 		time.Sleep(time.Second)
-		next := launch(t, b, "app", "next", map[Target]DeadSet{slow: &pile{}})
+		next := launch(t, b, "next", map[Target]DeadSet{slow: &pile{}})
 		old.stop()
 		time.Sleep(time.Minute)
 		if o := find(t, next.Runner, id); o.Phase != Queued || o.Why == "" {
@@ -67,10 +67,10 @@ func TestWhoCannotReadTheRecordsAnyMoreLeadsNoMore(t *testing.T) {
 		b, p := memory.New(), &pile{match: 1000}
 		background(t, b.Run)
 		d := &deaf{Broker: b}
-		first := launch(t, d, "app", "first", map[Target]DeadSet{orders: p})
+		first := launch(t, d, "first", map[Target]DeadSet{orders: p})
 		id := ask(t, first.Runner, request(orders, 1000), "10/s").ID
 		time.Sleep(5 * time.Second)
-		second := launch(t, b, "app", "second", map[Target]DeadSet{orders: p})
+		second := launch(t, b, "second", map[Target]DeadSet{orders: p})
 		d.is.Store(true)
 		time.Sleep(2 * mute)
 		if o := find(t, second.Runner, id); o.Runner != "second" {
@@ -91,12 +91,12 @@ func TestWhatIsNotPossibleWhereItGoesOnIsNotDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, p := memory.New(), &pile{match: 1000}
 		background(t, b.Run)
-		old := launch(t, b, "app", "old", map[Target]DeadSet{orders: p})
+		old := launch(t, b, "old", map[Target]DeadSet{orders: p})
 		id := ask(t, old.Runner, request(orders), "10/s").ID
 		time.Sleep(time.Second)
 		old.stop()
 		done := find(t, old.Runner, id).Done
-		next := launch(t, b, "app", "next", map[Target]DeadSet{orders: closed{p}})
+		next := launch(t, b, "next", map[Target]DeadSet{orders: closed{p}})
 		time.Sleep(time.Hour)
 		if o := find(t, next.Runner, id); o.Done != done || o.Phase != Paused || o.Why == "" {
 			t.Errorf("%+v", o.State)
@@ -109,14 +109,14 @@ func TestASortThatAnotherProcessGoesOnWithEndsAtWhatWasThereWhenItBegan(t *testi
 	synctest.Test(t, func(t *testing.T) {
 		b, p := memory.New(), &pile{match: 1000}
 		background(t, b.Run)
-		old := launch(t, b, "app", "old", map[Target]DeadSet{orders: p})
+		old := launch(t, b, "old", map[Target]DeadSet{orders: p})
 		wish := request(orders)
 		wish.Action = Sort
 		id := ask(t, old.Runner, wish, "10/s").ID
 		time.Sleep(time.Second)
 		old.stop()
 		p.set(func(p *pile) { p.match += 5000 })
-		next := launch(t, b, "app", "next", map[Target]DeadSet{orders: p})
+		next := launch(t, b, "next", map[Target]DeadSet{orders: p})
 		time.Sleep(time.Hour)
 		if o := find(t, next.Runner, id); o.Phase != Done || o.Done != 1000 || o.Matched != 1000 || o.Runner != "next" {
 			t.Errorf("%+v", o.State)
@@ -175,7 +175,7 @@ func TestAnOperationThatWaitsForAProcessThatMayRunItSaysWhyAndIsRunOnceThereIsOn
 	synctest.Test(t, func(t *testing.T) {
 		b, p, log := memory.New(), &pile{match: 10}, slog.New(slog.DiscardHandler)
 		background(t, b.Run)
-		may := launch(t, b, "app", "may", map[Target]DeadSet{orders: p})
+		may := launch(t, b, "may", map[Target]DeadSet{orders: p})
 		ask(t, may.Runner, request(orders), Unlimited)
 		time.Sleep(time.Minute)
 		may.stop()
@@ -202,7 +202,7 @@ func TestAnOperationThatWaitsForAProcessThatMayRunItSaysWhyAndIsRunOnceThereIsOn
 		if n := asked.Load(); n < 2 || n > 20 {
 			t.Errorf("it asked %d times in a minute", n)
 		}
-		next := launch(t, b, "app", "next", map[Target]DeadSet{orders: p})
+		next := launch(t, b, "next", map[Target]DeadSet{orders: p})
 		time.Sleep(time.Minute)
 		if o := find(t, next.Runner, id); o.Phase != Done || o.Why != "" || o.Done != 10 {
 			t.Errorf("%+v", o.State)

@@ -38,17 +38,17 @@ func background(t testing.TB, run func(context.Context) error) (stop func()) {
 }
 
 // launch starts a process of the app.
-func launch(t testing.TB, b queue.Broker, app, name string, sets map[Target]DeadSet) *process {
+func launch(t testing.TB, b queue.Broker, name string, sets map[Target]DeadSet) *process {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil)).With("process", name)
-	store := records.New(records.Config{Broker: b, Log: app + ".records", Logger: log, Large: Large()})
+	store := records.New(records.Config{Broker: b, Log: "app.records", Logger: log, Large: Large()})
 	background(t, store.Run)
 	if err := store.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p := &process{records: store, Runner: New(Config{
 		Store: NewShared(store), Sets: sets, Name: name, Logger: log,
-		Election: &Election{Records: store, Broker: b, Lease: app + ".operations", Name: name, Logger: log},
+		Election: &Election{Records: store, Broker: b, Lease: "app.operations", Name: name, Logger: log},
 	})}
 	p.stop = background(t, p.Run)
 	return p
@@ -62,7 +62,7 @@ func several(t *testing.T, n int, test func(t *testing.T, b *memory.Broker, p *p
 		background(t, b.Run)
 		var all []*process
 		for i := range n {
-			all = append(all, launch(t, b, "app", fmt.Sprint("process ", i), map[Target]DeadSet{orders: p}))
+			all = append(all, launch(t, b, fmt.Sprint("process ", i), map[Target]DeadSet{orders: p}))
 		}
 		test(t, b, p, all)
 	})

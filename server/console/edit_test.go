@@ -195,7 +195,7 @@ func TestAMistakeInAnEditIsToldAndNothingTypedIsLost(t *testing.T) {
 	t.Parallel()
 	w := start(t, mayEdit, "DEAD_SET_EDIT_LIMIT=16KiB")
 	w.die(1, &kgo.Record{Key: []byte("k"), Value: []byte("no"), Headers: []kgo.RecordHeader{{Key: "h", Value: []byte("v")}}})
-	typed := func(fill map[string]string, more ...string) map[string]string {
+	typed := func(fill map[string]string) map[string]string {
 		all := map[string]string{"value": "typed\nby a person", "note": "typed note"}
 		for name, text := range fill {
 			all[name] = text

@@ -211,11 +211,11 @@ func twoConsumers(t *testing.T, w *world) {
 
 // A stranger's message comes with all it has.
 func foreign(t *testing.T, w *world) {
-	if err := w.Examine(within(t, patience), w.instant); !errors.Is(err, queue.ErrMissing) {
+	if err := w.Examine(within(t), w.instant); !errors.Is(err, queue.ErrMissing) {
 		t.Errorf("a queue that is missing: %v", err)
 	}
 	w.declare(t)
-	if err := w.Examine(within(t, patience), w.instant); err != nil {
+	if err := w.Examine(within(t), w.instant); err != nil {
 		t.Errorf("a queue that is there: %v", err)
 	}
 	k := w.consumeWith(t, queue.Consumption{Queue: w.instant, Foreign: true})

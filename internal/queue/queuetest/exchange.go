@@ -24,7 +24,7 @@ func (w *world) bind(t *testing.T, specs []queue.Spec) (publish func(key string)
 		w.sources = append(w.sources, s.Name)
 	}
 	to := w.place.Exchange(t, specs[0].Exchange)
-	if err := w.Declare(within(t, patience), specs); err != nil {
+	if err := w.Declare(within(t), specs); err != nil {
 		t.Fatalf("Declare: %v", err)
 	}
 	return func(key string) bool { return to(key, queue.Message{ID: "id", Body: []byte(key)}) }
@@ -112,7 +112,7 @@ func comesOnce(t *testing.T, w *world) {
 func furtherKey(t *testing.T, w *world) {
 	publish := w.bind(t, []queue.Spec{w.source(0, "a")})
 	further := w.source(0, "b")
-	if err := w.Declare(within(t, patience), []queue.Spec{further}); err != nil {
+	if err := w.Declare(within(t), []queue.Spec{further}); err != nil {
 		t.Fatalf("Declare: %v", err)
 	}
 	if !publish("a") || !publish("b") {

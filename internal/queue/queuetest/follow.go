@@ -19,7 +19,7 @@ func following() map[string]func(*testing.T, *world) {
 func (w *world) log(t *testing.T) string {
 	t.Helper()
 	name := w.instant + ".log"
-	if err := w.Declare(within(t, patience), []queue.Spec{{Name: name, Kind: queue.Log}}); err != nil {
+	if err := w.Declare(within(t), []queue.Spec{{Name: name, Kind: queue.Log}}); err != nil {
 		t.Fatalf("Declare: %v", err)
 	}
 	t.Cleanup(func() {

@@ -23,13 +23,13 @@ func parting() map[string]func(*testing.T, *world) {
 }
 
 // page is a queue beside the world's dead set, made by Prove.
-func (w *world) page(t *testing.T, name string) queue.Spec {
+func (w *world) page(t *testing.T) queue.Spec {
 	t.Helper()
-	spec := queue.Spec{Name: w.dead + ".page." + name, Kind: queue.DeadSet}
+	spec := queue.Spec{Name: w.dead + ".page.0", Kind: queue.DeadSet}
 	if w.place.Delete != nil {
 		t.Cleanup(func() { w.place.Delete(spec.Name) })
 	}
-	if n, err := w.Prove(within(t, patience), []queue.Spec{spec}); n != 1 || err != nil {
+	if n, err := w.Prove(within(t), []queue.Spec{spec}); n != 1 || err != nil {
 		t.Fatalf("Prove: %d, %v", n, err)
 	}
 	return spec
@@ -38,13 +38,13 @@ func (w *world) page(t *testing.T, name string) queue.Spec {
 // One lease covers a queue and all that belong to it, so that no two walks meet anywhere.
 func leaseOnOthers(t *testing.T, w *world) {
 	w.declare(t)
-	page := w.page(t, "0")
+	page := w.page(t)
 	w.fill(t, page.Name, 0, 5)
 	w.fill(t, w.dead, 5, 8)
 	l := w.lease(t, w.dead)
 	on := l.On(page)
 	for of, want := range map[queue.Lease]int{on: 5, l: 3} {
-		if n, err := of.Depth(within(t, patience)); n != want || err != nil {
+		if n, err := of.Depth(within(t)); n != want || err != nil {
 			t.Fatalf("depth %d, not %d: %v", n, want, err)
 		}
 	}
@@ -61,7 +61,7 @@ func leaseOnOthers(t *testing.T, w *world) {
 
 func acksOfParts(t *testing.T, w *world) {
 	w.declare(t)
-	page := w.page(t, "0")
+	page := w.page(t)
 	w.fill(t, page.Name, 0, 5)
 	w.fill(t, w.dead, 0, 5)
 	l := w.lease(t, w.dead)
@@ -81,57 +81,57 @@ func proving(t *testing.T, w *world) {
 	good := queue.Spec{Name: w.dead, Kind: queue.DeadSet}
 	bad := queue.Spec{Name: w.instant, Kind: queue.DeadSet} // it is there with other arguments
 	last := queue.Spec{Name: w.dead + ".page.7", Kind: queue.DeadSet}
-	if n, err := w.Prove(within(t, patience), []queue.Spec{good, bad, last}); n != 1 || err == nil {
+	if n, err := w.Prove(within(t), []queue.Spec{good, bad, last}); n != 1 || err == nil {
 		t.Fatalf("Prove: %d, %v", n, err)
 	}
-	if _, err := w.Depth(within(t, patience), last.Name); !errors.Is(err, queue.ErrMissing) {
+	if _, err := w.Depth(within(t), last.Name); !errors.Is(err, queue.ErrMissing) {
 		t.Errorf("what comes behind one that is not proven: %v", err)
 	}
-	w.page(t, "0")
-	w.page(t, "0") // again: it is there
+	w.page(t)
+	w.page(t) // again: it is there
 }
 
 func dropping(t *testing.T, w *world) {
 	w.declare(t)
-	page := w.page(t, "0")
+	page := w.page(t)
 	w.fill(t, page.Name, 0, 1)
 	l := w.lease(t, w.dead)
 	on := l.On(page)
-	if err := on.Drop(within(t, patience)); err == nil {
+	if err := on.Drop(within(t)); err == nil {
 		t.Fatal("a queue with a message was deleted")
 	}
-	if err := l.Drop(within(t, patience)); err == nil {
+	if err := l.Drop(within(t)); err == nil {
 		t.Fatal("the leased queue itself was deleted")
 	}
 	win := window(t, on, 1)
 	win.all[0].Ack()
 	shut(t, win, 0)
-	if err := on.Drop(within(t, patience)); err != nil {
+	if err := on.Drop(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Depth(within(t, patience), page.Name); !errors.Is(err, queue.ErrMissing) {
+	if _, err := w.Depth(within(t), page.Name); !errors.Is(err, queue.ErrMissing) {
 		t.Errorf("after it was deleted: %v", err)
 	}
-	if n, err := l.Depth(within(t, patience)); n != 0 || err != nil {
+	if n, err := l.Depth(within(t)); n != 0 || err != nil {
 		t.Errorf("the lease is spoilt: %d, %v", n, err)
 	}
 }
 
 func provenAgain(t *testing.T, w *world) {
 	w.declare(t)
-	page := w.page(t, "0")
+	page := w.page(t)
 	l := w.lease(t, w.dead)
-	if err := l.On(page).Drop(within(t, patience)); err != nil {
+	if err := l.On(page).Drop(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	w.page(t, "0")
+	w.page(t)
 	w.fill(t, page.Name, 0, 3)
 	shut(t, window(t, l.On(page), 10), 3)
 }
 
 func partsEndWithTheLease(t *testing.T, w *world) {
 	w.declare(t)
-	page := w.page(t, "0")
+	page := w.page(t)
 	w.fill(t, page.Name, 0, 5)
 	l := w.lease(t, w.dead)
 	on := l.On(page)
@@ -147,7 +147,7 @@ func partsEndWithTheLease(t *testing.T, w *world) {
 func depthOfMissing(t *testing.T, w *world) {
 	w.declare(t)
 	l := w.lease(t, w.dead)
-	if _, err := l.On(queue.Spec{Name: w.dead + ".page.0", Kind: queue.DeadSet}).Depth(within(t, patience)); !errors.Is(err, queue.ErrMissing) {
+	if _, err := l.On(queue.Spec{Name: w.dead + ".page.0", Kind: queue.DeadSet}).Depth(within(t)); !errors.Is(err, queue.ErrMissing) {
 		t.Errorf("a queue that is not there: %v", err)
 	}
 	shut(t, window(t, l, 10), 0) // the lease goes on
@@ -162,7 +162,7 @@ func fading(t *testing.T, w *world) {
 	if w.place.Delete != nil {
 		t.Cleanup(func() { w.place.Delete(spec.Name) })
 	}
-	if n, err := w.Prove(within(t, patience), []queue.Spec{spec}); n != 1 || err != nil {
+	if n, err := w.Prove(within(t), []queue.Spec{spec}); n != 1 || err != nil {
 		t.Fatalf("Prove: %d, %v", n, err)
 	}
 	w.fill(t, spec.Name, 0, 5)
@@ -175,12 +175,12 @@ func fading(t *testing.T, w *world) {
 	win.all[0].Ack()
 	<-time.After(2 * keep)
 	w.fill(t, spec.Name, 5, 7)
-	if n, err := win.Close(within(t, patience)); n > 6 || err != nil {
+	if n, err := win.Close(within(t)); n > 6 || err != nil {
 		t.Errorf("closed: %d, %v", n, err)
 	}
 	w.depthIs(t, spec.Name, 0)
 	shut(t, window(t, l.On(spec), 10), 0)
-	if err := l.On(spec).Drop(within(t, patience)); err != nil {
+	if err := l.On(spec).Drop(within(t)); err != nil {
 		t.Error(err)
 	}
 }

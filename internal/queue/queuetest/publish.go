@@ -26,14 +26,14 @@ func declaring() map[string]func(*testing.T, *world) {
 			// RabbitMQ answers 406, which closes the channel: the queue must be usable all the
 			// same.
 			specs[0].TTL *= 2
-			if err := w.Declare(within(t, patience), specs); err == nil || !strings.Contains(err.Error(), w.delay) {
+			if err := w.Declare(within(t), specs); err == nil || !strings.Contains(err.Error(), w.delay) {
 				t.Errorf("Declare: %v", err)
 			}
 			w.fill(t, w.delay, 0, 1)
 		},
 		"AQueueWithoutATargetIsRefused": func(t *testing.T, w *world) {
 			w.declare(t)
-			if err := w.Declare(within(t, patience), []queue.Spec{{Name: w.instant, Kind: queue.Instant}}); err == nil {
+			if err := w.Declare(within(t), []queue.Spec{{Name: w.instant, Kind: queue.Instant}}); err == nil {
 				t.Error("no error")
 			}
 		},

@@ -69,13 +69,13 @@ func leaseOfAName(t *testing.T, w *world) {
 		t.Error("it has ended by itself")
 	default:
 	}
-	if _, err := first.Window(within(t, patience), 1, 1); !errors.Is(err, queue.ErrUnavailable) {
+	if _, err := first.Window(within(t), 1, 1); !errors.Is(err, queue.ErrUnavailable) {
 		t.Errorf("a window of no queue: %v", err)
 	}
 	first.Release()
 	select {
 	case <-first.Ended():
-	case <-within(t, patience).Done():
+	case <-within(t).Done():
 		t.Error("it does not tell its end")
 	}
 	w.lease(t, name).Release()
@@ -138,7 +138,7 @@ func arrivals(t *testing.T, w *world) {
 		d.Ack()
 	}
 	// How many of the late ones the queue shows by then is not certain.
-	if depth, err := win.Close(within(t, patience)); err != nil || depth < 15 || depth > 45 {
+	if depth, err := win.Close(within(t)); err != nil || depth < 15 || depth > 45 {
 		t.Errorf("Close: %d, %v", depth, err)
 	}
 	w.depthIs(t, w.dead, 45)
@@ -176,7 +176,7 @@ func windowMovesOn(t *testing.T, w *world) {
 	w.fill(t, w.dead, 0, count)
 	l := w.lease(t, w.dead)
 	for round, most := range []int{count, count - 500} { // nothing is acked in the first
-		win, err := l.Window(within(t, patience), most, 64<<20)
+		win, err := l.Window(within(t), most, 64<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +210,7 @@ func windowMovesOn(t *testing.T, w *world) {
 		if d, ok := <-win.Deliveries(); ok {
 			t.Fatalf("more than was asked for: %s", d.ID)
 		}
-		if depth, err := win.Close(within(t, patience)); err != nil || depth < left+500 || depth > left+500+late {
+		if depth, err := win.Close(within(t)); err != nil || depth < left+500 || depth > left+500+late {
 			t.Errorf("Close: %d, %v", depth, err)
 		}
 		w.depthIs(t, w.dead, left+500+late)
@@ -246,7 +246,7 @@ func narrow(t *testing.T, w *world) {
 	w.declare(t)
 	const count, few = 30, 4
 	w.fill(t, w.dead, 0, count)
-	win, err := w.lease(t, w.dead).Narrow(within(t, patience), count, few, 64<<20)
+	win, err := w.lease(t, w.dead).Narrow(within(t), count, few, 64<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func next(t *testing.T, w queue.Window) queue.Delivery {
 			t.Fatal("the window has come to its end")
 		}
 		return d
-	case <-within(t, patience).Done():
+	case <-within(t).Done():
 		t.Fatal("no message comes")
 	}
 	return queue.Delivery{}
@@ -283,10 +283,10 @@ func next(t *testing.T, w queue.Window) queue.Delivery {
 // Either the lease or the window may find out. ErrUnavailable says that it can be tried again.
 func missingQueue(t *testing.T, w *world) {
 	var err error
-	if l, leaseErr := w.Lease(within(t, patience), w.dead); leaseErr != nil {
+	if l, leaseErr := w.Lease(within(t), w.dead); leaseErr != nil {
 		err = leaseErr
 	} else {
-		_, err = l.Window(within(t, patience), 10, 1<<20)
+		_, err = l.Window(within(t), 10, 1<<20)
 		l.Release()
 	}
 	if !errors.Is(err, queue.ErrUnavailable) {

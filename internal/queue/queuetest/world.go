@@ -67,14 +67,14 @@ func (w *world) specs() []queue.Spec {
 
 func (w *world) declare(t *testing.T) {
 	t.Helper()
-	if err := w.Declare(within(t, patience), w.specs()); err != nil {
+	if err := w.Declare(within(t), w.specs()); err != nil {
 		t.Fatalf("Declare: %v", err)
 	}
 }
 
-// within is a context of the test that ends after d.
-func within(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
+// within is a context of the test that ends when the test has waited long enough.
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -125,7 +125,7 @@ func nothing[T any](t *testing.T, c <-chan T, what string) {
 // depthIs waits until the queue shows so many messages.
 func (w *world) depthIs(t *testing.T, name string, want int) {
 	t.Helper()
-	ctx := within(t, patience)
+	ctx := within(t)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -224,7 +224,7 @@ func upTo(from, to int) []int {
 
 func (w *world) lease(t *testing.T, name string) queue.Lease {
 	t.Helper()
-	ctx := within(t, patience)
+	ctx := within(t)
 	// A lease that was taken before may be another test's, or one of this test that is being
 	// released.
 	for { // the broker frees a lease some moments after its release
@@ -259,11 +259,11 @@ func window(t *testing.T, l queue.Lease, most int) held {
 // windowOf fails the test where a window does not come to its end within patience.
 func windowOf(t *testing.T, l queue.Lease, most, bytes int) held {
 	t.Helper()
-	w, err := l.Window(within(t, patience), most, bytes)
+	w, err := l.Window(within(t), most, bytes)
 	if err != nil {
 		t.Fatalf("Window: %v", err)
 	}
-	all, err := queue.Gather(within(t, patience), w)
+	all, err := queue.Gather(within(t), w)
 	if err != nil {
 		t.Fatalf("%d messages of a window of %d: %v", len(all), most, err)
 	}
@@ -273,7 +273,7 @@ func windowOf(t *testing.T, l queue.Lease, most, bytes int) held {
 // shut closes a window and compares the depth after it.
 func shut(t *testing.T, w queue.Window, want int) {
 	t.Helper()
-	depth, err := w.Close(within(t, patience))
+	depth, err := w.Close(within(t))
 	if err != nil || depth != want {
 		t.Fatalf("Close: depth %d, not %d, error %v", depth, want, err)
 	}
