@@ -1,6 +1,7 @@
 package stepwell_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -84,7 +85,7 @@ func mappedFiles(t *testing.T, page string) map[string]bool {
 }
 
 // The ways of a message are walked by hand; that each hop is where its row says is looked at here,
-// and that each file of a row has one of its hops.
+// that each file of a row has one of its hops, and that the text below counts them right.
 func TestEachHopIsInAFileOfItsRow(t *testing.T) {
 	page, err := os.ReadFile("docs/ARCHITECTURE.md")
 	if err != nil {
@@ -97,7 +98,7 @@ func TestEachHopIsInAFileOfItsRow(t *testing.T) {
 			continue
 		}
 		walks++
-		hops := 0
+		hops, files := map[string]bool{}, map[string]bool{}
 		for line := range strings.Lines(section) {
 			if !strings.HasPrefix(line, "|") {
 				continue
@@ -110,7 +111,6 @@ func TestEachHopIsInAFileOfItsRow(t *testing.T) {
 			named := map[string]bool{}
 			for _, hop := range quoted.FindAllStringSubmatch(cells[2], -1) {
 				named[hop[1]] = false
-				hops++
 			}
 			folder := ""
 			for _, f := range quoted.FindAllStringSubmatch(cells[3], -1) {
@@ -120,9 +120,13 @@ func TestEachHopIsInAFileOfItsRow(t *testing.T) {
 				file, has := path.Join(folder, path.Base(f[1])), false
 				for _, name := range functionsOf(t, file) {
 					if _, is := named[name]; is {
+						if !named[name] {
+							hops[file+" "+name] = true
+						}
 						named[name], has = true, true
 					}
 				}
+				files[file] = true
 				if !has {
 					t.Errorf("%s: %s has none of%s", title, file, cells[2])
 				}
@@ -133,8 +137,11 @@ func TestEachHopIsInAFileOfItsRow(t *testing.T) {
 				}
 			}
 		}
-		if hops < 50 {
-			t.Errorf("%s: %d hops: the table is read wrongly", title, hops)
+		if len(hops) < 50 {
+			t.Errorf("%s: %d hops: the table is read wrongly", title, len(hops))
+		}
+		if counted := fmt.Sprintf("%d hops in %d files", len(hops), len(files)); !strings.Contains(section, counted) {
+			t.Errorf("%s: the table has %s, which nothing below it says", title, counted)
 		}
 	}
 	if walks != 3 {
