@@ -22,11 +22,7 @@ func (c lineConfig) direct(channel string) error {
 		return fmt.Errorf("stream %q has no channels", c.id)
 	}
 	all := slices.Sorted(maps.Keys(c.others))
-	meant := ""
-	if near := spelling.Nearest(channel, all); near != "" {
-		meant = fmt.Sprintf("; did you mean %q?", near)
-	}
-	return fmt.Errorf("stream %q has no such channel; its channels are: %s%s", c.id, strings.Join(all, ", "), meant)
+	return fmt.Errorf("stream %q has no such channel; its channels are: %s%s", c.id, strings.Join(all, ", "), spelling.Meant(channel, all))
 }
 
 // newChannels makes the lines of a stream's channels, by name, and what hands messages over to

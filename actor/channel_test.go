@@ -138,7 +138,7 @@ func TestToAnUnknownChannelIsAFailureThatNamesIt(t *testing.T) {
 		}), actor.Channel{Handler: seeing(&slow, func(*stepwell.Message) error { return stepwell.To("slow") })}), settings{"RETRY_COUNT": "1"})
 		w.produce(values("misdirected", "goes round")...)
 		dead := r.deadCount(1)[0]
-		if want := `not pay later: handed over to channel "slwo": stream "orders" has no such channel; its channels are: slow; did you mean "slow"?`; dead["error"] != want ||
+		if want := `not pay later: handed over to channel "slwo": stream "orders" has no such channel; its channels are: slow; did you mean slow?`; dead["error"] != want ||
 			dead["error_type"] != "stepwell.To" || dead["attempts"] != 2.0 {
 			t.Errorf("dead of the stream: %v, want %s", dead, want)
 		}

@@ -117,11 +117,7 @@ func (j *jobs) stream(ctx context.Context, id string) (*stream, error) {
 	switch {
 	case s == nil:
 		all := slices.Sorted(maps.Keys(j.streams))
-		meant := ""
-		if near := spelling.Nearest(id, all); near != "" {
-			meant = fmt.Sprintf("; did you mean %q?", near)
-		}
-		return nil, fmt.Errorf("there is no such stream; the streams are: %s%s", strings.Join(all, ", "), meant)
+		return nil, fmt.Errorf("there is no such stream; the streams are: %s%s", strings.Join(all, ", "), spelling.Meant(id, all))
 	case s.cfg.Queue != "":
 		return nil, fmt.Errorf("its messages are those of queue %s: publish to that", s.cfg.Queue)
 	case s.cfg.Exchange != "":

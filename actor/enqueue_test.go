@@ -179,7 +179,7 @@ func TestAJobThatCanNeverBeHandledIsRefusedAndNothingOfItIsStored(t *testing.T) 
 		after        time.Duration
 		want         string
 	}{
-		{"an unknown stream", "job", stepwell.Message{}, 0, `enqueue into stream "job": refused: there is no such stream; the streams are: former, jobs, orders, queued, routed; did you mean "jobs"?`},
+		{"an unknown stream", "job", stepwell.Message{}, 0, `enqueue into stream "job": refused: there is no such stream; the streams are: former, jobs, orders, queued, routed; did you mean jobs?`},
 		{"one that reads Kafka", "orders", stepwell.Message{}, 0, `enqueue into stream "orders": refused: it reads Kafka: produce to its topic; what is enqueued needs a stream that has no topics and is Enqueued`},
 		{"one that consumes a queue", "queued", stepwell.Message{}, 0, `refused: its messages are those of queue payments: publish to that`},
 		{"one with an exchange", "routed", stepwell.Message{}, 0, `refused: its messages are those of exchange events: publish to that`},

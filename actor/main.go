@@ -135,17 +135,9 @@ func explain[V any](args []string, app string, commands map[string]V, out, errs 
 	case known:
 		fmt.Fprintf(errs, "%s takes no argument, not %q\n"+usage, args[0], args[1], os.Args[0])
 	default:
-		fmt.Fprintf(errs, "there is no command %q%s\n"+usage, args[0], meant(args[0], commands), os.Args[0])
+		fmt.Fprintf(errs, "there is no command %q%s\n"+usage, args[0], spelling.Meant(args[0], slices.Sorted(maps.Keys(commands))), os.Args[0])
 	}
 	return exitConfig
-}
-
-// meant says which command a name was probably meant to be.
-func meant[V any](name string, commands map[string]V) string {
-	if near := spelling.Nearest(name, slices.Sorted(maps.Keys(commands))); near != "" {
-		return ": did you mean " + near + "?"
-	}
-	return ""
 }
 
 // versionOf is the version of the app: what it says, else that of the program's module; empty: it

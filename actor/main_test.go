@@ -21,7 +21,7 @@ func TestAnArgumentThatIsNoCommandIsNamedAndHelpIsNoMistake(t *testing.T) {
 		out, errs string
 	}{
 		{"bogus", 2, "", `there is no command "bogus"`},
-		{"docter", 2, "", `there is no command "docter": did you mean doctor?`},
+		{"docter", 2, "", `there is no command "docter"; did you mean doctor?`},
 		{"doctor now", 2, "", `doctor takes no argument, not "now"`},
 		{"--help", 0, "usage: ", ""},
 		{"-h", 0, "usage: ", ""},

@@ -11,6 +11,8 @@ import (
 
 	"github.com/knadh/koanf/providers/env/v2"
 	"github.com/knadh/koanf/v2"
+
+	"github.com/stepwell/stepwell/internal/spelling"
 )
 
 // layer is what one place says: raw values, and where each came from, by the path of the setting. A
@@ -115,7 +117,7 @@ func (l *loader) stranger(name, short, value string) {
 	if kubernetes.MatchString(short) || injectedPort(short, value) {
 		return
 	}
-	meant := didYouMean(name, l.readable)
+	meant := spelling.Meant(name, l.readable)
 	if what := l.unregistered(short); what != "" {
 		l.complain("%s: %s%s", name, what, meant)
 		return

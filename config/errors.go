@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-
-	"github.com/stepwell/stepwell/internal/spelling"
 )
 
 // Errors are all mistakes of a configuration.
@@ -54,12 +52,4 @@ func severity(err error) int {
 		return 1
 	}
 	return 0
-}
-
-// didYouMean names the nearest of what is known; empty where nothing is near.
-func didYouMean(name string, candidates []string) string {
-	if n := spelling.Nearest(name, candidates); n != "" {
-		return "; did you mean " + n + "?"
-	}
-	return ""
 }

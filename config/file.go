@@ -12,6 +12,8 @@ import (
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
+
+	"github.com/stepwell/stepwell/internal/spelling"
 )
 
 // readFile reads the YAML file; an empty name means none.
@@ -77,7 +79,7 @@ func (l *loader) walk(values map[string]any, path, name string, into layer) {
 		case l.ofChannels(at) != "":
 			l.complain("%s in %s: %s", at, name, l.ofChannels(at))
 		case path == "streams" && ofStream:
-			l.complain("streams.%s in %s: no code registers stream %q%s", id, name, id, didYouMean(id, l.source.ids()))
+			l.complain("streams.%s in %s: no code registers stream %q%s", id, name, id, spelling.Meant(id, l.source.ids()))
 		default:
 			l.complain("%s in %s is no setting%s", at, name, l.didYouMean(at, value))
 		}
@@ -90,7 +92,7 @@ func (l *loader) didYouMean(at string, value any) string {
 	if meant := l.sameVariable(at, value); meant != "" {
 		return "; did you mean " + meant + "?"
 	}
-	return didYouMean(at, l.names.settings())
+	return spelling.Meant(at, l.names.settings())
 }
 
 func (l *loader) sameVariable(at string, value any) (meant string) {
@@ -118,7 +120,7 @@ func (l *loader) ofChannels(at string) string {
 		case rest == "":
 			return fmt.Sprintf("no code registers channels of stream %q", id)
 		case below:
-			return fmt.Sprintf("no code registers channel %q of stream %q%s", name, id, didYouMean(name, known))
+			return fmt.Sprintf("no code registers channel %q of stream %q%s", name, id, spelling.Meant(name, known))
 		}
 	}
 	return ""

@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/knadh/koanf/v2"
+
+	"github.com/stepwell/stepwell/internal/spelling"
 )
 
 // Unmarshal decodes the user's own settings, everything below "app" but its name, into v, a pointer
@@ -45,14 +47,14 @@ func (c *Config) UnmarshalStrict(path string, v any) error {
 	var unknown []string
 	for _, key := range c.user.Keys() {
 		if within := path == "" || strings.HasPrefix(key, path+"."); within && key != "name" && !known.has(key, ".") {
-			unknown = append(unknown, below(key)+" is not known"+didYouMean(below(key), known.below()))
+			unknown = append(unknown, below(key)+" is not known"+spelling.Meant(below(key), known.below()))
 		}
 	}
 	variables := known.variables()
 	for name := range c.own {
 		within := strings.HasPrefix(name, variable(below(path))+"_")
 		if within && name != "APP_NAME" && !kubernetes.MatchString(name) && !variables.has(name, "_") {
-			unknown = append(unknown, c.prefix+name+" is not known"+didYouMean(c.prefix+name, variables.all(c.prefix)))
+			unknown = append(unknown, c.prefix+name+" is not known"+spelling.Meant(c.prefix+name, variables.all(c.prefix)))
 		}
 	}
 	slices.Sort(unknown)

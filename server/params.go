@@ -217,11 +217,7 @@ func (a arguments) unknown(name string) error {
 // notKnown says of a name that there is no such thing, and which may have been meant.
 func notKnown(thing, name string, known []string) string {
 	shown := cmp.Or(strings.Join(known, ", "), "none")
-	text := "unknown " + thing + clip(name) + "; known: " + shown
-	if near := spelling.Nearest(name, known); near != "" {
-		text += "; did you mean " + near + "?"
-	}
-	return text
+	return "unknown " + thing + clip(name) + "; known: " + shown + spelling.Meant(name, known)
 }
 
 func mistake(format string, args ...any) error {

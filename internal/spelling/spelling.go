@@ -6,6 +6,15 @@ import (
 	"unicode"
 )
 
+// Meant is what a message about an unknown name ends with: the known one that was probably meant;
+// empty where none is near.
+func Meant(name string, known []string) string {
+	if near := Nearest(name, known); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
+}
+
 // Nearest returns the first of the known names that is the fewest slips away from name; "" where
 // none is near. A slip is a letter too many, too few, another one, or two that changed places: one
 // in three letters, two in seven, three in eleven and more. Capitals, blanks, dashes and
