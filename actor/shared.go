@@ -106,20 +106,20 @@ func (s *Shared) Set(ctx context.Context, name string, value json.RawMessage, un
 
 // failed makes an error one of this package, which says why where RabbitMQ is away.
 func (s *Shared) failed(err error) error {
-	if errors.Is(err, records.ErrRefused) {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, records.ErrRefused):
 		return inWords{err, ErrRefused} // which says so already
 	}
 	why := ""
 	if !errors.Is(err, queue.ErrUnavailable) { // which says why
 		why = away(s.status())
 	}
-	switch {
-	case errors.Is(err, records.ErrUnknown):
+	if errors.Is(err, records.ErrUnknown) {
 		return fmt.Errorf("%w%s: %w", ErrUnknown, why, err)
-	case err != nil:
-		return fmt.Errorf("not known to be stored%s: %w", why, err)
 	}
-	return nil
+	return fmt.Errorf("not known to be stored%s: %w", why, err)
 }
 
 // sharedLog is the queue that has what an app's processes share.

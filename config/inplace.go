@@ -98,14 +98,13 @@ func (r Retry) waits() []time.Duration {
 	if *r.Count < 0 || *r.Count > maxCount {
 		return nil
 	}
-	if r.Policy == Schedule {
-		return r.Schedule
-	}
 	switch r.Policy {
 	case Linear:
 		return backoff.Linear(r.Delay, r.Step, *r.Count)
 	case Exponential:
 		return backoff.Exponential(r.Delay, r.Factor, r.MaxDelay, *r.Count)
+	case Schedule:
+		return r.Schedule
 	}
 	return nil
 }
