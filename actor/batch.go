@@ -227,12 +227,10 @@ func awaitGone(calls context.Context, gone <-chan struct{}) bool {
 	case <-calls.Done():
 	}
 	const grace = time.Second
-	late := time.NewTimer(grace)
-	defer late.Stop()
 	select {
 	case <-gone:
 		return true
-	case <-late.C:
+	case <-time.After(grace):
 		return false
 	}
 }

@@ -66,12 +66,10 @@ func (a *Actor) startFunction(ctx context.Context, parts *stack) error {
 	case <-ctx.Done():
 	}
 	a.stopBegins()
-	limit := time.NewTimer(time.Until(a.over) - a.closing())
-	defer limit.Stop()
 	select {
 	case err := <-returned:
 		return errors.Join(failed, inStart(err))
-	case <-limit.C:
+	case <-time.After(time.Until(a.over) - a.closing()):
 		return errors.Join(failed, inStart(errStartHangs))
 	}
 }

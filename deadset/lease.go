@@ -37,11 +37,9 @@ func (s *Set) lease(ctx context.Context, patience time.Duration) (queue.Lease, e
 		if !errors.Is(err, queue.ErrLeased) || time.Until(over) < leasePause {
 			return lease, err
 		}
-		pause := time.NewTimer(leasePause)
 		select {
-		case <-pause.C:
+		case <-time.After(leasePause):
 		case <-ctx.Done():
-			pause.Stop()
 			return nil, fmt.Errorf("%w: %w", err, ctx.Err())
 		}
 	}

@@ -115,12 +115,10 @@ func (g *gate) open(ctx context.Context, drain time.Duration) error {
 
 // wait reports whether all inside left in time.
 func (g *gate) wait(limit time.Duration) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-g.empty:
 		return true
-	case <-timer.C:
+	case <-time.After(limit):
 		return false
 	}
 }

@@ -117,10 +117,8 @@ func shutdownCause(work context.Context) error {
 func lastingAfter(life, work context.Context, rest time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(life)
 	stop := context.AfterFunc(work, func() {
-		timer := time.NewTimer(rest)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(rest):
 			cancel()
 		case <-ctx.Done():
 		}

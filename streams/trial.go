@@ -28,10 +28,8 @@ func (c *suspects) try(offset int64) {
 
 // lasts waits for so long. It reports false, at once, when the partition is halted before.
 func (c *suspects) lasts(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-c.p.roster.Halted():
 		return false

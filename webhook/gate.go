@@ -129,13 +129,11 @@ func (g *gates) room(ctx context.Context, host string, h *gate) *pass {
 	}
 	h.waiting++
 	g.mu.Unlock()
-	limit := time.NewTimer(longestWait)
-	defer limit.Stop()
 	got := false
 	select {
 	case h.room <- struct{}{}:
 		got = true
-	case <-limit.C:
+	case <-time.After(longestWait):
 	case <-ctx.Done():
 	}
 	g.mu.Lock()

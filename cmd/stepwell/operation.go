@@ -193,11 +193,9 @@ func (a *actor) watch(ctx context.Context, id string) error {
 			fmt.Fprintln(a.errs, text)
 			told, at = text, time.Now()
 		}
-		pause := time.NewTimer(watchEvery)
 		select {
-		case <-pause.C:
+		case <-time.After(watchEvery):
 		case <-ctx.Done():
-			pause.Stop()
 		}
 	}
 }

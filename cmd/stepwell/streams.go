@@ -109,11 +109,9 @@ func (a *actor) watchStreams(ctx context.Context, every time.Duration, screen bo
 		if err != nil {
 			fmt.Fprintln(a.errs, "stepwell:", plain(err.Error()))
 		}
-		pause := time.NewTimer(every)
 		select {
-		case <-pause.C:
+		case <-time.After(every):
 		case <-ctx.Done():
-			pause.Stop()
 			return nil
 		}
 	}

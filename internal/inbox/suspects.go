@@ -196,23 +196,19 @@ func (s *suspects) alone(d *delivery, known suspicion) (over func(), ok bool) {
 // even so, that copy is a repeat. The call is over when called is closed.
 func (s *suspects) vouch(called <-chan struct{}, d delivery, known suspicion, end func()) {
 	stop, work := d.run.stop, d.run.work
-	long := time.NewTimer(s.cfg.AloneFor)
-	defer long.Stop()
 	select {
 	case <-called:
 		return
-	case <-long.C:
+	case <-time.After(s.cfg.AloneFor):
 		s.in.cfg.Logger.Warn("a suspected message runs for longer than others are to wait for it: the next suspect has its turn", "queue", d.Queue, "id", d.ID, "after", s.cfg.AloneFor)
 		defer end()
 	case <-stop.Done():
-		grace := time.NewTimer(vouchTime)
-		defer grace.Stop()
 		select {
 		case <-called:
 			return
 		case <-work.Done():
 			return
-		case <-grace.C:
+		case <-time.After(vouchTime):
 		}
 	}
 	s.in.cfg.Publisher.Publish(work, s.in.cfg.Queue, known.by("").with(d.Message), func(err error) {

@@ -15,10 +15,8 @@ import (
 // the message is condemned or runs once more. The message has the token meanwhile.
 func (s *suspects) judge(d delivery, e *envelope.Envelope, known suspicion) {
 	stop := d.run.stop
-	probation := time.NewTimer(s.cfg.Probation)
-	defer probation.Stop()
 	select {
-	case <-probation.C:
+	case <-time.After(s.cfg.Probation):
 	case <-stop.Done():
 		s.turn.end()
 		d.release()

@@ -235,10 +235,8 @@ func (w *worker) watch(ctx context.Context, over <-chan struct{}, enough, cut fu
 
 // wait waits so long, or until somebody has a wish.
 func (w *worker) wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-w.l.poked:
 	case <-ctx.Done():
 	}

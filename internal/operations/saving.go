@@ -80,10 +80,8 @@ func (w *worker) end(ctx context.Context, p Phase, why string) {
 
 // pauses waits for so long, and says whether ctx lives.
 func (w *worker) pauses(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

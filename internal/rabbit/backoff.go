@@ -33,12 +33,10 @@ func (b *backoff) after(tries int) time.Duration {
 
 // sleep waits for d, and reports whether it did so before ctx ended.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	}
 }

@@ -189,12 +189,10 @@ func Wait(ctx context.Context, over <-chan struct{}) bool {
 
 // Sleep reports whether it slept the whole time.
 func Sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	}
 }
