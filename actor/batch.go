@@ -100,7 +100,8 @@ func (b *batches) gatherAll(of task.Gatherable, messages []crew.Entry) {
 	b.gathered(of)
 }
 
-// gathered has what was halted meanwhile not wait: as [lane.put] does for who does not rest.
+// gathered wakes the callers that rest if the messages were halted meanwhile, so that these do not
+// wait; [lane.put] has woken the others.
 func (b *batches) gathered(of task.Gatherable) {
 	failpoint.Hit("gathered")
 	if of.Halted() {

@@ -64,9 +64,9 @@ func (c *caller) run(calls context.Context, over <-chan struct{}, end context.Ca
 	c.regular = true
 }
 
-// sit takes a seat. Retries may have it for as long as their calls take: what is given up meanwhile
-// does not wait for it, and look sees to what the caller has of that. The lane knows already that
-// the caller could not call what waits there.
+// sit takes a seat. Retries may have all seats for as long as their calls take: messages that are
+// halted meanwhile are told without waiting for one, those in the lane here, and those that the
+// caller itself has by look. The lane knows by then that the caller cannot call what waits there.
 func (c *caller) sit(over <-chan struct{}, look func()) bool {
 	c.seated = c.seats.TakeLooking(over, func() <-chan struct{} {
 		kicked := c.kicked() // before the look, so that none is missed

@@ -43,9 +43,9 @@ type lane struct {
 	items []item
 	// head is the index of the first of items that waits; those before it were taken.
 	head int
-	// idle counts the goroutines that wait for a batch to be due; standing, those that wait for a
-	// seat, since one is; resting, those whose batch rests, of all that take from the lane.
-	idle, standing, resting, callers int
+	// callers is how many goroutines take from the lane. Of these idle wait for a batch to be due,
+	// standing wait for a seat since one is due, and the batches of resting rest.
+	callers, idle, standing, resting int
 	// flush: what waits is due, full or not.
 	flush bool
 	// alone is how many suspects wait. A suspect has the turn for which all others in the process
@@ -77,7 +77,7 @@ func (l *lane) signal() {
 	}
 }
 
-// put adds messages behind all others, which came at that time. A suspect, which comes alone, goes
+// put adds messages that came at that time, behind all others. A suspect, which comes alone, goes
 // before those of other partitions: while it waits no other suspect runs.
 func (l *lane) put(of task.Gatherable, came time.Time, alone bool, messages ...crew.Entry) {
 	l.mu.Lock()
@@ -274,8 +274,8 @@ func (l *lane) leave(items []item) {
 	}
 }
 
-// giveUp takes out what was halted, where all who take from the lane rest, or wait for a seat; idle
-// says that who has nothing to do could not call it now, either.
+// giveUp takes out what was halted, unless one of the lane's callers can call it soon: those who
+// rest or wait for a seat cannot, and with idle those who have nothing to do cannot either.
 func (l *lane) giveUp(idle bool) (left []item) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

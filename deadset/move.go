@@ -39,8 +39,8 @@ func (s *Set) renewAll(ctx context.Context, p part) error {
 		case st.done == 0 || few == 1:
 			return nil
 		}
-		// One large message used up the bytes before the few were held. Those behind are renewed
-		// one by one.
+		// Large messages used up the bytes before few were held. What is behind them is renewed one
+		// by one.
 		left = min(left, st.depth) - st.done
 	}
 	return nil

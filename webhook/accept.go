@@ -188,7 +188,8 @@ func (p *parser) workflow(ctx context.Context, at, name, missing string) []time.
 	return waits
 }
 
-// workflows says which there are, behind that one is not; empty where the records cannot tell.
+// workflows lists those that there are, for whoever named another one; empty where the records
+// cannot tell.
 func (p *parser) workflows() string {
 	if r, ok := p.records.(interface{ known() string }); ok {
 		return ": " + r.known()

@@ -93,8 +93,8 @@ func judge(a *answer, waits []span, stopOn []int, attempt int) error {
 const longestSnooze = 15 * time.Minute
 
 // snoozes are for how long calls are put off, longer each time up to five minutes; the last is for
-// those beside tens of thousands. Each is one way through a queue: times between them would take
-// several.
+// a host for which tens of thousands wait. Each is one way through a queue: times between them
+// would take several.
 func snoozes() []time.Duration {
 	return []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, longestSnooze}
 }

@@ -31,8 +31,8 @@ func (w *worker) count(ctx context.Context) (goesOn bool, err error) {
 		}
 		// What is too large only a turn finds out.
 		sample.LeftOut.TooLarge = s.LeftOut.TooLarge
-		// With what a turn that was cut off may have done: a later look would take that for what
-		// was not there yet, and not count it.
+		// What a turn that was cut off may have done is counted: a later look does not see it, as
+		// if it had never been there.
 		matched := s.sent() + sample.Matched
 		if Sorts(w.l.request.Action) && s.Matched > 0 {
 			matched = min(matched, s.Matched) // what has arrived since it was counted first is none of it
