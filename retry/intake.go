@@ -22,7 +22,7 @@ import (
 // called from there: the queue may count no returns (a classic one does not), so that a message
 // that kills the process would never be found, or bear few of them.
 type Intake struct {
-	inbox   *inbox.Inbox
+	*inbox.Inbox
 	parking *parking
 }
 
@@ -42,25 +42,16 @@ func (r *Retrier) Intake(name string, seats inbox.Seats, gather *inbox.Gather) *
 	if gather != nil { // one worker is enough, and measures nothing
 		of.Gather, of.Workers, of.Seats, of.Ended = gather, 1, nil, nil
 	}
-	return &Intake{inbox: inbox.New(of), parking: r.parking}
+	return &Intake{inbox.New(of), r.parking}
 }
 
 // Run calls handle for each message of the queue, until stop ends; else it is as [Retrier.Run]. It
 // waits for a queue that is missing.
 func (i *Intake) Run(stop, work context.Context, handle Handle) error {
-	return i.inbox.Run(stop, work, func(ctx context.Context, m *stepwell.Message, t inbox.Ticket) task.Outcome {
+	return i.Inbox.Run(stop, work, func(ctx context.Context, m *stepwell.Message, t inbox.Ticket) task.Outcome {
 		return handle(ctx, m, Ticket{t, i.parking})
 	})
 }
-
-// Pause stops picking messages up; those that were not started go back to their queue.
-func (i *Intake) Pause() { i.inbox.Pause() }
-
-// Resume ends a pause.
-func (i *Intake) Resume() { i.inbox.Resume() }
-
-// Status tells what is going on.
-func (i *Intake) Status() inbox.Status { return i.inbox.Status() }
 
 // stranger is the [inbox.Owner] of a queue whose messages somebody else publishes.
 type stranger struct {
