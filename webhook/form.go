@@ -136,8 +136,8 @@ func (f *form) notEmpty(at string, raw json.RawMessage, without string) {
 	}
 }
 
-// duration returns a time such as "1m30s", from 0 to the longest wait. A number is refused: nobody would
-// know whether it counts seconds or milliseconds.
+// duration returns a time such as "1m30s", from 0 to the longest wait. A number is refused: nobody
+// would know whether it counts seconds or milliseconds.
 func (f *form) duration(at string, raw json.RawMessage) time.Duration {
 	if raw == nil {
 		return 0

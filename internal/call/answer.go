@@ -35,8 +35,8 @@ func (a *Answer) Failed() bool { return a.Kind == stepwell.Retry || a.Kind == st
 // Failure is what an error of a handler says, as plain values. It is made where panics are caught,
 // and is all that anybody sees of the error later: its methods are the user's, and may do anything.
 type Failure struct {
-	// Text is what the error that was returned says, with all that is wrapped around a verdict; of a
-	// long one the middle is left out.
+	// Text is what the error that was returned says, with all that is wrapped around a verdict; of
+	// a long one the middle is left out.
 	Text string
 	// Type is the Go type of that error, or of the one that package fmt or a verdict has wrapped.
 	Type string
