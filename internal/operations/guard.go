@@ -244,6 +244,17 @@ func (w *worker) pauseGuarded(ctx context.Context, t outcomes.Tally, unknown int
 	w.end(ctx, Paused, why)
 }
 
+// accept adds what became known since a guard paused the operation: whoever lets it go on has seen
+// that, too. All of a canary is out when the first of it fails.
+func (r *Runner) accept(request *Request, s *State) {
+	if !r.cfg.asked(request) {
+		return
+	}
+	known, _ := r.cfg.Outcomes.Of(request.ID)
+	t := known[request.ID]
+	s.Accepted.Failed, s.Accepted.Tried = max(s.Accepted.Failed, t.Failed), max(s.Accepted.Tried, t.Tried())
+}
+
 // awaitCanary looks what became of the canary. It goes on once all of it is handled, and pauses
 // where that takes too long: what nobody told is not handled.
 func (w *worker) awaitCanary(ctx context.Context, at *State, t outcomes.Tally, alone error) (every time.Duration, goesOn bool) {

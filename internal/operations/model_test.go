@@ -112,15 +112,15 @@ func (s *saga) resume(o *Operation) {
 		s.note("paused: %q, %d sent, %d failed", o.Why, w.sent, w.tally.Failed)
 		s.short = s.short || w.unclear && !announced
 	})
-	if o.Accepted != s.accepted {
-		s.accepted = o.Accepted
-		s.forgiven = max(s.forgiven, o.Accepted.Failed+o.Accepted.Unknown)
-	}
 	next := Running
 	if strings.Contains(o.Why, "expected") && s.random.IntN(4) == 0 {
 		next = Cancelled
 	}
 	s.wishes(o.ID, next)
+	if o, err := s.store.Load(context.Background(), o.ID); err == nil && o.Accepted != s.accepted {
+		s.accepted = o.Accepted
+		s.forgiven = max(s.forgiven, o.Accepted.Failed+o.Accepted.Unknown)
+	}
 }
 
 // wishes is a person who waits for an answer for a while: who is asked may be killed.

@@ -28,6 +28,9 @@ func (r *Runner) Change(ctx context.Context, id string, c Change) (Operation, er
 		if s.Phase.IsOver() {
 			return s, ErrOver
 		}
+		if c.Phase == Running && s.Phase == Paused && s.Why != withoutAdvice(s.Why) {
+			r.accept(&o.Request, &s)
+		}
 		return s.after(c, time.Now().UTC()), nil
 	})
 	if err != nil {
