@@ -77,6 +77,7 @@ type event struct {
 	group             string // what the error itself calls its cause; empty: it does not
 	trace             telemetry.TraceContext
 	wait              time.Duration // that the handler asked for, where that matters
+	at                time.Time     // when it was, where it is told later; zero: it is told at once
 }
 
 // newFailureLog chooses what the tries of the stream are: an ordinary event where they are tried
@@ -158,7 +159,7 @@ func (l *failureLog) note(about topic, e event, n int) {
 	l.mu.Lock()
 	of := l.of(about, now)
 	if now.Before(of.next) {
-		of.last = e
+		of.last, of.last.at = e, now
 		of.left += n
 		l.mu.Unlock()
 		l.wake()
@@ -222,6 +223,9 @@ func (l *failureLog) write(about topic, e event, left int) {
 	attrs := l.attrs(e)
 	if left > 0 {
 		attrs = append(attrs, slog.Int("left_out", left))
+	}
+	if !e.at.IsZero() {
+		attrs = append(attrs, slog.Time("at", e.at))
 	}
 	l.log.LogAttrs(telemetry.Context(e.trace), about.level, about.message, attrs...)
 }

@@ -182,6 +182,20 @@ func TestTriesThatFailAreToldAtOnceAndThenOnceAMinute(t *testing.T) {
 	}
 }
 
+func TestALineThatIsWrittenLaterSaysWhenTheFailureWas(t *testing.T) {
+	t.Parallel()
+	b := inTime(t, func(context.Context, *stepwell.Message) error { return errFlaky }, slog.LevelInfo, 1, 5*time.Minute, "RETRY_COUNT=2", "RETRY_DELAY=1s")
+	lines, _ := b.about(t, "a message failed")
+	if len(lines) != 2 || lines[0]["at"] != nil {
+		t.Fatalf("lines of three failures: %v", lines)
+	}
+	written, err1 := time.Parse(time.RFC3339, fmt.Sprint(lines[1]["time"]))
+	at, err2 := time.Parse(time.RFC3339, fmt.Sprint(lines[1]["at"]))
+	if late := written.Sub(at); err1 != nil || err2 != nil || late < 50*time.Second || late > time.Minute {
+		t.Errorf("the last failure was %s before its line: %v", late, lines[1])
+	}
+}
+
 func TestAtDebugEachTryIsToldAndWhyAMessageWasSkipped(t *testing.T) {
 	t.Parallel()
 	b := inTime(t, func(_ context.Context, m *stepwell.Message) error {
