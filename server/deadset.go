@@ -76,6 +76,9 @@ func (d deadSets) act(w http.ResponseWriter, r *http.Request, action, done strin
 	if err != nil {
 		return elsewhere(err, action)
 	}
+	if _, given := r.Header["Idempotency-Key"]; given { // Go's own client sends a request with it again
+		return mistake("Idempotency-Key is for operations: each %s by count takes the oldest of then", action)
+	}
 	if action == "delete" && !p.forever && d.cfg.Trash > 0 {
 		p.undo = operations.NewID(time.Now())
 	}

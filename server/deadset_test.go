@@ -90,6 +90,19 @@ func TestReplayAndDeleteSayWhatTheyDid(t *testing.T) {
 	}
 }
 
+func TestAReplayOrDeleteByCountTakesNoKeyThatItWouldNotKeep(t *testing.T) {
+	for method, path := range map[string]string{"POST": "/v1/dead_set/replay", "DELETE": "/v1/dead_set"} {
+		w := start(t, nil)
+		a := w.do(method, path, `{"count":1,"stream":"orders"}`, "Idempotency-Key", "k")
+		if a.status != 400 || !strings.Contains(a.text, "Idempotency-Key is for operations") {
+			t.Errorf("%s: %d %s", method, a.status, a.text)
+		}
+		if a := w.do(method, path, `{"count":3,"stream":"orders"}`); a.json["done"] != 3.0 {
+			t.Errorf("%s: what was refused was done: %s", method, a.text)
+		}
+	}
+}
+
 func TestWhatStoppedHalfWaySaysHowFarItCame(t *testing.T) {
 	half := server.Result{Requested: 10, Done: 4, Left: 6}
 	told := half
