@@ -12,7 +12,11 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 )
+
+// silence is longer than an actor takes, but for much work.
+const silence = 15 * time.Second
 
 // Where the actor is, if --address does not say it.
 const (
@@ -24,9 +28,10 @@ const (
 type actor struct {
 	base    *url.URL
 	token   string
-	address string // as --address said it; empty: others find it, too
-	json    bool   // print answers as JSON
-	ask     asker  // nil: nobody is there
+	address string        // as --address said it; empty: others find it, too
+	json    bool          // print answers as JSON
+	silence time.Duration // after it somebody is told that there is no answer yet
+	ask     asker         // nil: nobody is there
 	out     io.Writer
 	errs    io.Writer
 }
@@ -44,7 +49,7 @@ func newActor(c *commands, ask asker, out, errs io.Writer) (*actor, error) {
 	if base.Hostname() == "" { // :8010, as SERVER_ADDRESS may be
 		base.Host = "localhost" + base.Host
 	}
-	a := &actor{base: base, token: c.Token, json: c.JSON, ask: ask, out: out, errs: errs}
+	a := &actor{base: base, token: c.Token, json: c.JSON, silence: silence, ask: ask, out: out, errs: errs}
 	if c.Address != cmp.Or(os.Getenv(addressVariable), defaultAddress) {
 		a.address = c.Address
 	}
@@ -82,6 +87,9 @@ func (r *refusal) Error() string {
 	text := fmt.Sprintf("the actor answers %d %s", r.status, http.StatusText(r.status))
 	if r.text != "" {
 		text += ": " + r.text
+	}
+	if r.status == http.StatusNotFound && r.text == "" {
+		text += ": is there a stepwell actor at --address, which has host and port and no page?"
 	}
 	if r.status == http.StatusUnauthorized {
 		text += " (this command sends what STEPWELL_TOKEN, --token-file or --token says)"
@@ -183,6 +191,10 @@ func (a *actor) request(ctx context.Context, method, path string, query url.Valu
 	if a.token != "" {
 		req.Header.Set("Authorization", "Bearer "+a.token)
 	}
+	quiet := time.AfterFunc(a.silence, func() {
+		_, _ = fmt.Fprintf(a.errs, "no answer yet from %s: it works, or hangs; Ctrl-C ends the waiting\n", a.base.Host)
+	})
+	defer quiet.Stop()
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("reach the actor at --address %s: %w", a.base.Host, cause(err))

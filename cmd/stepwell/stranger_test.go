@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A page of another server is no file of dead messages.
@@ -17,5 +18,38 @@ func TestWhatIsNoActorExportsNothing(t *testing.T) {
 		if code != exitFailed || out != "" || !strings.Contains(errs, "is there a stepwell actor at --address?") {
 			t.Errorf("%s: exit %d, %q, %q", args, code, out, errs)
 		}
+	}
+}
+
+// So answers the console of an actor with routes of its own, and many another server.
+func TestWhatIsNotFoundWithoutAWordIsNoActor(t *testing.T) {
+	stranger := httptest.NewServer(http.NotFoundHandler())
+	defer stranger.Close()
+	if _, errs, code := command(t, stranger.URL+"/console", "streams"); code != exitFailed || !strings.Contains(errs, "is there a stepwell actor at --address") {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+}
+
+// told passes on what is written.
+type told chan string
+
+func (t told) Write(text []byte) (int, error) { t <- string(text); return len(text), nil }
+
+func TestOneThatDoesNotAnswerIsNotWaitedForInSilence(t *testing.T) {
+	errs := make(told)
+	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if text := <-errs; !strings.Contains(text, "no answer yet from 127.0.0.1:") || !strings.Contains(text, "Ctrl-C") {
+			t.Errorf("it says %q", text)
+		}
+		_, _ = io.WriteString(w, `{"streams":[]}`)
+	}))
+	defer stranger.Close()
+	a, err := newActor(&commands{Address: stranger.URL}, nil, io.Discard, errs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.silence = time.Millisecond
+	if _, err := a.send(t.Context(), "GET", "/v1/streams", nil); err != nil {
+		t.Error(err)
 	}
 }
