@@ -123,7 +123,8 @@ func (r *Runner) told(all []Operation) {
 	}
 	known, _ := r.cfg.Outcomes.Of(ids...)
 	for i := range all {
-		if t := known[all[i].ID]; r.cfg.asked(&all[i].Request) && (t.Tried()+t.Bad() > 0 || all[i].Outcome == nil) {
+		t, before := known[all[i].ID], all[i].Outcome
+		if r.cfg.asked(&all[i].Request) && (t.Tried()+t.Bad() > 0 || before == nil || before.Handled+before.Failed+before.Died == 0) {
 			of := t.Outcome(all[i].Done)
 			all[i].Outcome = &of
 		}

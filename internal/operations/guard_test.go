@@ -129,6 +129,20 @@ func TestWhatNobodyTellsOfACanaryIsNotHandled(t *testing.T) {
 	})
 }
 
+// The last look at outcomes of a replay that was expected to do so many is before its last turn.
+func TestAReplayIsOverAndOfNoneOfItsMessagesIsKnownWhatBecameOfThem(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		r.cfg.Outcomes = &told{}
+		p.set(func(p *pile) { p.match = 30 })
+		wish, expect := request(orders), 30
+		wish.Expect = &expect
+		id := ask(t, r, wish, "unlimited").ID
+		if at := settled(t, r, id); at.Phase != Done || at.Done != 30 || *at.Outcome != (outcomes.Outcome{Unknown: 30}) {
+			t.Errorf("%+v of %+v", *at.Outcome, at)
+		}
+	})
+}
+
 func TestWhatFailsOfACanaryWhileTheReplayIsPausedDoesNotPauseItAgain(t *testing.T) {
 	limit, err := ParseStopAt("5%")
 	if err != nil {
