@@ -165,7 +165,7 @@ func (s *Store) write(ctx context.Context, e *entry) (counts bool, err error) {
 		}
 	// Of what is on its way nothing is told before it is confirmed, and under an alarm nothing is.
 	case <-ctx.Done():
-		return notKnown(context.Cause(ctx))
+		return notKnown(s.late(ctx))
 	case <-s.over:
 		return notKnown(queue.ErrClosed)
 	}
@@ -177,10 +177,18 @@ func (s *Store) write(ctx context.Context, e *entry) (counts bool, err error) {
 		if context.Cause(ctx) == errLate { //nolint:errorlint // the cause is that very value
 			s.stalled(before)
 		}
-		return notKnown(context.Cause(ctx))
+		return notKnown(s.late(ctx))
 	case <-s.over:
 		return notKnown(queue.ErrClosed)
 	}
+}
+
+// late is why nobody answered until ctx ended, with what is wrong with the broker by then.
+func (s *Store) late(ctx context.Context) error {
+	if at := s.cfg.Broker.Status(); !at.Up || at.Blocked {
+		return fmt.Errorf("%s: %w", at.Detail, context.Cause(ctx))
+	}
+	return context.Cause(ctx)
 }
 
 // Sync returns when all has been read that was in the log when it was called, or with an error when
@@ -198,7 +206,7 @@ func (s *Store) Sync(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		s.unask(answer)
-		return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", ErrUnknown, s.late(ctx))
 	case <-s.over:
 		return fmt.Errorf("%w: %w", ErrUnknown, queue.ErrClosed)
 	}

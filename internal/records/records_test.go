@@ -449,6 +449,10 @@ func (b mute) Publisher(name string) queue.Publisher {
 	return mutePublisher{b.Broker.Publisher(name), b.alarm}
 }
 
+func (b mute) Status() queue.Status {
+	return queue.Status{Up: true, Blocked: b.alarm.Load(), Detail: "it takes no messages"}
+}
+
 type mutePublisher struct {
 	queue.Publisher
 	alarm *atomic.Bool
@@ -470,13 +474,17 @@ func TestWhoWritesUnderAnAlarmIsToldInTime(t *testing.T) {
 		began := time.Now()
 		for _, wait := range []time.Duration{time.Second, time.Hour} {
 			ctx, cancel := context.WithTimeout(t.Context(), wait)
-			if err := s.Change(ctx, "k", "a", func(r Record) (Record, error) { return r, nil }); err == nil {
-				t.Error("it is said to be stored")
+			err := s.Change(ctx, "k", "a", func(r Record) (Record, error) { return r, nil })
+			if err == nil || !strings.Contains(err.Error(), "it takes no messages") {
+				t.Errorf("it is said to be stored, or not why it is not: %v", err)
 			}
 			cancel()
 		}
 		if took := time.Since(began); took > 2*s.cfg.patience {
 			t.Errorf("it took %s", took)
+		}
+		if err := s.Sync(t.Context()); err == nil || !strings.Contains(err.Error(), "it takes no messages") {
+			t.Errorf("why nobody knows the end of the log is not said: %v", err)
 		}
 		if r, ok, err := s.Current("k", "a"); err != nil || !ok || string(r.Value) != "1" {
 			t.Errorf("what was read before the alarm is not known any more: %v, %v, %v", r, ok, err)
