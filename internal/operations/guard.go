@@ -247,11 +247,11 @@ func (w *worker) pauseGuarded(ctx context.Context, t outcomes.Tally, unknown int
 
 // accept adds what became known since a guard paused the operation: whoever lets it go on has seen
 // that, too. All of a canary is out when the first of it fails.
-func (r *Runner) accept(request *Request, s *State) {
-	if !r.cfg.asked(request) {
+func (c *Config) accept(request *Request, s *State) {
+	if !c.asked(request) {
 		return
 	}
-	known, _ := r.cfg.Outcomes.Of(request.ID)
+	known, _ := c.Outcomes.Of(request.ID)
 	t := known[request.ID]
 	s.Accepted.Failed, s.Accepted.Tried = max(s.Accepted.Failed, t.Failed), max(s.Accepted.Tried, t.Tried())
 }

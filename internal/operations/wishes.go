@@ -29,7 +29,7 @@ func (r *Runner) Change(ctx context.Context, id string, c Change) (Operation, er
 			return s, ErrOver
 		}
 		if c.Phase == Running && s.Phase == Paused && s.Why != withoutAdvice(s.Why) {
-			r.accept(&o.Request, &s)
+			r.cfg.accept(&o.Request, &s)
 		}
 		return s.after(c, time.Now().UTC()), nil
 	})

@@ -165,7 +165,7 @@ func (s *Store) write(ctx context.Context, e *entry) (counts bool, err error) {
 		}
 	// Of what is on its way nothing is told before it is confirmed, and under an alarm nothing is.
 	case <-ctx.Done():
-		return notKnown(s.late(ctx))
+		return notKnown(late(ctx, s.cfg.Broker))
 	case <-s.over:
 		return notKnown(queue.ErrClosed)
 	}
@@ -177,15 +177,15 @@ func (s *Store) write(ctx context.Context, e *entry) (counts bool, err error) {
 		if context.Cause(ctx) == errLate { //nolint:errorlint // the cause is that very value
 			s.stalled(before)
 		}
-		return notKnown(s.late(ctx))
+		return notKnown(late(ctx, s.cfg.Broker))
 	case <-s.over:
 		return notKnown(queue.ErrClosed)
 	}
 }
 
 // late is why nobody answered until ctx ended, with what is wrong with the broker by then.
-func (s *Store) late(ctx context.Context) error {
-	if at := s.cfg.Broker.Status(); !at.Up || at.Blocked {
+func late(ctx context.Context, broker queue.Broker) error {
+	if at := broker.Status(); !at.Up || at.Blocked {
 		return fmt.Errorf("%s: %w", at.Detail, context.Cause(ctx))
 	}
 	return context.Cause(ctx)
@@ -206,7 +206,7 @@ func (s *Store) Sync(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		s.unask(answer)
-		return fmt.Errorf("%w: %w", ErrUnknown, s.late(ctx))
+		return fmt.Errorf("%w: %w", ErrUnknown, late(ctx, s.cfg.Broker))
 	case <-s.over:
 		return fmt.Errorf("%w: %w", ErrUnknown, queue.ErrClosed)
 	}
