@@ -14,8 +14,13 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// handshakeLimit bounds each attempt: TCP, TLS and the AMQP handshake.
-const handshakeLimit = 5 * time.Second
+const (
+	// handshakeLimit bounds each attempt: TCP, TLS and the AMQP handshake.
+	handshakeLimit = 5 * time.Second
+	// frameSize is what the broker offers by default. A body may take many frames, headers only
+	// one: see maxHeaders.
+	frameSize = 128 << 10
+)
 
 // target is one URL of the configuration, ready to connect to.
 type target struct {
@@ -64,9 +69,7 @@ func (c *Config) target(uri amqp.URI) target {
 		uri.Vhost = c.VHost
 	}
 	t := target{uri: uri, addr: net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)), called: c.Setting}
-	// A frame of 128 KiB is what the broker offers by default; a body may take many, headers only
-	// one.
-	t.config = amqp.Config{Vhost: uri.Vhost, Heartbeat: c.Heartbeat, Locale: "en_US", FrameSize: 128 << 10}
+	t.config = amqp.Config{Vhost: uri.Vhost, Heartbeat: c.Heartbeat, Locale: "en_US", FrameSize: frameSize}
 	if uri.Scheme == "amqps" {
 		t.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 		if c.TLS != nil {

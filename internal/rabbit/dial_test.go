@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
 // A broker that hangs takes connections, by its kernel, and says nothing.
@@ -31,4 +33,15 @@ func TestABrokerThatHangsIsNotSaidToHaveEndedTheHandshake(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// A message whose headers fit no frame ends the connection each time that it is sent.
+func TestABrokerOfSmallFramesIsNotUsedAndSaysWhichSettingToRaise(t *testing.T) {
+	onOwn(t, testbroker.RabbitOptions{Conf: []string{"frame_max = 16384"}}, func(t *testing.T, node *testbroker.Rabbit) {
+		b, _ := run(t, Config{URLs: []string{node.URL}, BackoffMin: time.Millisecond, BackoffMax: 20 * time.Millisecond})
+		eventually(t, 5*time.Second, "it to say why", func() bool {
+			s := b.Status()
+			return !s.Up && strings.Contains(s.Detail, "takes frames of 16384 bytes") && strings.Contains(s.Detail, "frame_max")
+		})
+	})
 }

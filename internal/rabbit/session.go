@@ -69,6 +69,13 @@ func connect(ctx context.Context, targets []target, name string) (*session, erro
 			s.close()
 			return nil, err
 		}
+		// With less the headers of one message would end the connection each time that it is sent,
+		// and with it what all others have in flight.
+		if most := conn.Config.FrameSize; most < frameSize {
+			s.close()
+			all = append(all, fmt.Errorf("%s takes frames of %d bytes at most, and the headers of a message, which need up to %d, must fit one: raise its frame_max to that, which is the default", targets[i].addr, most, frameSize))
+			continue
+		}
 		return s, nil
 	}
 	return nil, all
