@@ -75,3 +75,17 @@ func TestOfALongErrorTheEndIsKeptToo(t *testing.T) {
 		}
 	}
 }
+
+// selfish is an error that throws itself where somebody prints it.
+type selfish struct{}
+
+func (s selfish) Error() string { panic(s) }
+
+func TestAPanicWithWhatPanicsEachTimeThatItIsPrintedIsAFailureLikeOthers(t *testing.T) {
+	if f := thrown(selfish{}).Failure; f.Type != "panic" || f.Text != "panic: a call.selfish that cannot be printed" {
+		t.Errorf("%s: %q", f.Type, f.Text)
+	}
+	if a := new(Caller).judged(selfish{}); a.Failure.Type != "panic" {
+		t.Errorf("returned: %+v", a.Failure)
+	}
+}
