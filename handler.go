@@ -18,13 +18,10 @@ type Handler func(ctx context.Context, m *Message) error
 // Middleware wraps a handler.
 type Middleware func(Handler) Handler
 
-// Chain puts the middleware around the handler, the first one outermost. Around nil there is
-// nothing to put: an actor refuses that at its start.
+// Chain puts the middleware around the handler, the first one outermost. Around nil, which one of
+// them may have returned, there is nothing to put: an actor refuses that at its start.
 func Chain(h Handler, use ...Middleware) Handler {
-	if h == nil {
-		return nil
-	}
-	for i := len(use) - 1; i >= 0; i-- {
+	for i := len(use) - 1; i >= 0 && h != nil; i-- {
 		h = use[i](h)
 	}
 	return h

@@ -92,6 +92,8 @@ func TestOfAMissingFunctionThereIsNoHandlerThatAnActorWouldTake(t *testing.T) {
 		"Decoded without fn":   stepwell.Decoded(decode, nil),
 		"Decoded without code": stepwell.Decoded(nil, func(context.Context, order, *stepwell.Message) error { return nil }),
 		"Chain":                stepwell.Chain(stepwell.JSON[order](nil), stepwell.Classify(func(err error) error { return err })),
+		"Chain, a middleware that returns none": stepwell.Chain(func(context.Context, *stepwell.Message) error { return nil },
+			stepwell.Classify(func(err error) error { return err }), func(stepwell.Handler) stepwell.Handler { return nil }),
 	}
 	for name, h := range handlers {
 		if h != nil {

@@ -238,6 +238,18 @@ func TestAMistakeInTheCodeHidesNoWarningAboutTheEnvironment(t *testing.T) {
 	}
 }
 
+// Each of its calls would panic, until all messages are dead.
+func TestAMiddlewareThatReturnsNoHandlerIsRefused(t *testing.T) {
+	app := actor.App{Name: "a", Streams: orders(failing(&calls{})).Streams, Use: []stepwell.Middleware{func(stepwell.Handler) stepwell.Handler { return nil }}}
+	cfg, err := actor.Load(app, []string{"KAFKA_BROKERS=k:1", "RABBITMQ_URL=amqp://h/", "STREAMS_ORDERS_TOPICS=t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := actor.New(cfg, app); err == nil || !hasAll(err.Error(), "stream orders has no handler", "middleware") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestTheServerOfAnAppWithAPrefixNamesItsVariables(t *testing.T) {
 	w := embeddedWorld(t)
 	app, log := logged(orders(failing(&calls{})))

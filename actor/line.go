@@ -127,6 +127,9 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 	if c.batch != nil {
 		handler = call.Single(c.batch)
 	}
+	if handler == nil {
+		return nil, fmt.Errorf("%s has no handler: a middleware of it returned nil", l.who())
+	}
 	l.works = modes{a.cfg}.works(l)
 	l.dispatch = &dispatch{
 		calls: call.New(call.Config{
