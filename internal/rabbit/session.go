@@ -180,17 +180,30 @@ func (s *session) close() {
 	s.watcher.Wait()
 }
 
+// hindered says that an alarm holds answers up, or did until a moment ago.
+func (s *session) hindered() bool {
+	if s.blocked() { // before unblockedAt: see watch
+		return true
+	}
+	unblocked := s.unblockedAt.Load()
+	return unblocked != nil && time.Since(*unblocked) < callLimit
+}
+
 // call runs f, which waits for an answer of the broker, and cuts the connection when none comes. An
 // alarm is no reason to cut: the answer comes when it ends, and a broker that dies meanwhile is
 // noticed by its silence.
 func (s *session) call(what string, f func() error) error {
+	waiting, answered := context.WithCancel(s.ctx)
 	timer := time.AfterFunc(callLimit, func() {
-		if !s.blocked() {
+		for s.hindered() && sleep(waiting, callLimit) {
+		}
+		if waiting.Err() == nil {
 			s.cut(fmt.Errorf("%s: no answer within %s", what, callLimit))
 		}
 	})
 	err := f()
 	timer.Stop()
+	answered()
 	if err == nil {
 		return nil
 	}
