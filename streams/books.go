@@ -63,6 +63,13 @@ func (b *books) sawEnd(offset int64) {
 	b.ledger.SawEnd(offset)
 }
 
+// emptied notes that the log has nothing from the expected offset on; see [ledger.Ledger.Emptied].
+func (b *books) emptied(expected, end int64) (gone int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ledger.Emptied(expected, end)
+}
+
 // lag is how many records lie between the settled prefix and the end of the log.
 func (b *books) lag() int64 {
 	b.mu.Lock()

@@ -169,13 +169,6 @@ func (c *common) endOf(f *kgo.FetchPartition) int64 {
 	return f.LastStableOffset
 }
 
-// lost counts records that Kafka deleted before we read them.
-func (in *intake) lost(tp topicPartition, from, n int64) {
-	in.cfg.Telemetry.Lost(n)
-	in.log.Error("records were deleted by Kafka before they were read: the topic's retention is too short for this lag",
-		"topic", tp.topic, "partition", tp.partition, "from_offset", from, "records", n)
-}
-
 // trouble looks at an error of a poll. It returns those that end the reader.
 func (in *intake) trouble(tp topicPartition, err error) error {
 	switch {

@@ -41,6 +41,13 @@ type common struct {
 	life context.Context // set by Run; ends when everything else has
 }
 
+// lost counts records that Kafka deleted before we read them.
+func (c *common) lost(tp topicPartition, from, n int64) {
+	c.cfg.Telemetry.Lost(n)
+	c.log.Error("records were deleted by Kafka before they were read: the topic's retention is too short for this lag",
+		"topic", tp.topic, "partition", tp.partition, "from_offset", from, "records", n)
+}
+
 // New checks the configuration. It does not dial.
 func New(cfg Config, handle Handle) (*Reader, error) {
 	if handle == nil {
@@ -80,7 +87,7 @@ func (r *Reader) build(begin startAt) {
 	r.rebalances = &rebalancer{r.common, r.gate, r.parts, r.clients, r.commits, r.status}
 	r.starts = &starter{r.common, begin, r.gate, r.parts, r.clients, r.commits, r.status, r.heal}
 	r.intake = newIntake(s, r.gate, r.parts, r.status, r.heal)
-	r.watch = &supervisor{r.common, r.parts, r.clients, r.rebalances, r.status, r.heal}
+	r.watch = &supervisor{r.common, r.parts, r.clients, r.rebalances, r.status, r.heal, r.crew.Paused, nil}
 	s.hurry, s.living, s.condemned = r.commits.hurry, r.watch.living, r.parts.condemnedInARow
 }
 

@@ -208,6 +208,26 @@ func TestACommitThatExpiredGoesOnAtTheEarliestRecordLeftAndTheLossIsCounted(t *t
 	})
 }
 
+// No record comes that would tell of it.
+func TestALogThatRetentionEmptiedIsCountedAndLeavesNoLag(t *testing.T) {
+	t.Parallel()
+	each(t, 1, func(t *testing.T, w *world) {
+		w.produce(0, 100)
+		w.commit(0, 10)
+		w.deleteTo(100)
+		c, j, log, cfg := &counter{}, newJournal(), &logbook{}, w.config()
+		cfg.Telemetry, cfg.Logger = c, log.logger()
+		r := w.run(cfg, j.settleAll)
+		eventually(t, "the loss is counted", func() bool { return c.lost.Load() > 0 })
+		eventually(t, "it is committed, and no lag", func() bool { return w.committed()[0] == 100 && r.Status().Lag == 0 })
+		w.produce(0, 10)
+		eventually(t, "what comes then", func() bool { return j.count() == 10 && w.committed()[0] == 110 })
+		if n := log.count("level=ERROR", "deleted by Kafka before they were read", "from_offset=10 records=90"); n != 1 || c.lost.Load() != 90 {
+			t.Errorf("%d are lost, which is told %d times", c.lost.Load(), n)
+		}
+	})
+}
+
 func TestRetentionThatOvertakesARunningReaderIsCounted(t *testing.T) {
 	t.Parallel()
 	each(t, 1, func(t *testing.T, w *world) {

@@ -3,7 +3,9 @@ package streams
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -28,6 +30,10 @@ type supervisor struct {
 	rebalances *rebalancer
 	status     *status
 	heal       *healer
+	paused     func() bool
+	// empty are the partitions whose log had nothing left to read at the last look, and where they
+	// were.
+	empty map[*partition]int64
 }
 
 // supervise looks after what polling does not tell: it is silent about a wrong password, an
@@ -155,6 +161,41 @@ func (s *supervisor) seeEnds(ctx context.Context) {
 	for _, p := range parts {
 		if end, ok := ends.Lookup(p.topic, p.partition); ok && end.Err == nil {
 			p.sawEnd(end.Offset)
+		}
+	}
+	s.seeEmpty(ctx, parts, ends)
+}
+
+// seeEmpty counts as lost what Kafka deleted of logs in which nothing is left to read: no record
+// comes that would tell of it, and the lag would stay. It is believed the second time, since what
+// was fetched before may be on its way to us.
+func (s *supervisor) seeEmpty(ctx context.Context, parts []*partition, ends kadm.ListedOffsets) {
+	before := s.empty
+	s.empty = map[*partition]int64{}
+	behind := map[string]bool{}
+	for _, p := range parts {
+		if end, ok := ends.Lookup(p.topic, p.partition); ok && end.Err == nil && p.position() < end.Offset {
+			behind[p.topic] = true
+		}
+	}
+	buffered := func(f *fetcher) bool { return f.client.BufferedFetchRecords() > 0 }
+	if len(behind) == 0 || s.paused() || slices.ContainsFunc(s.clients.all, buffered) {
+		return
+	}
+	starts, _ := kadm.NewClient(s.clients.member()).ListStartOffsets(ctx, slices.Collect(maps.Keys(behind))...)
+	for _, p := range parts {
+		at := p.position()
+		start, known := starts.Lookup(p.topic, p.partition)
+		end, is := ends.Lookup(p.topic, p.partition)
+		if !known || !is || start.Err != nil || end.Err != nil || start.Offset != end.Offset || at < 0 || at >= end.Offset {
+			continue
+		}
+		s.empty[p] = at
+		if was, again := before[p]; !again || was != at {
+			continue
+		}
+		if gone := p.emptied(at, end.Offset); gone > 0 {
+			s.lost(p.topicPartition, at, gone)
 		}
 	}
 }

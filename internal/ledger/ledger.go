@@ -112,6 +112,19 @@ func (l *Ledger) GoOn(offset int64) {
 	}
 }
 
+// Emptied says that all records from the expected one on, up to where the log ends, are gone before
+// they were read: so many are returned, and the next commit says so. It changes nothing while
+// records before them are open, nor where another record is expected by now.
+func (l *Ledger) Emptied(expected, end int64) (gone int64) {
+	if expected < 0 || l.expected != expected || end <= expected || l.window.Len() > 0 {
+		return 0
+	}
+	l.expected = end
+	l.window.Begin(At(end, -1)) // which leader wrote the last of them nobody knows
+	l.changes++
+	return end - expected
+}
+
 // SawEnd notes where the log ends.
 func (l *Ledger) SawEnd(offset int64) { l.end = max(l.end, offset) }
 

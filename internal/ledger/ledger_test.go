@@ -170,3 +170,27 @@ func TestTheOldestIsTheFirstOpenRecordAndWhatIsBehindItIsCounted(t *testing.T) {
 		t.Fatalf("%d since %v with %d behind it, %v", offset, since, behind, open)
 	}
 }
+
+func TestALogThatIsEmptyIsPassedOverOnceNothingBeforeIsOpen(t *testing.T) {
+	l := New(Rules{})
+	if gone := l.Emptied(-1, 10); gone != 0 {
+		t.Errorf("%d are gone of what nobody knows where it begins", gone)
+	}
+	l.Begin(At(5, 0), false)
+	l.Reserve(1)
+	l.Add(5, 0, 1)
+	for name, gone := range map[string]int64{
+		"one is open": l.Emptied(6, 10), "another is expected": l.Emptied(5, 10), "all was read": l.Emptied(6, 6), "another log": l.Emptied(6, 2),
+	} {
+		if gone != 0 {
+			t.Errorf("%s: %d are gone", name, gone)
+		}
+	}
+	l.Settle(5, 5)
+	if gone := l.Emptied(6, 10); gone != 4 || l.Emptied(6, 10) != 0 {
+		t.Errorf("%d are gone, want 4 and that once", gone)
+	}
+	if c, dirty := l.Checkpoint(MetadataLimit, 0); !dirty || c.At != At(10, -1) || l.Expected() != 10 {
+		t.Errorf("%+v %v, expects %d", c, dirty, l.Expected())
+	}
+}
