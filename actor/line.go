@@ -112,6 +112,15 @@ type lineConfig struct {
 	metrics  *telemetry.Stream
 }
 
+// single is the handler of one message, with its middleware around it, and that of all outermost;
+// nil where a middleware returned nil.
+func (c *lineConfig) single(all []stepwell.Middleware) stepwell.Handler {
+	if c.batch != nil {
+		return call.Single(c.batch)
+	}
+	return stepwell.Chain(stepwell.Chain(c.handler.Handler, c.handler.Use...), all...)
+}
+
 // newLine puts a handler and its queues together. It connects nowhere; an error is about the
 // settings of this line.
 func (a *Actor) newLine(c lineConfig) (*line, error) {
@@ -123,10 +132,7 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 	if c.handler.OnDead != nil && !a.cfg.HasOnDead(c.id, c.channel) {
 		return nil, fmt.Errorf("%s has an OnDead that its configuration was not made for: take that of actor.Load, or name it in OnDead of config.Source", l.who())
 	}
-	handler := stepwell.Chain(stepwell.Chain(c.handler.Handler, c.handler.Use...), a.app.Use...)
-	if c.batch != nil {
-		handler = call.Single(c.batch)
-	}
+	handler := c.single(a.app.Use)
 	if handler == nil {
 		return nil, fmt.Errorf("%s has no handler: a middleware of it returned nil", l.who())
 	}
