@@ -159,8 +159,8 @@ func (s *supervisor) seeEnds(ctx context.Context) {
 	}
 	ends, _ := list(ctx, topics...)
 	for _, p := range parts {
-		if end, ok := ends.Lookup(p.topic, p.partition); ok && end.Err == nil {
-			p.sawEnd(end.Offset)
+		if end := offsetIn(ends, p); end >= 0 {
+			p.sawEnd(end)
 		}
 	}
 	s.seeEmpty(ctx, parts, ends)
@@ -174,7 +174,7 @@ func (s *supervisor) seeEmpty(ctx context.Context, parts []*partition, ends kadm
 	s.empty = map[*partition]int64{}
 	behind := map[string]bool{}
 	for _, p := range parts {
-		if end, ok := ends.Lookup(p.topic, p.partition); ok && end.Err == nil && p.position() < end.Offset {
+		if p.position() < offsetIn(ends, p) {
 			behind[p.topic] = true
 		}
 	}
@@ -184,18 +184,23 @@ func (s *supervisor) seeEmpty(ctx context.Context, parts []*partition, ends kadm
 	}
 	starts, _ := kadm.NewClient(s.clients.member()).ListStartOffsets(ctx, slices.Collect(maps.Keys(behind))...)
 	for _, p := range parts {
-		at := p.position()
-		start, known := starts.Lookup(p.topic, p.partition)
-		end, is := ends.Lookup(p.topic, p.partition)
-		if !known || !is || start.Err != nil || end.Err != nil || start.Offset != end.Offset || at < 0 || at >= end.Offset {
+		at, end := p.position(), offsetIn(ends, p)
+		if at < 0 || at >= end || offsetIn(starts, p) != end {
 			continue
 		}
 		s.empty[p] = at
-		if was, again := before[p]; !again || was != at {
-			continue
-		}
-		if gone := p.emptied(at, end.Offset); gone > 0 {
-			s.lost(p.topicPartition, at, gone)
+		if was, again := before[p]; again && was == at {
+			if gone := p.emptied(at, end); gone > 0 {
+				s.lost(p.topicPartition, at, gone)
+			}
 		}
 	}
+}
+
+// offsetIn is the offset of the partition in a list; -1: it is not known.
+func offsetIn(list kadm.ListedOffsets, p *partition) int64 {
+	if of, ok := list.Lookup(p.topic, p.partition); ok && of.Err == nil {
+		return of.Offset
+	}
+	return -1
 }
