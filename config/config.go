@@ -163,7 +163,7 @@ type Stream struct {
 	Retired        bool          `key:"retired" stream:"only" default:"false" doc:"The stream is read no more, and what others than its own handlers enqueue is refused: its retries, channels and dead set go on until they are empty, which /v1/streams tells. Its handlers must still be there."`
 	Group          string        `key:"group" stream:"only" doc:"Consumer group; no two streams may share one. Default: <app>.<stream>."`
 	Start          string        `key:"start" default:"earliest" doc:"Where a group without commits starts: earliest, latest or a time (RFC 3339)."`
-	MaxAge         time.Duration `key:"max_age" default:"0s" doc:"Records older than this are skipped and counted; 0: off."`
+	MaxAge         time.Duration `key:"max_age" default:"0s" doc:"Records older than this are skipped and counted, but for those without a time; 0: off."`
 	HandlerTimeout time.Duration `key:"handler_timeout" default:"5m" doc:"A handler's context is cancelled after this long."`
 	HandlerCopy    bool          `key:"handler_copy" default:"false" doc:"The handler gets a copy of key, value and headers, and may write into them, as who decrypts in place does. Without it they are to be read only: what is written into them is what is tried again."`
 	WindowMessages int           `key:"window_messages" default:"10000" doc:"Messages that may be in flight at once; then fetching stops. Where it is not set and CONCURRENCY is above 250: 40 for each call."`

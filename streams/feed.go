@@ -80,7 +80,7 @@ func (p *partition) Take() bool {
 		switch {
 		case p.ledger.Settled(t.Offset):
 			p.cfg.Telemetry.Duplicate()
-		case p.cfg.MaxAge > 0 && now.Sub(t.Message.Time) > p.cfg.MaxAge:
+		case p.cfg.MaxAge > 0 && hasTime(t.Message) && now.Sub(t.Message.Time) > p.cfg.MaxAge:
 			p.cfg.Telemetry.Expired(1)
 			p.settled(t.Offset, t.Offset)
 		default:
@@ -89,6 +89,9 @@ func (p *partition) Take() bool {
 	}
 	return true
 }
+
+// hasTime says whether the producer gave the record a time; one of -1 is none.
+func hasTime(m *stepwell.Message) bool { return m.Time.UnixMilli() >= 0 }
 
 // partitionKey is the key of all messages where a partition's are handled one after another.
 const partitionKey = 1
