@@ -249,7 +249,7 @@ func (a *Actor) examineKafka(ctx context.Context, report func(string, error)) {
 		client, err := kgo.NewClient(slices.Concat(opts, s.kafka.extra())...)
 		if err == nil {
 			defer client.Close()
-			if err = client.Ping(ctx); err != nil {
+			if err = streams.Ping(ctx, client); err != nil {
 				err = streams.Explain(a.cfg.Variable, client, err)
 			}
 		}

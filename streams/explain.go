@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -73,6 +74,16 @@ func (s *status) list(keys ...string) string {
 		all = append(all, s.setting(key))
 	}
 	return strings.Join(all, ", ")
+}
+
+// Ping asks Kafka for a word. Where it says none the client tells what it was at when the time was
+// over, which may be to look up a name.
+func Ping(ctx context.Context, client *kgo.Client) error {
+	err := client.Ping(ctx)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("no answer in time: %w", err)
+	}
+	return err
 }
 
 // Explain names the setting that an error is about which a client has with all of Kafka, as the

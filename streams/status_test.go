@@ -2,7 +2,9 @@ package streams
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,6 +43,27 @@ func TestAnUnreachableBrokerIsNamedInTheStatusAndTheReaderStopsAllTheSame(t *tes
 	began := time.Now()
 	if err := r.end(); err != nil || time.Since(began) > 5*time.Second {
 		t.Fatalf("ended with %v after %v", err, time.Since(began))
+	}
+}
+
+func TestAKafkaThatTakesConnectionsAndSaysNothingIsNotTakenForATroubleOfNames(t *testing.T) {
+	t.Parallel()
+	hangs, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hangs.Close()
+	for host, silent := range map[string]bool{hangs.Addr().String(): true, "127.0.0.1:1": false} {
+		client, err := kgo.NewClient(kgo.SeedBrokers(host), kgo.RequestTimeoutOverhead(500*time.Millisecond))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		if err = Ping(ctx, client); err == nil || strings.HasPrefix(err.Error(), "no answer in time: ") != silent {
+			t.Errorf("%s: %v", host, err)
+		}
+		cancel()
+		client.Close()
 	}
 }
 

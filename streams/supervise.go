@@ -82,7 +82,7 @@ func (s *supervisor) look(ctx context.Context) {
 
 // reach returns why topics cannot be read, by their name, or why nothing can.
 func (s *supervisor) reach(ctx context.Context) (map[string]error, error) {
-	if err := s.clients.member().Ping(ctx); err != nil {
+	if err := Ping(ctx, s.clients.member()); err != nil {
 		if e := s.status.explain(topicPartition{}, err); e.Error() != err.Error() {
 			return nil, e
 		}
