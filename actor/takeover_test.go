@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
@@ -73,6 +75,46 @@ func TestWhatAKilledProcessHadDoneBeyondWhatItHeldIsNotRunAgain(t *testing.T) {
 			if next.attempt(string(r.Value)) != 0 {
 				t.Errorf("%s ran again; %d were done beyond the commit", r.Value, beyond)
 			}
+		}
+	})
+}
+
+// Every second message rests, so that each that is done takes two of the 4096 bytes that a commit may
+// say, in base64.
+func TestOfWhatIsDoneBetweenManyThatAreNotACommitTellsTheFirst1500AndTheRestIsCalledAgain(t *testing.T) {
+	const n = 4000
+	everywhere(t, func(t *testing.T, w *world) {
+		w.topic += ".of-one-partition"
+		w.createTopic(w.topic, 1)
+		var records []*kgo.Record
+		for i := range n / 2 {
+			records = append(records, keyed(fmt.Sprintf("rests %d", i), ":fails")...)
+			records = append(records, keyed(fmt.Sprintf("done %d", i), "a")...)
+		}
+		w.produce(records...)
+		env := settings{"RETRY_IN_PLACE": "all", "RETRY_DELAY": "10m"}
+		var first, second calls
+		r := w.start(orders(func(_ context.Context, m *stepwell.Message) error { first.add(m); return ill(m) }), env)
+		eventually(t, "one half rests", func() bool { return r.metric("stepwell_retries_in_place_total") == n/2 })
+		r.end()
+		if got := len(first.all()); got != n {
+			t.Fatalf("%d calls of %d messages", got, n)
+		}
+		next := w.start(orders(func(_ context.Context, m *stepwell.Message) error { second.add(m); return ill(m) }), env)
+		eventually(t, "that half rests again", func() bool { return next.metric("stepwell_retries_in_place_total") == n/2 })
+		next.end()
+		again := map[int64]bool{}
+		for _, s := range second.all() {
+			again[s.m.Origin.Offset] = true
+		}
+		known := 0
+		for ; known < n/2 && !again[int64(2*known+1)]; known++ {
+		}
+		if known < 1450 || known > 1550 {
+			t.Errorf("the next process knows of %d that are done", known)
+		}
+		if got := len(second.all()); got != n-known {
+			t.Errorf("it called %d of %d, of which it knew %d", got, n, known)
 		}
 	})
 }
