@@ -79,8 +79,8 @@ func TestWhatAKilledProcessHadDoneBeyondWhatItHeldIsNotRunAgain(t *testing.T) {
 	})
 }
 
-// Every second message rests, so that each that is done takes two of the 4096 bytes that a commit may
-// say, in base64.
+// Every second message rests, so that each that is done takes two of the 4096 bytes that a commit
+// may say, in base64.
 func TestOfWhatIsDoneBetweenManyThatAreNotACommitTellsTheFirst1500AndTheRestIsCalledAgain(t *testing.T) {
 	const n = 4000
 	everywhere(t, func(t *testing.T, w *world) {

@@ -33,12 +33,12 @@ func (j *joins) OnBrokerRead(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.D
 func (j *joins) wait() bool { return j.asked.Load() > j.answered.Load() }
 
 // member joins the world's group, by itself, and is silent from the call of dies on.
-func (w *world) member() (dies func()) {
+func (w *world) member(hooks ...kgo.Hook) (dies func()) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(w.seeds...), kgo.WithContext(ctx), kgo.ConsumerGroup(w.group), kgo.ConsumeTopics(w.topic), kgo.DisableAutoCommit(),
-		kgo.SessionTimeout(10*time.Second), kgo.HeartbeatInterval(300*time.Millisecond), kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.SessionTimeout(10*time.Second), kgo.HeartbeatInterval(300*time.Millisecond), kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.WithHooks(hooks...),
 	)
 	if err != nil {
 		w.t.Fatal(err)
@@ -132,6 +132,58 @@ func TestAStopDoesNotWaitForTheGroupToWaitForADeadMember(t *testing.T) {
 		}
 		if clients["reader"] > 0 {
 			t.Error("the reader is still a member, and the group waits for it")
+		}
+	})
+}
+
+// atTheNextJoin calls dies when a join is answered once dies is set.
+type atTheNextJoin struct{ dies atomic.Pointer[func()] }
+
+func (a *atTheNextJoin) OnBrokerRead(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, _ error) {
+	if dies := a.dies.Load(); dies != nil && key == int16(kmsg.JoinGroup) {
+		(*dies)()
+	}
+}
+
+// The first member of a group says who gets what. Between its join and that Kafka takes no commit
+// of anybody.
+func TestWhileTheGroupWaitsForWhatADeadMemberWasToAssignNothingIsCommittedNorByAStop(t *testing.T) {
+	t.Parallel()
+	each(t, 2, func(t *testing.T, w *world) {
+		next := &atTheNextJoin{}
+		dies := w.member(next)
+		group := func(state string, members int) func() bool {
+			return func() bool {
+				now, clients := w.groupState()
+				return now == state && len(clients) == members
+			}
+		}
+		eventually(t, "it is the first member", group("Stable", 1))
+		cfg := w.config()
+		cfg.Kafka.ClientID, cfg.Group.HeartbeatInterval = "reader", 300*time.Millisecond
+		j := newJournal()
+		r := w.run(cfg, j.settleAll)
+		eventually(t, "they share the partitions", func() bool { return r.Status().Partitions == 1 && group("Stable", 2)() })
+		next.dies.Store(&dies)
+		w.member()
+		const waitingForTheAssignment = "CompletingRebalance"
+		eventually(t, "it has died between the two", func() bool { state, _ := w.groupState(); return state == waitingForTheAssignment })
+		w.produce(0, 10)
+		w.produce(1, 10)
+		eventually(t, "all of the reader's partition is handled", func() bool { return j.count() == 10 })
+		time.Sleep(time.Second) // five commits
+		if state, _ := w.groupState(); state != waitingForTheAssignment {
+			t.Errorf("the group is %s: this shows nothing", state)
+		}
+		began := time.Now()
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		if at := w.committed(); at[0]+at[1] != 0 {
+			t.Errorf("committed: %v, which the page of guarantees says is not", at)
 		}
 	})
 }
