@@ -118,6 +118,7 @@ func operating(t *testing.T, p *pile) *operations.Runner {
 
 func TestWhatIsChosenIsShownAskedAboutDoneAndWatched(t *testing.T) {
 	address, dead := serve(t, "")
+	known := map[string]string{"replay": "0 handled, 0 failed a try, 0 died, 5 not known yet; ", "delete": ""}
 	for _, step := range []struct{ action, flags, question, chosen string }{
 		{"replay", "--group 7f3a91c2b04d --include-crash-loop", "Replay these 5 messages of orders?", "{[] 7f3a91c2b04d map[]  false}"},
 		{"delete", "--error away --died-from 2h", "Delete these 5 messages of orders for good?", "{[]  map[died_from:2h error:away]  false}"},
@@ -130,7 +131,7 @@ func TestWhatIsChosenIsShownAskedAboutDoneAndWatched(t *testing.T) {
 		var asked string
 		args := slices.Concat([]string{"dead-set", step.action, "-s", "orders", "--address", address}, strings.Fields(step.flags))
 		code := run(t.Context(), args, func(question string) error { asked = question; return nil }, &out, &errs)
-		if code != exitOK || asked != step.question || !strings.Contains(out.String(), "done, 5 of 5; left out: 2 that killed the process") {
+		if code != exitOK || asked != step.question || !strings.Contains(out.String(), "done, 5 of 5; "+known[step.action]+"left out: 2 that killed the process") {
 			t.Errorf("%s: exit %d, asked %q, %q, %q", step.flags, code, asked, &out, &errs)
 		}
 		for _, want := range []string{step.action + ": 5 of the 9 dead messages of orders", "7f3a91c2b04d  5", "left out: 2 that killed the process"} {
