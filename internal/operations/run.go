@@ -67,6 +67,9 @@ func (r *Runner) begin(ctx context.Context, o Operation, term int64) (*live, err
 		return nil, nil
 	}
 	failpoint.Hit("operation begun")
+	if s.Resumed > o.Resumed {
+		r.cfg.Logger.Info("audit: operation goes on here, since the process that ran it is gone", append(Operation{o.Request, s}.attrs(), "before", o.Runner)...)
+	}
 	l := &live{
 		request: o.Request, term: term, at: s, doubt: left || s.Begun > s.Done, poked: make(chan struct{}, 1), since: now, saved: now, before: s.Done,
 	}

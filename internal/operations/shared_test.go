@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 type process struct {
 	*Runner
 	records *records.Store
+	log     *logbook
 	stop    func()
 }
 
@@ -37,16 +39,35 @@ func background(t testing.TB, run func(context.Context) error) (stop func()) {
 	return stop
 }
 
+// logbook is a log that is read while it is written.
+type logbook struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logbook) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *logbook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // launch starts a process of the app.
 func launch(t testing.TB, b queue.Broker, name string, sets map[Target]DeadSet) *process {
 	t.Helper()
-	log := slog.New(slog.NewTextHandler(t.Output(), nil)).With("process", name)
+	kept := &logbook{}
+	log := slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), kept), nil)).With("process", name)
 	store := records.New(records.Config{Broker: b, Log: "app.records", Logger: log, Large: Large()})
 	background(t, store.Run)
 	if err := store.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p := &process{records: store, Runner: New(Config{
+	p := &process{records: store, log: kept, Runner: New(Config{
 		Store: NewShared(store), Sets: sets, Name: name, Logger: log,
 		Election: &Election{Records: store, Broker: b, Lease: "app.operations", Name: name, Logger: log},
 	})}
@@ -248,6 +269,9 @@ func TestWhereTheProcessThatRunsOperationsStopsAnotherGoesOnAndAPausedOneStaysSo
 		time.Sleep(time.Minute)
 		if o := find(t, all[1].Runner, id); o.Phase != Done || o.Done != 100 || o.Matched != 100 || o.Resumed != 1 {
 			t.Errorf("%+v", o)
+		}
+		if log := all[1].log.String(); strings.Count(log, "goes on here") != 1 || !strings.Contains(log, `before="process 0"`) || strings.Contains(all[0].log.String(), "goes on here") {
+			t.Errorf("that it goes on elsewhere is not said once: %s", log)
 		}
 		if o := find(t, all[1].Runner, rests); o.Phase != Paused {
 			t.Errorf("%+v", o)
