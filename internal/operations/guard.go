@@ -247,13 +247,10 @@ func (w *worker) pauseGuarded(ctx context.Context, t outcomes.Tally, unknown int
 
 // accept adds what became known since a guard paused the operation: whoever lets it go on has seen
 // that, too. All of a canary is out when the first of it fails.
-func (c *Config) accept(request *Request, s *State) {
-	if !c.asked(request) {
-		return
+func (s *State) accept(t outcomes.Tally) {
+	if s.Why != withoutAdvice(s.Why) {
+		s.Accepted.Failed, s.Accepted.Tried = max(s.Accepted.Failed, t.Failed), max(s.Accepted.Tried, t.Tried())
 	}
-	known, _ := c.Outcomes.Of(request.ID)
-	t := known[request.ID]
-	s.Accepted.Failed, s.Accepted.Tried = max(s.Accepted.Failed, t.Failed), max(s.Accepted.Tried, t.Tried())
 }
 
 // awaitCanary looks what became of the canary. It goes on once all of it is handled, and pauses

@@ -3,6 +3,8 @@ package operations
 import (
 	"context"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/outcomes"
 )
 
 // Change is what somebody wishes of an operation.
@@ -24,12 +26,17 @@ func (r *Runner) Change(ctx context.Context, id string, c Change) (Operation, er
 	if err != nil {
 		return Operation{}, err
 	}
+	var t outcomes.Tally
+	if r.cfg.asked(&o.Request) { // not within the change: who knows outcomes may ask the store
+		known, _ := r.cfg.Outcomes.Of(id)
+		t = known[id]
+	}
 	s, err := r.cfg.Store.Change(ctx, id, func(s State) (State, error) {
 		if s.Phase.IsOver() {
 			return s, ErrOver
 		}
-		if c.Phase == Running && s.Phase == Paused && s.Why != withoutAdvice(s.Why) {
-			r.cfg.accept(&o.Request, &s)
+		if c.Phase == Running && s.Phase == Paused {
+			s.accept(t)
 		}
 		return s.after(c, time.Now().UTC()), nil
 	})
