@@ -145,6 +145,15 @@ func (a *atTheNextJoin) OnBrokerRead(_ kgo.BrokerMetadata, key int16, _ int, _, 
 	}
 }
 
+// commitsAnswered counts them.
+type commitsAnswered struct{ atomic.Int64 }
+
+func (c *commitsAnswered) OnBrokerRead(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+	if key == int16(kmsg.OffsetCommit) && err == nil {
+		c.Add(1)
+	}
+}
+
 // The first member of a group says who gets what. Between its join and that Kafka takes no commit
 // of anybody.
 func TestWhileTheGroupWaitsForWhatADeadMemberWasToAssignNothingIsCommittedNorByAStop(t *testing.T) {
@@ -159,8 +168,9 @@ func TestWhileTheGroupWaitsForWhatADeadMemberWasToAssignNothingIsCommittedNorByA
 			}
 		}
 		eventually(t, "it is the first member", group("Stable", 1))
-		cfg := w.config()
+		cfg, commits := w.config(), &commitsAnswered{}
 		cfg.Kafka.ClientID, cfg.Group.HeartbeatInterval = "reader", 300*time.Millisecond
+		cfg.Kafka.Options = append(cfg.Kafka.Options, kgo.WithHooks(commits))
 		j := newJournal()
 		r := w.run(cfg, j.settleAll)
 		eventually(t, "they share the partitions", func() bool { return r.Status().Partitions == 1 && group("Stable", 2)() })
@@ -171,7 +181,8 @@ func TestWhileTheGroupWaitsForWhatADeadMemberWasToAssignNothingIsCommittedNorByA
 		w.produce(0, 10)
 		w.produce(1, 10)
 		eventually(t, "all of the reader's partition is handled", func() bool { return j.count() == 10 })
-		time.Sleep(time.Second) // five commits
+		before := commits.Load()
+		eventually(t, "Kafka has refused two commits", func() bool { return commits.Load() >= before+2 })
 		if state, _ := w.groupState(); state != waitingForTheAssignment {
 			t.Errorf("the group is %s: this shows nothing", state)
 		}

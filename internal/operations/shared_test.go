@@ -21,7 +21,7 @@ import (
 type process struct {
 	*Runner
 	records *records.Store
-	log     *logbook
+	log     *strings.Builder // read it when all wait
 	stop    func()
 }
 
@@ -39,28 +39,10 @@ func background(t testing.TB, run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// logbook is a log that is read while it is written.
-type logbook struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logbook) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *logbook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // launch starts a process of the app.
 func launch(t testing.TB, b queue.Broker, name string, sets map[Target]DeadSet) *process {
 	t.Helper()
-	kept := &logbook{}
+	kept := &strings.Builder{}
 	log := slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), kept), nil)).With("process", name)
 	store := records.New(records.Config{Broker: b, Log: "app.records", Logger: log, Large: Large()})
 	background(t, store.Run)
@@ -270,6 +252,7 @@ func TestWhereTheProcessThatRunsOperationsStopsAnotherGoesOnAndAPausedOneStaysSo
 		if o := find(t, all[1].Runner, id); o.Phase != Done || o.Done != 100 || o.Matched != 100 || o.Resumed != 1 {
 			t.Errorf("%+v", o)
 		}
+		synctest.Wait()
 		if log := all[1].log.String(); strings.Count(log, "goes on here") != 1 || !strings.Contains(log, `before="process 0"`) || strings.Contains(all[0].log.String(), "goes on here") {
 			t.Errorf("that it goes on elsewhere is not said once: %s", log)
 		}

@@ -36,8 +36,9 @@ type Store interface {
 	Create(ctx context.Context, r Request, s State) error
 	// Change replaces a state by what change makes of it, and returns what it is then. change is
 	// called again where another changed it meanwhile; an error of its own ends Change and is
-	// returned. So of two that decide something the second sees what the first did. The error is
-	// ErrUnknown where there is no such operation.
+	// returned. So of two that decide something the second sees what the first did. It must not
+	// ask the store, nor who does, as [Outcomes] do: the store is locked. The error is ErrUnknown
+	// where there is no such operation.
 	Change(ctx context.Context, id string, change func(State) (State, error)) (State, error)
 	// Load returns one, or ErrUnknown.
 	Load(ctx context.Context, id string) (Operation, error)
