@@ -51,6 +51,6 @@ func runStream(ctx context.Context, j job, of actor.Stream, settings ...string) 
 	if err != nil {
 		return err
 	}
-	defer actor.TuneGC(slog.New(slog.DiscardHandler))() // as actor.Main does
+	defer actor.TuneGC(slog.New(slog.DiscardHandler), windowBytes)() // as actor.Main does
 	return a.Run(ctx)
 }

@@ -21,7 +21,7 @@ func bare(ctx context.Context, j job, m *meter) error {
 // of records, and the actor's garbage collection: what is left between the two is what the actor
 // does.
 func bareTuned(ctx context.Context, j job, m *meter) error {
-	defer actor.TuneGC(slog.New(slog.DiscardHandler))()
+	defer actor.TuneGC(slog.New(slog.DiscardHandler), windowBytes)()
 	return poll(ctx, j, func(r *kgo.Record) {
 		m.inOrder(r.Partition, r.Offset)
 		r.Recycle()

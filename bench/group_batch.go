@@ -50,7 +50,7 @@ func batchGroup() group {
 // wholePolls hands what a poll brings, at most so many records (0: any), to a function.
 func wholePolls(most int, takes time.Duration) func(context.Context, job, *meter) error {
 	return func(ctx context.Context, j job, m *meter) error {
-		defer actor.TuneGC(slog.New(slog.DiscardHandler))()
+		defer actor.TuneGC(slog.New(slog.DiscardHandler), windowBytes)()
 		client, err := kgo.NewClient(append(tuned(j), kgo.SeedBrokers(j.Kafka), kgo.ConsumerGroup(j.ConsumerGroup), kgo.ConsumeTopics(j.Topic),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
 		if err != nil {

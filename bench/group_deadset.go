@@ -60,7 +60,7 @@ func buried(ctx context.Context, j job, m *meter, f func(context.Context, api, q
 	if err != nil {
 		return err
 	}
-	defer actor.TuneGC(slog.New(slog.DiscardHandler))() // as actor.Main does
+	defer actor.TuneGC(slog.New(slog.DiscardHandler), windowBytes)() // as actor.Main does
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(running) }()
