@@ -14,10 +14,10 @@ const (
 	// gcRoom is how much the heap may grow between two collections, where what lives is less than
 	// that, and garbage does not come faster.
 	gcRoom = 44 << 20
-	// gcPause is how long garbage is left for the next collection where it comes faster than gcRoom
-	// in that time, and the heap is not larger than gcHeap and a window then.
-	gcPause = time.Second / 8
-	gcHeap  = 56 << 20
+	// gcInterval is how far apart collections are where more than gcRoom becomes garbage in that
+	// time, as long as the heap is not larger than gcHeap and a window.
+	gcInterval = time.Second / 8
+	gcHeap     = 56 << 20
 	// gcMost is the highest percentage: more buys nothing.
 	gcMost = 800
 	// gcLeast is the lowest: with Go's 100, a window full of failures that wait for RabbitMQ would
@@ -78,15 +78,19 @@ func (t *gcTuner) collected() {
 	}
 	read := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(read)
-	live, allocated, now := read[0].Value.Uint64(), read[1].Value.Uint64(), time.Now()
-	garbage := float64(allocated-t.allocated) * float64(gcPause) / float64(max(now.Sub(t.then), 1))
+	t.adjust(read[0].Value.Uint64(), read[1].Value.Uint64(), time.Now())
+	t.arm()
+}
+
+// adjust is for a collection that left so much alive.
+func (t *gcTuner) adjust(live, allocated uint64, now time.Time) {
+	garbage := float64(allocated-t.allocated) * float64(gcInterval) / float64(max(now.Sub(t.then), 1))
 	t.allocated, t.then = allocated, now
 	// A small change is not worth the stop of the world that setting it takes.
 	if want := gcPercent(live, uint64(garbage), t.heap); want < t.percent*4/5 || want > t.percent*5/4 {
 		t.percent = want
 		debug.SetGCPercent(want)
 	}
-	t.arm()
 }
 
 func (t *gcTuner) stop() {
@@ -96,7 +100,8 @@ func (t *gcTuner) stop() {
 	debug.SetGCPercent(t.before)
 }
 
-// gcPercent is how much of what lives the heap may grow by. garbage is what comes in gcPause.
+// gcPercent is how much of what lives the heap may grow by. garbage is what comes in
+// gcInterval.
 func gcPercent(live, garbage, heap uint64) int {
 	room := max(gcRoom, min(garbage, heap-min(live, heap)))
 	return int(min(max(room*100/max(live, 1), gcLeast), gcMost))

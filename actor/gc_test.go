@@ -81,27 +81,28 @@ func TestWithALargeLiveHeapTheCollectorRunsMoreOften(t *testing.T) {
 func TestTheCollectorRunsLessOftenWhileGarbageComesFast(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(before)
-	tuner := &gcTuner{heap: 1 << 30, percent: gcMost, before: 100}
-	defer tuner.stop()
-	kept := make([]byte, 100<<20) // 44 MiB more are less than half of it
-	runtime.GC()
-	runtime.KeepAlive(kept)
+	now := time.Now()
+	tuner := &gcTuner{heap: 120 << 20, percent: gcMost, then: now}
+	allocated := uint64(0)
 	for _, c := range []struct {
-		ago  time.Duration
-		want func(percent int) bool
+		after, allocates uint64 // ms, MiB
+		want             int
 	}{
-		{time.Microsecond, func(percent int) bool { return percent > 200 }}, // all of it in a moment
-		{time.Hour, func(percent int) bool { return percent == gcLeast }},
+		{1000, 44, 220}, // 44 MiB, by which the heap may grow at the least
+		{63, 44, 436},   // 87 MiB come in an interval
+		{125, 80, 436},  // 400 %, and 450: changes that are not worth it
+		{125, 90, 436},
+		{125, 20, 220},
+		{20, 90, 500}, // the bound of the heap
 	} {
-		tuner.mu.Lock()
-		tuner.then, tuner.allocated = time.Now().Add(-c.ago), 0
-		tuner.mu.Unlock()
-		tuner.collected()
-		tuner.mu.Lock()
-		if percent := tuner.percent; !c.want(percent) {
-			t.Errorf("what was allocated up to now in %s: the heap may grow by %d %%", c.ago, percent)
+		now = now.Add(time.Duration(c.after) * time.Millisecond)
+		allocated += c.allocates << 20
+		tuner.adjust(20<<20, allocated, now)
+		set := debug.SetGCPercent(100)
+		debug.SetGCPercent(set)
+		if set != c.want {
+			t.Errorf("%d MiB after %d ms: %d %%, want %d", c.allocates, c.after, set, c.want)
 		}
-		tuner.mu.Unlock()
 	}
 }
 
