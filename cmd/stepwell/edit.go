@@ -59,6 +59,7 @@ func (c *edit) Run(ctx context.Context, a *actor) error {
 	if err := c.mayEdit(ctx, a, path); err != nil {
 		return err
 	}
+	a.noteHeld(ctx, c.Stream)
 	was, err := a.send(ctx, "GET", path, q)
 	if err != nil {
 		return err

@@ -76,6 +76,19 @@ func TestWithoutAYesAChangeOrATerminalNothingIsEdited(t *testing.T) {
 	}
 }
 
+func TestWhoEditsAMessageOfAPausedStreamIsToldBeforeTheEditorOpens(t *testing.T) {
+	address, dead := serveKeeping(t, threeDays, "")
+	t.Setenv("VISUAL", "")
+	t.Setenv("EDITOR", file(t, "#!/bin/sh\nprintf new > \"$1\"\n"))
+	if _, errs, code := command(t, address, "pause", "orders"); code != exitOK {
+		t.Fatal(errs)
+	}
+	_, errs, code := edits(t, address, func(string) error { return nil })
+	if note, rest, _ := strings.Cut(errs, "\n"); code != exitOK || len(dead.edited) != 1 || !strings.Contains(note, "orders is paused here") || strings.Contains(rest, "is paused") {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+}
+
 // Who has written a value for nothing is angry.
 func TestWhereNothingIsEditedTheCommandSaysSoBeforeAnybodyWritesOrIsAsked(t *testing.T) {
 	address, dead := serve(t, "") // nothing is kept, so nothing is edited

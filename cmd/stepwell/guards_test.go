@@ -83,3 +83,23 @@ func TestAGuardThatIsMissingOrAbsurdIsRefusedAndNothingIsReplayed(t *testing.T) 
 		t.Errorf("%d asked, %d left", len(dead.pile.asked), dead.left)
 	}
 }
+
+func TestWhoReplaysIntoAPausedStreamIsTold(t *testing.T) {
+	address, dead := serve(t, "")
+	for _, step := range []struct{ before, args, note string }{
+		{"resume orders", "dead-set replay -s orders -n 1", ""},
+		{"pause orders", "dead-set replay -s orders -n 1", "orders is paused here by loopback since 2026-01-02T15:04:05Z: nothing is handled in this process until it is resumed\n"},
+		{"pause --app orders", "dead-set replay -s orders --channel slow -n 1 --json", "orders is paused here by loopback since 2026-01-02T15:04:05Z, paused in the app by loopback: nothing is handled until it is resumed\n"},
+		{"pause orders", "dead-set delete -s orders -n 1 --yes", ""}, // a delete waits for nobody
+	} {
+		if _, errs, code := command(t, address, strings.Fields(step.before)...); code != exitOK {
+			t.Fatalf("%s: exit %d, %s", step.before, code, errs)
+		}
+		if _, errs, code := command(t, address, strings.Fields(step.args)...); code != exitOK || errs != step.note {
+			t.Errorf("%s, %s: exit %d, %q", step.before, step.args, code, errs)
+		}
+	}
+	if dead.left != 0 {
+		t.Errorf("%d are left", dead.left)
+	}
+}

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -54,6 +56,29 @@ func (p pauseState) String() string {
 		text += " since " + p.Since.UTC().Format(time.RFC3339)
 	}
 	return text
+}
+
+// noteHeld says on the side that the stream is paused, so that what is replayed is not handled yet.
+// It is a note: where the streams cannot be seen, the command goes on, and what it asks for next
+// tells why.
+func (a *actor) noteHeld(ctx context.Context, stream string) {
+	body, err := a.send(ctx, http.MethodGet, "/v1/streams", nil)
+	var answer struct {
+		Streams []streamState `json:"streams"`
+	}
+	if err != nil || read(body, &answer) != nil {
+		return
+	}
+	for _, s := range answer.Streams {
+		if s.ID != stream || !s.Paused {
+			continue
+		}
+		where := " in this process"
+		if slices.ContainsFunc(s.Pauses, func(p pauseState) bool { return p.Scope == "app" }) {
+			where = ""
+		}
+		fmt.Fprintf(a.errs, "%s is %s: nothing is handled%s until it is resumed\n", printable(stream), plain(paused(s.Pauses)), where)
+	}
 }
 
 // paused says of all of them; an actor from before they were told names none.

@@ -54,6 +54,7 @@ func (c replay) Validate() error {
 // Run replays the oldest without asking, since what is replayed and fails again is back in the dead
 // set, or what was chosen once a person has said yes.
 func (c *replay) Run(ctx context.Context, a *actor) error {
+	a.noteHeld(ctx, c.Stream)
 	if c.Count == nil {
 		w := c.wish("replay")
 		w.CrashLoops, w.Ahead, w.guards = c.CrashLoop, c.Ahead, c.guards

@@ -35,6 +35,26 @@ type told chan string
 
 func (t told) Write(text []byte) (int, error) { t <- string(text); return len(text), nil }
 
+func TestThePauseOfAnotherStreamIsNoNews(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"streams":[{"id":"other","paused":true},{"id":"orders"}]}`: "",
+		`{"streams":[{"id":"other"},{"id":"orders","paused":true}]}`: "orders is paused: nothing is handled in this process until it is resumed\n", // an old actor's
+		`no answer of an actor`: "",
+	} {
+		stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
+		var errs strings.Builder
+		a, err := newActor(&commands{Address: stranger.URL}, nil, io.Discard, &errs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.noteHeld(t.Context(), "orders")
+		stranger.Close()
+		if errs.String() != want {
+			t.Errorf("%s: %q", answer, errs.String())
+		}
+	}
+}
+
 func TestOneThatDoesNotAnswerIsNotWaitedForInSilence(t *testing.T) {
 	errs := make(told)
 	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
