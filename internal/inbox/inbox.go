@@ -35,7 +35,7 @@
 //	unreadable.go  messages that cannot be decoded
 //	suspicion.go   what the headers of a suspect say, and what follows from it: pure
 //	suspects.go    suspects run one at a time, each announced to other processes first
-//	trial.go       the trial of a suspect that a process died of; what its copies told of deaths
+//	trial.go       the trial of a suspect that a process died of
 //	turn.go        the token that a suspect holds while it runs
 //
 // # Glossary
@@ -55,9 +55,9 @@
 //
 // # Locks
 //
-// memory, slowest, turn, trial, deaths and Trouble have a lock each, and guard nothing but their
-// own fields. There is no order among them: whoever holds one takes no other, and calls neither
-// the broker, nor the owner, nor a handler.
+// memory, slowest, turn, trial, row and Trouble have a lock each, and guard nothing but their own
+// fields. There is no order among them: whoever holds one takes no other, and calls neither the
+// broker, nor the owner, nor a handler.
 //
 // # Contexts
 //

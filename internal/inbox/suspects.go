@@ -55,12 +55,9 @@ type suspects struct {
 	turn *turn
 	// tried is the last trial that was decided.
 	tried trial
-	// deaths are those that copies of suspects told of.
-	deaths deaths
 	// trials are those that are under way.
 	trials sync.WaitGroup
-	// row counts the messages condemned since a suspect came to its end.
-	row atomic.Int32
+	row    row
 }
 
 func newSuspects(in *Inbox, cfg Suspects) *suspects {
@@ -88,13 +85,12 @@ func (s *suspects) admit(of *delivery, e *envelope.Envelope) (over func(), ok bo
 	if how == asAny || s.in.memory.knows(s.in.memory.try(e)) { // a repeat is not called
 		return nil, true
 	}
-	known.died = s.learn(e, known.died)
 	switch how {
 	case mark:
 		if s.cfg.Limit > 0 {
 			s.tell(d)
 		}
-		d.move(s.in.cfg.Queue, known.with(d.Message), nil)
+		d.move(s.in.cfg.Queue, suspicion{}.with(d.Message), nil)
 	case announce:
 		s.prepare(d, e, known)
 	case runAlone:
@@ -133,7 +129,7 @@ func (s *suspects) prepare(d delivery, e *envelope.Envelope, known suspicion) {
 	case !s.turn.begin(d.ID):
 		s.postpone(d, known)
 	case len(known.died) == 0, s.tried.is(d.ID, known):
-		s.announce(d, e, known)
+		s.announce(d, known)
 	default:
 		s.trials.Go(func() { s.judge(d, e, known) })
 	}
@@ -142,8 +138,7 @@ func (s *suspects) prepare(d delivery, e *envelope.Envelope, known suspicion) {
 // announce publishes the copy that says which process runs the suspect, and acks the delivery that
 // the copy stands for. The copy is not called before the broker has that ack (swapped is closed
 // then): if its call killed the process at once, there would be two messages.
-func (s *suspects) announce(d delivery, e *envelope.Envelope, known suspicion) {
-	s.deaths.set(s.in.memory.try(e), known.died) // a trial may have found that some were none
+func (s *suspects) announce(d delivery, known suspicion) {
 	swapped, published := make(chan struct{}), make(chan error, 1)
 	defer close(swapped)
 	s.turn.await(copyTime, swapped)
@@ -190,7 +185,7 @@ func (s *suspects) alone(d *delivery, known suspicion) (over func(), ok bool) {
 	return func() {
 		close(called)
 		vouching.Wait()
-		s.row.Store(0)
+		s.row.end()
 		end()
 	}, true
 }

@@ -21,8 +21,8 @@ import (
 //     stop, and the end of the time that a suspect may hold the token, are none: each publishes a
 //     copy that names no process.
 //  4. After a death the suspect runs again only in a process that has lived through the probation
-//     with no suspect running. More than CRASH_LIMIT deaths condemn it, those counted that other
-//     copies of it told of in this process; a death of a process that lives was none.
+//     with no suspect running. More than CRASH_LIMIT deaths condemn it; a death of a process that
+//     lives was none.
 //  5. A handler that ends its goroutine ends the process in order: its message becomes a suspect
 //     with that death.
 //  6. Two messages in a row are condemned, and a third only after a suspect came to its end: else

@@ -29,17 +29,17 @@ func (s *suspects) judge(d delivery, e *envelope.Envelope, known suspicion) {
 		s.postpone(d, known)
 		return
 	}
-	known.died = slices.DeleteFunc(slices.Clone(s.learn(e, known.died)), func(name string) bool { return lives(living, name) })
+	known.died = slices.DeleteFunc(known.died, func(name string) bool { return lives(living, name) })
 	log := s.in.cfg.Logger.With("queue", d.Queue, "id", d.ID, "deaths", len(known.died))
 	switch {
 	case len(known.died) <= s.cfg.Limit:
 		log.Warn("the process died while a suspected message ran: it runs once more, and no other suspect beside it")
 		s.tried.set(d.ID, known)
-		s.announce(d, e, known)
-	case s.row.Load() >= rowLimit:
+		s.announce(d, known)
+	case s.row.long():
 		log.Error("the process dies whichever message runs: it is not the messages, and no more of them are condemned until one comes to its end")
 		known.died = nil
-		s.announce(d, e, known)
+		s.announce(d, known)
 	default:
 		log.Error("a message killed the process each time it ran: it goes to the dead set, not called again")
 		s.turn.end()
@@ -68,75 +68,59 @@ func (t *trial) is(id string, known suspicion) bool {
 	return t.id == id && t.died == len(known.died)
 }
 
-// learn adds what other copies of the message told of deaths to what this one tells.
-func (s *suspects) learn(e *envelope.Envelope, died []string) []string {
-	t := s.in.memory.try(e)
-	died = union(s.deaths.get(t), died)
-	died = died[max(0, len(died)-s.cfg.Limit-1):]
-	s.deaths.set(t, died)
-	return died
-}
-
-// union is a, without what b has, and b.
-func union(a, b []string) []string {
-	a = slices.DeleteFunc(slices.Clone(a), func(name string) bool { return slices.Contains(b, name) })
-	return append(a, b...)
-}
-
-// mostDeaths is of how many messages the deaths are known.
-const mostDeaths = 1000
-
-// deaths are the processes that died while a message ran, as its copies told that came here. A
-// process that dies between the confirm of a suspect's copy and the ack of what that stands for
-// leaves two of it, which go their own ways: without this, processes would die of each as often as
-// of one.
-type deaths struct {
-	mu sync.Mutex
-	of map[try][]string
-	// order has the keys of it, the oldest first.
-	order []try
-}
-
-func (k *deaths) get(t try) []string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.of[t]
-}
-
-func (k *deaths) set(t try, died []string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if _, is := k.of[t]; !is {
-		if len(died) == 0 {
-			return
-		}
-		if len(k.order) == mostDeaths {
-			delete(k.of, k.order[0])
-			k.order = k.order[1:]
-		}
-		k.order = append(k.order, t)
-	}
-	if k.of == nil {
-		k.of = map[try][]string{}
-	}
-	k.of[t] = died
-}
-
 func lives(living map[uint32]bool, name string) bool {
 	process, err := strconv.ParseUint(name, 16, 32)
 	return err == nil && living[uint32(process)]
 }
 
-// condemn puts a message into the dead set, uncalled. Its other copies are repeats from then on:
-// they are acked here, and not condemned a second time.
+// condemn puts a message into the dead set, uncalled. Its other copies are repeats here from then
+// on: a process that dies between the confirm of a suspect's copy and the ack of what it stands for
+// leaves two, and processes would die of each as often as of one.
 func (s *suspects) condemn(d delivery, e *envelope.Envelope) {
-	text := fmt.Sprintf("the process died more than %d times while the message ran", s.cfg.Limit)
 	t := s.in.memory.try(e)
+	if !s.in.memory.begin(t, &d) {
+		return
+	}
+	s.row.add(t)
+	text := fmt.Sprintf("the process died more than %d times while the message ran", s.cfg.Limit)
 	s.in.cfg.Owner.Bury(d.run.work, e, stepwell.ReasonCrashLoop, text, func(err error) {
-		if err == nil {
-			s.row.Add(1)
-			s.in.memory.end(t, true)
+		if err != nil {
+			s.row.remove(t)
 		}
+		s.in.memory.end(t, err == nil)
 		d.buried(err)
 	})
+}
+
+// row has the messages that were condemned one after another, confirmed or on their way, since a
+// suspect came to its end.
+type row struct {
+	mu  sync.Mutex
+	all []try
+}
+
+// long says that they are so many that it is not the messages.
+func (r *row) long() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.all) >= rowLimit
+}
+
+func (r *row) add(t try) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, t)
+}
+
+// remove is for one that the dead set did not take: it will be condemned again.
+func (r *row) remove(t try) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = slices.DeleteFunc(r.all, func(other try) bool { return other == t })
+}
+
+func (r *row) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = nil
 }

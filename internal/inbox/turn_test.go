@@ -1,7 +1,6 @@
 package inbox
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,20 +68,5 @@ func TestOneTrialIsEnoughForAMessageUntilItHasAnotherDeath(t *testing.T) {
 		if last.is(test.id, suspicion{died: test.died}) != test.tried {
 			t.Errorf("%s: tried %v", name, !test.tried)
 		}
-	}
-}
-
-func TestTheDeathsOfTheNewestMessagesAreKnownAndOfNoMore(t *testing.T) {
-	var known deaths
-	known.set(try{}, nil) // of whom none are known needs no room
-	for i := range uint64(mostDeaths + 1) {
-		known.set(try{1, i}, []string{"a"})
-		known.set(try{1, i}, []string{"a", "b"})
-	}
-	if len(known.of) != mostDeaths || len(known.order) != mostDeaths {
-		t.Errorf("%d are known, %d in order", len(known.of), len(known.order))
-	}
-	if first, second := known.get(try{1, 0}), known.get(try{1, 1}); first != nil || !slices.Equal(second, []string{"a", "b"}) {
-		t.Errorf("of the oldest %v, of the next %v", first, second)
 	}
 }

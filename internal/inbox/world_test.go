@@ -86,6 +86,7 @@ type owner struct {
 	mu         sync.Mutex
 	repeats    int
 	incomplete func(e *envelope.Envelope) (string, error) // nil: nothing is
+	buried     func(done func(error)) func(error)         // nil: what is buried is told at once
 }
 
 func (o *owner) Decode(d queue.Delivery) (*envelope.Envelope, error) {
@@ -110,6 +111,9 @@ func (o *owner) Complete(_ context.Context, e *envelope.Envelope) (string, error
 func (o *owner) Bury(ctx context.Context, e *envelope.Envelope, reason, text string, done func(error)) {
 	e.DiedAt = time.Now()
 	e.Failure = envelope.Failure{Reason: reason, Error: text, At: e.DiedAt}
+	if o.buried != nil {
+		done = o.buried(done)
+	}
 	o.publisher.Publish(ctx, o.dead, e.Encode(), done)
 }
 
