@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
@@ -41,9 +42,8 @@ func (s *suspects) judge(d delivery, e *envelope.Envelope, known suspicion) {
 		known.died = nil
 		s.announce(d, known)
 	default:
-		log.Error("a message killed the process each time it ran: it goes to the dead set, not called again")
 		s.turn.end()
-		s.condemn(d, e)
+		s.condemn(d, e, log)
 	}
 }
 
@@ -76,12 +76,13 @@ func lives(living map[uint32]bool, name string) bool {
 // condemn puts a message into the dead set, uncalled. Its other copies are repeats here from then
 // on: a process that dies between the confirm of a suspect's copy and the ack of what it stands for
 // leaves two, and processes would die of each as often as of one.
-func (s *suspects) condemn(d delivery, e *envelope.Envelope) {
+func (s *suspects) condemn(d delivery, e *envelope.Envelope, log *slog.Logger) {
 	t := s.in.memory.try(e)
 	if !s.in.memory.begin(t, &d) {
 		return
 	}
 	s.row.add(t)
+	log.Error("a message killed the process each time it ran: it goes to the dead set, not called again")
 	text := fmt.Sprintf("the process died more than %d times while the message ran", s.cfg.Limit)
 	s.in.cfg.Owner.Bury(d.run.work, e, stepwell.ReasonCrashLoop, text, func(err error) {
 		if err != nil {
