@@ -76,11 +76,7 @@ const usage = `usage: %s [command]
 
 // runTuned runs the actor in a process that is its own.
 func runTuned(ctx context.Context, a *Actor, _ io.Writer) error {
-	window := 0
-	for _, s := range a.cfg.Streams {
-		window = max(window, s.WindowBytes)
-	}
-	defer TuneGC(a.log, window)()
+	defer TuneGC(a.log, a.cfg.LargestWindow())()
 	return a.Run(ctx)
 }
 

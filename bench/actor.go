@@ -18,8 +18,9 @@ const stream = "records"
 // sourceQueue begins the setting of an actor that reads no Kafka.
 const sourceQueue = "STREAMS_RECORDS_QUEUE="
 
-// newActor is an actor as anybody would write it, with the defaults but for what a case sets.
-func newActor(j job, of actor.Stream, settings ...string) (*actor.Actor, error) {
+// newActor is an actor as anybody would write it, with the defaults but for what a case sets. tune
+// is what actor.Main does beside it.
+func newActor(j job, of actor.Stream, settings ...string) (a *actor.Actor, tune func() (undo func()), err error) {
 	app := actor.App{
 		Name:    j.App,
 		Streams: actor.Streams{stream: of},
@@ -31,13 +32,12 @@ func newActor(j job, of actor.Stream, settings ...string) (*actor.Actor, error) 
 	}
 	cfg, err := actor.Load(app, append(append(environ, settings...), j.Environ...))
 	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
+		return nil, nil, fmt.Errorf("configuration: %w", err)
 	}
-	a, err := actor.New(cfg, app)
-	if err != nil {
-		return nil, fmt.Errorf("new actor: %w", err)
+	if a, err = actor.New(cfg, app); err != nil {
+		return nil, nil, fmt.Errorf("new actor: %w", err)
 	}
-	return a, nil
+	return a, func() func() { return actor.TuneGC(slog.New(slog.DiscardHandler), cfg.LargestWindow()) }, nil
 }
 
 // runActor runs one until ctx ends.
@@ -47,10 +47,10 @@ func runActor(ctx context.Context, j job, handler stepwell.Handler, settings ...
 
 // runStream is runActor for a stream that has more than a handler.
 func runStream(ctx context.Context, j job, of actor.Stream, settings ...string) error {
-	a, err := newActor(j, of, settings...)
+	a, tune, err := newActor(j, of, settings...)
 	if err != nil {
 		return err
 	}
-	defer actor.TuneGC(slog.New(slog.DiscardHandler), windowBytes)() // as actor.Main does
+	defer tune()()
 	return a.Run(ctx)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -50,7 +49,7 @@ func buried(ctx context.Context, j job, m *meter, f func(context.Context, api, q
 	}
 	defer func() { err = errors.Join(err, q.delete()) }()
 	var replayed atomic.Int64
-	a, err := newActor(j, actor.Stream{Handler: func(_ context.Context, msg *stepwell.Message) error {
+	a, tune, err := newActor(j, actor.Stream{Handler: func(_ context.Context, msg *stepwell.Message) error {
 		if msg.Replays == 0 {
 			return errFirstTry
 		}
@@ -60,7 +59,7 @@ func buried(ctx context.Context, j job, m *meter, f func(context.Context, api, q
 	if err != nil {
 		return err
 	}
-	defer actor.TuneGC(slog.New(slog.DiscardHandler), windowBytes)() // as actor.Main does
+	defer tune()()
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(running) }()

@@ -58,7 +58,7 @@ func stepwellGrows(streams int) func(context.Context, job, *meter) error {
 		if err != nil {
 			return fmt.Errorf("new actor: %w", err)
 		}
-		defer actor.TuneGC(app.Logger, windowBytes)() // as actor.Main does
+		defer actor.TuneGC(app.Logger, cfg.LargestWindow())() // as actor.Main does
 		return a.Run(ctx)
 	}
 }

@@ -80,7 +80,7 @@ func (r *retrier) run(ctx context.Context, f func(context.Context) error, m *met
 	if r.actor, err = actor.New(cfg, app); err != nil {
 		return fmt.Errorf("new actor: %w", err)
 	}
-	defer actor.TuneGC(app.Logger, windowBytes)() // as actor.Main does
+	defer actor.TuneGC(app.Logger, cfg.LargestWindow())() // as actor.Main does
 	if !r.keep {
 		defer func() { err = errors.Join(err, r.delete()) }()
 	}

@@ -47,6 +47,15 @@ func (c *Config) HasOnDead(stream, channel string) bool {
 // known.
 func (c *Config) Stream(id string) Stream { return c.Streams[id] }
 
+// LargestWindow is the largest WINDOW_BYTES of a stream, in bytes.
+func (c *Config) LargestWindow() int {
+	largest := 0
+	for _, s := range c.Streams {
+		largest = max(largest, s.WindowBytes)
+	}
+	return largest
+}
+
 // Warnings are about variables that look like ours and are not, and about settings of brokers that
 // are set beside the app's own brokers.
 func (c *Config) Warnings() []string { return c.warnings }

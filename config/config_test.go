@@ -73,6 +73,14 @@ func TestDefaultsAreWhatTheDocumentationSays(t *testing.T) {
 	}
 }
 
+func TestTheLargestWindowIsThatOfAnyStream(t *testing.T) {
+	s := source("STREAMS_ORDERS_TOPICS=orders", "STREAMS_ORDERS_WINDOW_BYTES=1MiB", "STREAMS_PAYMENTS_WINDOW_BYTES=3MiB", "STREAMS_PAYMENTS_TOPICS=payments", "STREAMS_REFUNDS_WINDOW_BYTES=2MiB", "STREAMS_REFUNDS_TOPICS=refunds")
+	s.Streams = map[string]config.Stream{"orders": {}, "payments": {}, "refunds": {}}
+	if got := load(t, s).LargestWindow(); got != 3<<20 {
+		t.Errorf("%d bytes, want 3 MiB", got)
+	}
+}
+
 func TestAWindowThatNobodySetHasRoomForAllCalls(t *testing.T) {
 	for _, test := range []struct {
 		environ []string
