@@ -265,7 +265,7 @@ func TestRetentionThatOvertakesARunningReaderIsCounted(t *testing.T) {
 	})
 }
 
-func TestGapsOfACompactedOrTransactionalTopicAreNoLoss(t *testing.T) {
+func TestMarkersOfTransactionsAreNoLoss(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t, 1)
 	c, j := &counter{}, newJournal()
