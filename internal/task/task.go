@@ -84,9 +84,9 @@ type Call interface {
 	RestUntil(ctx context.Context, offset int64, over <-chan struct{}, m *stepwell.Message) bool
 }
 
-// Ticket is a message's way back. It is a value, so that it costs no allocation; the zero one
-// settles nothing. What is asked of it for each message is a pointer's method: the processor waits
-// for the copy of a value that was only just written, as long as a fast handler takes.
+// Ticket is a message's way back. It is a value, so that it costs no allocation. What is asked of
+// it for each message is a pointer's method: the processor waits for the copy of a value that was
+// only just written, as long as a fast handler takes.
 type Ticket struct {
 	origin Origin
 	offset int64
@@ -95,9 +95,6 @@ type Ticket struct {
 
 // NewTicket is the ticket of the message at that offset; deliveries have none, and pass 0.
 func NewTicket(origin Origin, offset int64, call Call) Ticket { return Ticket{origin, offset, call} }
-
-// IsZero says that the ticket is nobody's.
-func (t Ticket) IsZero() bool { return t.origin == nil }
 
 // Place says where the message came from, for who gathers it: nil where its origin does not allow
 // that.
@@ -162,18 +159,12 @@ func (t *Ticket) Running() (lane int, began time.Time) { return t.call.Running()
 // has no place, and is to return without doing more. m is the message as it is kept from here on:
 // what came with it is let go.
 func (t Ticket) Rest(ctx context.Context, d time.Duration, m *stepwell.Message) bool {
-	if t.call == nil {
-		return Sleep(ctx, d)
-	}
 	return t.call.Rest(ctx, t.offset, d, m)
 }
 
 // RestUntil is [Ticket.Rest] until over is closed, for a message whose way is decided and that
 // holds what waits for it until it is there.
 func (t Ticket) RestUntil(ctx context.Context, over <-chan struct{}, m *stepwell.Message) bool {
-	if t.call == nil {
-		return Wait(ctx, over)
-	}
 	return t.call.RestUntil(ctx, t.offset, over, m)
 }
 
