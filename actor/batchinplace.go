@@ -87,7 +87,7 @@ func (c *caller) putOff(ctx context.Context, failed []try, r round) (kept []try,
 }
 
 // follow puts a message off that is to be tried again in place; else it sees to it, and safe is as
-// for [inPlace.park].
+// for [dispatch.park].
 func (c *caller) follow(ctx context.Context, t *try, r round) (again bool, safe <-chan struct{}) {
 	d, ticket := c.dispatch, task.NewTicket(t.of, t.offset, c)
 	if d.retrier == nil && t.answer.Kind != stepwell.HandedOver {
@@ -100,7 +100,7 @@ func (c *caller) follow(ctx context.Context, t *try, r round) (again bool, safe 
 	}
 	what, wait := d.inPlace.after(f, t.spent, r.drawn)
 	if what != rests {
-		safe = d.inPlace.park(d, f, t.past, what, ticket)
+		safe = d.park(f, t.past, what, ticket)
 		c.told(t.item, task.Pending)
 		return false, safe
 	}

@@ -1,12 +1,15 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/call"
+	"github.com/stepwell/stepwell/internal/failpoint"
 	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/internal/telemetry"
 	"github.com/stepwell/stepwell/retry"
@@ -38,7 +41,61 @@ func (d *dispatch) first(ctx context.Context, m *stepwell.Message, t task.Ticket
 	if f == nil {
 		return o
 	}
-	return d.inPlace.fail(ctx, d, f, t)
+	return d.tryInPlace(ctx, f, t)
+}
+
+// tryInPlace is for a message of the source that failed or was put off: it is tried again in place
+// as long as its waits are spent there, and then parked.
+func (d *dispatch) tryInPlace(ctx context.Context, f *failed, t task.Ticket) task.Outcome {
+	past, spent := &retry.Past{}, time.Duration(0)
+	for {
+		what, wait := d.inPlace.after(f, spent, rand.Float64())
+		if what != rests {
+			if safe := d.park(f, past, what, t); safe != nil {
+				// Where this ends early, so does the partition: nothing more of it is called.
+				t.RestUntil(ctx, safe, &stepwell.Message{Origin: f.message.Origin})
+			}
+			return task.Pending
+		}
+		spent += wait
+		kept := f.again(past)
+		if f.snooze == 0 {
+			d.telemetry.RetriedInPlace()
+		}
+		t = t.After(f.trace.Parent, f.trace.State) // before the rest: f holds what was fetched with the message
+		failpoint.Hit("rests")
+		if !t.Rest(ctx, wait, kept) {
+			return task.Abandoned
+		}
+		failpoint.Hit("rested")
+		var o task.Outcome
+		if o, f = d.run(ctx, kept, t); f == nil {
+			return o
+		}
+	}
+}
+
+// park publishes the message to a delay queue, the dead set or a channel's queue. Where it keeps
+// its order it is to hold its key until it is there, which is when safe is closed: if what waits
+// for it were called before, and the process died then, the message would be called once more,
+// after it. Nil: it holds nothing.
+func (d *dispatch) park(f *failed, past *retry.Past, what next, t task.Ticket) (safe <-chan struct{}) {
+	if what == tooLong {
+		d.telemetry.OrderGivenUp()
+		d.failures.orderGivenUp(f)
+	}
+	if !d.inPlace.order || what != dies && what != isHanded {
+		d.hand(t.Context(), f, past, settles(t))
+		return nil
+	}
+	there := make(chan struct{})
+	d.hand(t.Context(), f, past, func(err error) {
+		if err == nil {
+			t.Settle()
+			close(there)
+		}
+	})
+	return there
 }
 
 // hand parks a message that was in no queue yet; past are its tries before the last one.
@@ -71,7 +128,7 @@ func (d *dispatch) again(ctx context.Context, m *stepwell.Message, t retry.Ticke
 // parkCondemned is the handle for a message that killed the process; it goes to the dead set.
 func (d *dispatch) parkCondemned(ctx context.Context, m *stepwell.Message, t task.Ticket) task.Outcome {
 	f := &failed{message: *m, failure: retry.Failure{Reason: stepwell.ReasonCrashLoop, Err: errCrashLoop}}
-	return d.inPlace.fail(ctx, d, f, t)
+	return d.tryInPlace(ctx, f, t)
 }
 
 // dropCondemned is that where there is no dead set, and failures are dropped.
@@ -127,7 +184,7 @@ func (d *dispatch) follow(ctx context.Context, came stepwell.Message, a *call.An
 	case stepwell.Retry, stepwell.Dead, stepwell.Snoozed:
 	}
 	if d.retrier == nil {
-		return d.hold.until(ctx, d, came, a, t)
+		return d.keepTrying(ctx, came, a, t)
 	}
 	return d.fail(ctx, came, a, t)
 }
@@ -175,6 +232,19 @@ func newFailed(m stepwell.Message, a *call.Answer) *failed {
 		f.Reason = a.Reason
 	}
 	return &failed{message: m, failure: f, trace: a.Trace}
+}
+
+// again is the message as it is called next, on its own memory.
+func (f *failed) again(past *retry.Past) *stepwell.Message {
+	kept := f.message.Clone()
+	if f.snooze > 0 {
+		kept.Snoozes++
+		return kept
+	}
+	past.Failed(max(1, kept.Attempt), f.failure)
+	kept.Attempt = max(1, kept.Attempt) + 1
+	kept.FirstFailed = cmp.Or(kept.FirstFailed, f.failure.At)
+	return kept
 }
 
 // drop counts and tells a message that is gone.

@@ -23,13 +23,13 @@ type hold struct {
 	longest time.Duration
 }
 
-// until tries a message until it is done.
-func (p hold) until(ctx context.Context, d *dispatch, came stepwell.Message, a *call.Answer, t task.Ticket) (task.Outcome, *failed) {
+// keepTrying tries a message until it is done, as hold says.
+func (d *dispatch) keepTrying(ctx context.Context, came stepwell.Message, a *call.Answer, t task.Ticket) (task.Outcome, *failed) {
 	// The message is kept for as long as it takes: on memory of its own, so that what was fetched
 	// with it can go.
 	kept := came.Clone()
-	for pause := p.pause; ; {
-		if p.drop && a.Failed() {
+	for pause := d.hold.pause; ; {
+		if d.hold.drop && a.Failed() {
 			d.drop(kept, a)
 			return task.Settled, nil
 		}
@@ -38,7 +38,7 @@ func (p hold) until(ctx context.Context, d *dispatch, came stepwell.Message, a *
 		if a.Failed() {
 			kept.FirstFailed = cmp.Or(kept.FirstFailed, time.Now())
 			kept.Attempt++
-			pause = min(2*pause, p.longest)
+			pause = min(2*pause, d.hold.longest)
 		} else {
 			kept.Snoozes++
 		}

@@ -2,16 +2,11 @@ package actor
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"time"
 
-	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/config"
-	"github.com/stepwell/stepwell/internal/failpoint"
-	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/retry"
 )
 
@@ -111,71 +106,4 @@ func (p inPlace) says(span, window bound, batches int) string {
 	}
 	return fmt.Sprintf("%s, %s: %s at up to %.0f messages a second (%s ÷ %s)",
 		which, sum, others, math.Floor(float64(room)/sum.Seconds()), of, sum)
-}
-
-// fail is for a message of the source that failed or was put off. It tries it again in place as
-// long as its waits are spent there, and then parks it.
-func (p inPlace) fail(ctx context.Context, d *dispatch, f *failed, t task.Ticket) task.Outcome {
-	past, spent := &retry.Past{}, time.Duration(0)
-	for {
-		what, wait := p.after(f, spent, rand.Float64())
-		if what != rests {
-			if safe := p.park(d, f, past, what, t); safe != nil {
-				// Where this ends early, so does the partition: nothing more of it is called.
-				t.RestUntil(ctx, safe, &stepwell.Message{Origin: f.message.Origin})
-			}
-			return task.Pending
-		}
-		spent += wait
-		kept := f.again(past)
-		if f.snooze == 0 {
-			d.telemetry.RetriedInPlace()
-		}
-		t = t.After(f.trace.Parent, f.trace.State) // before the rest: f holds what was fetched with the message
-		failpoint.Hit("rests")
-		if !t.Rest(ctx, wait, kept) {
-			return task.Abandoned
-		}
-		failpoint.Hit("rested")
-		var o task.Outcome
-		if o, f = d.run(ctx, kept, t); f == nil {
-			return o
-		}
-	}
-}
-
-// park publishes the message to a delay queue, the dead set or a channel's queue. Where it keeps
-// its order it is to hold its key until it is there, which is when safe is closed: if what waits
-// for it were called before, and the process died then, the message would be called once more,
-// after it. Nil: it holds nothing.
-func (p inPlace) park(d *dispatch, f *failed, past *retry.Past, what next, t task.Ticket) (safe <-chan struct{}) {
-	if what == tooLong {
-		d.telemetry.OrderGivenUp()
-		d.failures.orderGivenUp(f)
-	}
-	if !p.order || what != dies && what != isHanded {
-		d.hand(t.Context(), f, past, settles(t))
-		return nil
-	}
-	there := make(chan struct{})
-	d.hand(t.Context(), f, past, func(err error) {
-		if err == nil {
-			t.Settle()
-			close(there)
-		}
-	})
-	return there
-}
-
-// again is the message as it is called next, on its own memory.
-func (f *failed) again(past *retry.Past) *stepwell.Message {
-	kept := f.message.Clone()
-	if f.snooze > 0 {
-		kept.Snoozes++
-		return kept
-	}
-	past.Failed(max(1, kept.Attempt), f.failure)
-	kept.Attempt = max(1, kept.Attempt) + 1
-	kept.FirstFailed = cmp.Or(kept.FirstFailed, f.failure.At)
-	return kept
 }
