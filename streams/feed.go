@@ -75,16 +75,16 @@ func (p *partition) Take() bool {
 		now = time.Now()
 	}
 	for i := range messages {
-		t := entryOf(p.cfg.Calls.Order, p.seed, &messages[i])
-		t.Fetched = at
+		e := entryOf(p.cfg.Calls.Order, p.seed, &messages[i])
+		e.Fetched = at
 		switch {
-		case p.ledger.Settled(t.Offset):
+		case p.ledger.Settled(e.Offset):
 			p.cfg.Telemetry.Duplicate()
-		case p.cfg.MaxAge > 0 && hasTime(t.Message) && now.Sub(t.Message.Time) > p.cfg.MaxAge:
+		case p.cfg.MaxAge > 0 && hasTime(e.Message) && now.Sub(e.Message.Time) > p.cfg.MaxAge:
 			p.cfg.Telemetry.Expired(1)
-			p.settled(t.Offset, t.Offset)
+			p.settled(e.Offset, e.Offset)
 		default:
-			p.roster.Add(t)
+			p.roster.Add(e)
 		}
 	}
 	return true
@@ -99,14 +99,14 @@ const partitionKey = 1
 // entryOf is what the crew is to know of a message. A key is known by its hash alone: two keys with
 // the same hash wait for one another, which is never wrong.
 func entryOf(order Order, seed maphash.Seed, m *stepwell.Message) crew.Entry {
-	t := crew.Entry{Message: m, Offset: m.Origin.Offset}
+	e := crew.Entry{Message: m, Offset: m.Origin.Offset}
 	switch {
 	case order == OrderPartition:
-		t.Key = partitionKey
+		e.Key = partitionKey
 	case order == OrderKey && m.Key != nil:
-		t.Key = max(maphash.Bytes(seed, m.Key), 1)
+		e.Key = max(maphash.Bytes(seed, m.Key), 1)
 	}
-	return t
+	return e
 }
 
 // Done notes how calls ended.

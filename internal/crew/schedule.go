@@ -41,14 +41,14 @@ type schedule struct {
 
 // line is what waits until its key is free, oldest first.
 type line struct {
-	tasks []Entry
-	head  int
+	entries []Entry
+	head    int
 }
 
 func newSchedule() schedule { return schedule{busy: map[uint64]*line{}} }
 
 // Add appends an entry, which comes after all that were added before.
-func (s *schedule) Add(t Entry) { s.fresh = append(s.fresh, t) }
+func (s *schedule) Add(e Entry) { s.fresh = append(s.fresh, e) }
 
 // Fresh is how many entries have not been looked at yet.
 func (s *schedule) Fresh() int { return len(s.fresh) - s.head }
@@ -59,22 +59,22 @@ func (s *schedule) Stretched() bool { return s.stretched }
 // Next hands out one entry whose key is free, if there is one. It is followed by a Done.
 func (s *schedule) Next() (Entry, bool) {
 	for !s.stretched && s.Fresh() > 0 {
-		t := s.first()
-		if s.waits(t) {
+		e := s.first()
+		if s.waits(e) {
 			continue
 		}
-		if t.Key != 0 {
-			s.busy[t.Key] = nil // most keys have nothing that waits
+		if e.Key != 0 {
+			s.busy[e.Key] = nil // most keys have nothing that waits
 		}
-		return t, true
+		return e, true
 	}
 	return Entry{}, false
 }
 
 func (s *schedule) first() Entry {
-	t := s.fresh[s.head]
+	e := s.fresh[s.head]
 	s.skip(1)
-	return t
+	return e
 }
 
 // skip drops the first n fresh entries.
@@ -86,45 +86,45 @@ func (s *schedule) skip(n int) {
 }
 
 // waits puts an entry into the line of its key, if that is busy.
-func (s *schedule) waits(t Entry) bool {
-	if t.Key == 0 {
+func (s *schedule) waits(e Entry) bool {
+	if e.Key == 0 {
 		return false
 	}
-	l, busy := s.busy[t.Key]
+	l, busy := s.busy[e.Key]
 	if !busy {
 		return false
 	}
 	if l == nil {
 		l = s.newLine()
-		s.busy[t.Key] = l
+		s.busy[e.Key] = l
 	}
 	// a line that is never empty is not to grow for ever
-	if l.head > spareLine && l.head > len(l.tasks)/2 {
-		n := copy(l.tasks, l.tasks[l.head:])
-		clear(l.tasks[n:])
-		l.tasks, l.head = l.tasks[:n], 0
+	if l.head > spareLine && l.head > len(l.entries)/2 {
+		n := copy(l.entries, l.entries[l.head:])
+		clear(l.entries[n:])
+		l.entries, l.head = l.entries[:n], 0
 	}
-	l.tasks = append(l.tasks, t)
+	l.entries = append(l.entries, e)
 	s.waiting++
 	return true
 }
 
 // Done frees the key of an entry that Next or Done handed out, or hands out the next one of that
 // key.
-func (s *schedule) Done(t Entry) (next Entry, ok bool) {
-	if t.Key == 0 {
+func (s *schedule) Done(e Entry) (next Entry, ok bool) {
+	if e.Key == 0 {
 		return Entry{}, false
 	}
-	l := s.busy[t.Key]
+	l := s.busy[e.Key]
 	if l == nil {
-		delete(s.busy, t.Key)
+		delete(s.busy, e.Key)
 		return Entry{}, false
 	}
-	next, l.tasks[l.head] = l.tasks[l.head], Entry{}
+	next, l.entries[l.head] = l.entries[l.head], Entry{}
 	l.head++
 	s.waiting--
-	if l.head == len(l.tasks) {
-		s.busy[t.Key] = nil
+	if l.head == len(l.entries) {
+		s.busy[e.Key] = nil
 		s.free(l)
 	}
 	return next, true
@@ -136,7 +136,7 @@ func (s *schedule) Since(fetched int64, do func(*Entry) (more bool)) {
 	since(s.fresh[s.head:], fetched, do)
 	for _, l := range s.busy {
 		if l != nil {
-			since(l.tasks[l.head:], fetched, do)
+			since(l.entries[l.head:], fetched, do)
 		}
 	}
 }
@@ -168,8 +168,8 @@ func (s *schedule) newLine() *line {
 }
 
 func (s *schedule) free(l *line) {
-	if cap(l.tasks) <= spareLine && len(s.spare) < spareLines {
-		l.tasks, l.head = l.tasks[:0], 0
+	if cap(l.entries) <= spareLine && len(s.spare) < spareLines {
+		l.entries, l.head = l.entries[:0], 0
 		s.spare = append(s.spare, l)
 	}
 }
@@ -188,8 +188,8 @@ func (s *schedule) Stretch(dst []Entry) int {
 	}
 	looked := 0
 	for fresh := s.fresh[s.head:]; n < len(dst) && looked < len(fresh); looked++ {
-		if t := fresh[looked]; !s.waits(t) {
-			dst[n] = t
+		if e := fresh[looked]; !s.waits(e) {
+			dst[n] = e
 			n++
 		}
 	}

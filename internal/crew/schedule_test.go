@@ -41,8 +41,8 @@ func (s *onStage) ends(t Entry) {
 
 // stretchModel is a stretch under way.
 type stretchModel struct {
-	tasks []Entry
-	begun int // the last of them runs
+	entries []Entry
+	begun   int // the last of them runs
 }
 
 func TestAKeyNeverRunsTwiceAtOnceNorOutOfOrderAndNothingIsForgotten(t *testing.T) {
@@ -77,14 +77,14 @@ func interleave(t *rapid.T) {
 	}
 	step := func() { // the worker of the stretch ends one call and begins the next
 		if stretch.begun > 0 {
-			stage.ends(stretch.tasks[stretch.begun-1])
+			stage.ends(stretch.entries[stretch.begun-1])
 		}
-		if stretch.begun == len(stretch.tasks) {
+		if stretch.begun == len(stretch.entries) {
 			s.Unstretch(false, nil)
 			stretch = nil
 			return
 		}
-		stage.begins(stretch.tasks[stretch.begun])
+		stage.begins(stretch.entries[stretch.begun])
 		stretch.begun++
 	}
 	t.Repeat(map[string]func(*rapid.T){
@@ -104,13 +104,13 @@ func interleave(t *rapid.T) {
 			}
 		},
 		"stretch": func(t *rapid.T) {
-			tasks := make([]Entry, rapid.IntRange(1, 8).Draw(t, "room"))
-			n := s.Stretch(tasks)
+			entries := make([]Entry, rapid.IntRange(1, 8).Draw(t, "room"))
+			n := s.Stretch(entries)
 			if n > 0 && stretch != nil {
 				t.Fatal("two stretches")
 			}
 			if n > 0 {
-				stretch = &stretchModel{tasks: tasks[:n]}
+				stretch = &stretchModel{entries: entries[:n]}
 			}
 		},
 		"go on": func(*rapid.T) {
@@ -122,8 +122,8 @@ func interleave(t *rapid.T) {
 			if stretch == nil || stretch.begun == 0 {
 				return
 			}
-			s.Unstretch(true, stretch.tasks[stretch.begun-1:])
-			single = append(single, stretch.tasks[stretch.begun-1])
+			s.Unstretch(true, stretch.entries[stretch.begun-1:])
+			single = append(single, stretch.entries[stretch.begun-1])
 			stretch = nil
 		},
 		"look": func(t *rapid.T) {
@@ -174,7 +174,7 @@ func waitingOf(s *schedule, from, until int64) (offsets []int64) {
 	all := slices.Clone(s.fresh[s.head:])
 	for _, l := range s.busy {
 		if l != nil {
-			all = append(all, l.tasks[l.head:]...)
+			all = append(all, l.entries[l.head:]...)
 		}
 	}
 	for _, e := range all {
@@ -192,9 +192,9 @@ func TestAStretchPassesOverKeysThatAreBusy(t *testing.T) {
 		s.Add(Entry{Offset: int64(i), Key: key})
 	}
 	slow, _ := s.Next()
-	tasks := make([]Entry, 8)
-	n := s.Stretch(tasks)
-	if got := fmt.Sprint(offsetsOf(tasks[:n])); got != "[2 3]" {
+	entries := make([]Entry, 8)
+	n := s.Stretch(entries)
+	if got := fmt.Sprint(offsetsOf(entries[:n])); got != "[2 3]" {
 		t.Fatalf("the stretch has %s", got)
 	}
 	if next, ok := s.Done(slow); !ok || next.Offset != 1 {
@@ -202,9 +202,9 @@ func TestAStretchPassesOverKeysThatAreBusy(t *testing.T) {
 	}
 }
 
-func offsetsOf(tasks []Entry) (offsets []int64) {
-	for _, t := range tasks {
-		offsets = append(offsets, t.Offset)
+func offsetsOf(entries []Entry) (offsets []int64) {
+	for _, e := range entries {
+		offsets = append(offsets, e.Offset)
 	}
 	return offsets
 }
@@ -224,8 +224,8 @@ func TestALineThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 		}
 		cur = next
 	}
-	if l := s.busy[1]; cap(l.tasks) > 10_000 {
-		t.Errorf("one task waits in a line of capacity %d", cap(l.tasks))
+	if l := s.busy[1]; cap(l.entries) > 10_000 {
+		t.Errorf("one entry waits in a line of capacity %d", cap(l.entries))
 	}
 }
 
