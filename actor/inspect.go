@@ -15,10 +15,9 @@ import (
 
 	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/deadset"
-	"github.com/stepwell/stepwell/streams"
-
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/rabbit"
+	"github.com/stepwell/stepwell/streams"
 )
 
 // printConfig prints every setting, its value, and where it came from. Before them it says that

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/embedded/memory"
-
 	"github.com/stepwell/stepwell/internal/filter"
 )
 

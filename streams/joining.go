@@ -40,7 +40,8 @@ func (c *committer) joined(client *kgo.Client) (same bool) {
 	return was == nil || was.id == id
 }
 
-// sendPast commits what the cluster's topics still have by the ID under which it was read.
+// sendPast sends a commit itself. It leaves out the partitions of a topic that has another ID now
+// than the one under which they were read.
 func (c *committer) sendPast(ctx context.Context, in *membership, s sending) error {
 	names := make([]string, 0, len(s.offsets))
 	for topic := range s.offsets {

@@ -15,7 +15,7 @@ type load struct {
 	maxRecords, maxBytes, maxSpan int64
 	turn                          sync.Mutex   // of those that wait for room, one at a time
 	taking                        sync.Mutex   // of who looks how much room there is, and takes it
-	promised                      atomic.Int64 // places of polls that may come back with a record
+	promised                      atomic.Int64 // places kept for polls that are under way
 	records, bytes, span          atomic.Int64
 	waiting                       atomic.Bool
 	room                          chan struct{}
@@ -42,8 +42,8 @@ func (l *load) lastProgress() time.Time {
 	return time.Time{}
 }
 
-// remove wakes who waits for room only when there is as much as it wants: settled one by one, each
-// would wake it for nothing.
+// remove takes out what was settled. It wakes the poll loop only when there is as much room as that
+// waits for: records that are settled one by one would each wake it for nothing.
 func (l *load) remove(f ledger.Freed) {
 	records := l.records.Add(-int64(f.Records))
 	l.bytes.Add(-int64(f.Bytes))
@@ -93,7 +93,7 @@ func (l *load) promise(averageSize int64) bool {
 	return true
 }
 
-// kept takes a promise back: the record is counted, or there was none.
+// kept ends a promise: the record is counted by now, or there was none.
 func (l *load) kept() { l.promised.Add(-1) }
 
 func (l *load) awaitRoom(ctx context.Context, averageSize int64, refresh func()) bool {

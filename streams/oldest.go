@@ -11,9 +11,9 @@ type Oldest struct {
 	Topic     string
 	Partition int32
 	Offset    int64
-	// Since is when nothing before it was left in its partition, as it was noted: never too early,
-	// and at most 200 ms late, but where a commit hangs: the committer looks between its commits,
-	// and [Reader.Status] does.
+	// Since is when it was first seen to be the first open record of its partition: by the
+	// committer, between two commits, or by [Reader.Status]. That is never too early, and at most
+	// 200 ms late unless a commit hangs.
 	Since time.Time
 	// Behind is how many records behind it in its partition are in the window, settled or not.
 	Behind int

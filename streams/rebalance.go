@@ -68,8 +68,9 @@ func (r *rebalancer) onAssigned(_ context.Context, client *kgo.Client, assigned 
 // None of them is read from here on: what came while calls end would fill the window, and nobody
 // would run it.
 //
-// A group that takes partitions away has joined, and nobody has them yet. But had it put us out
-// before, somebody may have had them since, and be further than we are.
+// Until we give them up nobody else has them, so what is settled may be committed. Not so if the
+// group had put us out and let us join again as another member: somebody may have had them since,
+// and be further than we are.
 func (r *rebalancer) onRevoked(_ context.Context, client *kgo.Client, revoked map[string][]int32) {
 	if !r.commits.joined(client) {
 		r.status.moved(slog.LevelWarn, "partitions lost", revoked)

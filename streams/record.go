@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
-
 	"github.com/stepwell/stepwell/internal/task"
 )
 

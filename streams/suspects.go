@@ -80,57 +80,57 @@ func (c *suspects) permitted(records []*kgo.Record) int {
 	return n
 }
 
-// SetAside keeps a suspect until its turn. It reports false where t is none.
-func (c *suspects) SetAside(t crew.Entry) bool {
-	if !c.p.ledger.Guard.Suspects(t.Offset) {
+// SetAside keeps a suspect until its turn. It reports false for a record that is none.
+func (c *suspects) SetAside(e crew.Entry) bool {
+	if !c.p.ledger.Guard.Suspects(e.Offset) {
 		return false
 	}
-	c.aside = append(c.aside, aside{Entry: t})
+	c.aside = append(c.aside, aside{Entry: e})
 	return true
 }
 
-// NextAside returns a suspect that may run now, if there is one. What else it takes is under way
-// then: the token, the commit that announces it, the trial of the accused.
+// NextAside returns a suspect that may run now, if there is one. If there is none yet, it has seen
+// to what the next one lacks: the token, the commit that announces it, the trial of the accused.
 func (c *suspects) NextAside() (crew.Entry, bool) {
 	if len(c.aside) == 0 || c.p.ledger.Guard.Counts() && (c.runs.Load() >= 0 || c.trial) {
 		return crew.Entry{}, false
 	}
 	i := c.first()
-	t := c.aside[i]
+	next := c.aside[i]
 	switch {
-	// no longer: others were settled, or deaths do not count any more
-	case c.guilty.Load() == t.Offset, !c.p.ledger.Guard.Suspects(t.Offset):
-	// a turn is over, and others have theirs once the broker knows
+	// It is condemned; or no suspect any more, since others were settled or deaths do not count.
+	case c.guilty.Load() == next.Offset, !c.p.ledger.Guard.Suspects(next.Offset):
+	// A turn is over, and the next begins once a commit has said so.
 	case c.p.ledger.Guard.Now().Alone < 0 && !c.p.ledger.Guard.Quiet():
 		return crew.Entry{}, false
 	case !c.holdsToken():
 		c.p.cfg.Guard.Token.Request(&c.turn)
 		return crew.Entry{}, false
-	case c.p.ledger.Guard.IsAccused(t.Offset) && !c.tried:
+	case c.p.ledger.Guard.IsAccused(next.Offset) && !c.tried:
 		c.trial = true
-		c.p.workers.Go(func() { c.try(t.Offset) })
+		c.p.workers.Go(func() { c.try(next.Offset) })
 		return crew.Entry{}, false
-	case !c.p.ledger.Guard.MayRun(t.Offset):
-		c.announce(t.Offset)
+	case !c.p.ledger.Guard.MayRun(next.Offset):
+		c.announce(next.Offset)
 		return crew.Entry{}, false
 	default:
-		c.runs.Store(t.Offset)
+		c.runs.Store(next.Offset)
 		c.limit.Reset(c.p.cfg.Guard.AloneFor)
 	}
 	c.aside = append(c.aside[:i:i], c.aside[i+1:]...)
-	if t.back != nil {
-		close(t.back)
+	if next.back != nil {
+		close(next.back)
 		return crew.Entry{}, false
 	}
-	return t.Entry, true
+	return next.Entry, true
 }
 
 // first is which of those that wait comes next: the one that was accused or announced, if it is
 // there.
 func (c *suspects) first() int {
 	now, i := c.p.ledger.Guard.Now(), 0
-	for j, t := range c.aside {
-		if t.Offset == now.Accused || t.Offset == now.Alone {
+	for j, a := range c.aside {
+		if a.Offset == now.Accused || a.Offset == now.Alone {
 			i = j
 		}
 	}

@@ -93,8 +93,9 @@ func (r *Roster) More() bool { return r.schedule.Fresh() > 0 || r.feed.More() }
 // Behind is how many messages wait for one of their key that runs or rests. Locked.
 func (r *Roster) Behind() int { return r.schedule.waiting }
 
-// Since calls do for what waits and was fetched when so much had been, or later, from the oldest
-// on, until do says that it has seen enough of a line. Locked.
+// Since calls do for each message that waits and whose [Entry.Fetched] is not less: line by line,
+// the oldest first, until do says that it has seen enough of this line. What waits for no key is
+// one line. Locked.
 func (r *Roster) Since(fetched int64, do func(*Entry) (more bool)) { r.schedule.Since(fetched, do) }
 
 // Clear forgets what was not handed out. Locked.

@@ -130,8 +130,8 @@ func (s *schedule) Done(e Entry) (next Entry, ok bool) {
 	return next, true
 }
 
-// Since calls do for what waits and was fetched when so much had been, or later: of each line, and
-// of what is in none, from the oldest on until do says that it has seen enough there.
+// Since calls do for each entry that waits and whose Fetched is not less: line by line, the oldest
+// first, until do says that it has seen enough of this line. What is in no line counts as one.
 func (s *schedule) Since(fetched int64, do func(*Entry) (more bool)) {
 	since(s.fresh[s.head:], fetched, do)
 	for _, l := range s.busy {
@@ -141,8 +141,7 @@ func (s *schedule) Since(fetched int64, do func(*Entry) (more bool)) {
 	}
 }
 
-// since is Since for one line, or for what is in none: it waits in the order in which it was
-// fetched.
+// since is Since for one line, whose entries wait in the order in which they were fetched.
 func since(waiting []Entry, fetched int64, do func(*Entry) (more bool)) {
 	first, _ := slices.BinarySearchFunc(waiting, fetched, func(e Entry, f int64) int { return cmp.Compare(e.Fetched, f) })
 	for i := range waiting[first:] {

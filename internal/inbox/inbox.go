@@ -122,8 +122,9 @@ type Config struct {
 	Trouble *Trouble
 	// Repeated is told of each repeat that was removed without a call. Nil: nobody is.
 	Repeated func()
-	// Ended is told, on the worker's goroutine, how long the calls of a lane took in all since the
-	// first began, and the last of them. Here each call is told by itself. Nil: nobody is.
+	// Ended is told, on the worker's goroutine, how long each call took: all is the time of the
+	// calls of a lane since it was told last, and last that of the last one; here both are of one
+	// call. Nil: nobody is told.
 	Ended func(lane int, all, last time.Duration)
 	// Logger receives what no caller can be told. Nil: slog's default.
 	Logger *slog.Logger

@@ -78,9 +78,9 @@ func (m *memory) try(e *envelope.Envelope) (t try) {
 	return t
 }
 
-// begin reports whether the try is new: then the caller runs it, and calls end. If it is not,
-// of is told once: now, with true, where the try was settled before; where it runs, when it
-// ends, with whether it was settled.
+// begin reports whether the try is new: then the caller runs it, and calls end. If it is not, it is
+// a repeat, and of.repeated is called once: now, with true, if the try was settled before; if the
+// try runs, when it ends.
 func (m *memory) begin(t try, of repeat) bool {
 	if m == nil {
 		return true

@@ -18,7 +18,7 @@ type turn struct {
 	// waiting runs while the announced copy is in the broker; nil: it is not. mu guards this field
 	// and those below.
 	waiting *time.Timer
-	// swapped is closed when that copy is all there is of the message.
+	// swapped is closed when that copy may be called: see announce.
 	swapped <-chan struct{}
 	// id is that of the suspect that has the token.
 	id string
@@ -47,7 +47,7 @@ func (t *turn) whose() string {
 }
 
 // await keeps the token until the announced copy comes, which calls resume, and gives it back after
-// limit. swapped is closed when the copy is all there is of the message.
+// limit. swapped is for resume to return.
 func (t *turn) await(limit time.Duration, swapped <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

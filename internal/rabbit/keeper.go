@@ -92,11 +92,11 @@ func (k *consumer) ask() error {
 	return k.session.call("flush acks", func() error { return k.ch.Qos(k.limit(), 0, false) })
 }
 
-// batch is how many acks do not wait for ackDelay, at most a quarter of the prefetch, and how many
-// may wait longer because a message before them runs, or waits for a confirm. The broker sends
-// nothing more once the prefetch is used up by messages whose acks wait here. They are looked at
-// when a batch more is settled: all may wait but that one and another, which is the room for what
-// is held.
+// batch says, of a prefetch, how many acks are sent without waiting for ackDelay: a hundred, or a
+// quarter of it if that is less. And how many may stay unsent because a delivery before them is not
+// settled yet, which would cost a frame each: all but two batches, since the broker sends nothing
+// more once the prefetch is used up. One of these is what is settled until the next plan, the other
+// is room for what is held.
 func batch(prefetch int) (enough, most int) {
 	enough = max(1, min(ackBatch, prefetch/4))
 	return enough, max(0, prefetch-2*enough)
