@@ -23,7 +23,7 @@ type former struct {
 }
 
 func newFormer(t Topology, log *slog.Logger) *former {
-	f := &former{now: map[string]bool{}, prefix: t.prefix + ".delay.", log: log}
+	f := &former{now: map[string]bool{}, prefix: t.delayPrefix(), log: log}
 	for _, rung := range rungs() {
 		f.now[t.rungName(rung)] = true
 	}

@@ -212,7 +212,7 @@ func (l *ladder) names() []string {
 
 // waitOf is how long a delay queue of the stream holds a message, by its name.
 func (l *ladder) waitOf(name string) (time.Duration, bool) {
-	number, ok := strings.CutPrefix(name, l.topology.prefix+".delay.")
+	number, ok := strings.CutPrefix(name, l.topology.delayPrefix())
 	ms, err := strconv.ParseInt(number, 10, 64)
 	return time.Duration(ms) * time.Millisecond, ok && err == nil && ms > 0
 }

@@ -149,29 +149,25 @@ func (k *parking) BuryUnreadable(ctx context.Context, m queue.Message, problem e
 	})
 }
 
+// count counts a message that is parked.
 func (k *parking) count(p *parcel) {
-	if p.snoozed {
-		return
-	}
-	if p.handed {
+	switch {
+	case p.snoozed:
+	case p.handed:
 		k.telemetry.HandedOver()
-		return
-	}
-	if p.enqueued {
+	case p.enqueued:
 		k.telemetry.Enqueued()
-		return
-	}
-	if !p.dead() {
+	case !p.dead():
 		k.telemetry.Retried()
 		k.tellOutcome(p.envelope, p.made, outcomes.Failed)
-		return
+	default:
+		k.tellOutcome(p.envelope, p.made, outcomes.Died)
+		of := p.envelope.Failure
+		k.died(Death{
+			ID: p.envelope.Message.ID, Reason: of.Reason, Attempts: p.made, Error: of.Error, ErrorType: of.ErrorType, Stack: of.Stack, Group: of.Group,
+			TraceParent: p.traceParent, TraceState: p.traceState,
+		})
 	}
-	k.tellOutcome(p.envelope, p.made, outcomes.Died)
-	of := p.envelope.Failure
-	k.died(Death{
-		ID: p.envelope.Message.ID, Reason: of.Reason, Attempts: p.made, Error: of.Error, ErrorType: of.ErrorType, Stack: of.Stack, Group: of.Group,
-		TraceParent: p.traceParent, TraceState: p.traceState,
-	})
 }
 
 // tellOutcome tells what became of a message, where an operation replayed it.

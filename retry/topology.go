@@ -168,10 +168,14 @@ func (t Topology) delays() []delay {
 	return all
 }
 
+// delayPrefix is how the names of all delay queues begin; what follows is their wait.
+func (t Topology) delayPrefix() string { return t.prefix + ".delay." }
+
+// delayName is the name of the queue that holds a message for so long.
+func (t Topology) delayName(ms int64) string { return t.delayPrefix() + strconv.FormatInt(ms, 10) }
+
 // rungName is the queue of a wait that handlers may ask for.
-func (t Topology) rungName(rung time.Duration) string {
-	return t.prefix + ".delay." + strconv.FormatInt(milliseconds(rung), 10)
-}
+func (t Topology) rungName(rung time.Duration) string { return t.delayName(milliseconds(rung)) }
 
 // Rungs names the queues of all waits that handlers may ask for. Each is made when it is first
 // needed.
@@ -185,18 +189,17 @@ func (t Topology) Rungs() (names []string) {
 // queuesOf are the queues of a wait. A queue's name says how long it holds a message; the first
 // one's does not depend on how many there are.
 func (t Topology) queuesOf(ms int64) []delay {
-	name := func(ms int64) string { return t.prefix + ".delay." + strconv.FormatInt(ms, 10) }
-	of := []delay{{ms, name(ms)}}
+	of := []delay{{ms, t.delayName(ms)}}
 	if t.jitter > 0 {
 		n := max(leastSpread, t.width)
 		for k := 1; k < n; k++ {
 			less := max(1, int64(math.Ceil(float64(ms)*(1-t.jitter*float64(k)/float64(n)))))
-			of = append(of, delay{less, name(less)})
+			of = append(of, delay{less, t.delayName(less)})
 		}
 		return of
 	}
 	for n := 1; n < t.width; n++ {
-		of = append(of, delay{ms, name(ms) + "." + strconv.Itoa(n+1)})
+		of = append(of, delay{ms, t.delayName(ms) + "." + strconv.Itoa(n+1)})
 	}
 	return of
 }
