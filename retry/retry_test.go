@@ -15,6 +15,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/queue/queuetest"
 	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/retry"
 )
@@ -228,32 +229,9 @@ func TestAStoredMessageIsJudgedByTodaysDelays(t *testing.T) {
 	})
 }
 
-// tight is a broker that takes less.
-type tight struct {
-	queue.Broker
-	tooLarge func(queue.Message) bool
-}
-
-type tightPublisher struct {
-	queue.Publisher
-	tooLarge func(queue.Message) bool
-}
-
-func (b tight) Publisher(name string) queue.Publisher {
-	return tightPublisher{b.Broker.Publisher(name), b.tooLarge}
-}
-
-func (p tightPublisher) Publish(ctx context.Context, name string, m queue.Message, done func(error)) {
-	if p.tooLarge(m) {
-		go done(fmt.Errorf("message %s: %w", m.ID, queue.ErrTooLarge))
-		return
-	}
-	p.Publisher.Publish(ctx, name, m, done)
-}
-
 // refuses makes the broker refuse some messages.
 func (w *world) refuses(tooLarge func(queue.Message) bool) {
-	w.cfg.Broker = tight{w.broker, tooLarge}
+	w.cfg.Broker = queuetest.Tight{Broker: w.broker, TooLarge: tooLarge}
 	w.renew()
 }
 

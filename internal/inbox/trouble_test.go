@@ -16,6 +16,7 @@ import (
 	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/inbox"
 	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/queue/queuetest"
 )
 
 func TestWhatIsHeldRestsUntilItsContextEndsAndIsNotGivenBackBefore(t *testing.T) {
@@ -110,7 +111,7 @@ func TestWhatIsTooLargeToBeParkedIsGivenBackToAQueueOfSomebodyElsesOnceAtTheStop
 			inWorld(t, 0, func(w *world) {
 				var returned atomic.Int32
 				w.cfg.Foreign, w.cfg.Trouble = true, &inbox.Trouble{SizeSetting: "MAX_SIZE"}
-				w.cfg.Broker = returning{tight{w.broker, func(queue.Message) bool { return true }}, &returned}
+				w.cfg.Broker = returning{queuetest.Tight{Broker: w.broker, TooLarge: func(queue.Message) bool { return true }}, &returned}
 				w.renew()
 				e := envelope.Envelope{Message: stepwell.Message{ID: "order-17", Value: []byte("x"), Attempt: 1}}
 				m := e.Encode()
@@ -146,7 +147,7 @@ func TestWhatIsHeldIsHeldOnceHoweverOftenItsSessionEnds(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				broker := w.broker.(*memory.Broker)
 				w.cfg.Foreign, w.cfg.Trouble = true, &inbox.Trouble{}
-				w.cfg.Broker = tight{w.broker, func(queue.Message) bool { return true }}
+				w.cfg.Broker = queuetest.Tight{Broker: w.broker, TooLarge: func(queue.Message) bool { return true }}
 				w.renew()
 				e := envelope.Envelope{Message: stepwell.Message{ID: "order-17", Value: []byte("x"), Attempt: 1}}
 				m := e.Encode()

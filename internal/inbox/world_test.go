@@ -3,7 +3,6 @@ package inbox_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/inbox"
 	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/queue/queuetest"
 	"github.com/stepwell/stepwell/internal/task"
 )
 
@@ -298,31 +298,8 @@ func (c *calls) succeeding(_ context.Context, m *stepwell.Message, _ inbox.Ticke
 	return task.Settled
 }
 
-// tight is a broker that takes less.
-type tight struct {
-	queue.Broker
-	tooLarge func(queue.Message) bool
-}
-
-type tightPublisher struct {
-	queue.Publisher
-	tooLarge func(queue.Message) bool
-}
-
-func (b tight) Publisher(name string) queue.Publisher {
-	return tightPublisher{b.Broker.Publisher(name), b.tooLarge}
-}
-
-func (p tightPublisher) Publish(ctx context.Context, name string, m queue.Message, done func(error)) {
-	if p.tooLarge(m) {
-		go done(fmt.Errorf("message %s: %w", m.ID, queue.ErrTooLarge))
-		return
-	}
-	p.Publisher.Publish(ctx, name, m, done)
-}
-
 // refuses makes the broker refuse some messages of the inbox and its owner.
 func (w *world) refuses(tooLarge func(queue.Message) bool) {
-	w.cfg.Broker = tight{w.broker, tooLarge}
+	w.cfg.Broker = queuetest.Tight{Broker: w.broker, TooLarge: tooLarge}
 	w.renew()
 }
