@@ -83,8 +83,7 @@ func (l *lane) run(ctx context.Context) {
 		// nothing is missed by the select below.
 		l.collect()
 		session, changed := l.p.b.publish.current()
-		more := l.step(session)
-		if more {
+		if l.step(session) {
 			continue
 		}
 		// An idle publisher does not wake up at all.

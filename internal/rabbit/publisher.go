@@ -78,10 +78,7 @@ func (p *publisher) Publish(ctx context.Context, name string, m queue.Message, d
 		go done(queue.ErrClosed) // Run is over, so nobody is left to call it
 		return
 	}
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	signal(p.wake)
 }
 
 // take empties the inbox.

@@ -121,10 +121,7 @@ func (s *session) watch(closed <-chan *amqp.Error, blocked <-chan amqp.Blocking)
 				s.unblockedAt.Store(new(time.Now()))
 			}
 			s.wire.blocked.Store(b.Active)
-			select {
-			case s.alarm <- struct{}{}:
-			default: // whoever reads the first finds how it is now
-			}
+			signal(s.alarm) // whoever reads it finds how it is now
 		case err := <-closed:
 			switch {
 			case err == nil:

@@ -283,12 +283,7 @@ func (t *topology) remember(specs []queue.Spec) {
 
 // missing says that a queue was found missing. It does not wait: lanes and consumers call it, and
 // hold their messages back meanwhile.
-func (t *topology) missing() {
-	select {
-	case t.repair <- struct{}{}:
-	default:
-	}
-}
+func (t *topology) missing() { signal(t.repair) }
 
 // run looks at all queues when a session begins and when one was found missing, and at bindings now
 // and then.
