@@ -63,9 +63,9 @@ type topic struct {
 type told struct {
 	// next is when the topic may be told again; nothing is told before.
 	next time.Time
-	// last is the newest of the events that were left out, left how many those are.
+	// last is the newest of the events that were left out; left is how many those are.
 	last event
-	left int // how many those are
+	left int
 }
 
 // event is a failure.

@@ -25,7 +25,7 @@ func BenchmarkWorkerLoop(b *testing.B) {
 	r.life = b.Context()
 	r.parts.crew = crew.New(crew.Config{Handle: handle}) // without places: nobody helps
 	p := newPartition(r.parts.shared, topicPartition{"orders.v1", 7})
-	w := r.parts.crew.NewHelper()
+	serve := r.parts.crew.Inline()
 	records := make([]*kgo.Record, batch)
 	value := make([]byte, 100)
 	for i := range records {
@@ -42,7 +42,7 @@ func BenchmarkWorkerLoop(b *testing.B) {
 		n, bytes := p.append(f, [16]byte{}, 0)
 		r.load.add(n, bytes)
 		for p.roster.More() {
-			w.Serve(p.roster)
+			serve(p.roster)
 		}
 	}
 	b.ReportMetric(batch, "records/op")

@@ -68,8 +68,8 @@ func (l *lane) leave(k stepwell.Kind) {
 // fail counts a failure, and the calls before it.
 func (l *lane) fail(ctx context.Context, t *telemetry.Stream, at instant, a *Answer) {
 	a.Took = l.count(t, at, 1)
-	// By itself, with its ctx, by which a provider of the user's may lead from the number to the
-	// span.
+	// Told alone, with its ctx: a metrics provider of the user's may keep the span in it beside the
+	// number, as an exemplar.
 	t.Failed(ctx, a.Took, a.Kind, a.Failure.Type)
 	l.last = 0
 }

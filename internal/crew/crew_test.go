@@ -458,7 +458,7 @@ func TestCallsInAStretchAllocateNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // where no call is slow, however busy the machine is
 		c := New(Config{Handle: settle})
 		s := newSource(c, nil)
-		h := c.NewHelper()
+		serve := c.Inline()
 		m := &stepwell.Message{}
 		s.settled = make([]int64, 0, 1<<16)
 		round := func() {
@@ -466,7 +466,7 @@ func TestCallsInAStretchAllocateNothing(t *testing.T) {
 			for o := range int64(StretchSize) {
 				s.roster.Add(Entry{Message: m, Offset: o, Key: uint64(o%7) + 1})
 			}
-			h.Serve(s.roster)
+			serve(s.roster)
 			if len(s.settled) != StretchSize {
 				t.Fatalf("%d are settled", len(s.settled))
 			}

@@ -31,7 +31,6 @@
 //	places.go    who has a lane, and who waits for one after a rest
 //	pause.go     nothing is handed out for a while
 //	goexit.go    a handler that ends its goroutine
-//	helper.go    a worker on the goroutine of a benchmark
 //
 // # Glossary
 //

@@ -32,6 +32,10 @@ type worker struct {
 
 func newWorker(c *Crew) *worker { return &worker{crew: c, called: make(chan struct{}, 1)} }
 
+// Inline returns what serves a roster on the goroutine that calls it, by a worker that has no
+// place: for benchmarks of what a message costs.
+func (c *Crew) Inline() (serve func(*Roster)) { return newWorker(c).serve }
+
 // Running is the number of the worker's place, and when the stretch, or the call by itself, began.
 func (w *worker) Running() (lane int, began time.Time) { return w.lane, w.began }
 

@@ -34,7 +34,7 @@ func TestThatAMessageWasEditedIsSeenHoweverLongItsIDAndItsChannelAre(t *testing.
 		id, channel := rapid.StringN(1, 255, 255).Draw(t, "id"), rapid.StringMatching("[a-z]{1,60}").Draw(t, "channel")
 		const operation = "op_g9ac6ad9518fdl9prkrmui0mto"
 		once, other := Edited(id, operation), Edited(id, strings.Replace(operation, "g", "h", 1))
-		if at := InChannel(once, channel); !isEdited(once) || !isEdited(at) || len(at) > maxID {
+		if at := inChannel(once, channel); !isEdited(once) || !isEdited(at) || len(at) > maxID {
 			t.Fatalf("%q, in a channel %q", once, at)
 		}
 		if once == other || once == id {

@@ -139,7 +139,7 @@ func (e *Envelope) Replay() {
 // them.
 func (e *Envelope) HandOver(channel string) {
 	m := &e.Message
-	m.ID, m.Channel = InChannel(m.ID, channel), channel
+	m.ID, m.Channel = inChannel(m.ID, channel), channel
 	m.Attempt, m.Snoozes, m.FirstFailed = 1, 0, time.Time{}
 	e.Failure, e.History, e.AttemptsTotal, e.Of = Failure{}, nil, 0, 0
 	e.DiedAt, e.Wait = time.Time{}, Wait{}

@@ -15,7 +15,7 @@ import (
 const (
 	// maxID leaves room to AMQP's 255 bytes, for what others put around an id.
 	maxID = 200
-	// maxEdited leaves room to maxID, for the name of a channel: InChannel must not replace what
+	// maxEdited leaves room to maxID, for the name of a channel: inChannel must not replace what
 	// says that the message was edited.
 	maxEdited = maxID - 64
 )
@@ -37,10 +37,10 @@ func AppendID(dst []byte, topic string, partition int32, offset int64) []byte {
 	return appendPosition(hex.AppendEncode(dst[:start], sum[:len(sum)/2]), partition, offset)
 }
 
-// InChannel is the identity of a message that was handed over to a channel: id@channel. Where that
+// inChannel is the identity of a message that was handed over to a channel: id@channel. Where that
 // is longer than 200 bytes, the first half of the id's SHA-256 in hex stands for it: a message-id
 // has no more than 255, and without its channel it would be that of another message.
-func InChannel(id, channel string) string {
+func inChannel(id, channel string) string {
 	if len(id)+1+len(channel) > maxID {
 		sum := sha256.Sum256([]byte(id))
 		id = hex.EncodeToString(sum[:len(sum)/2])

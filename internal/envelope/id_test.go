@@ -19,7 +19,7 @@ func TestIDsInAChannelStayApartHoweverLongTheyAre(t *testing.T) {
 		{"a stranger's", strings.Repeat("t", 255), ""},
 	}
 	for _, test := range tests {
-		got := InChannel(test.id, "slow")
+		got := inChannel(test.id, "slow")
 		if test.want != "" && got != test.want || len(got) > maxID || !strings.HasSuffix(got, "@slow") {
 			t.Errorf("%s: %s", test.name, got)
 		}
@@ -48,7 +48,7 @@ func FuzzAnIDInAChannelIsThatOfNoOther(f *testing.F) {
 		if len(channel) > 60 {
 			t.Skip("no channel is called so")
 		}
-		a, b := InChannel(x, channel), InChannel(y, channel)
+		a, b := inChannel(x, channel), inChannel(y, channel)
 		if (a == b) != (x == y) || len(a) > maxID || len(b) > maxID {
 			t.Errorf("%q and %q are %q and %q in channel %q", x, y, a, b, channel)
 		}
