@@ -13,7 +13,7 @@ import (
 // message is tried again.
 //
 // A policy is a pure function that returns a Budget; here are [Linear], [Exponential] and
-// [Schedule]. Others need no change elsewhere.
+// [Schedule]. Nothing else in this package would change for another.
 type Budget []time.Duration
 
 // Linear waits delay before the first retry and step longer before each further one: the n-th wait
