@@ -94,7 +94,7 @@ func TestEachDifferentDelayIsAQueueAndTargetsComeFirst(t *testing.T) {
 	}
 }
 
-func TestPeopleReadWaits(t *testing.T) {
+func TestTheWaitsOfAStreamAreToldInASentence(t *testing.T) {
 	top, err := NewTopology("shipping", "orders", Linear(5*s, 5*s, 2), 1, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -242,7 +242,7 @@ func TestARepeatOfARunningMessageWaitsForItAndIsNotCalled(t *testing.T) {
 	}
 }
 
-func TestAPausedStreamHandlesNothingAndGoesOnWhereItWas(t *testing.T) {
+func TestAPausedInboxHandlesNothingAndGoesOnWhereItWas(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		var c calls
 		r := w.start(c.succeeding)
