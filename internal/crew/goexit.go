@@ -39,3 +39,14 @@ func (r *Roster) deserted(offset int64) error {
 	r.Halt()
 	return r.feed.Deserted(offset)
 }
+
+// cut returns the message whose call was cut off, and of a stretch how many were done before it.
+func (r *Roster) cut(w *worker) (e Entry, done int) {
+	if w.lone.Message != nil {
+		return w.lone, 0
+	}
+	r.feed.Lock()
+	defer r.feed.Unlock()
+	done = w.stretch.current()
+	return w.stretch.entries[done], done
+}

@@ -163,15 +163,3 @@ func (r *Roster) gathered(s *stretch, n int) (more bool) {
 	r.leave()
 	return r.More()
 }
-
-// cut returns the message whose call runs, or was cut off, and of a stretch how many were done
-// before it.
-func (r *Roster) cut(w *worker) (e Entry, done int) {
-	if w.lone.Message != nil {
-		return w.lone, 0
-	}
-	r.feed.Lock()
-	defer r.feed.Unlock()
-	done = w.stretch.current()
-	return w.stretch.entries[done], done
-}

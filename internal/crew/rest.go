@@ -56,7 +56,6 @@ func rest[T any](ctx context.Context, w *worker, is Rest, over <-chan T) bool {
 
 // keep lets go of all messages but the one whose call runs, which is m from here on.
 func (w *worker) keep(r *Roster, m *stepwell.Message) {
-	_, done := r.cut(w)
 	if w.lone.Message != nil {
 		w.lone.Message = m
 		w.forget()
@@ -64,7 +63,7 @@ func (w *worker) keep(r *Roster, m *stepwell.Message) {
 	}
 	r.feed.Lock()
 	defer r.feed.Unlock()
-	w.stretch.keep(done, m)
+	w.stretch.keep(w.stretch.current(), m)
 }
 
 // comeBack waits for a place and a seat, after a rest. Calls are timed from then on.
