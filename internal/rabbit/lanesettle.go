@@ -1,7 +1,6 @@
 package rabbit
 
 import (
-	"slices"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -126,29 +125,20 @@ func (l *lane) note(r amqp.Return, ok bool) {
 // settleOutOfOrder judges every message in flight that has its confirm. Different queues confirm at
 // different speeds, so that one queue without a majority would hold up the confirms of all others.
 func (l *lane) settleOutOfOrder() {
-	var confirmed []*outgoing
-	l.flight = slices.DeleteFunc(l.flight, func(o *outgoing) bool {
-		if !isDone(o) {
-			return false
+	var confirmed, rest []*outgoing
+	for _, o := range l.flight {
+		if isDone(o) {
+			confirmed = append(confirmed, o)
+		} else {
+			rest = append(rest, o)
 		}
-		confirmed = append(confirmed, o)
-		return true
-	})
-	// The channel closed between isDone and here: these may be no confirms at all.
-	if l.open.ch.IsClosed() {
-		l.flight = append(confirmed, l.flight...)
+	}
+	if len(confirmed) == 0 || l.open.ch.IsClosed() { // these may be no confirms at all: see end
 		return
 	}
-	l.drainReturnsFor(confirmed)
+	l.drainReturns() // before judge, as in settle
+	l.flight = rest
 	for _, o := range confirmed {
 		l.judge(o)
 	}
-}
-
-// drainReturnsFor is drainReturns for messages that were taken out of flight.
-func (l *lane) drainReturnsFor(confirmed []*outgoing) {
-	rest := l.flight
-	l.flight = append(slices.Clone(confirmed), rest...)
-	l.drainReturns()
-	l.flight = rest
 }
