@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/internal/failpoint"
+	"github.com/stepwell/stepwell/internal/testbroker/local"
 )
 
 // process is an actor in a process of its own.
@@ -40,7 +40,10 @@ func (r *run) spawnWith(more settings) *process {
 	if r.beside != "" && program == r.child && len(r.every)%2 == 1 {
 		program = r.beside
 	}
-	p := &process{r: r, cmd: exec.Command(program), address: freeAddress(r), ended: make(chan struct{})}
+	// Not any port that is free now: it may be another's by the time that the actor listens.
+	ports, err := local.TakePorts()
+	r.check(err)
+	p := &process{r: r, cmd: exec.Command(program), address: ports.Addr(0), ended: make(chan struct{})}
 	p.log = fmt.Sprintf("%s.%d.log", r.ledger, len(r.every))
 	env := r.settings(p)
 	maps.Copy(env, r.env)
@@ -58,7 +61,7 @@ func (r *run) spawnWith(more settings) *process {
 	r.check(p.cmd.Start())
 	go func() {
 		defer close(p.ended)
-		p.err = p.cmd.Wait()
+		p.err = errors.Join(p.cmd.Wait(), ports.Release())
 	}()
 	r.actors, r.every = append(r.actors, p), append(r.every, p)
 	r.t.Cleanup(p.cleanUp)
@@ -228,13 +231,4 @@ func (p *process) do(ctx context.Context, method, path, body string) (int, strin
 	}
 	text, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(text), cmp.Or(err, resp.Body.Close())
-}
-
-// freeAddress is one that nobody listens on, for the moment.
-func freeAddress(r *run) string {
-	r.t.Helper()
-	l, err := net.Listen("tcp", "localhost:0")
-	r.check(err)
-	defer func() { _ = l.Close() }() // it is given up
-	return l.Addr().String()
 }
