@@ -53,6 +53,9 @@ func (a *Actor) watchDepths(ctx context.Context) error {
 			if !known { // the broker's state says why; what is not known is not shown
 				next = min(next, depthPause)
 			}
+			if s.cfg.Retired {
+				next = min(next, drainPause)
+			}
 			maps.Copy(all, found)
 			s.tidy(ctx)
 			if depth, err := s.sourceDepth(ctx); err == nil && s.consumes != "" {

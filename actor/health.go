@@ -135,6 +135,10 @@ func (s *stream) Status(ctx context.Context) server.Status {
 			of.Error = cmp.Or(of.Error, err.Error())
 		}
 	}
+	if status.Retired && holds(&status) { // a look as all others are
+		s.drain.note(false, time.Now())
+		status.EmptySince, status.MayGo = time.Time{}, false
+	}
 	return status
 }
 

@@ -56,8 +56,16 @@ func (*left) Resume()              {}
 func (*left) Status() retry.Status { return retry.Status{} }
 func (*left) Forget(string, int32) {}
 
-// FindRungs finds no more than there were at the start: nobody here makes any.
-func (*left) FindRungs(context.Context) error { return nil }
+// FindRungs finds no more than there were at the start: nobody here makes any. Its error says that
+// nobody knows yet what that was.
+func (l *left) FindRungs(context.Context) error {
+	if l.line.broker != nil && l.found.Load() == nil {
+		return errNotFound
+	}
+	return nil
+}
+
+var errNotFound = errors.New("RabbitMQ has not told yet which queues of the stream are there")
 
 func (l *left) Topology() retry.Topology { return l.topology }
 

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/stepwell/stepwell/server"
 )
 
 // drain knows since when a retired stream looked empty at each look.
@@ -21,6 +23,10 @@ type drain struct {
 // process has under way, or the broker has not moved on yet (three minutes, where a target was
 // missing), is in no queue's depth.
 const quiet = 5 * time.Minute
+
+// drainPause is how far apart looks at a retired stream are at most, however rarely metrics want
+// depths: one look would else stand for all of the time in which it must look empty.
+const drainPause = 15 * time.Second
 
 // note enters a look. One look that finds something, or fails, begins the time anew.
 func (d *drain) note(empty bool, now time.Time) {
@@ -118,4 +124,18 @@ func (s *stream) allDepths(ctx context.Context) (all map[string]int, known, empt
 		empty = empty && depth == 0
 	}
 	return all, known, empty
+}
+
+// holds says that there are messages in a queue of the stream, by its status.
+func holds(of *server.Status) bool {
+	ready := 0
+	for _, depth := range of.Queues {
+		ready += depth
+	}
+	for _, c := range of.Channels {
+		for _, depth := range c.Queues {
+			ready += depth
+		}
+	}
+	return ready > 0
 }

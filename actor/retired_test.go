@@ -10,6 +10,8 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/embedded/memory"
+	"github.com/stepwell/stepwell/internal/queue"
 )
 
 func TestARetiredStreamMayGoOnceItLookedEmptyForLongerThanAnyCallTakes(t *testing.T) {
@@ -74,7 +76,7 @@ func TestARetiredStreamThatMayGoSaysSoInItsStatusTheProbeAndOnceInTheLog(t *test
 			}
 			return string(status)
 		}
-		time.Sleep(10 * time.Minute) // it has looked, and looks again each hour
+		time.Sleep(10 * time.Minute) // it has looked, and metrics want depths each hour
 		since := b.stream.Status(b.t.Context()).EmptySince
 		if since.IsZero() {
 			b.t.Fatalf("nobody knows that it is empty: %s", says())
@@ -98,4 +100,63 @@ func TestARetiredStreamThatMayGoSaysSoInItsStatusTheProbeAndOnceInTheLog(t *test
 			b.t.Errorf("the log says it %d times: %s", n, b.log)
 		}
 	}, "STREAMS_ORDERS_RETIRED=true")
+}
+
+func TestARetiredStreamIsLookedAtHoweverRarelyMetricsWantDepths(t *testing.T) {
+	t.Parallel()
+	streamInBubble(t, Stream{Handler: func(context.Context, *stepwell.Message) error { return nil }}, func(b *bubble) {
+		time.Sleep(10 * time.Minute) // metrics want depths each hour
+		if b.stream.now().EmptySince.IsZero() {
+			b.t.Fatal("nobody knows that it is empty")
+		}
+		b.die()
+		time.Sleep(time.Minute)
+		if now := b.stream.now(); !now.EmptySince.IsZero() || now.MayGo {
+			b.t.Errorf("a minute after a message died it is empty since %s, and may go: %v", now.EmptySince, now.MayGo)
+		}
+	}, "STREAMS_ORDERS_RETIRED=true")
+}
+
+func TestAnAnswerThatShowsMessagesOfARetiredStreamDoesNotSayThatItMayGo(t *testing.T) {
+	t.Parallel()
+	streamInBubble(t, Stream{Handler: func(context.Context, *stepwell.Message) error { return nil }}, func(b *bubble) {
+		time.Sleep(time.Hour)
+		if !b.stream.now().MayGo {
+			b.t.Fatal("it may not go")
+		}
+		b.die() // since the last look
+		if s := b.stream.Status(b.t.Context()); !holds(&s) || !s.EmptySince.IsZero() || s.MayGo {
+			b.t.Errorf("queues %v, empty since %s, may go: %v", s.Queues, s.EmptySince, s.MayGo)
+		}
+	}, "STREAMS_ORDERS_RETIRED=true")
+}
+
+// die has a message in the dead set of the stream.
+func (b *bubble) die() {
+	b.t.Helper()
+	stored := make(chan error, 1)
+	b.stream.broker.Publisher("test").Publish(b.t.Context(), b.stream.retries.Topology().DeadSet, queue.Message{ID: "dead"}, func(err error) { stored <- err })
+	if err := <-stored; err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestARetiredStreamWithoutRetriesIsNotEmptyBeforeRabbitMQHasToldWhatIsLeft(t *testing.T) {
+	look := func(l *line) bool {
+		l.cfg.Retired = true
+		s := &stream{line: l}
+		s.lookDepths(t.Context())
+		since, _ := s.drain.state(time.Now(), 0)
+		return !since.IsZero()
+	}
+	away := &line{broker: memory.New()} // it is never run
+	away.retries = &left{line: away}
+	if look(away) {
+		t.Error("it is empty, and nobody has looked")
+	}
+	none := &line{}
+	none.retries = &left{line: none}
+	if !look(none) {
+		t.Error("without RabbitMQ it is not empty")
+	}
 }
