@@ -77,6 +77,10 @@ func (s *supervisor) healTopic(ctx context.Context, topic string) bool {
 	}
 	s.log.Warn("a topic cannot be read, perhaps it was made anew: looking for it again", "topic", topic)
 	same, made := s.parts.ofTopic(topic, id)
+	for _, p := range made {
+		s.late.saw(topic, p.topicNow())
+	}
+	s.late.saw(topic, id)
 	s.rebalances.drop(made, ErrLost)
 	s.rebalances.giveBack(same)
 	if ctx.Err() != nil {

@@ -80,14 +80,15 @@ func New(cfg Config, handle Handle) (*Reader, error) {
 
 // build makes the parts, each of those before it.
 func (r *Reader) build(begin startAt) {
+	late := newLatecomers()
 	s := &shared{common: r.common, crew: r.crew, load: r.load, seed: maphash.MakeSeed()}
 	r.parts = newAssignments(s)
 	r.clients = newClients(r.common, r.gate, r.parts, r.heal)
 	r.commits = newCommitter(r.common, r.parts, r.clients, r.status, r.heal)
 	r.rebalances = &rebalancer{r.common, r.gate, r.parts, r.clients, r.commits, r.status}
-	r.starts = &starter{r.common, begin, r.gate, r.parts, r.clients, r.commits, r.status, r.heal}
+	r.starts = &starter{r.common, begin, r.gate, r.parts, r.clients, r.commits, r.status, r.heal, late}
 	r.intake = newIntake(s, r.gate, r.parts, r.status, r.heal)
-	r.watch = &supervisor{r.common, r.parts, r.clients, r.rebalances, r.status, r.heal, r.crew.Paused, nil}
+	r.watch = &supervisor{r.common, r.parts, r.clients, r.rebalances, r.status, r.heal, late, r.crew.Paused, nil}
 	s.hurry, s.living, s.condemned = r.commits.hurry, r.watch.living, r.parts.condemnedInARow
 }
 

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -52,6 +53,45 @@ type starter struct {
 	commits *committer
 	status  *status
 	heal    *healer
+	late    *latecomers
+}
+
+// latecomers knows which topics this process has seen missing, or made anew: all that is in them
+// came after the group began.
+type latecomers struct {
+	mu     sync.Mutex
+	topics map[string]bool
+	ids    map[string]kadm.TopicID // as they were seen last
+}
+
+func newLatecomers() *latecomers {
+	return &latecomers{topics: map[string]bool{}, ids: map[string]kadm.TopicID{}}
+}
+
+// missed notes that there is no such topic.
+func (l *latecomers) missed(topic string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.topics[topic] = true
+}
+
+// saw notes which topic of that name there is; a zero id says nothing.
+func (l *latecomers) saw(topic string, id kadm.TopicID) {
+	if id == (kadm.TopicID{}) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if was, known := l.ids[topic]; known && was != id {
+		l.topics[topic] = true
+	}
+	l.ids[topic] = id
+}
+
+func (l *latecomers) has(topic string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.topics[topic]
 }
 
 // startTimeout bounds the questions that are asked before the first fetch.
@@ -63,7 +103,8 @@ const startTimeout = 20 * time.Second
 // A group that begins at the end, or at a time, is given commits there for all partitions of the
 // topic before the first record is read: else a restart before the first commit would begin at a
 // later end, and skip what came between. A partition without a commit in a topic that has others is
-// new, and begins at its start.
+// new, and begins at its start; so does, in a group that begins at the end, each of a topic that
+// came after we did.
 func (s *starter) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -212,13 +253,7 @@ func (s *starter) freshTopics(ctx context.Context, admin *kadm.Client, commits k
 // commit yet. Another member may do the same; it may even overwrite ours with a later end, which is
 // why partition.begin has ours committed again.
 func (s *starter) commitStart(ctx context.Context, admin *kadm.Client, topics []string, first map[topicPartition]ledger.Position) error {
-	list := admin.ListEndOffsets
-	if !s.begin.latest {
-		list = func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
-			return admin.ListOffsetsAfterMilli(ctx, s.begin.after.UnixMilli(), topics...)
-		}
-	}
-	listed, err := list(ctx, topics...)
+	listed, err := s.beginnings(ctx, admin, topics)
 	if err == nil {
 		err = listed.Error()
 	}
@@ -262,11 +297,29 @@ func (s *starter) commitStart(ctx context.Context, admin *kadm.Client, topics []
 	return nil
 }
 
+// beginnings are where the partitions of topics begin that have no commit.
+func (s *starter) beginnings(ctx context.Context, admin *kadm.Client, topics []string) (kadm.ListedOffsets, error) {
+	if !s.begin.latest {
+		return admin.ListOffsetsAfterMilli(ctx, s.begin.after.UnixMilli(), topics...)
+	}
+	listed, err := admin.ListEndOffsets(ctx, topics...)
+	if late := slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return !s.late.has(topic) }); err == nil && len(late) > 0 {
+		var starts kadm.ListedOffsets
+		starts, err = admin.ListStartOffsets(ctx, late...)
+		maps.Copy(listed, starts)
+	}
+	return listed, err
+}
+
 // tellStart logs how many records a group without commits leaves out. The brokers forget the
 // commits of a group that has had no members for a week: it begins as a new one does.
 func (s *starter) tellStart(ctx context.Context, admin *kadm.Client, at map[string]map[int32]kgo.EpochOffset) {
 	firsts, _ := admin.ListStartOffsets(ctx, slices.Collect(maps.Keys(at))...) // what cannot be had is not counted
 	for topic, parts := range at {
+		if s.begin.latest && s.late.has(topic) {
+			s.log.Info("a topic was made after the group began and is read from its first record", "topic", topic, "partitions", len(parts))
+			continue
+		}
 		level, left := slog.LevelInfo, int64(0)
 		for id, o := range parts {
 			if first, ok := firsts.Lookup(topic, id); ok && first.Err == nil {

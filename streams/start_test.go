@@ -328,6 +328,44 @@ func TestATopicThatAppearsLaterAndMatchesThePatternAsAWholeIsRead(t *testing.T) 
 	})
 }
 
+func TestATopicThatIsMadeAfterTheGroupBeganIsReadFromItsStartAlsoWithLatest(t *testing.T) {
+	t.Parallel()
+	each(t, 1, func(t *testing.T, w *world) {
+		w.produce(0, 3)
+		cfg, j, later := w.config(), newJournal(), w.topic+"-later"
+		cfg.Topics, cfg.Start = append(cfg.Topics, later), "latest"
+		r := w.run(cfg, j.settleAll)
+		eventually(t, "the beginning is committed", func() bool { return w.committed()[0] == 3 })
+		r.says(later)
+		w.create(later, 1)
+		t.Cleanup(func() { _, _ = w.admin.DeleteTopics(context.Background(), later) })
+		for range 5 {
+			w.send(&kgo.Record{Topic: later})
+		}
+		within(t, 60*time.Second, "it is found", func() bool { return r.Status().Partitions == 2 })
+		w.send(&kgo.Record{Topic: later})
+		within(t, 60*time.Second, "6 calls", func() bool { return j.count() == 6 })
+	})
+}
+
+func TestATopicMadeAnewIsReadFromItsStartAlsoWithLatest(t *testing.T) {
+	t.Parallel()
+	each(t, 1, func(t *testing.T, w *world) {
+		cfg, j := w.config(), newJournal()
+		cfg.Start = "latest"
+		w.run(cfg, j.settleAll)
+		eventually(t, "the beginning is committed", func() bool { return len(w.committed()) == 1 })
+		w.produce(0, 20)
+		eventually(t, "20 calls", func() bool { return j.count() == 20 && w.committed()[0] == 20 })
+		w.remake(1)
+		fresh := newProducer(t, w)
+		for range 30 {
+			fresh(0)
+		}
+		within(t, 90*time.Second, "30 more calls", func() bool { return j.count() == 50 })
+	})
+}
+
 func TestATopicDeletedAndMadeAnewIsReadFromItsStart(t *testing.T) {
 	t.Parallel()
 	each(t, 2, func(t *testing.T, w *world) { // one of the group's member, one of another fetcher

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -30,6 +31,7 @@ type supervisor struct {
 	rebalances *rebalancer
 	status     *status
 	heal       *healer
+	late       *latecomers
 	paused     func() bool
 	// empty are the partitions whose log had nothing left to read at the last look, and where they
 	// were.
@@ -99,9 +101,13 @@ func (s *supervisor) reach(ctx context.Context) (map[string]error, error) {
 	errs := map[string]error{}
 	for _, topic := range s.cfg.Topics {
 		t, ok := found[topic]
+		s.late.saw(topic, t.ID)
 		if err := t.Err; !ok || err != nil {
 			if err == nil {
 				err = kerr.UnknownTopicOrPartition
+			}
+			if errors.Is(err, kerr.UnknownTopicOrPartition) {
+				s.late.missed(topic)
 			}
 			errs[topic] = s.status.explain(topicPartition{topic, -1}, err)
 		}
