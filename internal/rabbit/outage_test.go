@@ -26,18 +26,31 @@ func alarm(node *testbroker.Rabbit, on bool) {
 func TestAlarmStopsPublishersOnlyAndIsNoReasonToPublishTwice(t *testing.T) {
 	onOwn(t, testbroker.RabbitOptions{}, func(t *testing.T, node *testbroker.Rabbit) {
 		n := newNames(t, "")
+		var over atomic.Bool
+		slow := newThief(t, node.URL, func(class, method uint16) bool {
+			const basic, ack = 60, 80
+			if class == basic && method == ack && over.CompareAndSwap(true, false) {
+				sleep(t.Context(), 300*time.Millisecond) // the first confirm after the alarm takes longer than looks are apart
+			}
+			return false
+		})
 		var log text
-		b, _ := run(t, Config{URLs: []string{node.URL}, ConfirmTimeout: 2 * time.Second, Heartbeat: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		b, _ := run(t, Config{URLs: []string{slow.url}, ConfirmTimeout: 2 * time.Second, Heartbeat: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		declare(t, b, n.specs())
 		publish(t, b, n.instant, 0, 100)
-		alarm(node, true)
-		c := newTally(2000)
 		p := b.Publisher("test")
-		for i := range 2000 {
-			m := numbered(1000 + i)
-			m.Body = make([]byte, 10_000)
-			p.Publish(t.Context(), n.dead, m, c.done)
+		send := func(count int) *tally {
+			c := newTally(count)
+			for i := range count {
+				m := numbered(1000 + i)
+				m.Body = make([]byte, 10_000)
+				p.Publish(t.Context(), n.dead, m, c.done)
+			}
+			return c
 		}
+		send(500).wait(t, 10*time.Second) // many may be under way now, and are when the alarm is noticed
+		alarm(node, true)
+		c := send(2000)
 		eventually(t, 10*time.Second, "the alarm in the status", func() bool { return b.Status().Blocked })
 		told := func(message, field string) bool {
 			return strings.Contains(log.String(), message+`" part=publish `+field+`="RabbitMQ takes no messages: memory or disk alarm"`)
@@ -58,10 +71,11 @@ func TestAlarmStopsPublishersOnlyAndIsNoReasonToPublishTwice(t *testing.T) {
 		if s := b.Status(); !s.Blocked || !s.Up {
 			t.Errorf("status after a while: %+v", s)
 		}
+		over.Store(true)
 		alarm(node, false)
 		c.wait(t, 30*time.Second)
 		eventually(t, 10*time.Second, "its end in the log", func() bool { return told("RabbitMQ is in use again", "after") })
-		depthIs(t, b, n.dead, 2000)
+		depthIs(t, b, n.dead, 2500)
 	})
 }
 
