@@ -173,7 +173,7 @@ func (c acting) operate(ctx context.Context, a *actor, w wish) error {
 		return err
 	}
 	if !c.Detach {
-		return a.watch(ctx, o.ID)
+		return a.follow(ctx, o.ID)
 	}
 	if a.json {
 		return a.line(begun)

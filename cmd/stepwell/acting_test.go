@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -328,7 +329,9 @@ func TestAnOperationIsListedShownHeldBackAndEnded(t *testing.T) {
 		{ops + "cancel " + id, exitOK, []string{"cancelled"}},
 		{ops + "watch " + id, exitFailed, []string{"cancelled"}},
 		{ops + "pause " + id, exitFailed, []string{}},
-		{ops + "show op_none", exitAgain, []string{}},
+		{ops + "show op_none", exitFailed, []string{}},
+		{ops + "watch op_none", exitFailed, []string{}},
+		{ops + "pause op_none", exitFailed, []string{}},
 		{ops + "show " + id + " --json", exitOK, []string{`"rate":"30/m"`}},
 		{ops + "--json", exitOK, []string{`\{"id":"` + id}},
 		{ops + "ls --state x", exitFailed, []string{}},
@@ -344,12 +347,30 @@ func TestAnOperationIsListedShownHeldBackAndEnded(t *testing.T) {
 			t.Errorf("%s: exit %d, %q, %q", step.args, code, out, errs)
 		}
 	}
-	if _, errs, _ := command(t, address, strings.Fields(ops+"show op_none")...); !strings.Contains(errs, "op_none is mistyped") {
+	if _, errs, _ := command(t, address, strings.Fields(ops+"show op_none")...); !strings.Contains(errs, "op_none is mistyped") || strings.Contains(errs, "again") {
 		t.Errorf("of an id that nobody gave it says %q", errs)
 	}
 	for _, args := range [][]string{{"ls", "--stream", ""}, {"ls", "--state="}, {"show", ""}, {"cancel", ""}} {
 		if out, errs, code := command(t, address, slices.Concat([]string{"dead-set", "operations"}, args)...); code == exitOK {
 			t.Errorf("%q: %q, %q", args, out, errs)
+		}
+	}
+}
+
+// A mistyped id stays one, however often it is tried; what a command has begun it can begin again.
+func TestAnOperationThatEndedWithItsProcessMayBeBegunAgain(t *testing.T) {
+	forgetful := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"detail":"there is no such operation here"}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"id":"op_1","stream":"orders","state":"queued","matched":1}`)
+	}))
+	defer forgetful.Close()
+	for _, args := range []string{"replay -s orders --all --yes", "sort -s orders"} {
+		if out, errs, code := command(t, forgetful.URL, append([]string{"dead-set"}, strings.Fields(args)...)...); code != exitAgain || !strings.Contains(errs, "the same command again does what is left") {
+			t.Errorf("%s: exit %d, %q, %q", args, code, out, errs)
 		}
 	}
 }

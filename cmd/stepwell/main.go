@@ -192,7 +192,7 @@ func exitOf(err error) int {
 		return exitUsage
 	case errors.Is(err, errLook):
 		return exitLook
-	case errors.Is(err, errForgotten):
+	case errors.Is(err, errBegun):
 		return exitAgain
 	}
 	if r, ok := errors.AsType[*refusal](err); ok && r.again() {

@@ -92,8 +92,9 @@ var (
 	// errLook is why somebody has to look.
 	errLook = errors.New("somebody has to look")
 	// errForgotten: the actor that answers does not know the operation any more.
-	errForgotten = errors.New("it is another app, or one whose operations end with their process (RABBITMQ_RECORDS=false). What it did is done, " +
-		"nothing is lost; the same command again does what is left")
+	errForgotten = errors.New("it is another app, or one whose operations end with their process (RABBITMQ_RECORDS=false). What it did is done, nothing is lost")
+	// errBegun is errForgotten of an operation that the command itself has begun.
+	errBegun = errors.New("the same command again does what is left")
 )
 
 // is says what it is about, for people.
@@ -170,6 +171,15 @@ const (
 	watchEvery = 500 * time.Millisecond
 	tellEvery  = 5 * time.Second
 )
+
+// follow watches an operation that this command has begun.
+func (a *actor) follow(ctx context.Context, id string) error {
+	err := a.watch(ctx, id)
+	if errors.Is(err, errForgotten) {
+		return fmt.Errorf("%w; %w", err, errBegun)
+	}
+	return err
+}
 
 // watch says how far an operation is until it is over, or rests. When ctx ends, by Ctrl-C or a
 // SIGTERM, the operation goes on unwatched: the exit code says so, since a script that was cut off

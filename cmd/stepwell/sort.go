@@ -58,7 +58,7 @@ func (c sorting) begin(ctx context.Context, a *actor, w wish) error {
 		return err
 	}
 	if !c.Detach {
-		return a.watch(ctx, o.ID)
+		return a.follow(ctx, o.ID)
 	}
 	return a.printOperation(o, begun)
 }
