@@ -24,6 +24,19 @@ func TestCausesAreATableWithTheirLastHour(t *testing.T) {
 	}
 }
 
+func TestALongErrorMakesOnlyItsOwnRowLong(t *testing.T) {
+	var out strings.Builder
+	a := &actor{out: &out}
+	rows := [][]string{group{Group: "7f3a91c2b04d", Error: strings.Repeat("away ", 100)}.row(), group{Group: "0c0ffee0c0ff", Error: "short"}.row()}
+	if err := a.groupTable(rows); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if len(lines[0]) > 200 || len(lines[2]) > 200 || !strings.Contains(lines[1], "away away") {
+		t.Errorf("%s", &out)
+	}
+}
+
 func TestATimeAsATableShowsItMayBeGivenBack(t *testing.T) {
 	address, dead := serve(t, "")
 	at := time.Date(2026, 7, 1, 3, 4, 5, 0, time.FixedZone("here", 3600))

@@ -57,9 +57,10 @@ func (c *groups) Run(ctx context.Context, a *actor) error {
 	return cmp.Or(err, unsorted)
 }
 
-// groupTable prints rows of causes.
+// groupTable prints rows of causes. The error is last: a long one makes its own row long, and not
+// all of them.
 func (a *actor) groupTable(rows [][]string) error {
-	return a.table([]string{"GROUP", "COUNT", "REASON", "TYPE", "ERROR", "FIRST DIED", "LAST DIED", "LAST HOUR", "KEYS", "REPLAYED", "EXAMPLE"}, rows)
+	return a.table([]string{"GROUP", "COUNT", "REASON", "FIRST DIED", "LAST DIED", "LAST HOUR", "KEYS", "REPLAYED", "EXAMPLE", "TYPE", "ERROR"}, rows)
 }
 
 // row is the group in a table. The group of all causes that had no room has no name, and shows a
@@ -70,8 +71,8 @@ func (g group) row() []string {
 		name = "-"
 	}
 	return []string{
-		name, strconv.Itoa(g.Count), g.Reason, g.ErrorType, g.Error, when(g.FirstDied), when(g.LastDied), curve(g.PerMinutes),
-		keys(g.Keys), strconv.Itoa(g.Replayed), g.ExampleID,
+		name, strconv.Itoa(g.Count), g.Reason, when(g.FirstDied), when(g.LastDied), curve(g.PerMinutes),
+		keys(g.Keys), strconv.Itoa(g.Replayed), g.ExampleID, g.ErrorType, g.Error,
 	}
 }
 
