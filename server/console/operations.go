@@ -52,13 +52,6 @@ type operation struct {
 	Held string `json:"-"`
 }
 
-// cause is what killed some of those that an operation is about.
-type cause struct {
-	Group string `json:"group"`
-	Error string `json:"error"`
-	Count int    `json:"count"`
-}
-
 // outcome is what became of what was replayed.
 type outcome struct {
 	Handled int `json:"handled"`
@@ -109,15 +102,6 @@ func (o operation) LeftOutText() string {
 		return "Matches, and stays: " + words
 	}
 	return ""
-}
-
-// CausesText says what they died of, for a page that is open; empty: not known yet.
-func (o operation) CausesText() string {
-	all := make([]string, len(o.Causes))
-	for i, of := range o.Causes {
-		all[i] = number(of.Count) + " of " + brief(of.Error)
-	}
-	return strings.Join(all, "; ")
 }
 
 // State is how far it is in a word, which for what ended with nothing is none of a success.

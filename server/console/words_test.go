@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,19 @@ func TestACauseIsNamedByWhatItsErrorsShareWhereItIsAskedAboutAndWhereItIsDone(t 
 	eventually(t, "it is deleted", func() bool { p.open("GET", operation, nil); return strings.Contains(p.text, "done 2 of 2") })
 	p.has(t, named)
 	w.visit("/console/operations").has(t, named)
+}
+
+// "All messages" and one of four causes beside it would be read as all messages of that cause.
+func TestAnOperationSaysThatItIsAboutOtherCausesThanThoseItNames(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.die(14, slices.Concat(records(5, "bank: away"), records(4, "bank: closed"), records(3, "bank: full"), records(2, "bank: robbed"))...)
+	p := w.visit("/console/confirm?stream=orders&action=delete&all=true")
+	p.press("Delete 14", nil)
+	operation := p.path
+	eventually(t, "it is deleted", func() bool { p.open("GET", operation, nil); return strings.Contains(p.text, "done 14 of 14") })
+	p.has(t, "all messages", "5 of bank: away", "3 of bank: full others")
+	w.visit("/console/operations").has(t, "all messages bank: away and others")
 }
 
 func TestWhatIsAskedFitsWhatIsDone(t *testing.T) {
