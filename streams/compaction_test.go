@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -17,11 +18,13 @@ func (w *world) compact() {
 	answers, err := w.admin.AlterTopicConfigs(w.t.Context(), []kadm.AlterConfig{
 		set("cleanup.policy", "compact"), set("segment.ms", "100"), set("min.cleanable.dirty.ratio", "0.001"), set("delete.retention.ms", "0"),
 	}, w.topic)
-	if err == nil {
-		_, err = answers.On(w.topic, nil)
-	}
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	for _, answer := range answers {
+		if answer.Err != nil {
+			w.t.Fatal(answer.Name, answer.Err, answer.ErrMessage)
+		}
 	}
 }
 
@@ -33,8 +36,10 @@ func (w *world) left(end int64) (offsets []int64) {
 		w.t.Fatal(err)
 	}
 	defer client.Close()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	defer cancel()
 	for len(offsets) == 0 || offsets[len(offsets)-1] != end-1 {
-		fetches := client.PollFetches(w.t.Context())
+		fetches := client.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
 			w.t.Fatal(err)
 		}
