@@ -29,8 +29,8 @@ const (
 // an actor that reads fast makes much garbage beside a small live heap, and Go's default (GOGC=100)
 // would collect it hundreds of times a second. Where that much garbage comes in less than an eighth
 // of a second it waits for that long, as long as the heap is below 56 MiB and window, the bytes of
-// the largest WINDOW_BYTES (see Config.LargestWindow). Where more than 88 MiB live, the heap may
-// grow by half of that. It does nothing where GOGC or GOMEMLIMIT is set. The result undoes it.
+// the largest window (see Config.LargestWindow). Where more than 88 MiB live, the heap may grow by
+// half of that. It does nothing where GOGC or GOMEMLIMIT is set. The result undoes it.
 //
 // [Main] calls it, since it owns the process. A program that embeds an actor may.
 func TuneGC(log *slog.Logger, window int) (undo func()) {

@@ -3,6 +3,7 @@ package ledger
 import (
 	"slices"
 	"testing"
+	"unsafe"
 
 	"pgregory.net/rapid"
 )
@@ -180,4 +181,10 @@ func BenchmarkWindow(b *testing.B) {
 		w.SettleRange(from, offset-1)
 	}
 	b.ReportMetric(1000, "records/op")
+}
+
+func TestASlotIsAsLargeAsTheCollectorIsTold(t *testing.T) {
+	if size := unsafe.Sizeof(slot{}); size != 16 {
+		t.Errorf("%d bytes; config.spanBytes and OPERATIONS say 16", size)
+	}
 }
