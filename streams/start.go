@@ -57,7 +57,7 @@ type starter struct {
 }
 
 // latecomers knows which topics this process has seen missing, or made anew: all that is in them
-// came after the group began.
+// came after the group began. It is told of a pattern that matches nothing as of a topic.
 type latecomers struct {
 	mu     sync.Mutex
 	topics map[string]bool
@@ -88,10 +88,11 @@ func (l *latecomers) saw(topic string, id kadm.TopicID) {
 	l.ids[topic] = id
 }
 
-func (l *latecomers) has(topic string) bool {
+// has is asked for a topic of TOPICS, or one that a pattern matches.
+func (l *latecomers) has(topic, pattern string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.topics[topic]
+	return l.topics[topic] || pattern != "" && l.topics[pattern]
 }
 
 // startTimeout bounds the questions that are asked before the first fetch.
@@ -303,7 +304,7 @@ func (s *starter) beginnings(ctx context.Context, admin *kadm.Client, topics []s
 		return admin.ListOffsetsAfterMilli(ctx, s.begin.after.UnixMilli(), topics...)
 	}
 	listed, err := admin.ListEndOffsets(ctx, topics...)
-	if late := slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return !s.late.has(topic) }); err == nil && len(late) > 0 {
+	if late := slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return !s.late.has(topic, s.cfg.Pattern) }); err == nil && len(late) > 0 {
 		var starts kadm.ListedOffsets
 		starts, err = admin.ListStartOffsets(ctx, late...)
 		maps.Copy(listed, starts)
@@ -316,7 +317,7 @@ func (s *starter) beginnings(ctx context.Context, admin *kadm.Client, topics []s
 func (s *starter) tellStart(ctx context.Context, admin *kadm.Client, at map[string]map[int32]kgo.EpochOffset) {
 	firsts, _ := admin.ListStartOffsets(ctx, slices.Collect(maps.Keys(at))...) // what cannot be had is not counted
 	for topic, parts := range at {
-		if s.begin.latest && s.late.has(topic) {
+		if s.begin.latest && s.late.has(topic, s.cfg.Pattern) {
 			s.log.Info("a topic was made after the group began and is read from its first record", "topic", topic, "partitions", len(parts))
 			continue
 		}

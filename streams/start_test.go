@@ -348,6 +348,24 @@ func TestATopicThatIsMadeAfterTheGroupBeganIsReadFromItsStartAlsoWithLatest(t *t
 	})
 }
 
+func TestTheFirstTopicsThatAPatternMatchesAreReadFromTheirStartAlsoWithLatest(t *testing.T) {
+	t.Parallel()
+	each(t, 1, func(t *testing.T, w *world) {
+		cfg, j, first, second := w.config(), newJournal(), w.topic+".first", w.topic+".second"
+		cfg.Topics, cfg.Pattern, cfg.Start = nil, w.topic+`\.[a-z]+`, "latest"
+		r := w.run(cfg, j.settleAll)
+		r.says("no topic matches")
+		w.create(first, 1)
+		w.create(second, 1)
+		t.Cleanup(func() { _, _ = w.admin.DeleteTopics(context.Background(), first, second) })
+		for range 5 {
+			w.send(&kgo.Record{Topic: first}, &kgo.Record{Topic: second})
+		}
+		within(t, 60*time.Second, "they are found", func() bool { return r.Status().Partitions == 2 })
+		within(t, 60*time.Second, "10 calls", func() bool { return j.count() == 10 })
+	})
+}
+
 func TestATopicMadeAnewIsReadFromItsStartAlsoWithLatest(t *testing.T) {
 	t.Parallel()
 	each(t, 1, func(t *testing.T, w *world) {

@@ -142,6 +142,7 @@ func (s *supervisor) matching(ctx context.Context, admin *kadm.Client) (map[stri
 	if found || err != nil {
 		return nil, err
 	}
+	s.late.missed(s.cfg.Pattern)
 	return map[string]error{s.cfg.Pattern: s.status.noMatch(s.cfg.Pattern)}, nil
 }
 
