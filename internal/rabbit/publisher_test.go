@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -181,7 +182,8 @@ func TestNothingThatWasConfirmedIsLostWhenConnectionsAreCut(t *testing.T) {
 func TestMessageTheBrokerFindsTooLargeFailsAloneAndTheOthersGoOn(t *testing.T) {
 	onOwn(t, testbroker.RabbitOptions{Conf: []string{"max_message_size = 100000"}}, func(t *testing.T, node *testbroker.Rabbit) {
 		n := newNames(t, "")
-		b, _ := run(t, Config{URLs: []string{node.URL}, BackoffMin: 10 * time.Millisecond})
+		var log text
+		b, _ := run(t, Config{URLs: []string{node.URL}, BackoffMin: 10 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		declare(t, b, n.specs())
 		const count = 400
 		c := newTally(count)
@@ -201,6 +203,10 @@ func TestMessageTheBrokerFindsTooLargeFailsAloneAndTheOthersGoOn(t *testing.T) {
 			}
 		case <-time.After(20 * time.Second):
 			t.Error("nothing was said of the large message")
+		}
+		// Two channels end with others in flight, and one with the large message alone.
+		if ends := strings.Count(log.String(), "msg=\"waiting for RabbitMQ\""); ends > 3 {
+			t.Errorf("%d channels ended until the large message was known", ends)
 		}
 	})
 }
