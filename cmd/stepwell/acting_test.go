@@ -325,7 +325,7 @@ func TestAnOperationIsListedShownHeldBackAndEnded(t *testing.T) {
 		{ops + "pause " + id, exitOK, []string{"replay of orders: paused, [0-5] of 5"}},
 		{ops + "watch " + id, exitLook, []string{"paused"}},
 		{ops + "resume " + id, exitOK, []string{"replay of orders: (queued|running)"}},
-		{ops + "show " + id, exitOK, []string{"replay of orders"}},
+		{ops + "show " + id, exitOK, []string{"replay of orders", "\nasked by [^ ]+ at 20[^ ]+.*, of \\{\"error\":\"away\"\\}, at most 30/m; note: the   fix"}},
 		{ops + "cancel " + id, exitOK, []string{"cancelled"}},
 		{ops + "watch " + id, exitFailed, []string{"cancelled"}},
 		{ops + "pause " + id, exitFailed, []string{}},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -228,29 +229,42 @@ func (a *actor) printOperation(o operation, whole json.RawMessage) error {
 
 // row is the operation in a table.
 func (o operation) row() []string {
-	chosen := "all"
-	switch {
-	case o.Select.Group != "":
-		chosen = "group " + o.Select.Group
-	case o.Select.Operation != "" && len(o.Select.IDs) > 0:
-		chosen = strconv.Itoa(len(o.Select.IDs)) + " ids of what " + o.Select.Operation + " deleted"
-	case o.Select.Operation != "":
-		chosen = "what " + o.Select.Operation + " deleted"
-	case len(o.Select.IDs) > 0:
-		chosen = strconv.Itoa(len(o.Select.IDs)) + " ids"
-	case len(o.Select.Filter) > 0:
-		text, err := json.Marshal(o.Select.Filter)
-		if err != nil {
-			text = []byte("a filter")
-		}
-		chosen = string(text)
-	}
-	rate, left := o.Rate, "-"
-	if rate == "" {
-		rate = "-"
-	}
+	left := "-"
 	if o.ETA > 0 {
 		left = (time.Duration(o.ETA) * time.Second).String()
 	}
-	return []string{o.ID, o.State, o.is(), short(chosen, 60), fmt.Sprintf("%d/%d", o.Done, o.Matched), rate, left, o.By, when(o.CreatedAt), o.Note, o.Why}
+	return []string{o.ID, o.State, o.is(), short(o.chosen(), 60), fmt.Sprintf("%d/%d", o.Done, o.Matched), cmp.Or(o.Rate, "-"), left, o.By, when(o.CreatedAt), o.Note, o.Why}
+}
+
+// chosen is what of the dead set it is about.
+func (o operation) chosen() string {
+	switch {
+	case o.Select.Group != "":
+		return "group " + o.Select.Group
+	case o.Select.Operation != "" && len(o.Select.IDs) > 0:
+		return strconv.Itoa(len(o.Select.IDs)) + " ids of what " + o.Select.Operation + " deleted"
+	case o.Select.Operation != "":
+		return "what " + o.Select.Operation + " deleted"
+	case len(o.Select.IDs) > 0:
+		return strconv.Itoa(len(o.Select.IDs)) + " ids"
+	case len(o.Select.Filter) > 0:
+		text, err := json.Marshal(o.Select.Filter)
+		if err != nil {
+			return "a filter"
+		}
+		return string(text)
+	}
+	return "all"
+}
+
+// asked is who asked for what, and when.
+func (o operation) asked() string {
+	text := fmt.Sprintf("asked by %s at %s, of %s", cmp.Or(o.By, "nobody known"), when(o.CreatedAt), o.chosen())
+	if o.Rate != "" && o.Rate != "unlimited" {
+		text += ", at most " + o.Rate
+	}
+	if o.Note != "" {
+		text += "; note: " + o.Note
+	}
+	return plain(text)
 }

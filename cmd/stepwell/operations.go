@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"strconv"
 )
@@ -76,7 +77,11 @@ func (c *showOperation) Run(ctx context.Context, a *actor) error {
 	if err != nil {
 		return err
 	}
-	return a.printOperation(o, whole)
+	if err := a.printOperation(o, whole); err != nil || a.json {
+		return err
+	}
+	_, err = fmt.Fprintln(a.out, o.asked())
+	return err
 }
 
 // Run watches one.
