@@ -104,6 +104,17 @@ func (l *line) depthOf(ctx context.Context, name string) (depth int, err error) 
 	return depth, err
 }
 
+// depth asks until there is an answer; its error is queue.ErrMissing, or that of ctx.
+func (l *line) depth(ctx context.Context, name string) (int, error) {
+	const pause = 5 * time.Second
+	for {
+		depth, err := l.depthOf(ctx, name)
+		if err == nil || errors.Is(err, queue.ErrMissing) || !task.Sleep(ctx, pause) {
+			return depth, err
+		}
+	}
+}
+
 // tidy deletes pages of dead sets that nobody has used for a while. What cannot be deleted now is
 // tried again at the next look.
 func (s *stream) tidy(ctx context.Context) {

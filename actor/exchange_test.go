@@ -160,6 +160,39 @@ func TestARetiredStreamWhoseQueueIsBoundSaysThatItFills(t *testing.T) {
 	}
 }
 
+func TestTheQueueOfAnExchangeThatAStreamNoLongerHasIsTold(t *testing.T) {
+	onBrokers(t, func(t *testing.T, w *world) {
+		exchange, ch := w.topicExchange()
+		own := w.queue("orders", "source")
+		t.Cleanup(func() { w.deleteQueue(own) })
+		app, log := logged(orders(seeing(&calls{}, works)))
+		r := w.start(app, ofExchange(exchange, "#"))
+		r.ready()
+		r.end()
+		publish(t, ch, exchange, "order.meanwhile")
+		if log.said("is still there", own) {
+			t.Errorf("it is told of though it is consumed: %s", log)
+		}
+		r = w.start(app, settings{})
+		r.ready()
+		eventually(t, "the log tells of it", func() bool {
+			return log.said("WARN", "is still there", own, `"messages":1`, "STREAMS_ORDERS_EXCHANGE")
+		})
+		r.end()
+
+		w.deleteQueue(own)
+		var seen calls
+		app, log = logged(orders(seeing(&seen, works)))
+		r = w.start(app, settings{})
+		w.produce(values("a")...)
+		eventually(t, "a record", func() bool { return seen.of("a", 1) == 1 })
+		r.end()
+		if log.said("is still there") {
+			t.Errorf("it is told of though it is deleted: %s", log)
+		}
+	})
+}
+
 func TestOnEmbeddedBrokersTheStreamsOfAnExchangeHandleWhatTheirKeysTake(t *testing.T) {
 	t.Parallel()
 	w := embeddedWorld(t)

@@ -11,8 +11,6 @@ import (
 
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/filter"
-	"github.com/stepwell/stepwell/internal/queue"
-	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/retry"
 	"github.com/stepwell/stepwell/server"
 )
@@ -85,7 +83,7 @@ func (l *left) look(ctx context.Context) {
 		}
 	}
 	for _, name := range all {
-		depth, err := l.depth(ctx, name)
+		depth, err := l.line.depth(ctx, name)
 		if ctx.Err() != nil {
 			return
 		}
@@ -100,17 +98,6 @@ func (l *left) look(ctx context.Context) {
 	if waiting != nil {
 		l.line.log.Warn("messages from before wait in the stream's queues, and its retries are off: nobody handles them. The dead set can be looked "+
 			"at and deleted from; the rest waits until retries are on", "queues", strings.Join(waiting, " "), "setting", l.setting)
-	}
-}
-
-// depth asks until there is an answer; its error is queue.ErrMissing, or that of ctx.
-func (l *left) depth(ctx context.Context, name string) (int, error) {
-	const pause = 5 * time.Second
-	for {
-		depth, err := l.line.depthOf(ctx, name)
-		if err == nil || errors.Is(err, queue.ErrMissing) || !task.Sleep(ctx, pause) {
-			return depth, err
-		}
 	}
 }
 

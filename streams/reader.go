@@ -88,7 +88,7 @@ func (r *Reader) build(begin startAt) {
 	r.rebalances = &rebalancer{r.common, r.gate, r.parts, r.clients, r.commits, r.status}
 	r.starts = &starter{r.common, begin, r.gate, r.parts, r.clients, r.commits, r.status, r.heal, late}
 	r.intake = newIntake(s, r.gate, r.parts, r.status, r.heal)
-	r.watch = &supervisor{r.common, r.parts, r.clients, r.rebalances, r.status, r.heal, late, r.crew.Paused, nil}
+	r.watch = &supervisor{r.common, r.parts, r.clients, r.rebalances, r.status, r.heal, late, r.crew.Paused, nil, newUnread()}
 	s.hurry, s.living, s.condemned = r.commits.hurry, r.watch.living, r.parts.condemnedInARow
 }
 

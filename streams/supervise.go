@@ -35,7 +35,8 @@ type supervisor struct {
 	paused     func() bool
 	// empty are the partitions whose log had nothing left to read at the last look, and where they
 	// were.
-	empty map[*partition]int64
+	empty  map[*partition]int64
+	unread *unread
 }
 
 // supervise looks after what polling does not tell: it is silent about a wrong password, an
@@ -56,6 +57,7 @@ func (s *supervisor) supervise(ctx context.Context) {
 			if s.status.wantsLook() {
 				s.look(ctx)
 			}
+			s.tellUnread(ctx)
 		}
 		for _, topic := range s.heal.due(time.Now()) {
 			if ctx.Err() != nil {
