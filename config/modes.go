@@ -78,6 +78,6 @@ func (v *checker) retired(at string, s *Stream) {
 	if !s.Retired {
 		return
 	}
-	v.check(*s.Retry.Enabled || len(s.Channels) > 0, at+"retired", "is for streams with queues to drain, and with %s=false this one has none: take it out of the code",
+	v.check(*s.Retry.Enabled || len(s.Channels) > 0, at+"retired", "is for streams with queues to drain, and with %s=false nothing is drained: set it to true where messages wait from before, or take the stream out of the code",
 		v.shown(at, "retry.enabled"))
 }

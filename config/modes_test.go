@@ -47,7 +47,7 @@ func TestEachWrongModeAndRetirementIsOneMistake(t *testing.T) {
 		{"channels where there are none", []string{"MODES=channels"}, `MODES: "channels" leaves nothing to run`},
 		{"streams where all are retired", []string{"MODES=streams", "STREAMS_ORDERS_RETIRED=true"}, `MODES: "streams" leaves nothing to run`},
 		{"retired without queues", []string{"STREAMS_ORDERS_RETIRED=true", "STREAMS_ORDERS_RETRY_ENABLED=false"},
-			`STREAMS_ORDERS_RETIRED: "true" is for streams with queues to drain, and with STREAMS_ORDERS_RETRY_ENABLED=false this one has none: take it out of the code`},
+			`STREAMS_ORDERS_RETIRED: "true" is for streams with queues to drain, and with STREAMS_ORDERS_RETRY_ENABLED=false nothing is drained: set it to true where messages wait from before, or take the stream out of the code`},
 		{"retired, perhaps", []string{"STREAMS_ORDERS_RETIRED=soon"}, `STREAMS_ORDERS_RETIRED: "soon" is no true or false`},
 		{"a retired stream that has left the code", []string{"STREAMS_REFUNDS_RETIRED=true"}, "STREAMS_REFUNDS_RETIRED: no code registers such a stream: one that is retired keeps its handlers until /v1/streams says that it may go"},
 		{"all streams retired at once", []string{"RETIRED=true"}, ""},
