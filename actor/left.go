@@ -11,6 +11,7 @@ import (
 
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/filter"
+	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/retry"
 	"github.com/stepwell/stepwell/server"
 )
@@ -41,11 +42,33 @@ func (*left) on() bool { return false }
 // Declare makes nothing: no failure needs a place.
 func (*left) Declare(context.Context) error { return nil }
 
+// leftPause is how far apart looks at what waits are: beside this process others may have retries
+// still, and leave some behind when they end.
+const leftPause = time.Minute
+
 func (l *left) work(stop, _ context.Context) error {
-	if l.line.broker != nil {
-		l.look(stop)
+	if l.line.broker == nil {
+		return nil
 	}
-	return nil
+	names := l.all()
+	for told := 0; ; {
+		found, waiting, n := l.look(stop, names)
+		if stop.Err() != nil {
+			return nil
+		}
+		if l.found.Load() == nil {
+			names = found
+			l.found.Store(&names)
+		}
+		if n > told {
+			l.line.log.Warn("messages from before wait in the stream's queues, and its retries are off: nobody handles them. The dead set can be looked "+
+				"at and deleted from; the rest waits until retries are on", "queues", strings.Join(waiting, " "), "setting", l.setting)
+		}
+		told = n
+		if !task.Sleep(stop, leftPause) {
+			return nil
+		}
+	}
 }
 
 func (*left) Close()               {}
@@ -70,9 +93,8 @@ func (l *left) Topology() retry.Topology { return l.topology }
 // Gone says so of queues of free waits, which may be deleted once they are empty.
 func (l *left) Gone(name string) bool { return slices.Contains(l.topology.Rungs(), name) }
 
-// look finds out what is there, once, as soon as RabbitMQ can be asked, and says what waits.
-func (l *left) look(ctx context.Context) {
-	names, waiting := []string{}, []string(nil)
+// all are the names of all queues that the stream can have.
+func (l *left) all() []string {
 	var all []string
 	for _, spec := range l.topology.Specs() {
 		all = append(all, spec.Name)
@@ -82,23 +104,24 @@ func (l *left) look(ctx context.Context) {
 			all = append(all, rung)
 		}
 	}
-	for _, name := range all {
+	return all
+}
+
+// look finds out which queues are there, as soon as RabbitMQ can be asked, and what waits in them:
+// n messages.
+func (l *left) look(ctx context.Context, names []string) (found, waiting []string, n int) {
+	found = []string{}
+	for _, name := range names {
 		depth, err := l.line.depth(ctx, name)
-		if ctx.Err() != nil {
-			return
-		}
 		if err == nil {
-			names = append(names, name)
+			found = append(found, name)
 		}
 		if depth > 0 {
 			waiting = append(waiting, fmt.Sprintf("%s=%d", name, depth))
+			n += depth
 		}
 	}
-	l.found.Store(&names)
-	if waiting != nil {
-		l.line.log.Warn("messages from before wait in the stream's queues, and its retries are off: nobody handles them. The dead set can be looked "+
-			"at and deleted from; the rest waits until retries are on", "queues", strings.Join(waiting, " "), "setting", l.setting)
-	}
+	return found, waiting, n
 }
 
 // names are the queues that are there, as far as is known.
