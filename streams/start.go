@@ -223,20 +223,23 @@ func (s *starter) commitsOfGroup(ctx context.Context, admin *kadm.Client) (kadm.
 }
 
 // freshTopics are those that the group has never read. With a pattern a topic that turns up while
-// the group has commits of others is a new one, which begins at its start.
+// the group has commits of others is a new one, which begins at its start. In a group that begins at
+// the end that is committed, too: a process with a list of topics, which may be the next owner,
+// would take it for one that was there before.
 func (s *starter) freshTopics(ctx context.Context, admin *kadm.Client, commits kadm.OffsetResponses, missing []string) ([]string, error) {
-	var topics []string
-	if s.cfg.Pattern == "" {
-		for _, topic := range missing {
-			if len(commits[topic]) == 0 {
-				topics = append(topics, topic)
-			}
+	topics := slices.DeleteFunc(missing, func(topic string) bool { return len(commits[topic]) > 0 })
+	switch {
+	case s.cfg.Pattern == "":
+		return topics, nil
+	case len(commits) > 0 && s.begin.latest:
+		for _, topic := range topics {
+			s.late.missed(topic)
 		}
 		return topics, nil
-	}
-	if len(commits) > 0 {
+	case len(commits) > 0:
 		return nil, nil
 	}
+	topics = nil
 	all, err := admin.ListTopics(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list topics: %w", err)

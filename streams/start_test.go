@@ -366,6 +366,28 @@ func TestTheFirstTopicsThatAPatternMatchesAreReadFromTheirStartAlsoWithLatest(t 
 	})
 }
 
+func TestWhatAPatternFoundLaterIsReadFromItsStartAlsoByAListAndWithLatest(t *testing.T) {
+	t.Parallel()
+	each(t, 1, func(t *testing.T, w *world) {
+		later := w.topic + ".later"
+		cfg := w.config()
+		cfg.Topics, cfg.Pattern, cfg.Start = nil, w.topic+`(\.[a-z]+)?`, "latest"
+		r := w.run(cfg, newJournal().settleAll)
+		eventually(t, "the beginning is committed", func() bool { return len(w.committed()) == 1 })
+		w.create(later, 1)
+		t.Cleanup(func() { _, _ = w.admin.DeleteTopics(context.Background(), later) })
+		within(t, 60*time.Second, "the topic is found", func() bool { return r.Status().Partitions == 2 })
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+		w.send(&kgo.Record{Topic: later}, &kgo.Record{Topic: later})
+		j := newJournal()
+		cfg.Topics, cfg.Pattern = []string{w.topic, later}, ""
+		w.run(cfg, j.settleAll)
+		eventually(t, "both records", func() bool { return j.count() == 2 })
+	})
+}
+
 func TestATopicMadeAnewIsReadFromItsStartAlsoWithLatest(t *testing.T) {
 	t.Parallel()
 	each(t, 1, func(t *testing.T, w *world) {
