@@ -77,9 +77,13 @@ func (s *supervisor) tellUnread(ctx context.Context) {
 			lags[topicPartition{o.Topic, o.Partition}] = kadm.GroupMemberLag{Commit: o.Offset, Lag: end.Offset - o.At}
 		}
 	})
+	setting := s.status.own("topics")
+	if s.cfg.Pattern != "" {
+		setting = s.status.own("topic_pattern")
+	}
 	for topic, records := range s.unread.see(lags) {
 		s.log.Warn("the group has read a topic that this process does not read, and records wait in it: where no other process reads it either, nobody will handle them",
-			"topic", topic, "records", records, "setting", s.cfg.Setting("topics"))
+			"topic", topic, "records", records, "setting", setting)
 	}
 }
 

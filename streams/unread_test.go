@@ -36,7 +36,9 @@ func TestATopicThatIsReadNoMoreIsToldOfOnceRecordsWaitInIt(t *testing.T) {
 		}
 		reader.watch.unread.interval = 0
 		w.start(reader)
-		told := func() int { return log.count("level=WARN", "does not read", other, "records=3", "setting=topics") }
+		told := func() int {
+			return log.count("level=WARN", "does not read", other, "records=3", "setting=streams.orders.topics")
+		}
 		eventually(t, "both are members", func() bool { joined, _ := reader.status.read(); return joined })
 		send(other, 2)
 		eventually(t, "the old one reads on", func() bool { return j.count() == 6 })
