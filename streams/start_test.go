@@ -376,7 +376,11 @@ func TestWhatAPatternFoundLaterIsReadFromItsStartAlsoByAListAndWithLatest(t *tes
 		eventually(t, "the beginning is committed", func() bool { return len(w.committed()) == 1 })
 		w.create(later, 1)
 		t.Cleanup(func() { _, _ = w.admin.DeleteTopics(context.Background(), later) })
-		within(t, 60*time.Second, "the topic is found", func() bool { return r.Status().Partitions == 2 })
+		within(t, 60*time.Second, "the beginning of the later one is committed", func() bool {
+			commits, err := w.admin.FetchOffsets(t.Context(), w.group)
+			at, ok := commits.Lookup(later, 0)
+			return err == nil && ok && at.At == 0
+		})
 		if err := r.end(); err != nil {
 			t.Fatal(err)
 		}
