@@ -223,8 +223,8 @@ func (s *starter) commitsOfGroup(ctx context.Context, admin *kadm.Client) (kadm.
 }
 
 // freshTopics are those that the group has never read. With a pattern a topic that turns up while
-// the group has commits of others is a new one, which begins at its start. In a group that begins at
-// the end that is committed, too: a process with a list of topics, which may be the next owner,
+// the group has commits of others is a new one, which begins at its start. In a group that begins
+// at the end that is committed, too: a process with a list of topics, which may be the next owner,
 // would take it for one that was there before.
 func (s *starter) freshTopics(ctx context.Context, admin *kadm.Client, commits kadm.OffsetResponses, missing []string) ([]string, error) {
 	topics := slices.DeleteFunc(missing, func(topic string) bool { return len(commits[topic]) > 0 })
