@@ -90,7 +90,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	if err := errors.Join(err, ofChannels); err != nil {
 		return nil, err
 	}
-	st := &stream{line: l, channels: channels, source: modes{a.cfg}.source(id, s, k, l), kafka: k, setting: a.cfg.Variable, bound: a.cfg.App.Name + "." + id + ".source", reads: a.cfg.Reads(id), ahead: inbox.Ahead(a.cfg.RabbitMQ.ConsumerTimeout)}
+	st := &stream{line: l, channels: channels, source: modes{a.cfg}.source(id, s, k, l), kafka: k, setting: a.cfg.Variable, bound: a.cfg.BoundQueue(id), reads: a.cfg.Reads(id), ahead: inbox.Ahead(a.cfg.RabbitMQ.ConsumerTimeout)}
 	if a.cfg.Consumes(id) {
 		st.consumes = a.cfg.SourceQueue(id)
 	}

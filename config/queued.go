@@ -10,6 +10,9 @@ func ofTopics() []string {
 // HasTopics says whether the stream's messages come from Kafka.
 func (c *Config) HasTopics(id string) bool { return !c.enqueued[id] && c.SourceQueue(id) == "" }
 
+// BoundQueue is the queue that the stream has where it has an exchange.
+func (c *Config) BoundQueue(id string) string { return c.App.Name + "." + id + ".source" }
+
 // SourceQueue is the queue of RabbitMQ that the stream's messages come from: somebody else's, or
 // one of its own that is bound to an exchange; empty: they come from elsewhere.
 func (c *Config) SourceQueue(id string) string {
@@ -17,7 +20,7 @@ func (c *Config) SourceQueue(id string) string {
 	case s.Queue != "":
 		return s.Queue
 	case s.Exchange != "":
-		return c.App.Name + "." + id + ".source"
+		return c.BoundQueue(id)
 	}
 	return ""
 }

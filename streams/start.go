@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -227,30 +226,19 @@ func (s *starter) commitsOfGroup(ctx context.Context, admin *kadm.Client) (kadm.
 // at the end that is committed, too: a process with a list of topics, which may be the next owner,
 // would take it for one that was there before.
 func (s *starter) freshTopics(ctx context.Context, admin *kadm.Client, commits kadm.OffsetResponses, missing []string) ([]string, error) {
-	topics := slices.DeleteFunc(missing, func(topic string) bool { return len(commits[topic]) > 0 })
+	fresh := slices.DeleteFunc(missing, func(topic string) bool { return len(commits[topic]) > 0 })
 	switch {
 	case s.cfg.Pattern == "":
-		return topics, nil
-	case len(commits) > 0 && s.begin.latest:
-		for _, topic := range topics {
-			s.late.missed(topic)
-		}
-		return topics, nil
-	case len(commits) > 0:
+		return fresh, nil
+	case len(commits) == 0:
+		return matching(ctx, admin, s.cfg.Pattern)
+	case !s.begin.latest:
 		return nil, nil
 	}
-	topics = nil
-	all, err := admin.ListTopics(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list topics: %w", err)
+	for _, topic := range fresh {
+		s.late.missed(topic)
 	}
-	pattern := regexp.MustCompile(s.cfg.wholeName()) // New has compiled it
-	for topic := range all {
-		if pattern.MatchString(topic) {
-			topics = append(topics, topic)
-		}
-	}
-	return topics, nil
+	return fresh, nil
 }
 
 // commitStart finds the start of all partitions of the topics and commits it where there is no

@@ -94,7 +94,7 @@ func (s *supervisor) reach(ctx context.Context) (map[string]error, error) {
 	}
 	admin := kadm.NewClient(s.clients.member())
 	if s.cfg.Pattern != "" {
-		return s.matching(ctx, admin)
+		return s.noMatch(ctx, admin)
 	}
 	found, err := admin.ListTopicsWithInternal(ctx, s.cfg.Topics...)
 	if err != nil {
@@ -119,24 +119,30 @@ func (s *supervisor) reach(ctx context.Context) (map[string]error, error) {
 
 // Matches says whether there is a topic whose whole name matches a pattern.
 func Matches(ctx context.Context, admin *kadm.Client, pattern string) (bool, error) {
+	topics, err := matching(ctx, admin, pattern)
+	return len(topics) > 0, err
+}
+
+// matching are the topics whose whole names match a pattern.
+func matching(ctx context.Context, admin *kadm.Client, pattern string) (topics []string, err error) {
 	found, err := admin.ListTopics(ctx)
 	if err != nil {
-		return false, fmt.Errorf("ask kafka for the topics: %w", err)
+		return nil, fmt.Errorf("ask kafka for the topics: %w", err)
 	}
 	whole, err := regexp.Compile(Config{Pattern: pattern}.wholeName())
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	for topic := range found {
 		if whole.MatchString(topic) {
-			return true, nil
+			topics = append(topics, topic)
 		}
 	}
-	return false, nil
+	return topics, nil
 }
 
-// matching tells that a pattern matches nothing, which a client does not.
-func (s *supervisor) matching(ctx context.Context, admin *kadm.Client) (map[string]error, error) {
+// noMatch tells that a pattern matches nothing, which a client does not.
+func (s *supervisor) noMatch(ctx context.Context, admin *kadm.Client) (map[string]error, error) {
 	if len(s.parts.all()) > 0 {
 		return nil, nil // it is given partitions, so there are topics
 	}
