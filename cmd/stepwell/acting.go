@@ -186,7 +186,8 @@ func (c acting) operate(ctx context.Context, a *actor, w wish) error {
 const answerTime = 2 * time.Second
 
 // begin asks for an operation, and returns it also as it was answered. A Ctrl-C waits for the
-// answer: else nobody would know which operation began, or whether.
+// answer: else nobody would know which operation began, or whether. Where none comes, since the
+// process that was asked has ended, it may have begun all the same.
 func (a *actor) begin(ctx context.Context, w wish) (o operation, begun json.RawMessage, err error) {
 	if err := ctx.Err(); err != nil {
 		return o, nil, err
@@ -198,7 +199,7 @@ func (a *actor) begin(ctx context.Context, w wish) (o operation, begun json.RawM
 	switch {
 	case err == nil:
 		return o, begun, read(begun, &o)
-	case asking.Err() != nil:
+	case asking.Err() != nil || isCutOff(err):
 		err = fmt.Errorf("%w: the operation may have begun; stepwell dead-set operations shows it (%w)", errLook, err)
 	}
 	return o, nil, err

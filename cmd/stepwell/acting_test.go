@@ -429,3 +429,51 @@ func TestCtrlCWhileAnOperationIsAskedForWaitsForTheAnswer(t *testing.T) {
 		}
 	}
 }
+
+// cut serves what address does, but breaks the connection off when a request of that kind came,
+// whose body has the text, once it is done.
+func cut(t *testing.T, address, method, path, text string) string {
+	t.Helper()
+	through := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", address }}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if r.Method != method || !strings.HasPrefix(r.URL.Path, path) || !strings.Contains(string(body), text) {
+			through.ServeHTTP(w, r)
+			return
+		}
+		through.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(proxy.Close)
+	return proxy.URL
+}
+
+// A process that ends while it is asked, or watched, may have done what it was asked for.
+func TestWhereTheAnswerIsCutOffSomebodyHasToLook(t *testing.T) {
+	const mayBeDone = "it may be done, or a part of it: look at the dead set before you ask again"
+	for _, test := range []struct{ method, path, text, args, says string }{
+		{"DELETE", "/v1/dead_set", "", "delete -s orders -n 1 --yes", mayBeDone},
+		{"POST", "/v1/dead_set/replay", "", "replay -s orders -n 1", mayBeDone},
+		{"POST", "/v1/dead_set/messages/", `"value"`, "edit -s orders orders/v1:0:7 --yes --value " + file(t, "x"), mayBeDone},
+		{"POST", operationsPath, `"before"`, "delete -s orders --all --yes", "the operation may have begun; stepwell --address %s dead-set operations shows it"},
+		{"GET", operationsPath + "/", "", "delete -s orders --all --yes", "the operation may go on, unwatched: stepwell --address %s dead-set operations watch op_"},
+	} {
+		address, dead := serveKeeping(t, threeDays, "")
+		dead.pile.set(5, false)
+		through := cut(t, address, test.method, test.path, test.text)
+		out, errs, code := command(t, through, append([]string{"dead-set"}, strings.Fields(test.args)...)...)
+		if says := strings.ReplaceAll(test.says, "%s", through); code != exitLook || !strings.Contains(errs, says) {
+			t.Errorf("%s: exit %d, %q, %q", test.args, code, out, errs)
+		}
+	}
+}
+
+// What was never sent was not done.
+func TestWhereNobodyIsReachedNothingMayBeDone(t *testing.T) {
+	for _, args := range []string{"delete -s orders -n 1 --yes", "delete -s orders --all --yes", "operations watch op_1"} {
+		if out, errs, code := command(t, "127.0.0.1:1", append([]string{"dead-set"}, strings.Fields(args)...)...); code != exitFailed {
+			t.Errorf("%s: exit %d, %q, %q", args, code, out, errs)
+		}
+	}
+}

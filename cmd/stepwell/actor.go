@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -169,7 +171,7 @@ func (a *actor) sendBody(ctx context.Context, method, path string, query url.Val
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, fmt.Errorf("read the actor's answer: %w", err)
+		return nil, cutOff{fmt.Errorf("read the actor's answer: %w", err)}
 	}
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted {
 		return body, refused(resp, body)
@@ -177,10 +179,31 @@ func (a *actor) sendBody(ctx context.Context, method, path string, query url.Val
 	return body, nil
 }
 
+// cutOff is why no whole answer came to a request that was sent: nobody knows what was done.
+type cutOff struct{ error }
+
+// Unwrap is that error.
+func (e cutOff) Unwrap() error { return e.error }
+
+func isCutOff(err error) bool {
+	_, is := errors.AsType[cutOff](err)
+	return is
+}
+
+// inDoubt says of an act that may be done, since its answer was cut off, that somebody has to look.
+func inDoubt(err error) error {
+	if !isCutOff(err) {
+		return err
+	}
+	return fmt.Errorf("%w: it may be done, or a part of it: look at the dead set before you ask again (%w)", errLook, err)
+}
+
 // request sends a request. Whoever calls it closes the answer's body.
 func (a *actor) request(ctx context.Context, method, path string, query url.Values, text []byte) (*http.Response, error) {
 	u := a.base.JoinPath(path)
 	u.RawQuery = query.Encode()
+	var sent atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)
@@ -197,7 +220,11 @@ func (a *actor) request(ctx context.Context, method, path string, query url.Valu
 	defer quiet.Stop()
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("reach the actor at --address %s: %w", a.base.Host, cause(err))
+		err = fmt.Errorf("reach the actor at --address %s: %w", a.base.Host, cause(err))
+		if sent.Load() {
+			err = cutOff{err}
+		}
+		return nil, err
 	}
 	return resp, nil
 }

@@ -39,7 +39,7 @@ func (c *remove) Run(ctx context.Context, a *actor) error {
 		q.Set("forever", "false")
 	}
 	if printed, err := a.do(ctx, "DELETE", "/v1/dead_set", q, &r); printed || err != nil {
-		return err
+		return inDoubt(err)
 	}
 	return a.printResult(r)
 }

@@ -118,7 +118,7 @@ func (c *edit) replace(ctx context.Context, a *actor, path string, was, now []by
 func half(err error) error {
 	r, ok := errors.AsType[*refusal](err)
 	if !ok || r.status != http.StatusServiceUnavailable || r.retryAfter != "" {
-		return err
+		return inDoubt(err)
 	}
 	return fmt.Errorf("%w: %w", errLook, err)
 }

@@ -175,7 +175,7 @@ const (
 
 // follow watches an operation that this command has begun.
 func (a *actor) follow(ctx context.Context, id string) error {
-	err := a.watch(ctx, id)
+	err := a.watch(ctx, id, true)
 	if errors.Is(err, errForgotten) {
 		return fmt.Errorf("%w; %w", err, errBegun)
 	}
@@ -184,8 +184,9 @@ func (a *actor) follow(ctx context.Context, id string) error {
 
 // watch says how far an operation is until it is over, or rests. When ctx ends, by Ctrl-C or a
 // SIGTERM, the operation goes on unwatched: the exit code says so, since a script that was cut off
-// must not take it for done.
-func (a *actor) watch(ctx context.Context, id string) error {
+// must not take it for done. So does one that is known, to who began it or by an answer before, once
+// the actor tells no more of it: another process may go on with it.
+func (a *actor) watch(ctx context.Context, id string, known bool) error {
 	var told string
 	var at time.Time
 	for {
@@ -193,9 +194,13 @@ func (a *actor) watch(ctx context.Context, id string) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w: the operation goes on unwatched; stepwell dead-set operations watch %s", errLook, printable(id))
 		}
-		if err != nil {
+		switch {
+		case err != nil && known && !errors.Is(err, errForgotten):
+			return fmt.Errorf("%w: the operation may go on, unwatched: stepwell dead-set operations watch %s (%w)", errLook, printable(id), err)
+		case err != nil:
 			return err
 		}
+		known = true
 		over, end := o.outcome()
 		if over {
 			return errors.Join(a.printOperation(o, whole), end)

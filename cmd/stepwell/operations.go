@@ -85,7 +85,7 @@ func (c *showOperation) Run(ctx context.Context, a *actor) error {
 }
 
 // Run watches one.
-func (c *watchOperation) Run(ctx context.Context, a *actor) error { return a.watch(ctx, c.ID) }
+func (c *watchOperation) Run(ctx context.Context, a *actor) error { return a.watch(ctx, c.ID, false) }
 
 // Run holds one back.
 func (c *pauseOperation) Run(ctx context.Context, a *actor) error {

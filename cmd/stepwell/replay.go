@@ -66,7 +66,7 @@ func (c *replay) Run(ctx context.Context, a *actor) error {
 		q.Set("include_crash_loop", "true")
 	}
 	if printed, err := a.do(ctx, "POST", "/v1/dead_set/replay", q, &r); printed || err != nil {
-		return err
+		return inDoubt(err)
 	}
 	return a.printResult(r)
 }
