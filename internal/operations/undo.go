@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // nothing says so where nothing of the operation that a restore is to undo is in the trash, and
 // which others of its stream there are; empty: there may be something, or it undoes no operation. A
-// delete by count leaves no record that would say of which of them it was.
+// delete by count leaves no record that would say of which of them it was, nor for how long that
+// keeps.
 func (c *Config) nothing(request *Request, found *Sample) string {
 	if request.Action != Restore || request.Select.Operation == "" || found.Matched > 0 || found.Unsorted > 0 {
 		return ""
@@ -23,9 +25,8 @@ func (c *Config) nothing(request *Request, found *Sample) string {
 			others = append(others, t.words())
 		}
 	}
-	if len(others) == 0 {
-		return text
+	if slices.Sort(others); len(others) > 0 {
+		text += "; other trashes of that stream are those of " + strings.Join(others, ", ")
 	}
-	slices.Sort(others)
-	return text + "; other trashes of that stream are those of " + strings.Join(others, ", ")
+	return text + fmt.Sprintf("; this one keeps for %s: what a delete by count left while that was set otherwise is found once it is set so again", time.Duration(request.Trash))
 }
