@@ -231,3 +231,39 @@ func TestALeaseThatIsRefusedIsToldOfOnce(t *testing.T) {
 		}
 	})
 }
+
+// Whoever cancels or pauses what was cut off is told how many are gone, or that this is not known.
+func TestWhatACutOffTurnDidIsCountedBeforeTheOperationRestsOrEnds(t *testing.T) {
+	for _, wanted := range []Phase{Cancelled, Paused} {
+		several(t, 1, func(t *testing.T, _ *memory.Broker, p *pile, all []*process) {
+			p.set(func(p *pile) { p.match = 70 })
+			killed := request(orders)
+			killed.ID = NewID(time.Now())
+			left := State{Phase: Running, Wanted: wanted, Matched: 100, Complete: true, StartedAt: time.Now()}
+			if err := all[0].cfg.Store.Create(t.Context(), killed, left); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			if o := find(t, all[0].Runner, killed.ID); o.Phase != wanted || o.Done != 30 || o.Why != "" || len(p.turns) > 0 {
+				t.Errorf("%s beside a kill: %+v, %d turns", wanted, o.State, len(p.turns))
+			}
+		})
+		run(t, func(t *testing.T, r *Runner, p *pile) {
+			p.set(func(p *pile) { p.match, p.halfway = 100, 30 })
+			id := ask(t, r, request(orders), Unlimited).ID
+			time.Sleep(freeTime * 3 / 2)
+			if o := change(t, r, id, wanted); o.Phase != wanted || o.Done != 30 || o.Why != "" {
+				t.Errorf("%s beside a cut: %+v", wanted, o.State)
+			}
+		})
+		run(t, func(t *testing.T, r *Runner, p *pile) {
+			p.set(func(p *pile) { p.match, p.halfway = 100, 30 })
+			id := ask(t, r, request(orders), Unlimited).ID
+			time.Sleep(freeTime * 3 / 2)
+			p.set(func(p *pile) { p.err = ErrAway })
+			if o := change(t, r, id, wanted); o.Phase != wanted || o.Done != 0 || o.Why != notCounted {
+				t.Errorf("%s while nobody can look: %+v", wanted, o.State)
+			}
+		})
+	}
+}

@@ -81,19 +81,19 @@ func (r *Runner) begin(ctx context.Context, o Operation, term int64) (*live, err
 
 // taken is the state of an operation once this process has taken it, in its term. What runs in that
 // term or an earlier one was left behind: by a process that is gone, or by this one, whose begin
-// was stored though nobody was told. It obeys what was wanted of it before, or waits for a process
-// that knows how to go on.
+// was stored though nobody was told. What was wanted of it before it obeys before anything else; or
+// it waits for a process that knows how to go on.
 func (r *Runner) taken(request Request, s State, term int64, now time.Time) (State, error) {
 	known, left := r.knows(request), s.Phase == Running && s.Term <= term
 	switch {
 	case !left && (s.Phase != Queued || !known):
 		return s, errLost
-	case left && s.Wanted != "":
-		return s.ending(s.Wanted, "", now), nil
+	case !known && s.Wanted != "":
+		return s.ending(s.Wanted, notCounted, now), nil
 	case !known:
 		s.Phase, s.UpdatedAt = Queued, now
 		return s, nil
-	case left && s.Term < term:
+	case left && s.Term < term && s.Wanted == "":
 		s.Resumed++
 	}
 	s.Phase, s.Why, s.Runner, s.Term, s.UpdatedAt = Running, "", r.cfg.Name, term, now
@@ -162,7 +162,29 @@ func (w *worker) obeys(ctx context.Context) bool {
 	lost, wanted := w.l.lost, w.l.at.Wanted
 	w.r.mu.Unlock()
 	if !lost && wanted != "" {
-		w.end(ctx, wanted, "")
+		w.end(ctx, wanted, w.recount(ctx))
 	}
 	return lost || wanted != ""
+}
+
+// notCounted is why what rests, or is over, may have done more than it says.
+const notCounted = "its last turn was cut off, and what that did is not counted"
+
+// recount looks what a turn that was cut off did, since nobody looks any more once the operation
+// rests or is over. It returns why that is not known; empty: it is, or no turn was cut off.
+func (w *worker) recount(ctx context.Context) (why string) {
+	if !w.cutOff {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, saveLimit)
+	defer cancel()
+	sample, err := w.look(ctx)
+	if err != nil {
+		return notCounted
+	}
+	at, _ := w.tell(ctx, func(s *State) { s.find(&sample, announces(w, s)) })
+	if w.cutOff = false; !at.Complete || sample.Unsorted > 0 {
+		return notCounted
+	}
+	return ""
 }

@@ -137,6 +137,9 @@ func TestWhatWasEditedOrDeletedCanBeUndoneAndWhatWasRefusedMovedNothing(t *testi
 			t.Errorf("%s %s of %d: an undo leads to %q", test.action, test.phase, test.done, to)
 		}
 	}
+	if o := (operation{ID: "op_1", Action: "delete", Stream: "orders", Phase: "cancelled", Why: "what its last turn did is not counted", Trash: "72h", CreatedAt: time.Now()}); o.Undo() == "" {
+		t.Error("what may have been moved, and is not counted, cannot be undone")
+	}
 }
 
 // A difference that nobody sees is said to be one.
