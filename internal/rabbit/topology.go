@@ -281,8 +281,13 @@ func (t *topology) remember(specs []queue.Spec) {
 	slices.SortStableFunc(t.specs, func(x, y queue.Spec) int { return cmp.Compare(rank(x.Kind), rank(y.Kind)) })
 }
 
+// keeps tells whether the queue is one of those that are declared again.
+func (t *topology) keeps(name string) bool {
+	return slices.ContainsFunc(t.kept(), func(spec queue.Spec) bool { return spec.Name == name })
+}
+
 // missing says that a queue was found missing. It does not wait: lanes and consumers call it, and
-// hold their messages back meanwhile.
+// hold their messages back meanwhile, and looks at depths do.
 func (t *topology) missing() { signal(t.repair) }
 
 // run looks at all queues when a session begins and when one was found missing, and at bindings now

@@ -268,6 +268,26 @@ func TestQueueThatVanishedIsDeclaredAgainAndReported(t *testing.T) {
 	})
 }
 
+func TestAQueueThatALookFindsMissingIsDeclaredAgainAndReported(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		var log text
+		b, _ := run(t, Config{URLs: []string{url}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		declare(t, b, n.specs())
+		deleteQueue(t, url, n.dead)
+		// Nothing is published to it, and nothing consumes from it.
+		if _, err := b.Depth(t.Context(), n.dead); !errors.Is(err, queue.ErrMissing) {
+			t.Fatalf("the depth of a queue that is gone: %v", err)
+		}
+		eventually(t, 10*time.Second, "a line in the log", func() bool {
+			return strings.Contains(log.String(), "queue was missing and has been declared again") && strings.Contains(log.String(), n.dead)
+		})
+		if _, err := b.Depth(t.Context(), n.dead); err != nil {
+			t.Errorf("the depth of the queue that was declared again: %v", err)
+		}
+	})
+}
+
 func TestAQueueWhoseDeclarationWasNotAnsweredCountsAsDeclaredAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)
