@@ -160,6 +160,7 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 	case err != nil && !missing:
 		return false, err
 	}
+	absent := missing
 	missing = t.lacked(spec.Name, missing)
 	defer t.leave(spec.Name, missing)()
 	err = s.declare(spec.Name, args)
@@ -167,6 +168,9 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 		t.compare(spec.Name, err == nil)
 	}
 	switch {
+	// As where the vhost has a limit of queues: nothing is to be deleted then.
+	case code(err) == amqp.PreconditionFailed && absent:
+		return false, fmt.Errorf("RabbitMQ refuses to create queue %s: %w", spec.Name, err)
 	case code(err) == amqp.PreconditionFailed:
 		return false, fmt.Errorf("queue %s exists with other arguments: restore the policy that it had, or, "+
 			"once it is empty, delete it, or give the app another name: %w", spec.Name, err)

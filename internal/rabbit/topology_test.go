@@ -115,6 +115,20 @@ func mustArguments(t *testing.T, spec queue.Spec) map[string]any {
 	return args
 }
 
+func TestAQueueThatALimitOfTheVhostForbidsIsNotTakenForOneWithOtherArguments(t *testing.T) {
+	onOwn(t, testbroker.RabbitOptions{}, func(t *testing.T, node *testbroker.Rabbit) {
+		n := newNames(t, "")
+		b, _ := run(t, Config{URLs: []string{node.URL}})
+		node.Ctl("set_vhost_limits", `{"max-queues":0}`)
+		err := b.Declare(within(t, 30*time.Second), n.specs())
+		if err == nil || !strings.Contains(err.Error(), "refuses to create queue "+n.dead) || !strings.Contains(err.Error(), "queue limit") {
+			t.Errorf("Declare: %v", err)
+		}
+		node.Ctl("clear_vhost_limits")
+		declare(t, b, n.specs())
+	})
+}
+
 func TestWithoutTheRightToConfigureCheckingSaysAtEachStartThatArgumentsAreNotCompared(t *testing.T) {
 	onOwn(t, testbroker.RabbitOptions{}, func(t *testing.T, node *testbroker.Rabbit) {
 		n := newNames(t, "")
