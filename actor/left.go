@@ -231,3 +231,17 @@ func (d leftSet) refuse() (server.Result, error) {
 
 // unknownLeft is the result where nobody looked how many are there.
 func unknownLeft() server.Result { return server.Result{Left: deadset.Unknown} }
+
+// leftBound is the queue that a stream has where it has an exchange, and the setting that would say
+// so.
+type leftBound struct{ queue, setting string }
+
+// tell says of a stream without an exchange that the queue is still there: it is bound, and fills,
+// and nobody else would tell.
+func (b leftBound) tell(stop context.Context, l *line) {
+	depth, err := l.depth(stop, b.queue)
+	if err == nil {
+		l.log.Warn("the queue of an exchange that the stream had is still there: this process does not consume it, and it fills for as long as it is bound. "+
+			"Unbind it, have it worked off by a process with the exchange, and delete it", "queue", b.queue, "messages", depth, "setting", b.setting)
+	}
+}

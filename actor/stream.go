@@ -27,8 +27,7 @@ type stream struct {
 	// consumes is the queue of RabbitMQ that is the source here; empty: none is.
 	consumes string
 	setting  func(key string) string
-	// bound is the queue that the stream has where it has an exchange.
-	bound string
+	bound    leftBound
 	// reads: the stream's topics are read in this process.
 	reads bool
 	// ahead is for how long a delivery waits for a worker at most.
@@ -90,7 +89,7 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	if err := errors.Join(err, ofChannels); err != nil {
 		return nil, err
 	}
-	st := &stream{line: l, channels: channels, source: modes{a.cfg}.source(id, s, k, l), kafka: k, setting: a.cfg.Variable, bound: a.cfg.BoundQueue(id), reads: a.cfg.Reads(id), ahead: inbox.Ahead(a.cfg.RabbitMQ.ConsumerTimeout)}
+	st := &stream{line: l, channels: channels, source: modes{a.cfg}.source(id, s, k, l), kafka: k, setting: a.cfg.Variable, bound: leftBound{a.cfg.BoundQueue(id), a.cfg.Variable("streams." + id + ".exchange")}, reads: a.cfg.Reads(id), ahead: inbox.Ahead(a.cfg.RabbitMQ.ConsumerTimeout)}
 	if a.cfg.Consumes(id) {
 		st.consumes = a.cfg.SourceQueue(id)
 	}
@@ -132,20 +131,10 @@ func (s *stream) run(stop, work context.Context, known func(context.Context)) er
 		}
 	}
 	if s.broker != nil && s.cfg.Exchange == "" {
-		g.Go(func() error { s.tellBound(stop); return nil })
+		g.Go(func() error { s.bound.tell(stop, s.line); return nil })
 	}
 	g.Go(func() error { return s.source.Run(stop, work) })
 	return g.Wait()
-}
-
-// tellBound says that the queue of an exchange that the stream had is still there: it is bound, and
-// fills, and nobody else would tell.
-func (s *stream) tellBound(stop context.Context) {
-	depth, err := s.depth(stop, s.bound)
-	if err == nil {
-		s.log.Warn("the queue of an exchange that the stream had is still there: this process does not consume it, and it fills for as long as it is bound. "+
-			"Unbind it, have it worked off by a process with the exchange, and delete it", "queue", s.bound, "messages", depth, "setting", s.setting("streams."+s.id+".exchange"))
-	}
 }
 
 // lines are the stream's own and those of its channels.

@@ -184,8 +184,8 @@ func (a *actor) follow(ctx context.Context, id string) error {
 
 // watch says how far an operation is until it is over, or rests. When ctx ends, by Ctrl-C or a
 // SIGTERM, the operation goes on unwatched: the exit code says so, since a script that was cut off
-// must not take it for done. So does one that is known, to who began it or by an answer before, once
-// the actor tells no more of it: another process may go on with it.
+// must not take it for done. So does one that is known, to who began it or by an answer before,
+// once the actor tells no more of it: another process may go on with it.
 func (a *actor) watch(ctx context.Context, id string, known bool) error {
 	var told string
 	var at time.Time

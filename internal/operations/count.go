@@ -63,7 +63,7 @@ func (w *worker) count(ctx context.Context) (goesOn bool, err error) {
 // isCanary says that what would be over has replayed its canary alone: what becomes of that is
 // waited for first.
 func isCanary(w *worker, p Phase, at *State) bool {
-	w.whole = p == Done && w.inCanary(at) && at.sent() > 0
+	w.whole = p == Done && w.r.cfg.inCanary(&w.l.request, at) && at.sent() > 0
 	return w.whole
 }
 

@@ -133,8 +133,8 @@ func (r *Runner) told(all []Operation) {
 
 // inCanary says that the operation replays its first few messages, or waits for what becomes of
 // them.
-func (w *worker) inCanary(at *State) bool {
-	return w.r.cfg.asked(&w.l.request) && w.l.request.Canary > 0 && !at.CanaryOver
+func (c *Config) inCanary(r *Request, at *State) bool {
+	return c.asked(r) && r.Canary > 0 && !at.CanaryOver
 }
 
 // portion is how many messages the next turn may act on, of so many that its guards allow, and how
@@ -188,7 +188,7 @@ func (w *worker) held(ctx context.Context, at *State) next {
 	if w.goesWrong(ctx, at, t) {
 		return next{held: true}
 	}
-	if sent := at.sent(); w.inCanary(at) && sent > 0 && (w.whole || sent >= w.l.request.Canary) {
+	if sent := at.sent(); w.r.cfg.inCanary(&w.l.request, at) && sent > 0 && (w.whole || sent >= w.l.request.Canary) {
 		every, goesOn := w.awaitCanary(ctx, at, t, alone)
 		return next{held: true, every: every, goesOn: goesOn}
 	}
@@ -209,7 +209,7 @@ func (w *worker) goesWrong(ctx context.Context, at *State, t outcomes.Tally) boo
 	})
 	limit, failed, tried := w.l.request.StopAt, t.Failed-at.Accepted.Failed, t.Tried()-at.Accepted.Tried
 	switch {
-	case w.inCanary(at) && t.Bad() > 0:
+	case w.r.cfg.inCanary(&w.l.request, at) && t.Bad() > 0:
 		w.pauseGuarded(ctx, t, 0, fmt.Sprintf("of the %d messages of the canary %d failed a try or died: %s", at.Done, t.Bad(), thenMend))
 	case limit.reached(failed, tried):
 		w.pauseGuarded(ctx, t, 0, fmt.Sprintf("of %d messages %d failed a try, and stop_at is %s: %s", tried, failed, limit, thenMend))

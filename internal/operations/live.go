@@ -91,7 +91,7 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 	if next.held {
 		return next.every, next.goesOn, nil
 	}
-	canary := w.inCanary(&at)
+	canary := w.r.cfg.inCanary(&w.l.request, &at)
 	most, every := w.portion(&at, canary, next.allowed)
 	if most <= 0 && Sorts(w.l.request.Action) {
 		w.end(ctx, Done, "")
@@ -147,7 +147,7 @@ func (w *worker) acts(ctx context.Context, most int, canary bool) (Turn, State, 
 
 // announces says that it is written down before each turn how many it may do at most.
 func announces(w *worker, at *State) bool {
-	return w.l.request.Expect != nil || w.inCanary(at) || w.r.cfg.limited(&w.l.request)
+	return w.l.request.Expect != nil || w.r.cfg.inCanary(&w.l.request, at) || w.r.cfg.limited(&w.l.request)
 }
 
 // settle takes back what was promised of a turn and it has not done: after one that was cut off no

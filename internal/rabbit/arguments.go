@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	amqp "github.com/rabbitmq/amqp091-go"
 	"fmt"
 
 	"github.com/stepwell/stepwell/internal/queue"
@@ -61,4 +62,69 @@ func (b *Broker) ReturnLimit(name string) int64 {
 		return returnLimit
 	}
 	return defaultReturnLimit
+}
+
+// refusal is what to do about a declaration that failed; nil: one without the right to it, where
+// the look at the queue was enough.
+func (t *topology) refusal(name string, absent bool, err error) error {
+	switch {
+	// As where the vhost has a limit of queues: nothing is to be deleted then.
+	case code(err) == amqp.PreconditionFailed && absent:
+		return fmt.Errorf("RabbitMQ refuses to create queue %s: %w", name, err)
+	case code(err) == amqp.PreconditionFailed:
+		return fmt.Errorf("queue %s exists with other arguments: restore the policy that it had, or, "+
+			"once it is empty, delete it, or give the app another name: %w", name, err)
+	case code(err) == amqp.AccessRefused && t.b.config.DeclareOnlyCheck:
+		return nil
+	case code(err) == amqp.AccessRefused:
+		return fmt.Errorf("the RabbitMQ user may not declare queue %s: grant it, or create the queues and set "+
+			"%s=check: %w", name, t.b.config.Setting("rabbitmq.declare"), err)
+	}
+	return err
+}
+
+// compare notes whether the queue is known to have our arguments.
+func (t *topology) compare(name string, equal bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.compared[name] = equal
+}
+
+// compareDeadSet compares the arguments of a queue that was not declared here, as that of a stream
+// whose retries are off. A missing one it does not make, but one that is deleted in between; and
+// where it may not ask, nothing is known.
+func (t *topology) compareDeadSet(s *session, spec queue.Spec) {
+	name := spec.Name
+	t.mu.Lock()
+	_, asked := t.compared[name]
+	t.mu.Unlock()
+	if asked {
+		return
+	}
+	if _, err := s.inspect(name); err != nil {
+		return
+	}
+	args, err := Arguments(spec)
+	if err == nil {
+		err = s.declare(name, args)
+	}
+	if err == nil || code(err) > 0 {
+		t.compare(name, err == nil)
+	}
+}
+
+func (t *topology) isCompared(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.compared[name]
+}
+
+// uncompared names the queues whose arguments nobody could compare, or that have others.
+func (t *topology) uncompared(specs []queue.Spec) (names []string) {
+	for _, spec := range specs {
+		if !t.isCompared(spec.Name) {
+			names = append(names, spec.Name)
+		}
+	}
+	return names
 }

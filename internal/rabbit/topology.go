@@ -167,20 +167,8 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 	if err == nil || code(err) > 0 {
 		t.compare(spec.Name, err == nil)
 	}
-	switch {
-	// As where the vhost has a limit of queues: nothing is to be deleted then.
-	case code(err) == amqp.PreconditionFailed && absent:
-		return false, fmt.Errorf("RabbitMQ refuses to create queue %s: %w", spec.Name, err)
-	case code(err) == amqp.PreconditionFailed:
-		return false, fmt.Errorf("queue %s exists with other arguments: restore the policy that it had, or, "+
-			"once it is empty, delete it, or give the app another name: %w", spec.Name, err)
-	case code(err) == amqp.AccessRefused && t.b.config.DeclareOnlyCheck:
-		return false, nil
-	case code(err) == amqp.AccessRefused:
-		return false, fmt.Errorf("the RabbitMQ user may not declare queue %s: grant it, or create the queues and set "+
-			"%s=check: %w", spec.Name, t.b.config.Setting("rabbitmq.declare"), err)
-	case err != nil:
-		return false, err
+	if err != nil {
+		return false, t.refusal(spec.Name, absent, err)
 	}
 	if missing {
 		t.mu.Lock()
@@ -189,36 +177,6 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 		t.mu.Unlock()
 	}
 	return missing, nil
-}
-
-// compare notes whether the queue is known to have our arguments.
-func (t *topology) compare(name string, equal bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.compared[name] = equal
-}
-
-// compareDeadSet compares the arguments of a queue that was not declared here, as that of a stream
-// whose retries are off. A missing one it does not make, but one that is deleted in between; and
-// where it may not ask, nothing is known.
-func (t *topology) compareDeadSet(s *session, spec queue.Spec) {
-	name := spec.Name
-	t.mu.Lock()
-	_, asked := t.compared[name]
-	t.mu.Unlock()
-	if asked {
-		return
-	}
-	if _, err := s.inspect(name); err != nil {
-		return
-	}
-	args, err := Arguments(spec)
-	if err == nil {
-		err = s.declare(name, args)
-	}
-	if err == nil || code(err) > 0 {
-		t.compare(name, err == nil)
-	}
 }
 
 // forget is for a queue that is gone: another one of its name may have other arguments, and is
@@ -237,22 +195,6 @@ func (t *topology) prove(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.proven[name] = true
-}
-
-func (t *topology) isCompared(name string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.compared[name]
-}
-
-// uncompared names the queues whose arguments nobody could compare, or that have others.
-func (t *topology) uncompared(specs []queue.Spec) (names []string) {
-	for _, spec := range specs {
-		if !t.isCompared(spec.Name) {
-			names = append(names, spec.Name)
-		}
-	}
-	return names
 }
 
 // lacked says whether the queue is missing, or was and came back by a declaration whose answer was

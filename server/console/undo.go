@@ -19,8 +19,8 @@ func (o operation) Undo() string {
 	return at.To("confirm", "action", "restore")
 }
 
-// moved says that something that it deletes, or edits, is in the trash, or may be: what was cancelled
-// and says why may have done more than is counted.
+// moved says that something that it deletes, or edits, is in the trash, or may be: what was
+// cancelled and says why may have done more than is counted.
 func (o operation) moved() bool {
 	return o.Done > 0 || o.Action == "edit" || o.Phase == "cancelled" && o.Why != ""
 }
