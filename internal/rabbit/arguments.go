@@ -1,8 +1,8 @@
 package rabbit
 
 import (
-	amqp "github.com/rabbitmq/amqp091-go"
 	"fmt"
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/stepwell/stepwell/internal/queue"
 )
