@@ -12,9 +12,12 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/codec/protobuf"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -311,10 +314,31 @@ func TestATombstoneReachesAJSONHandlerAndWhatIsNotJSONDiesAtOnce(t *testing.T) {
 		})), nil)
 		w.produce(&kgo.Record{Key: []byte("a")}, &kgo.Record{Key: []byte("b"), Value: []byte("{nonsense")})
 		dead := r.deadCount(1)
-		if dead[0]["reason"] != stepwell.ReasonDecode || dead[0]["attempts"] != 1.0 {
+		if dead[0]["reason"] != stepwell.ReasonDecode || dead[0]["attempts"] != 1.0 || dead[0]["value"] != "{nonsense" {
 			t.Errorf("dead: %v", dead[0])
 		}
 		eventually(t, "tombstone handled", func() bool { return tombstones.Load() == 1 })
+	})
+}
+
+func TestWhatIsNoProtocolBufferDiesAtOnceAndKeepsItsBytes(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var handled atomic.Int64
+		r := w.start(orders(protobuf.Handler(func(_ context.Context, v *wrapperspb.StringValue, _ *stepwell.Message) error {
+			if v.GetValue() == "fine" {
+				handled.Add(1)
+			}
+			return nil
+		})), nil)
+		fine, err := proto.Marshal(wrapperspb.String("fine"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.produce(&kgo.Record{Value: fine}, &kgo.Record{Value: []byte("no such message")})
+		if dead := r.deadCount(1)[0]; dead["reason"] != stepwell.ReasonDecode || dead["attempts"] != 1.0 || dead["value"] != "no such message" {
+			t.Errorf("dead: %v", dead)
+		}
+		eventually(t, "the other one is handled", func() bool { return handled.Load() == 1 })
 	})
 }
 
