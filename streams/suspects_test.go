@@ -266,6 +266,53 @@ func TestNoSuspectRunsBeforeTheBrokerKnowsThatTheLastOneCameToItsEnd(t *testing.
 	eventually(t, "the other one runs", func() bool { return j.count() == 2 })
 }
 
+// A commit that was under way as a suspect came to its end says that it runs.
+func TestTheTurnIsGivenBackOnlyOnceTheBrokerKnowsThatTheSuspectCameToItsEnd(t *testing.T) {
+	w := fakeWorld(t, 1)
+	w.produce(0, 2)
+	w.suspected(1, func(*ledger.Mark) {})
+	runs, ends := make(chan struct{}), make(chan struct{})
+	before, after := make(chan struct{}), make(chan struct{})
+	var holds atomic.Int32 // 1: a commit is held while the suspect runs, 2: the next one is
+	w.fake.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.fake.KeepControl()
+		select {
+		case <-runs:
+			switch holds.Add(1) {
+			case 1:
+				w.fake.SleepControl(func() { <-before })
+			case 2:
+				w.fake.SleepControl(func() { <-after })
+			}
+		default:
+		}
+		return nil, nil, false
+	})
+	var token solo.Token
+	j := newJournal()
+	r := w.run(w.guarded(&token), func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
+		if m.Origin.Offset == 0 {
+			close(runs)
+			<-ends
+		} else {
+			<-runs // there is something to commit while the suspect runs
+		}
+		return j.settleAll(ctx, m, tk)
+	})
+	eventually(t, "a commit is held while the suspect runs", func() bool { return holds.Load() == 1 })
+	close(ends)
+	eventually(t, "it came to its end", func() bool { return j.count() == 2 && r.Status().Suspects == 0 })
+	close(before)
+	eventually(t, "the commit that says so is held", func() bool { return holds.Load() == 2 })
+	var turn solo.Turn
+	if token.Try(&turn) {
+		t.Error("others have their turn, and a death of theirs would be held against it as well")
+		token.Release(&turn)
+	}
+	close(after)
+	eventually(t, "others have their turn", func() bool { return token.Try(&turn) })
+}
+
 func TestDeathsOfMembersThatLiveAreHeldAgainstNoRecord(t *testing.T) {
 	w := fakeWorld(t, 2)
 	w.produce(0, 1)
@@ -331,6 +378,19 @@ func TestARecordIsCondemnedWhereTheDeadAreNoMembers(t *testing.T) {
 	if !slices.Equal(condemned, []int64{1}) || !slices.Equal(j.of(0), []int64{0}) {
 		t.Errorf("condemned %v, called %v", condemned, j.of(0))
 	}
+}
+
+func TestTheThirdRecordInARowIsNotCondemned(t *testing.T) {
+	w := fakeWorld(t, 1)
+	w.produce(0, 2)
+	w.suspected(2, func(m *ledger.Mark) {
+		m.Deaths, m.Accused, m.Died, m.Owner = 3, 1, []uint32{4, 5, 6, 7}, 0
+		m.Condemned = ledger.MostCondemned
+	})
+	j := newJournal()
+	w.run(w.guarded(&solo.Token{}), j.settleAll) // which fails the test where a record is condemned
+	eventually(t, "both are called", func() bool { return j.count() == 2 })
+	eventually(t, "all is committed", func() bool { return w.committed()[0] == 2 })
 }
 
 func TestAMemberThatIsExpelledAgainAndAgainWhileItsSlowHandlersRunCondemnsNobody(t *testing.T) {
