@@ -1,6 +1,9 @@
 package ledger
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // Deaths are held against a record only as long as it does not come to its end: one that fails, and
 // is called again in place, ends no process by that.
@@ -31,6 +34,39 @@ func TestDeathsBeforeASuspectCameToItsEndAreForgotten(t *testing.T) {
 		commit()
 		if !g.MayRun(at) {
 			t.Fatalf("life %d: %+v", life, said)
+		}
+	}
+}
+
+func TestWhoLosesAndRegainsAPartitionDoesNotCountItsOwnDeath(t *testing.T) {
+	said := Mark{Owner: 7, Deaths: 3, SuspectsEnd: 20, Alone: 5, Accused: 5, Died: []uint32{1}}
+	if g := NewGuard(said, 5, Rules{Limit: 3, Owner: 7}); len(g.now.Died) != 1 || g.now.Deaths != 3 {
+		t.Errorf("counted as dead though it is ourselves: %+v", g.now)
+	}
+	if g := NewGuard(said, 5, Rules{Limit: 3, Owner: 8}); !slices.Equal(g.now.Died, []uint32{1, 7}) || g.Bound() != 0 {
+		t.Errorf("of another one: %+v, hands out up to %d before the first commit", g.now, g.Bound())
+	}
+}
+
+func TestWithoutADeadSetWhatKillsTheProcessIsNeverCondemned(t *testing.T) {
+	said := Mark{Owner: 8, Deaths: 3, SuspectsEnd: 20, Alone: 5, Accused: 5, Died: []uint32{1, 2, 3, 4, 5}}
+	g := NewGuard(said, 5, Rules{Limit: 3, Owner: 7, Spare: true})
+	if g.Review(func(uint32) bool { return false }) || !g.Suspects(5) {
+		t.Error("condemned, or no suspect any more")
+	}
+}
+
+func TestRegularStopsNeverMakeASuspect(t *testing.T) {
+	w := newCrashWorld(1, 1, 5)
+	for range 20 {
+		p := w.parts[0]
+		p.commit(false)
+		if p.handOut(); len(p.running) != 1 {
+			t.Fatal("not handed out")
+		}
+		w.stop(w.procs[0], func() *modelProc { return w.procs[0] })
+		if p.said.Deaths != 0 || p.guard.now.Deaths != 0 {
+			t.Fatalf("counted as a death: %+v", p.said)
 		}
 	}
 }
