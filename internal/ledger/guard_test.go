@@ -70,3 +70,24 @@ func TestRegularStopsNeverMakeASuspect(t *testing.T) {
 		}
 	}
 }
+
+func TestNoMoreThanTwoAreCondemnedInARow(t *testing.T) {
+	w := newCrashWorld(2, 1, 10)
+	for step := 0; step < 20_000 && !w.done(); step++ {
+		p := w.parts[0]
+		p.handOut()
+		p.suspect()
+		p.commit(false)
+		if step%20 == 19 {
+			p.probation()
+		}
+		if p.runs >= 0 { // whichever runs, the process dies a while later
+			w.die(w.procs[0], func() *modelProc { return w.procs[0] })
+		} else if step%100 == 99 {
+			w.die(w.procs[0], func() *modelProc { return w.procs[0] })
+		}
+	}
+	if len(w.sentences) != MostCondemned {
+		t.Errorf("condemned %v, want two", w.sentences)
+	}
+}
