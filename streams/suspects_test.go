@@ -293,9 +293,15 @@ func TestTheTurnIsGivenBackOnlyOnceTheBrokerKnowsThatTheSuspectCameToItsEnd(t *t
 	r := w.run(w.guarded(&token), func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
 		if m.Origin.Offset == 0 {
 			close(runs)
-			<-ends
+			select {
+			case <-ends:
+			case <-ctx.Done():
+			}
 		} else {
-			<-runs // there is something to commit while the suspect runs
+			select {
+			case <-runs: // there is something to commit while the suspect runs
+			case <-ctx.Done():
+			}
 		}
 		return j.settleAll(ctx, m, tk)
 	})

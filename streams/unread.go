@@ -33,14 +33,18 @@ func (u *unread) due(now time.Time) bool {
 	return true
 }
 
-// see enters a look, and returns how many records wait where a commit has not moved since the last
-// one, by topics that were not told of: while another process reads a topic its commits move.
-func (u *unread) see(lags map[topicPartition]kadm.GroupMemberLag) map[string]int64 {
+// behind is a commit of a partition, and where its log ends.
+type behind struct{ at, end int64 }
+
+// see enters a look at commits behind which records wait, and returns how many wait where one has
+// not moved since the last look, by topics that were not told of: while another process reads a
+// topic its commits move.
+func (u *unread) see(lags map[topicPartition]behind) map[string]int64 {
 	at, waiting := map[topicPartition]int64{}, map[string]int64{}
 	for tp, lag := range lags {
-		at[tp] = lag.Commit.At
-		if was, known := u.at[tp]; known && was == lag.Commit.At && !u.told[tp.topic] {
-			waiting[tp.topic] += lag.Lag
+		at[tp] = lag.at
+		if was, known := u.at[tp]; known && was == lag.at && !u.told[tp.topic] {
+			waiting[tp.topic] += lag.end - lag.at
 		}
 	}
 	for topic := range waiting {
@@ -71,10 +75,10 @@ func (s *supervisor) tellUnread(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	lags := map[topicPartition]kadm.GroupMemberLag{}
+	lags := map[topicPartition]behind{}
 	commits.Each(func(o kadm.OffsetResponse) {
 		if end, ok := ends.Lookup(o.Topic, o.Partition); ok && end.Err == nil && end.Offset > o.At {
-			lags[topicPartition{o.Topic, o.Partition}] = kadm.GroupMemberLag{Commit: o.Offset, Lag: end.Offset - o.At}
+			lags[topicPartition{o.Topic, o.Partition}] = behind{o.At, end.Offset}
 		}
 	})
 	setting := s.status.own("topics")

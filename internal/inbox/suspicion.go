@@ -11,7 +11,7 @@ import (
 )
 
 // A message that kills the process comes back from the broker again and again. The rules are those
-// of package streams, with the message's own headers in place of a commit's metadata:
+// of internal/ledger, with the message's own headers in place of a commit's metadata:
 //
 //  1. More than ten returns that the broker counted make a suspect. A message whose connection was
 //     cut has returns, too, and so have all that waited in a process that died.
