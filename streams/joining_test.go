@@ -224,7 +224,7 @@ func TestAMemberThatWasExpelledWhileItJoinedDoesNotRewindTheNextOwner(t *testing
 		case member == id && !expelled.Swap(true):
 			w.fake.SleepControl(func() { w.expel(ra) })
 		case member == "" && expelled.Load() && !again.Swap(true):
-			w.fake.SleepControl(func() { <-release })
+			w.sleep(release)
 		}
 		return nil, nil, false
 	})

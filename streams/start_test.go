@@ -88,7 +88,7 @@ func TestAReaderCountsAsJoinedOnlyOnceItKnowsWhereItsPartitionsBegin(t *testing.
 	w.fake.ControlKey(int16(kmsg.ListOffsets), func(kmsg.Request) (kmsg.Response, error, bool) {
 		w.fake.KeepControl()
 		once.Do(func() { close(asked) })
-		w.fake.SleepControl(func() { <-answer })
+		w.sleep(answer)
 		return nil, nil, false
 	})
 	cfg := w.config()

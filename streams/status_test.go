@@ -251,7 +251,7 @@ func TestAStopDoesNotWaitForAFetcherThatIsToForgetATopic(t *testing.T) {
 	w.fake.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
 		w.fake.KeepControl()
 		asked <- struct{}{}
-		w.fake.SleepControl(func() { <-release })
+		w.sleep(release)
 		return nil, nil, false
 	})
 	other := r.clients.all[1]
@@ -279,7 +279,7 @@ func (w *world) hangCommit() (stuck, release chan struct{}) {
 	w.fake.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
 		once.Do(func() {
 			close(stuck)
-			w.fake.SleepControl(func() { <-release })
+			w.sleep(release)
 		})
 		return nil, nil, false
 	})

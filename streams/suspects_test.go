@@ -246,7 +246,7 @@ func TestNoSuspectRunsBeforeTheBrokerKnowsThatTheLastOneCameToItsEnd(t *testing.
 		}
 		mu.Unlock()
 		if wait != nil {
-			w.fake.SleepControl(func() { <-wait })
+			w.sleep(wait)
 		}
 		return nil, nil, false
 	})
@@ -280,9 +280,9 @@ func TestTheTurnIsGivenBackOnlyOnceTheBrokerKnowsThatTheSuspectCameToItsEnd(t *t
 		case <-runs:
 			switch holds.Add(1) {
 			case 1:
-				w.fake.SleepControl(func() { <-before })
+				w.sleep(before)
 			case 2:
-				w.fake.SleepControl(func() { <-after })
+				w.sleep(after)
 			}
 		default:
 		}

@@ -22,12 +22,7 @@ import (
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
-// TestMain looks for goroutines that are left. One of kfake's own is none of ours: where its
-// cluster is closed while one of a test's answers is under way, it waits for a lock of the cluster
-// that nobody gives back.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*Cluster).runControl.func1"))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a cluster with a topic and a group of the test's own, and a client that produces and
 // looks.
@@ -36,6 +31,7 @@ type world struct {
 	topic, group string
 	seeds        []string
 	fake         *kfake.Cluster // nil on a real cluster
+	asleep       sync.RWMutex   // read-locked by each request that sleeps in the fake
 	client       *kgo.Client
 	admin        *kadm.Client
 }
@@ -66,10 +62,30 @@ func fakeWorld(t testing.TB, partitions int32, opts ...kfake.Opt) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.Close)
-	w := newWorld(t, partitions, c.ListenAddrs())
+	var w *world
+	t.Cleanup(func() {
+		if w != nil {
+			w.asleep.Lock() // closed with two asleep, it may wait for one that waits for the other
+		}
+		c.Close()
+	})
+	w = newWorld(t, partitions, c.ListenAddrs())
 	w.fake = c
 	return w
+}
+
+// sleep holds back a request that a control function has, until wake is closed or the test ends.
+func (w *world) sleep(wake <-chan struct{}) {
+	if !w.asleep.TryRLock() {
+		return // the cluster is being closed
+	}
+	defer w.asleep.RUnlock()
+	w.fake.SleepControl(func() {
+		select {
+		case <-wake:
+		case <-w.t.Context().Done():
+		}
+	})
 }
 
 // realWorld is on Apache Kafka.
