@@ -13,9 +13,9 @@ import (
 )
 
 const orderText = `RETRY_IN_PLACE=all, ORDER=key: a failing message holds back later ones of its key alone. Eight partitions, a thousand keys of which ten fail at every call, for a minute or, where the
-others are done before, until then. Only the others' records are counted. Paced: 2,000 of them a second are let through, with the default windows. Full speed: a handler that does nothing, with
-windows by the formula of OPERATIONS for as many records as there are. It is over after a second or two, in which each failing key fails once: it says what it costs that ten messages rest while
-the others go by, and nothing of a minute. The bases are the same without failures.`
+others are done before, until then. Only the others' records are counted. Paced: 2,000 of them a second are let through, with the default windows. Busy and full run as fast as they can, with windows
+by the formula of OPERATIONS for as many records as there are: busy with a handler that works for 10 µs, for more than a minute, in which each failing key fails a dozen times; full with one that does
+nothing, which is over after a second or two, in which each failing key fails once: it says what it costs that ten messages rest while the others go by. The bases are the same without failures.`
 
 const (
 	orderKeys   = 1000
@@ -33,14 +33,16 @@ func orderGroup() group {
 		name, what string
 		share      float64
 		pace       int
+		work       time.Duration
 	}{
-		{"paced", "2,000/s, default windows", 0.03, pace},
-		{"full", "full speed, windows by the formula", 1, 0},
+		{"paced", "2,000/s, default windows", 0.03, pace, 0},
+		{"busy", "10 µs of work, windows by the formula", 3, 0, 10 * time.Microsecond},
+		{"full", "full speed, windows by the formula", 1, 0, 0},
 	} {
 		for _, fails := range []bool{false, true} {
 			c := benchCase{
 				name: speed.name + "-even", what: "actor, " + speed.what, feed: f, share: speed.share, rabbitmq: true,
-				setting: "RETRY_IN_PLACE=0", run: stepwellInOrder(speed.pace, fails),
+				setting: "RETRY_IN_PLACE=0", run: stepwellInOrder(speed.pace, speed.work, fails),
 			}
 			if fails {
 				c.name, c.base, c.what = speed.name, c.name, c.what+", 1 % of keys fail"
@@ -54,9 +56,9 @@ func orderGroup() group {
 
 var errKeyFails = errors.New("this key fails")
 
-// stepwellInOrder handles the records of a thousand keys, so many a second of those that do not
-// fail; 0: as fast as it can.
-func stepwellInOrder(pace int, fails bool) func(context.Context, job, *meter) error {
+// stepwellInOrder handles the records of a thousand keys. The handler works for so long on one that
+// does not fail; pace is how many of these come in a second, 0: as fast as it can.
+func stepwellInOrder(pace int, work time.Duration, fails bool) func(context.Context, job, *meter) error {
 	return func(ctx context.Context, j job, m *meter) (err error) {
 		q, err := openQueues(j, defaultDelay)
 		if err != nil {
@@ -81,6 +83,8 @@ func stepwellInOrder(pace int, fails bool) func(context.Context, job, *meter) er
 				return nil
 			}
 			turn(ctx)
+			for began := time.Now(); time.Since(began) < work; {
+			}
 			m.ordered(msg.Origin.Partition, msg.Origin.Offset)
 			m.once(msg.Origin.Partition, msg.Origin.Offset)
 			return nil

@@ -47,21 +47,14 @@ func (c *Config) HasOnDead(stream, channel string) bool {
 // known.
 func (c *Config) Stream(id string) Stream { return c.Streams[id] }
 
-// LargestWindow is how many bytes the largest window of a stream may hold: WINDOW_BYTES in what is
-// in flight, and 16 for each message of WINDOW_SPAN beyond a million, its default. That is what one
-// takes that is done and has one before it that is not.
+// LargestWindow is how many bytes the largest window of a stream may hold, its WINDOW_BYTES.
 func (c *Config) LargestWindow() int {
 	largest := 0
 	for _, s := range c.Streams {
-		largest = max(largest, s.WindowBytes+spanBytes*max(0, s.WindowSpan-usualSpan))
+		largest = max(largest, s.WindowBytes)
 	}
 	return largest
 }
-
-const (
-	spanBytes = 16        // the size of a slot of internal/ledger
-	usualSpan = 1_000_000 // whose slots count with the rest of the process
-)
 
 // Warnings are about variables that look like ours and are not, and about settings of brokers that
 // are set beside the app's own brokers.

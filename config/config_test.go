@@ -79,10 +79,6 @@ func TestTheLargestWindowIsThatOfAnyStream(t *testing.T) {
 	if got := load(t, s).LargestWindow(); got != 3<<20 {
 		t.Errorf("%d bytes, want 3 MiB", got)
 	}
-	s.Environ = append(s.Environ, "STREAMS_REFUNDS_WINDOW_SPAN=3000000")
-	if got, want := load(t, s).LargestWindow(), 2<<20+16*2_000_000; got != want {
-		t.Errorf("%d bytes, want %d: a span beyond the default counts", got, want)
-	}
 }
 
 func TestAWindowThatNobodySetHasRoomForAllCalls(t *testing.T) {

@@ -7,9 +7,10 @@ type window struct {
 	ring  []slot // of all records from the first open one on; its length is a power of two
 	head  int    // where in the ring the first open record is
 	count int    // slots in use
-	// open counts the slots whose records are not settled.
-	open  int
-	bytes int // what the open ones hold
+	// records are those from the first open one on: some slots stand for many, see shrink.
+	records int
+	open    int // records that are not settled
+	bytes   int // what the open ones hold
 	// next is what may be committed: the offset after the settled prefix, with the epoch of the
 	// last record in it. The first slot, if there is one, is open.
 	next Position
@@ -21,12 +22,15 @@ type Freed struct {
 	Span           int // by how much Len fell
 }
 
-// slot is one record of the window. Its bytes are -1 once it is settled.
+// slot is one record of the window. Once it is settled its bytes are negative: minus how many
+// records it stands for, itself and settled ones right before it that have no slot any more.
 type slot struct {
 	offset int64
 	epoch  int32
 	bytes  int32
 }
+
+func (s *slot) settled() bool { return s.bytes < 0 }
 
 // Position is an offset with the leader epoch of the record before it, as a commit has them. A
 // negative offset says that it is not known; a negative epoch, that the epoch is not.
@@ -34,8 +38,6 @@ type Position struct {
 	Offset int64
 	Epoch  int32
 }
-
-const settledSlot = -1
 
 // At is the position of offset.
 func At(offset int64, epoch int32) Position { return Position{offset, epoch} }
@@ -48,7 +50,7 @@ func newWindow(next Position) window { return window{next: next} }
 func (w *window) Begin(next Position) { w.next = next }
 
 // Len is how many records lie between the first unsettled one and the last, both counted.
-func (w *window) Len() int { return w.count }
+func (w *window) Len() int { return w.records }
 
 // Unsettled is how many records are not settled.
 func (w *window) Unsettled() int { return w.open }
@@ -70,7 +72,11 @@ func (w *window) First() (int64, bool) {
 // Reserve makes room for n more records. It is a step of its own so that Add, which is called for
 // each record, is small enough to be inlined.
 func (w *window) Reserve(n int) {
-	for len(w.ring) < w.count+n {
+	if w.count+n <= len(w.ring) {
+		return
+	}
+	w.shrink()
+	for len(w.ring) < max(w.count+n, 2*w.count) { // half is free, or it would soon be shrunk again
 		w.grow()
 	}
 }
@@ -80,6 +86,7 @@ func (w *window) Reserve(n int) {
 func (w *window) Add(offset int64, epoch int32, bytes int) {
 	*w.at(w.count) = slot{offset: offset, epoch: epoch, bytes: int32(bytes)}
 	w.count++
+	w.records++
 	w.open++
 	w.bytes += bytes
 }
@@ -92,10 +99,10 @@ func (w *window) SettleRange(first, last int64) (f Freed) {
 		if s.offset > last {
 			break
 		}
-		if s.bytes != settledSlot {
+		if !s.settled() {
 			f.Bytes += int(s.bytes)
 			f.Records++
-			s.bytes = settledSlot
+			s.bytes = -1
 		}
 	}
 	w.bytes -= f.Bytes
@@ -104,23 +111,23 @@ func (w *window) SettleRange(first, last int64) (f Freed) {
 	return f
 }
 
-// Settled says whether that offset was added and settled. Everything below the committable offset
-// counts as such.
+// Settled says whether the record at offset, which was added, is settled. Everything below the
+// committable offset counts as such.
 func (w *window) Settled(offset int64) bool {
 	if w.next.Offset >= 0 && offset < w.next.Offset {
 		return true
 	}
-	if w.open == w.count {
+	if w.open == w.records {
 		return false // nothing is, beyond the first that is not
 	}
 	i := w.search(offset)
-	return i < w.count && w.at(i).offset == offset && w.at(i).bytes == settledSlot
+	return i < w.count && w.at(i).settled() && (w.at(i).offset == offset || w.at(i).bytes < -1)
 }
 
 // Open yields the offsets that are not settled, in ascending order.
 func (w *window) Open(yield func(int64) bool) {
 	for i := range w.count {
-		if s := w.at(i); s.bytes != settledSlot && !yield(s.offset) {
+		if s := w.at(i); !s.settled() && !yield(s.offset) {
 			return
 		}
 	}
@@ -132,7 +139,7 @@ func (w *window) Beyond(yield func(Span) bool) {
 	var s Span
 	for i := range w.count {
 		slot := w.at(i)
-		if slot.bytes == settledSlot {
+		if slot.settled() {
 			if s.End == 0 {
 				s.First = slot.offset
 			}
@@ -155,19 +162,20 @@ func (w *window) at(i int) *slot { return &w.ring[(w.head+i)&(len(w.ring)-1)] }
 func (w *window) advance() (removed int) {
 	for w.count > 0 {
 		s := w.at(0)
-		if s.bytes != settledSlot {
+		if !s.settled() {
 			break
 		}
 		w.next = Position{s.offset + 1, s.epoch}
 		w.head = (w.head + 1) & (len(w.ring) - 1)
 		w.count--
-		removed++
+		removed -= int(s.bytes)
 	}
+	w.records -= removed
 	return removed
 }
 
-// search returns the index of the first slot whose offset is not below offset. Without gaps that is
-// one subtraction.
+// search returns the index of the first slot whose offset is not below offset. Where none is
+// missing before it, or none behind it, that is one subtraction.
 func (w *window) search(offset int64) int {
 	if w.count == 0 || offset <= w.at(0).offset {
 		return 0
@@ -179,6 +187,12 @@ func (w *window) search(offset int64) int {
 			return high
 		}
 	}
+	if d := w.at(w.count-1).offset - offset; d >= 0 && d < int64(w.count-1) { // and below the last
+		low = max(low, w.count-1-int(d))
+		if w.at(low).offset == offset {
+			return low
+		}
+	}
 	for low < high {
 		middle := int(uint(low+high) >> 1)
 		if w.at(middle).offset < offset {
@@ -188,6 +202,27 @@ func (w *window) search(offset int64) int {
 		}
 	}
 	return low
+}
+
+// shrink leaves of each run of settled records only the first and the last a slot, which stands for
+// those between as well. So few records that stay open do not make those behind them cost much.
+func (w *window) shrink() {
+	kept, run := 0, 0 // run is how many slots are kept of the run of settled records that ends here
+	for i := range w.count {
+		s := *w.at(i)
+		switch {
+		case !s.settled():
+			run = 0
+		case run < 2:
+			run++
+		default:
+			kept--
+			s.bytes += w.at(kept).bytes
+		}
+		*w.at(kept) = s
+		kept++
+	}
+	w.count = kept
 }
 
 // grow makes room for as many again.

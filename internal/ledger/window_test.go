@@ -3,7 +3,6 @@ package ledger
 import (
 	"slices"
 	"testing"
-	"unsafe"
 
 	"pgregory.net/rapid"
 )
@@ -50,6 +49,28 @@ func (m *modelWindow) unsettled() (n int) {
 	return n
 }
 
+func (m *modelWindow) open() (offsets []int64) {
+	for _, r := range m.records {
+		if !r.settled {
+			offsets = append(offsets, r.offset)
+		}
+	}
+	return offsets
+}
+
+func (m *modelWindow) beyond() (spans []Span) {
+	for i, r := range m.records {
+		switch {
+		case !r.settled:
+		case m.records[i-1].settled: // the first of all is open
+			spans[len(spans)-1].End = r.offset + 1
+		default:
+			spans = append(spans, Span{First: r.offset, End: r.offset + 1})
+		}
+	}
+	return spans
+}
+
 func TestWindowCommitsOnlyWhatASimpleListWouldCommit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := rapid.Int64Range(0, 1000).Draw(t, "start")
@@ -67,6 +88,7 @@ func TestWindowCommitsOnlyWhatASimpleListWouldCommit(t *testing.T) {
 					top++
 				}
 			},
+			"shrink": func(*rapid.T) { w.shrink() },
 			"settle one": func(t *rapid.T) {
 				o := rapid.Int64Range(start-2, top+2).Draw(t, "offset")
 				before := Freed{w.Unsettled(), w.Bytes(), w.Len()}
@@ -97,9 +119,16 @@ func TestWindowCommitsOnlyWhatASimpleListWouldCommit(t *testing.T) {
 					t.Fatalf("first %d %v", first, ok)
 				}
 				o := rapid.Int64Range(start-2, top+2).Draw(t, "asked")
-				want := o < m.next || slices.ContainsFunc(m.records, func(r modelRecord) bool { return r.offset == o && r.settled })
-				if w.Settled(o) != want {
+				i := slices.IndexFunc(m.records, func(r modelRecord) bool { return r.offset == o })
+				want := o < m.next || i >= 0 && m.records[i].settled
+				if inGap := o >= m.next && o < top && i < 0; !inGap && w.Settled(o) != want {
 					t.Fatalf("settled(%d) is %v", o, !want)
+				}
+				if got, want := slices.Collect(w.Open), m.open(); !slices.Equal(got, want) {
+					t.Fatalf("open are %v, want %v", got, want)
+				}
+				if got, want := slices.Collect(w.Beyond), m.beyond(); !slices.Equal(got, want) {
+					t.Fatalf("settled beyond are %v, want %v", got, want)
 				}
 			},
 		})
@@ -183,8 +212,23 @@ func BenchmarkWindow(b *testing.B) {
 	b.ReportMetric(1000, "records/op")
 }
 
-func TestASlotIsAsLargeAsTheCollectorIsTold(t *testing.T) {
-	if size := unsafe.Sizeof(slot{}); size != 16 {
-		t.Errorf("%d bytes; config.spanBytes and OPERATIONS say 16", size)
+// A key that fails rests for minutes, while all others go on.
+func TestFewOpenRecordsKeepNoRoomForTheManySettledBehindThem(t *testing.T) {
+	w := newWindow(Position{0, -1})
+	for offset := range int64(1_000_000) {
+		w.Reserve(1)
+		w.Add(offset, 0, 100)
+		if offset%100 != 0 {
+			w.SettleRange(offset, offset)
+		}
+	}
+	if w.Len() != 1_000_000 || w.Unsettled() != 10_000 {
+		t.Fatalf("%d records, %d of them open", w.Len(), w.Unsettled())
+	}
+	if len(w.ring) > 65536 {
+		t.Errorf("room for %d slots, where three for each open record are needed", len(w.ring))
+	}
+	if f := w.SettleRange(0, 999_999); f.Span != 1_000_000 || w.Len() != 0 {
+		t.Errorf("freed %v, and %d are left", f, w.Len())
 	}
 }
