@@ -1,5 +1,7 @@
 package ledger
 
+import "math"
+
 // window knows which offsets of a partition are settled, and how far it may be committed: only the
 // settled prefix, up to the first open record. Offsets are added in ascending order. Offsets
 // without a record (compaction, markers of transactions) hold nothing up.
@@ -215,6 +217,7 @@ func (w *window) shrink() {
 			run = 0
 		case run < 2:
 			run++
+		case int64(s.bytes)+int64(w.at(kept-1).bytes) < math.MinInt32: // more than a slot can count
 		default:
 			kept--
 			s.bytes += w.at(kept).bytes

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -148,6 +149,24 @@ func TestWindowWithoutABeginningCommitsNothingUntilItsFirstRecordIsSettled(t *te
 	w.SettleRange(40, 40)
 	if at, ok := w.Committable(); !ok || at != (Position{42, 3}) {
 		t.Fatalf("committable %v %v", at, ok)
+	}
+}
+
+func TestASlotStandsForNoMoreRecordsThanItCanCount(t *testing.T) {
+	const many = math.MaxInt32 - 1
+	w := newWindow(Position{0, -1})
+	w.Reserve(8)
+	for _, offset := range []int64{0, 1, many, many + 1, many + 2, 2 * many, 2*many + 1} {
+		w.Add(offset, 0, 1)
+	}
+	w.SettleRange(1, 2*many)
+	for i, stands := range map[int]int32{2: many - 1, 5: many - 2} { // for those between, too
+		w.at(i).bytes = -stands
+		w.records += int(stands) - 1
+	}
+	w.shrink()
+	if f := w.SettleRange(0, 0); f.Span != 2*many+1 || w.Len() != 1 {
+		t.Errorf("freed %d records, want %d, and %d are left", f.Span, 2*many+1, w.Len())
 	}
 }
 
