@@ -469,6 +469,22 @@ func TestWhereTheAnswerIsCutOffSomebodyHasToLook(t *testing.T) {
 	}
 }
 
+// A script that tries again what exits with 3 would take as many once more.
+func TestWhatStopsHalfWayIsForSomebodyToLookAt(t *testing.T) {
+	for _, args := range []string{"delete -s orders -n 3 --yes", "replay -s orders -n 3", "delete -s orders -n 3 --yes --json"} {
+		address, dead := serveKeeping(t, threeDays, "")
+		dead.left, dead.stops = 5, "no confirm"
+		out, errs, code := command(t, address, append([]string{"dead-set"}, strings.Fields(args)...)...)
+		if code != exitLook || !strings.Contains(errs, " 2 of 3 messages of ") || !strings.Contains(errs, "takes as many again") {
+			t.Errorf("%s: exit %d, %q, %q", args, code, out, errs)
+		}
+		dead.left = 1 // nothing was done
+		if out, errs, code := command(t, address, append([]string{"dead-set"}, strings.Fields(args)...)...); code != exitAgain {
+			t.Errorf("%s where nothing was done: exit %d, %q, %q", args, code, out, errs)
+		}
+	}
+}
+
 // What was never sent was not done.
 func TestWhereNobodyIsReachedNothingMayBeDone(t *testing.T) {
 	for _, args := range []string{"delete -s orders -n 1 --yes", "delete -s orders --all --yes", "operations watch op_1"} {

@@ -82,6 +82,7 @@ type refusal struct {
 	status     int
 	text       string
 	retryAfter string
+	done       int // of what was asked for, before it stopped
 }
 
 // Error is the actor's own words.
@@ -190,8 +191,12 @@ func isCutOff(err error) bool {
 	return is
 }
 
-// inDoubt says of an act that may be done, since its answer was cut off, that somebody has to look.
+// inDoubt says of an act that somebody has to look where it may be done, since its answer was cut
+// off, or where it stopped half way.
 func inDoubt(err error) error {
+	if r, is := errors.AsType[*refusal](err); is && r.done > 0 {
+		return fmt.Errorf("%w: the same command takes as many again, and not only what is left (%w)", errLook, err)
+	}
 	if !isCutOff(err) {
 		return err
 	}
@@ -252,7 +257,8 @@ func read(body []byte, v any) error {
 func refused(resp *http.Response, body []byte) error {
 	var problem struct {
 		Detail string `json:"detail"`
+		Done   int    `json:"done"`
 	}
 	_ = json.Unmarshal(body, &problem) // what is no problem+json has no text for us
-	return &refusal{status: resp.StatusCode, text: problem.Detail, retryAfter: resp.Header.Get("Retry-After")}
+	return &refusal{status: resp.StatusCode, text: problem.Detail, retryAfter: resp.Header.Get("Retry-After"), done: problem.Done}
 }

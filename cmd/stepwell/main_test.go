@@ -31,6 +31,7 @@ type set struct {
 	edited    []string
 	editErr   error
 	lost      bool         // nobody knows how many are left
+	stops     string       // why a delete or replay stops when one message is left to be done
 	query     server.Query // the last one
 
 	pile   pile // what operations see of it
@@ -122,12 +123,15 @@ func (s *set) Delete(_ context.Context, count int) (server.Result, error) {
 		return server.Result{}, s.err
 	}
 	n := min(count, s.left)
+	if s.stops != "" {
+		n--
+	}
 	s.left -= n
 	left := s.left
 	if s.lost {
 		left = deadset.Unknown
 	}
-	return server.Result{Requested: count, Done: n, Left: left}, nil
+	return server.Result{Requested: count, Done: n, Left: left, Stopped: s.stops}, nil
 }
 
 type control struct{ now server.Status }
