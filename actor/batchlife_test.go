@@ -294,6 +294,35 @@ func TestWhatABatchLetsDieIsTakenOverOneByOne(t *testing.T) {
 	}
 }
 
+// What a batch lets die is taken over one by one: a stop may come in between.
+func TestAnOnDeadIsNotBegunOnceItsTimeToStopIsOver(t *testing.T) {
+	t.Parallel()
+	w := embeddedWorld(t)
+	begun := make(chan struct{}, 100)
+	var late atomic.Int64
+	app := batched(func(_ context.Context, b *stepwell.Batch) error { return stepwell.DeadLetter(errItem) })
+	orders := app.Streams["orders"]
+	orders.OnDead = func(ctx context.Context, _ *stepwell.Message, err error) error {
+		if ctx.Err() != nil {
+			late.Add(1)
+		}
+		begun <- struct{}{}
+		<-ctx.Done()
+		return err
+	}
+	app.Streams["orders"] = orders
+	r := w.start(app, settings{"BATCH_SIZE": "3", "SHUTDOWN_TIMEOUT": "2s"})
+	w.produceTo3()
+	<-begun
+	r.end()
+	if n := late.Load(); n > 0 {
+		t.Errorf("OnDead was called %d times after its context had ended", n)
+	}
+	if n := w.committed(); n > 0 {
+		t.Errorf("%d are committed", n)
+	}
+}
+
 func TestABatchHandsMessagesOverToAChannel(t *testing.T) {
 	for _, retries := range []string{"true", "false"} {
 		t.Run("RETRY_ENABLED="+retries, func(t *testing.T) {

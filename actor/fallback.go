@@ -42,6 +42,11 @@ func (f *fallback) takeOver(ctx context.Context, came stepwell.Message, a *call.
 	if f == nil || !a.Failed() || a.Kind != stepwell.Dead && !f.last(came.Attempt) {
 		return a, true
 	}
+	// Messages of a batch die one after another, which may take long: none is begun for whoever has
+	// the rest by now.
+	if of, _ := t.Place(); ctx.Err() != nil || of != nil && of.Calls().Err() != nil {
+		return nil, false
+	}
 	// A handler that panicked returned nothing; its failure says what it threw.
 	err := a.Err
 	if err == nil {
