@@ -89,6 +89,28 @@ func TestWhatAHandlerProducesIsInKafkaWhenItReturnsAndLeadsToItsTrace(t *testing
 	})
 }
 
+func TestAProduceOfManyRecordsIsAnErrorWhereOneOfThemIsNotStored(t *testing.T) {
+	t.Parallel()
+	w := embeddedWorld(t)
+	started := make(chan *actor.Env, 1)
+	app := orders(func(context.Context, *stepwell.Message) error { return nil })
+	app.Start = func(_ context.Context, e *actor.Env) error { started <- e; return nil }
+	to, nowhere := w.topic+".copies", w.topic+".nowhere"
+	w.createTopic(to, 1)
+	r := w.start(app, nil)
+	env := <-started
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for bad := range 3 {
+		records := []*kgo.Record{{Topic: to}, {Topic: to}, {Topic: to}}
+		records[bad].Topic = nowhere
+		if err := env.Produce(ctx, records...); err == nil || ctx.Err() != nil {
+			t.Errorf("record %d is in no topic: %v", bad, err)
+		}
+	}
+	r.end()
+}
+
 func TestAProduceThatIsCutOffIsAnErrorAndTheHandlerIsCalledAgain(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		to := w.topic + ".copies"
