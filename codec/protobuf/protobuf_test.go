@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/stepwell/stepwell"
@@ -80,5 +81,8 @@ func TestOfAMissingFunctionOrOfAnyMessageThereIsNoHandlerThatAnActorWouldTake(t 
 	}
 	if protobuf.Handler(func(context.Context, proto.Message, *stepwell.Message) error { return nil }) != nil {
 		t.Error("of an interface there is a handler, which would not know what to decode into")
+	}
+	if protobuf.Handler(func(context.Context, *dynamicpb.Message, *stepwell.Message) error { return nil }) != nil {
+		t.Error("of a message whose type is known while it runs there is a handler, which would panic at each value")
 	}
 }
