@@ -12,13 +12,11 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/internal/call"
 	"github.com/stepwell/stepwell/internal/crew"
 	"github.com/stepwell/stepwell/internal/seats"
 	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/internal/telemetry"
-	"github.com/stepwell/stepwell/retry"
 	"github.com/stepwell/stepwell/streams"
 )
 
@@ -410,30 +408,6 @@ func TestWhatIsNoLongerOursIsNotCalled(t *testing.T) {
 		g.want("0.0 0 1 2", "1.0 8")
 		if got := lost.with(task.Abandoned); !slices.Equal(got, []int64{7, 9}) {
 			t.Errorf("abandoned: %v", got)
-		}
-	})
-}
-
-// What a batch lets die is taken over one by one, and its partition may be lost meanwhile.
-func TestWhatIsNoLongerOursWhenItsTurnComesIsNotTakenOver(t *testing.T) {
-	dies := func(context.Context, *stepwell.Batch) error { return stepwell.DeadLetter(errUnavailable) }
-	gather(t, 1, streams.OrderKey, dies, func(g *gathering) {
-		lost, kept, calls := newOrigin(), newOrigin(), 0
-		g.dispatch.retrier = &retry.Retrier{}
-		g.dispatch.fallback = newFallback(func(context.Context, *stepwell.Message, error) error {
-			calls++
-			lost.cancel()
-			return nil
-		}, config.Stream{HandlerTimeout: time.Minute, Concurrency: 1})
-		g.put(lost, 1, "a")
-		g.put(lost, 2, "a")
-		g.put(kept, 1, "a")
-		synctest.Wait()
-		if got := lost.with(task.Abandoned); calls != 2 || !slices.Equal(got, []int64{2}) {
-			t.Errorf("OnDead was called %d times, not twice; left are %v", calls, got)
-		}
-		if got := kept.with(task.Settled); !slices.Equal(got, []int64{1}) {
-			t.Errorf("settled of the other partition: %v", got)
 		}
 	})
 }
