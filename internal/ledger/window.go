@@ -206,21 +206,21 @@ func (w *window) search(offset int64) int {
 	return low
 }
 
-// shrink leaves of each run of settled records only the first and the last a slot, which stands for
-// those between as well. So few records that stay open do not make those behind them cost much.
+// shrink takes the slots away that settled records have in the midst of their run: the first keeps
+// its own, and the last stands for all between, too. So what is settled behind a few open records
+// costs little.
 func (w *window) shrink() {
-	kept, run := 0, 0 // run is how many slots are kept of the run of settled records that ends here
+	kept, run := 0, 0 // run is how many records with a slot were settled, up to this one
 	for i := range w.count {
 		s := *w.at(i)
-		switch {
-		case !s.settled():
+		if run++; !s.settled() {
 			run = 0
-		case run < 2:
-			run++
-		case int64(s.bytes)+int64(w.at(kept-1).bytes) < math.MinInt32: // more than a slot can count
-		default:
-			kept--
-			s.bytes += w.at(kept).bytes
+		}
+		if run > 2 { // the one before is neither the first of its run nor the last
+			if n := int64(w.at(kept-1).bytes) + int64(s.bytes); n >= math.MinInt32 { // else it is more than a slot can count
+				kept--
+				s.bytes = int32(n)
+			}
 		}
 		*w.at(kept) = s
 		kept++
