@@ -96,8 +96,8 @@ func (l *ladder) have(specs []queue.Spec) {
 	}
 }
 
-// prepare calls then once the queues that a wait needs are declared, or cannot be: then the wait
-// goes through those that there are. It does not wait itself.
+// prepare calls then as soon as the queues that a wait needs are declared, or cannot be, in which
+// case the wait goes through those that there are. It does not wait itself.
 func (l *ladder) prepare(w envelope.Wait, then func()) {
 	l.mu.Lock()
 	if l.declaring(w) == nil {
@@ -177,9 +177,9 @@ func (l *ladder) refuse(specs []queue.Spec, err error) {
 		"queues", strings.Join(names, ","), "error", err)
 }
 
-// step is the queue that comes next of a wait, and what is left beyond it. from is the queue that
-// the message comes from, if it does: it is there. There is none where the stream has no delay
-// queue at all.
+// step is the queue that comes next of a wait, and what is left beyond it. from is the queue that a
+// message on its way comes from, which is there, though it may not be known here; it is empty for
+// one that begins its wait. ok is false where the stream has no delay queue at all.
 func (l *ladder) step(w envelope.Wait, from string) (name string, left envelope.Wait, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
