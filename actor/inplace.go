@@ -66,7 +66,7 @@ func (p inPlace) after(f *failed, spent time.Duration, drawn float64) (next, tim
 		return leaves, 0
 	// A message that rests for longer would hold the window and commits for as long.
 	case spent+wait > config.MostRest:
-		return tooLong, wait
+		return tooLong, 0
 	}
 	return rests, wait
 }

@@ -249,13 +249,13 @@ func TestWhereAMessageWaitsIsUpToTheTryTheVerdictAndTheTimeItHasRested(t *testin
 		{"no wait is left", all, fails(4), 0, dies, 0},
 		{"a dead letter", all, dead, 0, dies, 0},
 		{"a wait of the handler's", all, asks(1, time.Hour), 0, rests, time.Hour},
-		{"one that is too long", all, asks(1, time.Hour+1), 0, tooLong, time.Hour + 1},
+		{"one that is too long", all, asks(1, time.Hour+1), 0, tooLong, 0},
 		{"one with no try left", all, asks(4, time.Second), 0, dies, 0},
 		{"as long as it fits", all, fails(3), 50 * time.Minute, rests, 10 * time.Minute},
-		{"longer than it fits", all, fails(3), 50*time.Minute + 1, tooLong, 10 * time.Minute},
+		{"longer than it fits", all, fails(3), 50*time.Minute + 1, tooLong, 0},
 		{"a snooze of the last try", all, snoozes(4), 0, rests, time.Minute},
 		{"a snooze after the waits in place", some, snoozes(3), 0, leaves, 0},
-		{"a snooze beyond the hour", all, snoozes(1), config.MostRest, tooLong, time.Minute},
+		{"a snooze beyond the hour", all, snoozes(1), config.MostRest, tooLong, 0},
 	} {
 		if what, wait := test.how.after(test.f, test.spent, 1); what != test.what || wait != test.wait {
 			t.Errorf("%s: %v for %v, want %v for %v", test.name, what, wait, test.what, test.wait)
