@@ -150,6 +150,9 @@ func run(ctx context.Context, args []string, ask asker, out, errs io.Writer) (co
 		return exitUsage
 	}
 	parsed, err := parser.Parse(args)
+	if err == nil {
+		err = doubled(parsed)
+	}
 	if err != nil {
 		fmt.Fprintf(errs, "stepwell: %v\n%sstepwell --help says what there is\n", err, usageOf(err))
 		return exitUsage
@@ -174,6 +177,23 @@ func version() string {
 		return "stepwell: built without a version"
 	}
 	return fmt.Sprintf("stepwell %s, %s", cmp.Or(info.Main.Version, "(devel)"), info.GoVersion)
+}
+
+// doubled names a flag that is there twice and takes one value: kong would take the last, and say
+// nothing of the first.
+func doubled(parsed *kong.Context) error {
+	given := map[*kong.Flag]bool{}
+	for _, at := range parsed.Path {
+		f := at.Flag
+		if f == nil || f.IsCumulative() || f.IsBool() {
+			continue
+		}
+		if given[f] {
+			return fmt.Errorf("--%s is given twice", f.Name)
+		}
+		given[f] = true
+	}
+	return nil
 }
 
 // usageOf is a line with the usage of the command that was meant, as far as that is known.

@@ -73,3 +73,21 @@ func TestOneThatDoesNotAnswerIsNotWaitedForInSilence(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A flag that is there twice, as in a line out of the history that was added to, would otherwise
+// act on the last one alone, without a word of the first.
+func TestNothingIsDoneWhereAFlagIsGivenTwice(t *testing.T) {
+	address, dead := serve(t, "")
+	left := dead.left
+	for args, flag := range map[string]string{
+		"dead-set delete --stream search --stream orders --count 1 --yes": "--stream",
+		"dead-set delete --stream search -n 1 -s orders --yes":            "--stream",
+		"dead-set replay -s orders --count 1 -n 2":                        "--count",
+		"dead-set peek -s orders -c fast --channel slow -n 1":             "--channel",
+	} {
+		out, errs, code := command(t, address, strings.Fields(args)...)
+		if code != exitUsage || out != "" || !strings.Contains(errs, flag+" is given twice") || dead.left != left {
+			t.Errorf("%s: %d, %q, %q", args, code, out, errs)
+		}
+	}
+}
