@@ -57,16 +57,17 @@ func move(ctx context.Context, queue *amqp.Channel, name string, topic *kgo.Clie
 	if err != nil {
 		return 0, fmt.Errorf("look at queue %s: %w", name, err)
 	}
-	for range there.Messages {
+	for left := there.Messages; left > 0; left-- {
 		d, ok, err := queue.Get(name, false)
 		if err != nil || !ok {
 			return moved, err
 		}
 		record, err := decode(d)
 		if err == nil {
-			err = topic.ProduceSync(ctx, record).FirstErr()
+			err = write(ctx, topic, record)
 		}
 		if err != nil {
+			err = fmt.Errorf("%w: the oldest of %d in queue %s, it stays there, before the others", err, left, name)
 			return moved, errors.Join(err, d.Nack(false, true))
 		}
 		if err := d.Ack(false); err != nil {
@@ -75,6 +76,13 @@ func move(ctx context.Context, queue *amqp.Channel, name string, topic *kgo.Clie
 		moved++
 	}
 	return moved, nil
+}
+
+func write(ctx context.Context, topic *kgo.Client, record *kgo.Record) error {
+	if err := topic.ProduceSync(ctx, record).FirstErr(); err != nil {
+		return fmt.Errorf("write to topic %s, which must be there: %w", record.Topic, err)
+	}
+	return nil
 }
 
 func main() {
@@ -96,6 +104,11 @@ func run(ctx context.Context, queue, topic, body string) (moved int, err error) 
 	decode := decoders()[body]
 	if decode == nil || queue == "" || topic == "" {
 		return 0, errors.New("-queue and -topic are required, and -body is raw or event")
+	}
+	for _, name := range []string{"KAFKA_BROKERS", "RABBITMQ_URL"} {
+		if os.Getenv(name) == "" {
+			return 0, fmt.Errorf("%s is not set", name)
+		}
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(os.Getenv("KAFKA_BROKERS"), ",")...), kgo.DefaultProduceTopic(topic))
 	if err != nil {

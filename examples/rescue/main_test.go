@@ -142,13 +142,14 @@ func TestABodyOfAnyOtherToolComesAsItIsWithHeadersThatAreText(t *testing.T) {
 func TestWhatKafkaDoesNotTakeOrNobodyCanReadStaysInTheQueue(t *testing.T) {
 	onRabbitMQ(t, func(t *testing.T, node testbroker.Node) {
 		w := newWorld(t, node, `{"value":"b25l"}`, "no event", `{"value":"dHdv"}`)
-		if moved, err := move(t.Context(), w.channel, w.queue, w.client, event); moved != 1 || err == nil || !strings.Contains(err.Error(), "read an event") {
+		moved, err := move(t.Context(), w.channel, w.queue, w.client, event)
+		if moved != 1 || err == nil || !strings.Contains(err.Error(), "read an event") || !strings.Contains(err.Error(), "oldest of 2 in queue "+w.queue) {
 			t.Errorf("%d moved, %v", moved, err)
 		}
 		w.left(t, 2)
 		ended, end := context.WithCancel(t.Context())
 		end()
-		if moved, err := move(ended, w.channel, w.queue, w.client, raw); moved != 0 || err == nil {
+		if moved, err := move(ended, w.channel, w.queue, w.client, raw); moved != 0 || err == nil || !strings.Contains(err.Error(), "write to topic rescued") {
 			t.Errorf("%d moved, %v, without Kafka", moved, err)
 		}
 		w.left(t, 2)
@@ -178,4 +179,18 @@ func TestAConnectionThatIsLostBeforeTheAckLeavesTheMessageInBothPlaces(t *testin
 		}
 		w.left(t, 1)
 	})
+}
+
+// No brokers of Kafka are no mistake to kgo, so that the queue would be asked first.
+func TestBothBrokersAreToBeNamed(t *testing.T) {
+	for _, missing := range []string{"KAFKA_BROKERS", "RABBITMQ_URL"} {
+		t.Run(missing, func(t *testing.T) {
+			t.Setenv("KAFKA_BROKERS", "127.0.0.1:1")
+			t.Setenv("RABBITMQ_URL", "amqp://127.0.0.1:1/")
+			t.Setenv(missing, "")
+			if moved, err := run(t.Context(), "dead", "rescued", "raw"); moved != 0 || err == nil || !strings.Contains(err.Error(), missing+" is not set") {
+				t.Errorf("%d moved, %v", moved, err)
+			}
+		})
+	}
 }
