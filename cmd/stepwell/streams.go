@@ -146,8 +146,12 @@ func (a *actor) showStreams(ctx context.Context) error {
 		if err := read(stream, &s); err != nil {
 			return err
 		}
+		partitions, lag := "-", "-" // nobody here knows of a stream that others read
+		if s.Reads {
+			partitions, lag = strconv.Itoa(s.Partitions), strconv.FormatInt(s.Lag, 10)
+		}
 		rows = append(rows, []string{
-			s.ID, s.word(), cmp.Or(s.Source, "-"), strconv.Itoa(s.Partitions), strconv.FormatInt(s.Lag, 10), strconv.Itoa(s.InFlight), s.Oldest.String(), full(s.Queues), s.Error,
+			s.ID, s.word(), cmp.Or(s.Source, "-"), partitions, lag, strconv.Itoa(s.InFlight), s.Oldest.String(), full(s.Queues), s.Error,
 		})
 		for _, c := range s.Channels {
 			state := streamState{Paused: s.Paused, Pauses: s.Pauses, Reads: true, Stuck: c.Stuck}.word()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -29,7 +30,7 @@ func shaky(t *testing.T, ctrlC func()) (address string) {
 			ctrlC()
 			<-r.Context().Done()
 		default:
-			fmt.Fprintf(w, `{"streams":[{"id":"orders","joined":true,"source":"kafka","lag":%d00}]}`, n)
+			fmt.Fprintf(w, `{"streams":[{"id":"orders","reads":true,"joined":true,"source":"kafka","lag":%d00}]}`, n)
 		}
 	}))
 	s.Config.SetKeepAlivesEnabled(false) // the client would try again by itself, which new ones are not
@@ -118,5 +119,19 @@ func TestAWatchThatNobodyCanReadEnds(t *testing.T) {
 	}
 	if err := a.watchStreams(t.Context(), time.Millisecond, false); !errors.Is(err, errFull) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A process that reads no topics has a lag of 0 for each, whoever is behind by how much.
+func TestTheLagOfAStreamThatOthersReadIsNotCalledNone(t *testing.T) {
+	for reads, want := range map[string]string{"true": "orders paused kafka 0 0 3 - -", "false": "orders paused kafka - - 3 - -"} {
+		actor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"streams":[{"id":"orders","source":"kafka","paused":true,"in_flight":3,"reads":`+reads+`}]}`)
+		}))
+		defer actor.Close()
+		out, errs, code := command(t, actor.URL, "streams")
+		if table := strings.Join(strings.Fields(out), " "); code != exitOK || !strings.HasSuffix(table, want) {
+			t.Errorf("reads %s: %d, %q, %s", reads, code, table, errs)
+		}
 	}
 }

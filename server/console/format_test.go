@@ -68,6 +68,22 @@ func TestAStreamOrChannelIsSaidToRunWhereItsMessagesAreWorkedOff(t *testing.T) {
 	}
 }
 
+// A process that reads no topics has a lag of 0 for each, whoever is behind by how much.
+func TestTheLagOfAStreamThatOthersReadIsNotCalledNone(t *testing.T) {
+	for _, test := range []struct {
+		reads, paused bool
+		want          string
+	}{{true, false, ">0<"}, {true, true, ">0<"}, {false, false, ">–<"}, {false, true, ">–<"}} {
+		page := pageOf(t, "/console/", map[string]any{"modes": []string{"api"}, "streams": []any{map[string]any{
+			"id": "orders", "reads": test.reads, "paused": test.paused, "lag": 0,
+		}}})
+		_, cell, _ := strings.Cut(page, `data-label="Lag"`)
+		if cell, _, _ = strings.Cut(cell, "/td>"); !strings.Contains(cell, test.want) {
+			t.Errorf("%+v: %s", test, cell)
+		}
+	}
+}
+
 func TestNobodyCountsDownToTheEndOfAReplayThatWaitsForItsCanaryOrIsPaused(t *testing.T) {
 	for want, o := range map[string]operation{
 		"about 5 s left":  {Phase: "running", ETA: 5},

@@ -150,7 +150,10 @@ func (v v1) rows(r *http.Request) (rows []row, others []pauseJSON, err error) {
 	control := len(answer.Modes) != 1 || answer.Modes[0] != "api"
 	for _, s := range answer.Streams {
 		of := s.row(choice{Stream: s.ID})
-		of.State, of.Lag, of.Control, of.IsStream = s.state(), number(s.Lag), control, true
+		of.State, of.Lag, of.Control, of.IsStream = s.state(), "–", control, true
+		if s.Reads { // else nobody here knows it
+			of.Lag = number(s.Lag)
+		}
 		of.hold(s.Pauses)
 		if s.Oldest != nil {
 			of.Oldest = lasting(time.Since(s.Oldest.Since))
