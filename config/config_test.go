@@ -181,6 +181,7 @@ func TestEachMistakeNamesItsSettingAndWhatIsAccepted(t *testing.T) {
 		{"a longest wait below the first", "RETRY_POLICY=exponential RETRY_DELAY=2h", `RETRY_MAX_DELAY: "1h" must not be below RETRY_DELAY`},
 		{"a longest wait beyond RabbitMQ's limit", "RETRY_POLICY=exponential RETRY_MAX_DELAY=1200h", "2^32-1"},
 		{"a schedule without waits", "RETRY_POLICY=schedule", `RETRY_POLICY: "schedule" needs RETRY_SCHEDULE: the waits, with commas, as in 1s,10s,1m`},
+		{"a stream's schedule without waits", "STREAMS_ORDERS_RETRY_POLICY=schedule", `STREAMS_ORDERS_RETRY_POLICY: "schedule" needs STREAMS_ORDERS_RETRY_SCHEDULE: the waits`},
 		{"a schedule with a gap", "RETRY_POLICY=schedule RETRY_SCHEDULE=1s,,10s", `RETRY_SCHEDULE: "1s,,10s" item 2 is no duration`},
 		{"a schedule with an item that is no duration", "RETRY_POLICY=schedule RETRY_SCHEDULE=1s,10", `RETRY_SCHEDULE: "1s,10" item 2 is no duration`},
 		{"a schedule with no wait at all", "RETRY_POLICY=schedule RETRY_SCHEDULE=1s,0s", `RETRY_SCHEDULE: "1s,0s" must be above 0`},

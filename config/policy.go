@@ -165,7 +165,7 @@ func (w waits) schedule(r *Retry) {
 	path := w.at + "retry.schedule"
 	if len(r.Schedule) == 0 {
 		set, _, _ := w.layers.find([]string{path, "retry.schedule"}) // a mistake in it was told
-		w.check(set != "", w.at+"retry.policy", "needs %s: the waits, with commas, as in 1s,10s,1m", w.shown(w.at, "retry.schedule"))
+		w.check(set != "", w.at+"retry.policy", "needs %s: the waits, with commas, as in 1s,10s,1m", w.beside("retry.policy", "retry.schedule"))
 		return
 	}
 	count := len(r.Schedule)
