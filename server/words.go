@@ -213,8 +213,8 @@ type Status struct {
 	Joined     bool `json:"joined"`
 	Partitions int  `json:"partitions"`
 	// Lag is how many records of its partitions were not settled yet. Where the source is a queue
-	// of RabbitMQ, it is how many messages are ready in it, for all who consume it. 0 without Reads,
-	// whatever those who read are behind.
+	// of RabbitMQ, it is how many messages are ready in it, for all who consume it. Without Reads
+	// it is 0, whatever those who read are behind.
 	Lag int64 `json:"lag"`
 	// InFlight is how many messages the stream's window holds, and how many retries were picked up;
 	// InFlightBytes are those of the window.
