@@ -20,6 +20,8 @@ import (
 	"github.com/stepwell/stepwell/streams"
 )
 
+var errUnavailable = errors.New("unavailable")
+
 // origin is a partition whose messages are gathered.
 type origin struct {
 	calls  context.Context
@@ -168,6 +170,35 @@ func (g *gathering) want(calls ...string) {
 	}
 }
 
+// wantInAnyOrder sorts what was called, for what is called at the same time.
+func (g *gathering) wantInAnyOrder(calls ...string) {
+	g.t.Helper()
+	synctest.Wait()
+	g.mu.Lock()
+	slices.Sort(g.calls)
+	g.mu.Unlock()
+	g.want(calls...)
+}
+
+// wantLast fails the test unless the last call was that one.
+func (g *gathering) wantLast(call string) {
+	g.t.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.calls) == 0 || g.calls[len(g.calls)-1] != call {
+		g.t.Errorf("calls %q, want %q as the last", g.calls, call)
+	}
+}
+
+// ofAnotherLane is a key whose messages do not wait in the lane of that one's.
+func (g *gathering) ofAnotherLane(key string) string {
+	other := "b"
+	for n := 0; g.laneOf(&stepwell.Message{Key: []byte(other)}) == g.laneOf(&stepwell.Message{Key: []byte(key)}); n++ {
+		other = fmt.Sprint("b", n)
+	}
+	return other
+}
+
 func takes(d time.Duration) func(context.Context, *stepwell.Batch) error {
 	return func(ctx context.Context, _ *stepwell.Batch) error {
 		task.Sleep(ctx, d)
@@ -196,10 +227,8 @@ func TestABatchIsCalledWhenItIsFullOrItsFirstMessageHasWaited(t *testing.T) {
 
 func TestWhatComesTogetherFillsTheBatchesOfItsLanesInItsOrder(t *testing.T) {
 	gather(t, 2, streams.OrderKey, takes(0), func(g *gathering) {
-		o, a, b := newOrigin(), "a", "b"
-		for n := 0; g.laneOf(&stepwell.Message{Key: []byte(b)}) == g.laneOf(&stepwell.Message{Key: []byte(a)}); n++ {
-			b = fmt.Sprint("b", n)
-		}
+		o, a := newOrigin(), "a"
+		b := g.ofAnotherLane(a)
 		g.together(o, 0, a)
 		time.Sleep(600 * time.Millisecond)
 		g.together(o, 1, a, b)
@@ -211,11 +240,7 @@ func TestWhatComesTogetherFillsTheBatchesOfItsLanesInItsOrder(t *testing.T) {
 		g.together(o, 3, a)
 		synctest.Wait()
 		g.together(o, 4, a, b, a, a, b, a, b, a) // with it of a more than one batch, and of b just one
-		synctest.Wait()
-		g.mu.Lock()
-		slices.Sort(g.calls)
-		g.mu.Unlock()
-		g.want("1.0 0 1", "1.6 2", "1.6 3 4 6", "1.6 5 8 10", "1.6 7 9 11")
+		g.wantInAnyOrder("1.0 0 1", "1.6 2", "1.6 3 4 6", "1.6 5 8 10", "1.6 7 9 11")
 		g.together(o, 12, b)
 		o.halt()
 		g.together(o, 13, a) // its worker was in the middle of that
@@ -245,10 +270,7 @@ func TestWhatCameWhileABatchRanHasWaitedMeanwhile(t *testing.T) {
 func TestLanesOfDifferentKeysRunAtOnceAndOneKeysOneAfterAnother(t *testing.T) {
 	gather(t, 2, streams.OrderKey, takes(2*time.Second), func(g *gathering) {
 		o := newOrigin()
-		other := "b"
-		for n := 0; g.laneOf(&stepwell.Message{Key: []byte(other)}) == g.laneOf(&stepwell.Message{Key: []byte("a")}); n++ {
-			other = fmt.Sprint("b", n)
-		}
+		other := g.ofAnotherLane("a")
 		for offset := range int64(6) {
 			g.put(o, offset, "a")
 		}
@@ -295,11 +317,7 @@ func TestWithoutOrderAllThatIsFreeTakesFromOneLane(t *testing.T) {
 		for offset := range int64(6) {
 			g.put(o, offset, "a")
 		}
-		synctest.Wait()
-		g.mu.Lock()
-		slices.Sort(g.calls)
-		g.mu.Unlock()
-		g.want("0.0 0 1 2", "0.0 3 4 5")
+		g.wantInAnyOrder("0.0 0 1 2", "0.0 3 4 5")
 		time.Sleep(2 * time.Second)
 	})
 }
@@ -310,10 +328,7 @@ func TestWithoutOrderWhatComesTogetherIsCalledByAllThatAreFree(t *testing.T) {
 		synctest.Wait() // all wait
 		g.together(o, 0, "a", "a", "a", "a", "a", "a", "a")
 		time.Sleep(2 * time.Second)
-		g.mu.Lock()
-		slices.Sort(g.calls)
-		g.mu.Unlock()
-		g.want("0.0 0 1 2", "0.0 3 4 5", "1.0 6")
+		g.wantInAnyOrder("0.0 0 1 2", "0.0 3 4 5", "1.0 6")
 		time.Sleep(2 * time.Minute)
 	})
 }
@@ -476,5 +491,3 @@ func BenchmarkGather(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/500, "ns/message")
 }
-
-var errUnavailable = errors.New("unavailable")

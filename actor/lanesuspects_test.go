@@ -45,16 +45,6 @@ func TestWhatIsBeforeASuspectDoesNotWaitForABatchToFill(t *testing.T) {
 	})
 }
 
-// wantLast fails the test unless the last call was that one.
-func (g *gathering) wantLast(call string) {
-	g.t.Helper()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.calls) == 0 || g.calls[len(g.calls)-1] != call {
-		g.t.Errorf("calls %q, want %q as the last", g.calls, call)
-	}
-}
-
 func TestAfterASuspectBatchesFillAsBefore(t *testing.T) {
 	for name, end := range map[string]func(*gathering, *origin){
 		"it was called": func(g *gathering, _ *origin) { g.Resume() },
