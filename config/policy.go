@@ -160,7 +160,8 @@ func levels(r Retry, factor float64) int {
 	return len(slices.Compact(backoff.Exponential(r.Delay, factor, r.MaxDelay, *r.Count)))
 }
 
-// schedule has as many retries as waits.
+// schedule bounds how many waits a schedule has, and queues they make. It sets Count: there are as
+// many retries as waits.
 func (w waits) schedule(r *Retry) {
 	path := w.at + "retry.schedule"
 	if len(r.Schedule) == 0 {
