@@ -51,8 +51,8 @@ type line struct {
 	retries retries
 	// broker and deadSet are nil where no RabbitMQ is configured.
 	broker  queue.Broker
-	deadSet *deadset.Set // nil likewise
-	// for what killed the process; nil: there is no place for it, and it runs again
+	deadSet *deadset.Set
+	// condemn is for what killed the process; nil: there is no place for it, and it runs again.
 	condemn task.Handle
 }
 
@@ -127,7 +127,9 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 	cfg := c.cfg
 	failures := newFailureLog(c.logger, a.cfg.Log, cfg, a.kept)
 	l := &line{
-		id: c.id, channel: c.channel, enqueued: c.enqueued, cfg: cfg, log: c.logger, telemetry: c.metrics, traceURL: a.cfg.Server.TraceURL, seats: seats.New(cfg.Concurrency), broker: a.queues,
+		id: c.id, channel: c.channel, enqueued: c.enqueued, cfg: cfg,
+		log: c.logger, telemetry: c.metrics, traceURL: a.cfg.Server.TraceURL,
+		seats: seats.New(cfg.Concurrency), broker: a.queues,
 	}
 	if c.handler.OnDead != nil && !a.cfg.HasOnDead(c.id, c.channel) {
 		return nil, fmt.Errorf("%s has an OnDead that its configuration was not made for: take that of actor.Load, or name it in OnDead of config.Source", l.who())
@@ -149,16 +151,9 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 		hold:    hold{drop: cfg.OnFailure == "drop", pause: cfg.Retry.Delay, longest: max(cfg.Retry.Delay, 30*time.Second)},
 	}
 	if c.batch != nil {
-		order, err := streams.ParseOrder(cfg.Order)
-		if err != nil {
-			return nil, fmt.Errorf("stream %s: %w", c.id, err)
+		if err := l.openBatches(a.cfg); err != nil {
+			return nil, err
 		}
-		if a.cfg.SourceQueue(c.id) != "" {
-			order = streams.OrderNone // a queue has no keys
-		}
-		l.batches = newBatches(l.dispatch, batchConfig{
-			size: cfg.Batch.Size, wait: cfg.Batch.Wait, atOnce: cfg.Concurrency, order: order, seats: l.seats.First(),
-		})
 	}
 	l.dispatch.fallback = newFallback(c.handler.OnDead, cfg)
 	// With retries a failure is parked and condemned messages go to the dead set. Without them a
@@ -173,15 +168,26 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 			l.condemn = l.dispatch.dropCondemned
 		}
 	}
-	// The dead set is served also where retries are off: what died before is still there.
 	if l.broker != nil {
-		topology := l.retries.Topology()
-		l.deadSet = deadset.New(deadset.Config{
-			App: a.cfg.App.Name, Stream: l.name(), Queue: topology.DeadSet, Instant: topology.Instant,
-			Broker: a.queues, MaxEdited: a.cfg.RabbitMQ.MaxMessageSize - envelope.MaxHeaders, Source: c.source, Pages: a.cfg.DeadSet.Pages, TrashPages: a.cfg.DeadSet.TrashPages, KeepPages: a.cfg.RabbitMQ.Declare == "check", WalkBytes: a.cfg.DeadSet.WalkBytes, Index: a.index, Setting: a.cfg.Variable, Logger: c.logger,
-		})
+		l.deadSet = newDeadSet(a, l, c.source)
 	}
 	return l, nil
+}
+
+// openBatches makes what gathers the messages of a batch handler.
+func (l *line) openBatches(all *config.Config) error {
+	cfg := l.cfg
+	order, err := streams.ParseOrder(cfg.Order)
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", l.id, err)
+	}
+	if all.SourceQueue(l.id) != "" {
+		order = streams.OrderNone // a queue has no keys
+	}
+	l.batches = newBatches(l.dispatch, batchConfig{
+		size: cfg.Batch.Size, wait: cfg.Batch.Wait, atOnce: cfg.Concurrency, order: order, seats: l.seats.First(),
+	})
+	return nil
 }
 
 // openRetries makes the queues of a line whose failures go through RabbitMQ.
@@ -215,6 +221,18 @@ func (a *Actor) openRetries(l *line, c lineConfig) error {
 		bound{a.cfg.Variable("window_span"), cfg.WindowSpan}, bound{a.cfg.Variable("window_messages"), cfg.WindowMessages}, batches)
 	l.dispatch.retrier, l.retries, l.condemn = r, queued{r, l.dispatch.again, inPlace, c.logger}, l.dispatch.parkCondemned
 	return nil
+}
+
+// newDeadSet makes the dead set of a line. It is served also where retries are off: what died
+// before is still there.
+func newDeadSet(a *Actor, l *line, source kafkaRecords) *deadset.Set {
+	topology := l.retries.Topology()
+	return deadset.New(deadset.Config{
+		App: a.cfg.App.Name, Stream: l.name(), Queue: topology.DeadSet, Instant: topology.Instant,
+		Broker: a.queues, MaxEdited: a.cfg.RabbitMQ.MaxMessageSize - envelope.MaxHeaders, Source: source,
+		Pages: a.cfg.DeadSet.Pages, TrashPages: a.cfg.DeadSet.TrashPages, KeepPages: a.cfg.RabbitMQ.Declare == "check",
+		WalkBytes: a.cfg.DeadSet.WalkBytes, Index: a.index, Setting: a.cfg.Variable, Logger: l.log,
+	})
 }
 
 // aloneFor is how long a suspect may hold the token: no call that heeds its context takes as long.
