@@ -39,20 +39,28 @@ func (m modes) source(id string, s Stream, k *kafka, l *line) source {
 		return newIntake(l, m.SourceQueue(id))
 	case m.Reads(id):
 		return k
-	case s.Enqueued && m.Stream(id).Retired:
-		return unread{"retired: nothing is enqueued into it any more but by its own handlers"}
+	case m.Stream(id).Retired:
+		return unread{"retired: " + m.ofRetired(id, s)}
 	case s.Enqueued:
 		return unread{"its messages are enqueued"}
-	case m.Stream(id).Exchange != "" && m.Stream(id).Retired:
-		return unread{"retired: queue " + m.SourceQueue(id) + " is consumed no more, and fills for as long as it is bound to exchange " + m.Stream(id).Exchange}
-	case m.SourceQueue(id) != "" && m.Stream(id).Retired:
-		return unread{"retired: queue " + m.SourceQueue(id) + " is consumed no more"}
 	case m.SourceQueue(id) != "":
 		return unread{"queue " + m.SourceQueue(id) + " is not consumed here (" + m.String() + ")"}
-	case m.Stream(id).Retired:
-		return unread{"retired: its topics are read no more"}
 	}
 	return unread{"its topics are not read here (" + m.String() + ")"}
+}
+
+// ofRetired says what becomes of messages for a stream that is retired.
+func (m modes) ofRetired(id string, s Stream) string {
+	queue, exchange := m.SourceQueue(id), m.Stream(id).Exchange
+	switch {
+	case s.Enqueued:
+		return "nothing is enqueued into it any more but by its own handlers"
+	case exchange != "":
+		return "queue " + queue + " is consumed no more, and fills for as long as it is bound to exchange " + exchange
+	case queue != "":
+		return "queue " + queue + " is consumed no more"
+	}
+	return "its topics are read no more"
 }
 
 // works says whether the instant queue of the line is worked off here. That of a stream that has
