@@ -83,7 +83,7 @@ func stepwellInOrder(pace int, work time.Duration, fails bool) func(context.Cont
 				return nil
 			}
 			turn(ctx)
-			for began := time.Now(); time.Since(began) < work; {
+			for called := time.Now(); time.Since(called) < work; {
 			}
 			m.ordered(msg.Origin.Partition, msg.Origin.Offset)
 			m.once(msg.Origin.Partition, msg.Origin.Offset)

@@ -105,10 +105,14 @@ func run(ctx context.Context, queue, topic, body string) (moved int, err error) 
 	if decode == nil || queue == "" || topic == "" {
 		return 0, errors.New("-queue and -topic are required, and -body is raw or event")
 	}
+	var unset []error
 	for _, name := range []string{"KAFKA_BROKERS", "RABBITMQ_URL"} {
 		if os.Getenv(name) == "" {
-			return 0, fmt.Errorf("%s is not set", name)
+			unset = append(unset, fmt.Errorf("%s is not set", name))
 		}
+	}
+	if unset != nil {
+		return 0, errors.Join(unset...)
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(os.Getenv("KAFKA_BROKERS"), ",")...), kgo.DefaultProduceTopic(topic))
 	if err != nil {
