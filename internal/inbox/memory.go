@@ -18,12 +18,13 @@ type memory struct {
 	seeds [2]maphash.Seed
 
 	mu sync.Mutex
-	// running has each try that runs, with its repeats, which wait for how it ends. mu guards this
-	// field and those below.
-	running map[try][]repeat
-	settled map[try]struct{}
-	// ring has the keys of settled, oldest first, so that the oldest is forgotten once there are
-	// limit of them.
+	// tries has each try that runs, with false, and those that were settled last, with true. mu
+	// guards this field and those below.
+	tries map[try]bool
+	// waiting has the repeats of tries that run, which wait for how those end.
+	waiting map[try][]repeat
+	// ring has those that were settled, oldest first, so that the oldest is forgotten once there
+	// are limit of them.
 	ring []try
 	// next is the index of the oldest in a ring that is full.
 	next int
@@ -43,7 +44,7 @@ type repeat interface {
 func newMemory(limit int) *memory {
 	return &memory{
 		limit: limit, seeds: [...]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-		running: map[try][]repeat{}, settled: map[try]struct{}{},
+		tries: map[try]bool{}, waiting: map[try][]repeat{},
 	}
 }
 
@@ -86,19 +87,18 @@ func (m *memory) begin(t try, of repeat) bool {
 		return true
 	}
 	m.mu.Lock()
-	if waiting, runs := m.running[t]; runs {
-		m.running[t] = append(waiting, of)
-		m.mu.Unlock()
-		return false
+	settled, known := m.tries[t]
+	switch {
+	case !known:
+		m.tries[t] = false
+	case !settled:
+		m.waiting[t] = append(m.waiting[t], of)
 	}
-	if _, ok := m.settled[t]; ok {
-		m.mu.Unlock()
-		of.repeated(true)
-		return false
-	}
-	m.running[t] = nil
 	m.mu.Unlock()
-	return true
+	if settled {
+		of.repeated(true)
+	}
+	return !known
 }
 
 // knows says that the try runs or was settled.
@@ -108,9 +108,8 @@ func (m *memory) knows(t try) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, settled := m.settled[t]
-	_, runs := m.running[t]
-	return settled || runs
+	_, known := m.tries[t]
+	return known
 }
 
 // end ends a try that begin called new, and tells its repeats.
@@ -119,10 +118,12 @@ func (m *memory) end(t try, settled bool) {
 		return
 	}
 	m.mu.Lock()
-	waiting := m.running[t]
-	delete(m.running, t)
-	if settled {
+	waiting := m.waiting[t]
+	delete(m.waiting, t)
+	if settled && m.limit > 0 {
 		m.remember(t)
+	} else {
+		delete(m.tries, t)
 	}
 	m.mu.Unlock()
 	// Without the lock: a repeat acks or releases its delivery.
@@ -133,18 +134,12 @@ func (m *memory) end(t try, settled bool) {
 
 // remember enters a settled try, in place of the oldest where there is no more room. m.mu is held.
 func (m *memory) remember(t try) {
-	if m.limit <= 0 {
-		return
-	}
-	if _, ok := m.settled[t]; ok {
-		return
-	}
-	m.settled[t] = struct{}{}
+	m.tries[t] = true
 	if len(m.ring) < m.limit {
 		m.ring = append(m.ring, t)
 		return
 	}
-	delete(m.settled, m.ring[m.next])
+	delete(m.tries, m.ring[m.next])
 	m.ring[m.next] = t
 	m.next = (m.next + 1) % m.limit
 }

@@ -106,8 +106,8 @@ func TestTheMemoryKeepsTheLastSettledAndNoMore(t *testing.T) {
 				settled = append(settled, n)
 				settled = settled[max(0, len(settled)-limit):]
 			}
-			if len(m.settled) != len(settled) || len(m.ring) > limit || len(m.running) != 0 {
-				t.Fatalf("%d settled, ring of %d, %d running", len(m.settled), len(m.ring), len(m.running))
+			if len(m.tries) != len(settled) || len(m.ring) > limit || len(m.waiting) != 0 {
+				t.Fatalf("%d tries, ring of %d, %d with repeats", len(m.tries), len(m.ring), len(m.waiting))
 			}
 		}
 	})
