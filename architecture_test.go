@@ -47,6 +47,43 @@ func asAWhole(mapped map[string]bool, file string) bool {
 	return false
 }
 
+// The first pages of the larger rooms have maps of their own.
+func TestTheMapOnAPackagesFirstPageHasEachOfItsFiles(t *testing.T) {
+	for file, fewest := range map[string]int{"streams/doc.go": 30, "internal/crew/doc.go": 10, "internal/inbox/inbox.go": 10} {
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, all, found := strings.Cut(string(page), "\n// # Map\n")
+		all, _, ended := strings.Cut(all, "\n// # ")
+		if !found || !ended {
+			t.Errorf("%s: no map", file)
+			continue
+		}
+		named := map[string]bool{path.Base(file): true}
+		for _, name := range regexp.MustCompile(`[a-z]+\.go`).FindAllString(all, -1) {
+			named[name] = true
+		}
+		if len(named) < fewest {
+			t.Errorf("%s: a map of %d files", file, len(named))
+		}
+		for name := range named {
+			if _, err := os.Stat(path.Join(path.Dir(file), name)); err != nil {
+				t.Errorf("%s: its map has %s, which is not there", file, name)
+			}
+		}
+		files, err := filepath.Glob(path.Join(path.Dir(file), "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if name := filepath.Base(f); !strings.HasSuffix(name, "_test.go") && !named[name] {
+				t.Errorf("%s: its map does not have %s", file, name)
+			}
+		}
+	}
+}
+
 // mappedFiles are those that the page's map names, relative to its headings. A folder, with a slash
 // at its end, stands for all it has.
 func mappedFiles(t *testing.T, page string) map[string]bool {

@@ -35,6 +35,25 @@ func sources() (all []scenario) {
 		for _, mark := range []string{"publish", "published", "confirmed", "parked", "ack", "acked"} {
 			add("an actor dies at: "+mark, false, func(r *run) { r.diesAt(mark) })
 		}
+		for _, mark := range []string{"hop", "hopped"} {
+			add("an actor dies as it moves what came back, at: "+mark, false, func(r *run) { r.diesMoving(mark) })
+		}
+	}
+	return append(all, bound()...)
+}
+
+// bound are faults of actors whose queue is their own, bound to an exchange.
+func bound() (all []scenario) {
+	env := settings{"CHAOS_SOURCE": "exchange", "CHAOS_FAIL_EVERY": "4"}
+	add := func(name string, fault func(r *run)) {
+		all = append(all, scenario{name: "queue of an exchange: " + name, env: env, fault: fault})
+	}
+	add("all actors are killed at once", killAllActors)
+	add("an actor is stopped, three times", stopAnActor)
+	add("RabbitMQ and an actor are killed at once", killRabbitMQAndAnActor)
+	add("connections are cut to RabbitMQ", func(r *run) { r.often(r.toRabbit.Cut) })
+	for _, mark := range []string{"hop", "hopped"} {
+		add("an actor dies as it moves what came back, at: "+mark, func(r *run) { r.diesMoving(mark) })
 	}
 	return all
 }
@@ -72,5 +91,30 @@ func (r *run) diesAt(mark string) {
 	}
 }
 
-// foreign is the queue of somebody else's; see the child's.
-func (r *run) foreign() string { return "foreign-" + r.app }
+// diesMoving has an actor die at the mark, three times, as it moves what another one had when that
+// was killed. No other is left to move it: then it might all be moved before this one is there.
+func (r *run) diesMoving(mark string) {
+	for range 3 {
+		r.pause(3 * time.Second) // until they have something in hand
+		n := len(r.actors)
+		for len(r.actors) > 0 {
+			r.anActor().kill()
+		}
+		p := r.dying(mark, 1+r.random.IntN(3))
+		if !p.died(40 * time.Second) {
+			r.complain("the actor never came to the mark %s", mark)
+			p.leave()
+		}
+		for range n {
+			r.spawn()
+		}
+	}
+}
+
+// foreign is the queue that is the source; see the child's.
+func (r *run) foreign() string {
+	if r.env["CHAOS_SOURCE"] == "exchange" {
+		return r.app + ".sourced.source"
+	}
+	return "foreign-" + r.app
+}

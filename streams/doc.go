@@ -52,6 +52,7 @@
 //	order.go                   Handle, and the orders of the crew by their names
 //	trouble.go, explain.go     errors of fetches and of the group, and what they mean
 //	supervise.go, heal.go      what polling does not tell; topics made anew are found again
+//	unread.go                  topics of the group that nobody reads any more
 //	record.go, status.go       one record by its position; how the reader is doing
 //
 // # Glossary

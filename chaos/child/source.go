@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -18,17 +19,31 @@ import (
 	"github.com/stepwell/stepwell/internal/rabbit"
 )
 
+// exchange, in place of a type, is the stream's own queue, bound to an exchange. What is published
+// there has that queue's name for its routing key, and goes by the default exchange.
+const exchange = "exchange"
+
 // asSource has the app's records be published to a queue of that type, as a stranger would, which
 // the stream sourced consumes: the ledger has them as handed over to a channel, which is that
 // stream.
 func asSource(app *actor.App, w *ledger.Writer, work stepwell.Handler, kind string) {
-	name := "foreign-" + os.Getenv("APP_NAME")
+	name, of := "foreign-"+os.Getenv("APP_NAME"), config.Stream{}
+	if kind == exchange {
+		name = os.Getenv("APP_NAME") + ".sourced.source"
+		of.Exchange, of.RoutingKeys = "amq.topic", []string{"#"}
+	} else {
+		of.Queue = name
+	}
 	stranger := rabbit.New(rabbit.Config{URLs: []string{os.Getenv("RABBITMQ_URL")}, ConnectionName: name, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	publisher := stranger.Publisher("stranger")
 	app.Start = func(ctx context.Context, _ *actor.Env) error {
 		go func() { _ = stranger.Run(context.Background()) }() // as long as the process lives, as another one would
-		return makeQueue(ctx, name, kind)
+		if kind == exchange {
+			return nil // the actor makes it, after this
+		}
+		return try(ctx, func() error { return declare(name, kind) })
 	}
+	var there atomic.Bool
 	relay := func(ctx context.Context, m *stepwell.Message) error {
 		e, err := entry(m)
 		if err != nil {
@@ -40,11 +55,17 @@ func asSource(app *actor.App, w *ledger.Writer, work stepwell.Handler, kind stri
 				panic("no ledger")
 			}
 		}
+		if kind == exchange && !there.Load() {
+			if err := try(ctx, func() error { return lookFor(name) }); err != nil {
+				return err
+			}
+			there.Store(true)
+		}
 		told := make(chan error, 1)
 		publisher.Publish(ctx, name, strangers(m), func(err error) { told <- err })
 		return <-told
 	}
-	sourced := actor.Stream{Config: config.Stream{Queue: name}, Handler: func(ctx context.Context, m *stepwell.Message) error {
+	sourced := actor.Stream{Config: of, Handler: func(ctx context.Context, m *stepwell.Message) error {
 		r, err := recordOf(m)
 		if err != nil {
 			return err
@@ -71,10 +92,10 @@ func strangers(m *stepwell.Message) queue.Message {
 	return queue.Message{ID: job.ID, Headers: headers, Body: []byte("x")}
 }
 
-// makeQueue makes the queue unless it is there, as its owner would have. RabbitMQ may be away.
-func makeQueue(ctx context.Context, name, kind string) error {
+// try does it again until it is done, or ctx ends: RabbitMQ may be away.
+func try(ctx context.Context, do func() error) error {
 	for {
-		err := declare(name, kind)
+		err := do()
 		if err == nil {
 			return nil
 		}
@@ -86,18 +107,31 @@ func makeQueue(ctx context.Context, name, kind string) error {
 	}
 }
 
+// declare makes the queue unless it is there, as its owner would have.
 func declare(name, kind string) error {
+	return onChannel(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(name, true, false, false, false, amqp.Table{"x-queue-type": kind})
+		return err
+	})
+}
+
+// lookFor says whether the queue is there.
+func lookFor(name string) error {
+	return onChannel(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclarePassive(name, true, false, false, false, nil)
+		return err
+	})
+}
+
+func onChannel(do func(*amqp.Channel) error) error {
 	conn, err := amqp.Dial(os.Getenv("RABBITMQ_URL"))
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer func() { _ = conn.Close() }() // it is done with
 	ch, err := conn.Channel()
-	if err == nil {
-		_, err = ch.QueueDeclare(name, true, false, false, false, amqp.Table{"x-queue-type": kind})
-	}
 	if err != nil {
-		return fmt.Errorf("declare %s: %w", name, err)
+		return fmt.Errorf("open a channel: %w", err)
 	}
-	return nil
+	return do(ch)
 }
