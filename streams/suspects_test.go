@@ -422,7 +422,8 @@ func TestAMemberThatIsExpelledAgainAndAgainWhileItsSlowHandlersRunCondemnsNobody
 		}
 		start()
 		start()
-		for range 5 {
+		// As many as bring two trials, each with a death that was none: the second would condemn.
+		for range 7 {
 			select {
 			case r := <-calls:
 				w.expel(r)
