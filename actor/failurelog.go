@@ -38,7 +38,8 @@ type failureLog struct {
 	log *slog.Logger
 	// texts: errors are shown, and not their types alone (LOG_ERRORS).
 	texts bool
-	tries topic
+	// tries is the topic of tries that fail; ends that of those which no other follows.
+	tries, ends topic
 	// kept is told that tell has something to do. It belongs to the actor, whose goroutine tells.
 	kept chan<- struct{}
 
@@ -88,8 +89,10 @@ func newFailureLog(log *slog.Logger, cfg config.Log, how config.Stream, kept cha
 	switch {
 	case *how.Retry.Enabled:
 		l.tries = topic{slog.LevelInfo, "a message failed, and is tried again unless it dies", "", triesPause, ""}
+		l.ends = topic{slog.LevelInfo, "a message failed for good, and is not tried again", "", triesPause, ""}
 	case how.OnFailure != "drop":
 		l.tries = topic{slog.LevelWarn, "a message failed: it is tried again in place and holds up commits until it is done", "", triesPause, ""}
+		l.ends = l.tries
 	}
 	return l
 }
@@ -121,8 +124,12 @@ func (l *failureLog) tried(ctx context.Context, m *stepwell.Message, n int, a *c
 	if l.log.Enabled(ctx, slog.LevelDebug) {
 		l.log.LogAttrs(ctx, slog.LevelDebug, "a try failed", append(append(many, l.attrs(e)...), slog.String("verdict", a.Kind.String()))...)
 	}
-	if l.tries.message != "" {
-		l.note(l.tries, e, n)
+	about := l.tries
+	if a.Kind == stepwell.Dead {
+		about = l.ends
+	}
+	if about.message != "" {
+		l.note(about, e, n)
 	}
 }
 

@@ -182,6 +182,21 @@ func TestTriesThatFailAreToldAtOnceAndThenOnceAMinute(t *testing.T) {
 	}
 }
 
+func TestWhatIsADeadLetterIsNotSaidToBeTriedAgain(t *testing.T) {
+	t.Parallel()
+	b := inTime(t, func(_ context.Context, m *stepwell.Message) error {
+		if string(m.Value) == "0" {
+			return stepwell.DeadLetter(errFlaky)
+		}
+		return errFlaky
+	}, slog.LevelInfo, 2, time.Minute, "RETRY_COUNT=1", "RETRY_DELAY=1s")
+	for message, want := range map[string]int{"a message failed for good": 1, "a message failed, and is tried again": 2, "a message died": 2} {
+		if _, events := b.about(t, message); events != want {
+			t.Errorf("%q is said of %d events, and not of %d", message, events, want)
+		}
+	}
+}
+
 func TestALineThatIsWrittenLaterSaysWhenTheFailureWas(t *testing.T) {
 	t.Parallel()
 	b := inTime(t, func(context.Context, *stepwell.Message) error { return errFlaky }, slog.LevelInfo, 1, 5*time.Minute, "RETRY_COUNT=2", "RETRY_DELAY=1s")
