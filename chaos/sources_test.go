@@ -18,7 +18,7 @@ func sources() (all []scenario) {
 		add("an actor is stopped, three times", false, stopAnActor)
 		add("RabbitMQ is killed, twice", false, killRabbitMQ)
 		add("RabbitMQ and an actor are killed at once", false, killRabbitMQAndAnActor)
-		// Some fail late, and so there are always some that fail under the alarm.
+		// Some fail late, and so there are always some that fail under the alarm, or are in hand.
 		slow := maps.Clone(env)
 		slow["CHAOS_SLOW"], slow["CHAOS_SLOW_EVERY"] = "3s", "40"
 		all = append(all, scenario{name: kind + " queue: actors are killed under a memory alarm", env: slow, fault: func(r *run) {
@@ -36,15 +36,16 @@ func sources() (all []scenario) {
 			add("an actor dies at: "+mark, false, func(r *run) { r.diesAt(mark) })
 		}
 		for _, mark := range []string{"hop", "hopped"} {
-			add("an actor dies as it moves what came back, at: "+mark, false, func(r *run) { r.diesMoving(mark) })
+			all = append(all, scenario{name: kind + " queue: an actor dies as it moves what came back, at: " + mark, env: slow, fault: func(r *run) { r.diesMoving(mark) }})
 		}
 	}
 	return append(all, bound()...)
 }
 
-// bound are faults of actors whose queue is their own, bound to an exchange.
+// bound are faults of actors whose queue is their own, bound to an exchange. Some records are slow,
+// and so there are always some in hand.
 func bound() (all []scenario) {
-	env := settings{"CHAOS_SOURCE": "exchange", "CHAOS_FAIL_EVERY": "4"}
+	env := settings{"CHAOS_SOURCE": "exchange", "CHAOS_FAIL_EVERY": "4", "CHAOS_SLOW": "3s", "CHAOS_SLOW_EVERY": "40"}
 	add := func(name string, fault func(r *run)) {
 		all = append(all, scenario{name: "queue of an exchange: " + name, env: env, fault: fault})
 	}
@@ -100,7 +101,7 @@ func (r *run) diesMoving(mark string) {
 		for len(r.actors) > 0 {
 			r.anActor().kill()
 		}
-		p := r.dying(mark, 1+r.random.IntN(3))
+		p := r.dying(mark, 1)
 		if !p.died(40 * time.Second) {
 			r.complain("the actor never came to the mark %s", mark)
 			p.leave()
