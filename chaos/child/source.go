@@ -27,14 +27,15 @@ const exchange = "exchange"
 // the stream sourced consumes: the ledger has them as handed over to a channel, which is that
 // stream.
 func asSource(app *actor.App, w *ledger.Writer, work stepwell.Handler, kind string) {
-	name, of := "foreign-"+os.Getenv("APP_NAME"), config.Stream{}
+	foreign := "foreign-" + os.Getenv("APP_NAME")
+	name, of := foreign, config.Stream{}
 	if kind == exchange {
 		name = os.Getenv("APP_NAME") + ".sourced.source"
 		of.Exchange, of.RoutingKeys = "amq.topic", []string{"#"}
 	} else {
 		of.Queue = name
 	}
-	stranger := rabbit.New(rabbit.Config{URLs: []string{os.Getenv("RABBITMQ_URL")}, ConnectionName: name, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	stranger := rabbit.New(rabbit.Config{URLs: []string{os.Getenv("RABBITMQ_URL")}, ConnectionName: foreign, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	publisher := stranger.Publisher("stranger")
 	app.Start = func(ctx context.Context, _ *actor.Env) error {
 		go func() { _ = stranger.Run(context.Background()) }() // as long as the process lives, as another one would
