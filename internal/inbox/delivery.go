@@ -25,6 +25,16 @@ func (d delivery) release() {
 	d.run.inFlight.Add(-1)
 }
 
+// isOver says that the session has ended, and the message is not ours any more.
+func (d delivery) isOver() bool {
+	select {
+	case <-d.Over:
+		return true
+	default:
+		return false
+	}
+}
+
 // rest calls release after a pause, which a stop ends: an error that stays must not make a busy
 // loop. There is no pause when err comes from a stop. Meanwhile the delivery is unacked, and so
 // counts against the prefetch: when all of it rests nothing more is handed out, until a minute is

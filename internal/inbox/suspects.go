@@ -178,7 +178,7 @@ func (s *suspects) alone(d *delivery, known suspicion) (over func(), ok bool) {
 		s.postpone(*d, known.by(""))
 		return nil, false
 	}
-	d.Session = &once{Session: d.Session}
+	d.Session = &once{Session: d.Session, of: *d, unname: func(of delivery, done func(error)) { s.unname(of, known, done) }}
 	called, end := make(chan struct{}), sync.OnceFunc(s.turn.end)
 	var vouching sync.WaitGroup
 	vouching.Go(func() { s.vouch(called, *d, known, end) })
@@ -210,16 +210,35 @@ func (s *suspects) vouch(called <-chan struct{}, d delivery, known suspicion, en
 		case <-time.After(vouchTime):
 		}
 	}
-	s.in.cfg.Publisher.Publish(work, s.in.cfg.Queue, known.by("").with(d.Message), func(err error) {
+	s.unname(d, known, func(err error) {
 		if err == nil {
 			d.Ack() // else it stays as it is
 		}
 	})
 }
 
-// once is the session of a delivery that both its call and vouch may settle: the first one does.
+// unname publishes a copy of a suspect that names no process.
+func (s *suspects) unname(d delivery, known suspicion, done func(error)) {
+	s.in.cfg.Publisher.Publish(d.run.work, s.in.cfg.Queue, known.by("").with(d.Message), done)
+}
+
+// giveBack releases a delivery that nobody looked at. The copy of a suspect that names a process
+// would tell of its death then; one that came back before does.
+func (s *suspects) giveBack(d delivery) {
+	known := suspicionOf(d.Delivery)
+	if known.announced == "" || d.Redelivered && known.announced != s.name {
+		d.release()
+		return
+	}
+	d.move(s.in.cfg.Queue, known.by("").with(d.Message), nil)
+}
+
+// once is the session of a suspect's delivery, which both its call and vouch may settle: the first
+// one does.
 type once struct {
 	queue.Session
+	of      delivery // with the session that once stands for
+	unname  func(of delivery, done func(error))
 	settled atomic.Bool
 }
 
@@ -230,9 +249,18 @@ func (o *once) Ack(tag uint64) {
 	}
 }
 
-// Release gives the message back unless it was settled before.
+// Release gives the message back unless it was settled before: by a copy that names no process,
+// since what is given back in order did not kill this one, and the broker would not tell one from
+// the other. Where the session has ended the message is back already.
 func (o *once) Release(tag uint64) {
-	if !o.settled.Swap(true) {
-		o.Session.Release(tag)
+	if o.settled.Swap(true) || o.of.isOver() {
+		return
 	}
+	o.unname(o.of, func(err error) {
+		if err != nil {
+			o.Session.Release(tag)
+			return
+		}
+		o.Session.Ack(tag)
+	})
 }

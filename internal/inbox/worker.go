@@ -55,7 +55,7 @@ func (w *worker) serve(deliveries <-chan queue.Delivery) {
 func (w *worker) pick(d delivery) {
 	// It may have waited for this worker since before the stop, or the pause.
 	if w.stop.Err() != nil || w.paused.Load() {
-		d.release()
+		w.suspects.giveBack(d)
 		return
 	}
 	e, err := w.cfg.Owner.Decode(d.Delivery)

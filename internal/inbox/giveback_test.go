@@ -1,0 +1,56 @@
+package inbox_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/inbox"
+	"github.com/stepwell/stepwell/internal/seats"
+	"github.com/stepwell/stepwell/internal/task"
+)
+
+// What a process gives back in order did not kill it, whyever it does.
+func TestASuspectThatIsGivenBackInOrderTellsOfNoDeath(t *testing.T) {
+	for why, prepare := range map[string]func(w *world) inbox.Handle{
+		"it waits for a seat": func(w *world) inbox.Handle {
+			all := seats.New(1)
+			all.First().Take(nil)
+			w.cfg.Seats = all.Retry()
+			return new(calls).succeeding
+		},
+		"its call ends without a verdict": func(*world) inbox.Handle {
+			return func(context.Context, *stepwell.Message, inbox.Ticket) task.Outcome {
+				time.Sleep(2 * s)
+				return task.Abandoned
+			}
+		},
+		"it cannot be parked": func(*world) inbox.Handle {
+			return func(_ context.Context, _ *stepwell.Message, t inbox.Ticket) task.Outcome {
+				t.Park(func(_ context.Context, _ *envelope.Envelope, done func(error)) { go done(errors.New("too large")) })
+				return task.Pending
+			}
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			inWorld(t, s, func(w *world) {
+				handle := prepare(w)
+				w.cfg.Suspects.Limit = 1
+				w.returned("innocent")
+				for number := range uint32(5) {
+					w.cfg.Suspects.Process = number + 7
+					w.renew()
+					r := w.start(handle)
+					time.Sleep(61*s + s/2) // the probation, and the announcement
+					r.end()
+				}
+				if n := len(w.dead()); n != 0 {
+					t.Errorf("%d in the dead set, and no process has died", n)
+				}
+			})
+		})
+	}
+}
