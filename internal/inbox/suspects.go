@@ -19,6 +19,8 @@ const (
 	// vouchTime is how long after a stop was asked for a suspect that still runs is given back as
 	// one that did not kill the process.
 	vouchTime = 2 * time.Second
+	// spread is within what time suspects that wait for their turn are moved.
+	spread = time.Second / 2
 	// mostHops is how many other processes may have had a copy before the one that it names:
 	// RabbitMQ goes through the consumers in turn.
 	mostHops = 64
@@ -90,7 +92,7 @@ func (s *suspects) admit(of *delivery, e *envelope.Envelope) (over func(), ok bo
 		if s.cfg.Limit > 0 {
 			s.tell(d)
 		}
-		d.move(s.in.cfg.Queue, suspicion{}.with(d.Message), nil)
+		s.moveSoon(d, s.in.cfg.Queue, suspicion{}, 0)
 	case announce:
 		s.prepare(d, e, known)
 	case runAlone:
@@ -107,19 +109,26 @@ func (s *suspects) tell(d delivery) {
 
 // postpone sends a suspect away whose turn is not now; it comes back after a short time.
 func (s *suspects) postpone(d delivery, known suspicion) {
-	stop, here := d.run.stop, s.in.cfg.Queue
 	switch to := s.in.cfg.Wait; {
-	case stop.Err() != nil:
+	case d.run.stop.Err() != nil:
 		d.release()
 	case to != "":
-		d.move(to, known.with(d.Message), nil)
+		s.moveSoon(d, to, known, 0)
 	default: // from here to here
-		second, cancel := context.WithTimeout(stop, time.Second)
-		context.AfterFunc(second, func() {
-			cancel()
-			d.move(here, known.with(d.Message), nil)
-		})
+		s.moveSoon(d, s.in.cfg.Queue, known, time.Second/2)
 	}
+}
+
+// moveSoon publishes a copy in place of a suspect after that time and up to half a second more, or at
+// a stop. What is on its way when the process dies is there twice afterwards. All suspects come when
+// a process begins, and one that nobody suspects may end each process right then: moved at once, and
+// all at one moment, they would be twice as many after each of its deaths.
+func (s *suspects) moveSoon(d delivery, to string, known suspicion, after time.Duration) {
+	soon, cancel := context.WithTimeout(d.run.stop, after+rand.N(spread))
+	context.AfterFunc(soon, func() {
+		cancel()
+		d.move(to, known.with(d.Message), nil)
+	})
 }
 
 // prepare takes the token for a suspect, and announces it. One that processes died of is put on
