@@ -83,7 +83,9 @@ type crashWorld struct {
 	began   time.Time
 	longest time.Duration // for which a message that was not suspected waited
 	trials  int
-	rowsCut int    // how often it was said that it is not the messages
+	rowsCut int // how often it was said that it is not the messages
+	start   time.Time
+	history []string
 	wrong   string // what was broken first
 	closed  bool   // no process begins any more
 }
@@ -103,6 +105,7 @@ type process struct {
 	goneAt           time.Time
 	calls            []*oneCall
 	row              []string // what was condemned since a suspect came to its end
+	condemned        []string // and all
 }
 
 // oneCall is a call.
@@ -115,7 +118,7 @@ type oneCall struct {
 func newCrashWorld(limit, workers int) *crashWorld {
 	w := &crashWorld{
 		limit: limit, workers: workers, messages: map[string]*temper{}, dead: map[string]int{},
-		diedOf: map[string][]*process{}, began: time.Now(),
+		diedOf: map[string][]*process{}, began: time.Now(), start: time.Now(),
 	}
 	w.queue.w = w
 	return w
@@ -134,6 +137,17 @@ func (w *crashWorld) broke(format string, args ...any) {
 	if w.wrong == "" {
 		w.wrong = fmt.Sprintf(format, args...)
 	}
+}
+
+// note adds to the history, which a failure shows the end of.
+func (w *crashWorld) note(format string, args ...any) {
+	w.history = append(w.history, fmt.Sprintf("%v ", time.Since(w.start))+fmt.Sprintf(format, args...))
+	w.history = w.history[max(0, len(w.history)-200):]
+}
+
+// headersOf are those that tell of suspicions.
+func headersOf(m queue.Message) string {
+	return fmt.Sprintf("died %v, runs in %v", m.Headers["x-stepwell-suspect"], m.Headers["x-stepwell-suspect-by"])
 }
 
 // put has a message published to the queue, as if the broker had counted so many returns.
@@ -297,6 +311,7 @@ func (p *process) park(ctx context.Context, e *envelope.Envelope, done func(erro
 }
 
 func (p *process) called(c *oneCall) {
+	p.w.note("process %d calls %s, alone %v", p.number, c.id, c.alone)
 	if p.gone {
 		return
 	}
@@ -351,6 +366,7 @@ func (p *process) die(arrives bool) {
 		return
 	}
 	p.w.deaths++
+	p.w.note("process %d dies", p.number)
 	p.suspectsRun()
 	p.leave()
 	p.link.cut(arrives)
@@ -383,6 +399,7 @@ func (p *process) end() {
 		return
 	}
 	p.stopping = true
+	p.w.note("process %d is to stop", p.number)
 	p.stop()
 	time.AfterFunc(modelDrain, p.abort)
 	go func() {
@@ -441,9 +458,11 @@ func (p *process) Bury(ctx context.Context, e *envelope.Envelope, reason, text s
 	e.Failure = envelope.Failure{Reason: reason, Error: text, At: time.Now()}
 	p.link.Publish(ctx, modelDead, e.Encode(), func(err error) {
 		p.w.change(func() {
-			if at := slices.Index(p.row, id); err != nil && at >= 0 {
-				p.row = slices.Delete(p.row, at, at+1)
+			if err == nil {
+				return
 			}
+			not := func(other string) bool { return other == id }
+			p.row, p.condemned = slices.DeleteFunc(p.row, not), slices.DeleteFunc(p.condemned, not)
 		})
 		done(err)
 	})

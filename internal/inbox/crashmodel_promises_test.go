@@ -18,9 +18,17 @@ func (w *crashWorld) mustBeSomewhere(id string) {
 // known. A process that was cut off then and lives does not count where it can be seen who lives.
 func (p *process) condemns(id string) {
 	w := p.w
+	w.note("process %d condemns %s", p.number, id)
 	if p.gone {
 		return
 	}
+	switch again := slices.Contains(p.condemned, id); {
+	case again:
+		w.broke("process %d condemned %s twice", p.number, id)
+	case slices.ContainsFunc(p.calls, func(c *oneCall) bool { return c.id == id }):
+		w.broke("process %d condemned %s while it runs there", p.number, id)
+	}
+	p.condemned = append(p.condemned, id)
 	held := w.messages[id].accused
 	for _, q := range w.diedOf[id] {
 		if q.gone || !w.group {
@@ -39,13 +47,13 @@ func (p *process) condemns(id string) {
 // have been called all that time: somebody who has it, or may get it, lives, takes messages and has
 // a worker that calls nothing.
 func (w *crashWorld) countWaits() {
-	since := time.Since(w.began)
+	before, since := w.began, time.Since(w.began)
 	w.began = time.Now()
 	if since == 0 {
 		return
 	}
 	for _, i := range w.queue.items {
-		if i.suspected() || i.acked || i.rests || time.Now().Before(w.messages[i.m.ID].rests) {
+		if i.suspected() || i.acked || i.rests || before.Before(w.messages[i.m.ID].rests) {
 			continue
 		}
 		free := slices.ContainsFunc(w.procs, func(p *process) bool { return p.isFreeFor(i) })

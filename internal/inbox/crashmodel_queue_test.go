@@ -15,7 +15,7 @@ import (
 const (
 	sendTime    = 2 * time.Millisecond // from a publish until the broker has it
 	confirmTime = 3 * time.Millisecond // until the publisher knows
-	ackTime     = 4 * time.Millisecond // until the broker has an ack
+	ackTime     = time.Millisecond     // until the broker has an ack: sooner than what was published before it
 	waitTime    = s                    // in the queue beside
 )
 
@@ -63,6 +63,7 @@ func (i *item) suspected() bool {
 
 // arrive stores what was published. The lock must be held.
 func (q *modelQueue) arrive(to string, m queue.Message) {
+	q.w.note("%s comes to %s: %s", m.ID, to, headersOf(m))
 	if to == modelDead {
 		q.w.dead[m.ID]++
 		return
@@ -95,6 +96,7 @@ func (q *modelQueue) dispatch() {
 		q.ready = q.ready[1:]
 		s.last++
 		i.with, s.out[s.last] = s, i
+		q.w.note("%s goes to process %d, returns %d: %s", i.m.ID, s.l.p.number, i.returns, headersOf(i.m))
 		s.buffer = append(s.buffer, s.last)
 		s.poke()
 	}
@@ -103,6 +105,7 @@ func (q *modelQueue) dispatch() {
 // back returns an item to the queue.
 func (q *modelQueue) back(i *item, released bool) {
 	i.with, i.acked, i.back = nil, false, true
+	q.w.note("%s goes back, released %v: %s", i.m.ID, released, headersOf(i.m))
 	switch {
 	case released && q.newRabbit:
 		q.ready = append(q.ready, i)
@@ -338,6 +341,7 @@ func (l *link) Consume(stop, work context.Context, c queue.Consumption) error {
 // cut ends the connection. What was published and has not come to the broker arrives, or does not.
 func (l *link) cut(arrives bool) {
 	l.up = false
+	l.p.w.note("process %d is cut off", l.p.number)
 	for _, one := range l.sends {
 		if !one.stored && arrives && !l.p.w.refuses(one.to) {
 			l.p.w.queue.arrive(one.to, one.m)
@@ -355,6 +359,7 @@ func (l *link) connect() {
 	}
 	l.up = true
 	l.since++
+	l.p.w.note("process %d is connected", l.p.number)
 	for _, one := range l.sends {
 		one.stored = false
 		time.AfterFunc(sendTime, one.store)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,9 +30,11 @@ func drawnWorld(t *rapid.T) *crashWorld {
 			case "many returns":
 				returns = 11
 			case "deaths":
-				of.accused = rapid.IntRange(1, w.limit).Draw(t, "accused")
+				of.accused = rapid.SampledFrom([]int{w.limit, w.limit, 1}).Draw(t, "accused")
 			}
-			w.put(fmt.Sprint(kind, " ", n), of, returns)
+			for range rapid.SampledFrom([]int{1, 1, 2}).Draw(t, "copies") {
+				w.put(fmt.Sprint(kind, " ", n), of, returns)
+			}
 		}
 	}
 	add("innocent", 3, temper{takes: 10 * time.Millisecond})
@@ -91,7 +94,7 @@ func (w *crashWorld) steps(t *rapid.T) map[string]func() {
 		"fault in a suspect's call": func() {
 			if p := w.awaitSuspect(); p != nil {
 				of := fault(p)
-				time.Sleep(long("into the call"))
+				time.Sleep(rapid.SampledFrom([]time.Duration{time.Millisecond, 5 * time.Millisecond, s / 2, 3 * s}).Draw(t, "into the call"))
 				w.change(of)
 			}
 		},
@@ -163,6 +166,7 @@ func (w *crashWorld) mustBeWhole(t rapid.TB) {
 	t.Helper()
 	w.change(func() {
 		if w.wrong != "" {
+			t.Log(strings.Join(w.history, "\n"))
 			t.Fatalf("%s; %d deaths, limit %d", w.wrong, w.deaths, w.limit)
 		}
 	})
