@@ -105,12 +105,13 @@ type process struct {
 	goneAt           time.Time
 	calls            []*oneCall
 	row              []string // what was condemned since a suspect came to its end
-	condemned        []string // and all
+	condemned        []string // and all, each as a try
 }
 
 // oneCall is a call.
 type oneCall struct {
 	id    string
+	try   string // the id, and which attempt it is
 	alone bool
 	began time.Time
 }
@@ -250,7 +251,7 @@ func (w *crashWorld) alive() (all []*process) {
 // handle is the handler.
 func (p *process) handle(ctx context.Context, m *stepwell.Message, t inbox.Ticket) task.Outcome {
 	w := p.w
-	c := &oneCall{id: m.ID, alone: t.Alone(), began: time.Now()}
+	c := &oneCall{id: m.ID, try: fmt.Sprint(m.ID, " ", m.Attempt), alone: t.Alone(), began: time.Now()}
 	var length time.Duration
 	kills := false
 	w.change(func() {
@@ -453,15 +454,15 @@ func (p *process) BuryUnreadable(_ context.Context, m queue.Message, problem err
 
 // Bury puts what is condemned into the dead set.
 func (p *process) Bury(ctx context.Context, e *envelope.Envelope, reason, text string, done func(error)) {
-	id := e.Message.ID
-	p.w.change(func() { p.condemns(id) })
+	id, try := e.Message.ID, fmt.Sprint(e.Message.ID, " ", e.Message.Attempt)
+	p.w.change(func() { p.condemns(id, try) })
 	e.Failure = envelope.Failure{Reason: reason, Error: text, At: time.Now()}
 	p.link.Publish(ctx, modelDead, e.Encode(), func(err error) {
 		p.w.change(func() {
 			if err == nil {
 				return
 			}
-			not := func(other string) bool { return other == id }
+			not := func(other string) bool { return other == try }
 			p.row, p.condemned = slices.DeleteFunc(p.row, not), slices.DeleteFunc(p.condemned, not)
 		})
 		done(err)

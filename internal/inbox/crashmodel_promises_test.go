@@ -16,19 +16,19 @@ func (w *crashWorld) mustBeSomewhere(id string) {
 // condemns checks a sentence. More than the limit of processes must have died while the message ran
 // in them as a suspect: so many were held against it from before, and of those of the model it is
 // known. A process that was cut off then and lives does not count where it can be seen who lives.
-func (p *process) condemns(id string) {
+func (p *process) condemns(id, try string) {
 	w := p.w
 	w.note("process %d condemns %s", p.number, id)
 	if p.gone {
 		return
 	}
-	switch again := slices.Contains(p.condemned, id); {
+	switch again := slices.Contains(p.condemned, try); {
 	case again:
 		w.broke("process %d condemned %s twice", p.number, id)
-	case slices.ContainsFunc(p.calls, func(c *oneCall) bool { return c.id == id }):
+	case slices.ContainsFunc(p.calls, func(c *oneCall) bool { return c.try == try }):
 		w.broke("process %d condemned %s while it runs there", p.number, id)
 	}
-	p.condemned = append(p.condemned, id)
+	p.condemned = append(p.condemned, try)
 	held := w.messages[id].accused
 	for _, q := range w.diedOf[id] {
 		if q.gone || !w.group {
@@ -38,7 +38,7 @@ func (p *process) condemns(id string) {
 	if held <= w.limit {
 		w.broke("process %d condemned %s after %d deaths that were its own, with a limit of %d", p.number, id, held, w.limit)
 	}
-	if p.row = append(p.row, id); len(p.row) > 2 {
+	if p.row = append(p.row, try); len(p.row) > 2 {
 		w.broke("process %d condemned %v in a row", p.number, p.row)
 	}
 }

@@ -342,13 +342,13 @@ func (l *link) Consume(stop, work context.Context, c queue.Consumption) error {
 func (l *link) cut(arrives bool) {
 	l.up = false
 	l.p.w.note("process %d is cut off", l.p.number)
+	if l.s != nil { // first: what arrives goes to somebody else
+		l.s.close(false)
+	}
 	for _, one := range l.sends {
 		if !one.stored && arrives && !l.p.w.refuses(one.to) {
 			l.p.w.queue.arrive(one.to, one.m)
 		}
-	}
-	if l.s != nil {
-		l.s.close(false)
 	}
 }
 
