@@ -109,6 +109,15 @@ func (w *crashWorld) steps(t *rapid.T) map[string]func() {
 			time.Sleep(long("refuses for"))
 			w.change(func() { w.deadSet = takes })
 		},
+		// One is to be condemned then, and one that fails cannot be parked: each rests for a minute.
+		"dead set that is needed": func() {
+			w.put(fmt.Sprint("condemned ", len(w.messages)), temper{takes: time.Millisecond, kills: always, accused: w.limit + 1}, 0)
+			w.put(fmt.Sprint("failing too ", len(w.messages)), temper{takes: time.Millisecond, fails: 1, accused: w.limit}, 0)
+			w.change(func() { w.deadSet = refusing })
+			time.Sleep(15 * s)
+			w.change(func() { w.deadSet = takes })
+			time.Sleep(time.Minute)
+		},
 		"nobody sees who lives": func() {
 			w.change(func() { w.blind = true })
 			time.Sleep(long("blind for"))
