@@ -82,7 +82,7 @@ func (d delivery) move(to string, m queue.Message, then func(error)) {
 // whether it settled its message.
 func (d delivery) repeated(settled bool) {
 	if !settled {
-		d.release() // it is handed out again, and then runs
+		d.run.suspects.giveBack(d) // it is handed out again, and then runs
 		return
 	}
 	d.run.cfg.Repeated()

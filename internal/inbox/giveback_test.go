@@ -9,6 +9,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/inbox"
+	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/seats"
 	"github.com/stepwell/stepwell/internal/task"
 )
@@ -53,4 +54,34 @@ func TestASuspectThatIsGivenBackInOrderTellsOfNoDeath(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestTheAnnouncedCopyOfAMessageThatRunsHereAndIsGivenBackTellsOfNoDeath(t *testing.T) {
+	inWorld(t, s, func(w *world) {
+		w.cfg.Suspects.Limit, w.cfg.Suspects.Process = 1, 7
+		w.renew()
+		r := w.start(func(context.Context, *stepwell.Message, inbox.Ticket) task.Outcome {
+			time.Sleep(5 * s)
+			return task.Abandoned
+		})
+		w.put(w.cfg.Queue, unsuspected("x"))
+		time.Sleep(s)
+		w.announced("x", "00000008") // it waits for how the other one ends
+		time.Sleep(s)
+		w.inbox.Pause()
+		time.Sleep(10 * s)
+		r.end()
+		ctx, end := context.WithCancel(w.t.Context())
+		seen := 0
+		_ = w.broker.Consume(ctx, ctx, queue.Consumption{Queue: w.cfg.Queue, Prefetch: func() int { return 9 }, Handle: func(_ context.Context, d queue.Delivery) bool {
+			if by, _ := d.Headers["x-stepwell-suspect-by"].(string); by != "" {
+				t.Errorf("a copy came back and names process %s, which lives", by)
+			}
+			d.Ack()
+			if seen++; seen == 2 {
+				end()
+			}
+			return true
+		}})
+	})
 }

@@ -231,7 +231,7 @@ func (s *suspects) unname(d delivery, known suspicion, done func(error)) {
 	s.in.cfg.Publisher.Publish(d.run.work, s.in.cfg.Queue, known.by("").with(d.Message), done)
 }
 
-// giveBack releases a delivery that nobody looked at. The copy of a suspect that names a process
+// giveBack releases a delivery that was not to run, or not yet. The copy of a suspect that names a process
 // would tell of its death then; one that came back before does.
 func (s *suspects) giveBack(d delivery) {
 	known := suspicionOf(d.Delivery)
