@@ -231,8 +231,8 @@ func (s *suspects) unname(d delivery, known suspicion, done func(error)) {
 	s.in.cfg.Publisher.Publish(d.run.work, s.in.cfg.Queue, known.by("").with(d.Message), done)
 }
 
-// giveBack releases a delivery that was not to run, or not yet. The copy of a suspect that names a process
-// would tell of its death then; one that came back before does.
+// giveBack releases a delivery that was not to run, or not yet. The copy of a suspect that names a
+// process would tell of its death then; one that came back before does.
 func (s *suspects) giveBack(d delivery) {
 	known := suspicionOf(d.Delivery)
 	if known.announced == "" || d.Redelivered && known.announced != s.name {
