@@ -128,6 +128,9 @@ func TestEachMistakeOfAStreamWithAnExchangeIsNamed(t *testing.T) {
 	}{
 		"well":                     {[]string{exchange, keys}, ""},
 		"a queue too":              {[]string{exchange, keys, "STREAMS_ORDERS_QUEUE=q"}, "STREAMS_ORDERS_EXCHANGE: \"e\" cannot be beside STREAMS_ORDERS_QUEUE"},
+		"a queue, and no keys":     {[]string{exchange, "STREAMS_ORDERS_QUEUE=q"}, "STREAMS_ORDERS_EXCHANGE: \"e\" cannot be beside STREAMS_ORDERS_QUEUE"},
+		"keys alone":               {[]string{keys}, "is for a stream with an exchange, and STREAMS_ORDERS_EXCHANGE is not set"},
+		"keys, and topics":         {[]string{keys, "STREAMS_ORDERS_TOPICS=t", "KAFKA_BROKERS=b:1"}, "is for a stream with an exchange, and STREAMS_ORDERS_EXCHANGE is not set"},
 		"keys without an exchange": {[]string{keys, "STREAMS_ORDERS_QUEUE=q"}, "is for a stream with an exchange, and STREAMS_ORDERS_EXCHANGE is not set"},
 		"an exchange without keys": {[]string{exchange}, "STREAMS_ORDERS_ROUTING_KEYS: is required beside an exchange"},
 		"a long key":               {[]string{exchange, keys + "," + strings.Repeat("k", 256)}, "a key that is longer than 255 bytes"},
@@ -143,6 +146,8 @@ func TestEachMistakeOfAStreamWithAnExchangeIsNamed(t *testing.T) {
 				t.Error(err)
 			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
 				t.Errorf("%v, want %q", err, test.want)
+			case test.want != "" && strings.Count(err.Error(), "\n") != 1:
+				t.Errorf("one mistake, and more than one complaint: %v", err)
 			}
 		})
 	}

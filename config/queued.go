@@ -7,8 +7,13 @@ func ofTopics() []string {
 	return []string{"topics", "topic_pattern", "group", "start", "max_age", "window_messages", "window_span", "fetchers", "order"}
 }
 
-// HasTopics says whether the stream's messages come from Kafka.
-func (c *Config) HasTopics(id string) bool { return !c.enqueued[id] && c.SourceQueue(id) == "" }
+// HasTopics says whether the stream's messages come from Kafka. Routing keys alone are meant for an
+// exchange: that it is missing is the mistake, and no topic is.
+func (c *Config) HasTopics(id string) bool {
+	s := c.Streams[id]
+	keysAlone := len(s.RoutingKeys) > 0 && len(s.Topics) == 0 && s.TopicPattern == ""
+	return !c.enqueued[id] && c.SourceQueue(id) == "" && !keysAlone
+}
 
 // BoundQueue is the queue that the stream has where it has an exchange.
 func (c *Config) BoundQueue(id string) string { return c.App.Name + "." + id + ".source" }
@@ -44,6 +49,8 @@ func (v *checker) queued(id, at string, s *Stream) {
 		v.queue(id, at, s.Queue)
 	case s.Exchange != "":
 		has = "what is published to exchange " + s.Exchange
+	case len(s.RoutingKeys) > 0:
+		has = "what is published to an exchange"
 	}
 	if s.Exchange != "" {
 		v.exchange(id, at, s)
@@ -72,7 +79,7 @@ func (v *checker) exchange(id, at string, s *Stream) {
 	v.check(!v.cfg.enqueued[id], at+"exchange", "is for streams that are not Enqueued: those have a queue of their own")
 	v.check(strings.TrimSpace(s.Exchange) != "", at+"exchange", "has only blanks, and must be the name of an exchange")
 	v.check(len(s.Exchange) <= longest, at+"exchange", "is longer than %d bytes", longest)
-	v.check(len(s.RoutingKeys) > 0, at+"routing_keys", "is required beside an exchange: # has all that comes to a topic exchange, or to a fanout one")
+	v.check(len(s.RoutingKeys) > 0 || s.Queue != "", at+"routing_keys", "is required beside an exchange: # has all that comes to a topic exchange, or to a fanout one")
 	for _, key := range s.RoutingKeys {
 		v.check(len(key) <= longest, at+"routing_keys", "has a key that is longer than %d bytes", longest)
 	}
