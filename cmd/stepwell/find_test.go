@@ -119,8 +119,8 @@ func TestAMessageIsShownWithTheQueueThatItCameFromAndAJobWithNone(t *testing.T) 
 	t.Parallel()
 	for want, m := range map[string]one{
 		"record   orders.v1, partition 0, offset 0\n":           {dead: dead{Topic: "orders.v1"}},
-		"queue    payments\n":                                   {Queue: "payments", RoutingKey: "payments"},
-		"queue    q, exchange events, routing key payment.de\n": {Queue: "q", Exchange: "events", RoutingKey: "payment.de"},
+		"queue    payments\n":                                   {dead: dead{Queue: "payments", RoutingKey: "payments"}},
+		"queue    q, exchange events, routing key payment.de\n": {dead: dead{Queue: "q", Exchange: "events", RoutingKey: "payment.de"}},
 		"id       job\nkey      -\n":                            {dead: dead{ID: "job"}},
 	} {
 		if text := m.text(); !strings.Contains(text, want) || strings.Contains(text, "record") != (m.Topic != "") {

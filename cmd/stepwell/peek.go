@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,9 @@ type peek struct{ which }
 type dead struct {
 	ID          string          `json:"id"`
 	Topic       string          `json:"topic"`
+	Queue       string          `json:"queue"`
+	Exchange    string          `json:"exchange"`
+	RoutingKey  string          `json:"routing_key"`
 	Key         *string         `json:"key"`
 	KeyEncoding string          `json:"key_encoding"`
 	Value       json.RawMessage `json:"value"`
@@ -50,7 +54,7 @@ func (c *peek) Run(ctx context.Context, a *actor) error {
 
 // deadTable prints rows of dead messages.
 func (a *actor) deadTable(rows [][]string) error {
-	return a.table([]string{"ID", "DIED", "TRIES", "REPLAYS", "REASON", "TOPIC", "KEY", "VALUE", "ERROR"}, rows)
+	return a.table([]string{"ID", "DIED", "TRIES", "REPLAYS", "REASON", "FROM", "KEY", "VALUE", "ERROR"}, rows)
 }
 
 // keyColumn is where the key stands in it.
@@ -74,9 +78,21 @@ func (m dead) row() []string {
 		key, value = "(hidden)", "(hidden)"
 	}
 	return []string{
-		m.ID, when(m.DiedAt), strconv.Itoa(m.Attempts), strconv.Itoa(m.Replays), m.Reason, m.Topic,
+		m.ID, when(m.DiedAt), strconv.Itoa(m.Attempts), strconv.Itoa(m.Replays), m.Reason, m.from(),
 		key, encoded(short(value, valueShown), m.Encoding), m.Error,
 	}
+}
+
+// from is the topic that the message came from; or the exchange, with its routing key, since the
+// queue is the same for all of a stream; or a queue.
+func (m dead) from() string {
+	switch {
+	case m.Exchange != "":
+		return m.Exchange + " " + m.RoutingKey
+	case m.Queue != "":
+		return m.Queue
+	}
+	return cmp.Or(m.Topic, "-")
 }
 
 // encoded is a key or a value as a table shows it: one that is no text says that it is encoded.

@@ -24,22 +24,19 @@ type show struct {
 // one is all that is shown of a message.
 type one struct {
 	dead
-	Partition  int32           `json:"partition"`
-	Offset     int64           `json:"offset"`
-	Queue      string          `json:"queue"`
-	Exchange   string          `json:"exchange"`
-	RoutingKey string          `json:"routing_key"`
-	Headers    json.RawMessage `json:"headers"`
-	Group      string          `json:"group"`
-	ErrorType  string          `json:"error_type"`
-	Stack      string          `json:"stack"`
-	TraceID    string          `json:"trace_id"`
-	Missing    string          `json:"value_error"`
-	Truncated  bool            `json:"truncated"`
-	Size       int64           `json:"size"`
-	Copies     int             `json:"copies"`
-	Tries      []try           `json:"tries"`
-	TraceURL   string          `json:"trace_url"`
+	Partition int32           `json:"partition"`
+	Offset    int64           `json:"offset"`
+	Headers   json.RawMessage `json:"headers"`
+	Group     string          `json:"group"`
+	ErrorType string          `json:"error_type"`
+	Stack     string          `json:"stack"`
+	TraceID   string          `json:"trace_id"`
+	Missing   string          `json:"value_error"`
+	Truncated bool            `json:"truncated"`
+	Size      int64           `json:"size"`
+	Copies    int             `json:"copies"`
+	Tries     []try           `json:"tries"`
+	TraceURL  string          `json:"trace_url"`
 }
 
 // try is a try that failed.

@@ -55,14 +55,14 @@ func (c *trash) Run(ctx context.Context, a *actor) error {
 	if err != nil || a.json {
 		return err
 	}
-	return a.table([]string{"ID", "DELETED", "BY", "KEPT UNTIL", "DIED", "REASON", "TOPIC", "ERROR"}, rows)
+	return a.table([]string{"ID", "DELETED", "BY", "KEPT UNTIL", "DIED", "REASON", "FROM", "ERROR"}, rows)
 }
 
 const trashPath = "/v1/dead_set/trash"
 
 // row is the message in a table.
 func (m thrown) row() []string {
-	return []string{m.ID, when(m.DeletedAt), m.DeletedBy, when(m.ExpiresAt), when(m.DiedAt), m.Reason, m.Topic, m.Error}
+	return []string{m.ID, when(m.DeletedAt), m.DeletedBy, when(m.ExpiresAt), when(m.DiedAt), m.Reason, m.from(), m.Error}
 }
 
 // undo is stepwell dead-set undo.
