@@ -110,6 +110,10 @@ func (c *client) do(ctx context.Context, r *request, id, signer string) *answer 
 	}
 	defer resp.Body.Close()
 	a.status, a.retryAfter = resp.StatusCode, retryAfter(resp.Header, time.Now())
+	if to, err := resp.Location(); err == nil && a.status/100 == 3 {
+		place := to.Scheme + "://" + to.Host
+		a.redirect = shown([]byte(place[:min(len(place), maxAnswer)]))
+	}
 	if a.status == http.StatusSwitchingProtocols { // what follows is no body, and ends with no context
 		return a
 	}

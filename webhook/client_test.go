@@ -72,9 +72,23 @@ func TestNoProxyDialsForUs(t *testing.T) {
 
 func TestARedirectIsNotFollowed(t *testing.T) {
 	elsewhere := newReceiver(t, status(200))
-	r := newReceiver(t, func(w http.ResponseWriter, req *http.Request) { http.Redirect(w, req, elsewhere.URL, http.StatusFound) })
-	if a := do(t, handler(t, &stored{}, nil), &request{Method: "GET", URL: r.URL}); a.status != 302 || elsewhere.count() != 0 {
+	r := newReceiver(t, func(w http.ResponseWriter, req *http.Request) {
+		http.Redirect(w, req, elsewhere.URL+"/new?token=hidden", http.StatusFound)
+	})
+	a := do(t, handler(t, &stored{}, nil), &request{Method: "POST", URL: r.URL})
+	if a.status != 302 || elsewhere.count() != 0 {
 		t.Errorf("status %d, %d requests elsewhere", a.status, elsewhere.count())
+	}
+	// Whoever reads that alone knows what to do: the call is to be posted with the other URL.
+	if want := ": status 302, a redirect to " + elsewhere.URL + ", which is not followed"; !strings.HasSuffix(a.Error(), want) {
+		t.Errorf("%q does not end with %q", a.Error(), want)
+	}
+}
+
+func TestAStatusOfRedirectsWithoutAPlaceIsAStatus(t *testing.T) {
+	r := newReceiver(t, status(304))
+	if a := do(t, handler(t, &stored{}, nil), &request{Method: "POST", URL: r.URL}); !strings.HasSuffix(a.Error(), ": status 304") {
+		t.Error(a)
 	}
 }
 

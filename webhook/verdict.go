@@ -20,6 +20,8 @@ type answer struct {
 	err    error
 	// unsent: there was nothing to send, and nobody was asked.
 	unsent bool
+	// redirect is where the answer leads to, without path and query; empty: nowhere.
+	redirect string
 	// text is the beginning of the answer's body, with nothing that cannot be shown.
 	text string
 	// retryAfter is how long the host asks to wait; 0: it does not.
@@ -40,13 +42,17 @@ const (
 // secrets.
 func (a *answer) Error() string {
 	what := a.method + " " + a.host + ": "
-	switch {
-	case a.err != nil: // no answer came; one may also have the status 000
+	if a.err != nil { // no answer came; one may also have the status 000
 		return what + a.err.Error()
-	case a.text == "":
-		return fmt.Sprintf("%sstatus %d", what, a.status)
 	}
-	return fmt.Sprintf("%sstatus %d: %s", what, a.status, a.text)
+	what += "status " + strconv.Itoa(a.status)
+	if a.redirect != "" {
+		what += ", a redirect to " + a.redirect + ", which is not followed"
+	}
+	if a.text == "" {
+		return what
+	}
+	return what + ": " + a.text
 }
 
 // Unwrap returns why no answer came.
