@@ -126,9 +126,13 @@ func (p *parser) stopOn(raw json.RawMessage) []int {
 	}
 	codes := []int{}
 	for i, entry := range entries {
+		at := fmt.Sprintf("stop_on[%d]", i)
 		n, err := strconv.Atoi(string(entry))
-		if err != nil || n < 300 || n > 599 {
-			p.wrong(fmt.Sprintf("stop_on[%d]", i), "%s is no status within 300 to 599", clip(string(entry)))
+		switch {
+		case kind(entry) != "a number":
+			p.wrong(at, "must be a number, not %s", kind(entry))
+		case err != nil || n < 300 || n > 599:
+			p.wrong(at, "%s is no status within 300 to 599", clip(string(entry)))
 		}
 		codes = append(codes, n)
 	}

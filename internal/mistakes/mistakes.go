@@ -112,7 +112,7 @@ func (p *posts) members() {
 	p.add("/calls", callWith(`"sign":""`), "sign is empty: leave it out for a call that is not signed")
 	p.add("/calls", callWith(`"sign":"nobody"`), "no secret")
 	p.add("/calls", callWith(`"id":"a.b","sign":"partner-a"`), "full stop")
-	for stop, says := range map[string]string{`404`: "must be a list", `["404"]`: "no status", `[200]`: "no status", `[600]`: "no status", `[4.5]`: "no status"} {
+	for stop, says := range map[string]string{`404`: "must be a list", `["404"]`: "stop_on[0] must be a number, not a text", `[200]`: "no status", `[600]`: "no status", `[4.5]`: "no status"} {
 		p.add("/calls", callWith(`"stop_on":`+stop), says)
 	}
 	p.add("/calls", callWith(`"wait":["5s"]`), "wait is not known here; known: id, request, waits")
