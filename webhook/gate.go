@@ -31,6 +31,8 @@ type gate struct {
 	failures int
 	shut     int
 	until    time.Time
+	// down is since when it is shut.
+	down time.Time
 	// off is how many calls were put off lately, at the time offAt.
 	off   float64
 	offAt time.Time
@@ -188,8 +190,9 @@ func (h *gate) open(now time.Time) bool {
 }
 
 // leave gives the place back and says what the call met. A host whose answers say nothing of
-// itself, as 404 or 500, is up.
-func (p *pass) leave(o outcome) {
+// itself, as 404 or 500, is up. turned says that the host went down with it, or came back; then
+// after is for how long it was down.
+func (p *pass) leave(o outcome) (turned bool, after time.Duration) {
 	g, h, now := p.gates, p.gate, time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -202,15 +205,20 @@ func (p *pass) leave(o outcome) {
 	case up:
 		if h.shut > 0 { // what came meanwhile is no measure of what the host cannot take
 			h.off = 0
+			turned, after = true, now.Sub(h.down)
 		}
 		h.failures, h.shut = 0, 0
 	case down:
 		// Those that were under way when the gate was shut do not keep it shut for longer.
 		if h.failures++; h.failures >= tooMany && !now.Before(h.until) {
+			if h.shut == 0 {
+				turned, h.down = true, now
+			}
 			h.until = now.Add(min(shortestShut<<min(h.shut, 8), longestShut))
 			h.shut++
 		}
 	case unknown:
 	}
 	g.forget(p.host, h)
+	return turned, after
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -45,6 +46,8 @@ type Config struct {
 	HostLimit int
 	// BodyLimit is the largest body that the [Server] reads, in bytes. Default: 1 MiB.
 	BodyLimit int64
+	// Logger is told when a host goes down, and when it is back. Default: nobody is.
+	Logger *slog.Logger
 	// TLS is for requests to https. Default: the system's authorities, TLS 1.2 or newer.
 	TLS *tls.Config
 }
@@ -66,6 +69,7 @@ type Handler struct {
 	secrets secrets
 	client  *client
 	gates   *gates
+	turns   turns
 }
 
 // NewHandler makes a handler. Its error names all that is wrong with the configuration.
@@ -75,6 +79,7 @@ func NewHandler(c Config) (*Handler, error) {
 	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
 	c.HostLimit = cmp.Or(c.HostLimit, defaultHostLimit)
 	c.BodyLimit = cmp.Or(c.BodyLimit, defaultBodyLimit)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Records == nil {
 		c.Records = Static{}
 	}
@@ -131,9 +136,13 @@ func (h *Handler) Call(ctx context.Context, m *stepwell.Message) error {
 
 // ask makes the request that is due, and gives the place at its host back whatever happens.
 func (h *Handler) ask(ctx context.Context, c *call, m *stepwell.Message, at *pass) *answer {
-	met := unknown
-	defer func() { at.leave(met) }()
-	a := h.client.do(ctx, c.due(m.Replays), c.webhookID(m.Replays), c.Sign)
+	met, a := unknown, (*answer)(nil)
+	defer func() {
+		if turned, after := at.leave(met); turned {
+			h.turns.log(h.cfg.Logger, met, a, after)
+		}
+	}()
+	a = h.client.do(ctx, c.due(m.Replays), c.webhookID(m.Replays), c.Sign)
 	met = a.outcome(ctx.Err() != nil)
 	return a
 }

@@ -111,7 +111,7 @@ func (r *retrier) start(_ context.Context, env *actor.Env) error {
 	c := webhook.Config{
 		Enqueue: env.Enqueue, Refused: actor.ErrRefused, Retired: actor.ErrRetired, TooLarge: actor.ErrTooLarge, Stream: stream, Records: s.records(env, workflows),
 		Hosts: s.Hosts, Secrets: slices.Concat(s.Secrets, secrets), TLS: tls,
-		Timeout: s.Timeout, HostLimit: s.HostLimit, BodyLimit: s.BodyLimit,
+		Logger: env.Logger, Timeout: s.Timeout, HostLimit: s.HostLimit, BodyLimit: s.BodyLimit,
 	}
 	if r.handler, err = webhook.NewHandler(c); err != nil {
 		return err

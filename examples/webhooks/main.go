@@ -40,7 +40,7 @@ type shop struct {
 // start makes the handler of calls: what it needs of the actor is there only now.
 func (s *shop) start(_ context.Context, env *actor.Env) (err error) {
 	s.calls, err = webhook.NewHandler(webhook.Config{
-		Enqueue: env.Enqueue, Refused: actor.ErrRefused, Retired: actor.ErrRetired, TooLarge: actor.ErrTooLarge, Hosts: []string{"127.0.0.1"}, Secrets: []string{secret},
+		Enqueue: env.Enqueue, Refused: actor.ErrRefused, Retired: actor.ErrRetired, TooLarge: actor.ErrTooLarge, Logger: env.Logger, Hosts: []string{"127.0.0.1"}, Secrets: []string{secret},
 	})
 	if err == nil {
 		s.routes = webhook.NewServer(s.calls)
