@@ -201,6 +201,9 @@ func TestRoutesOfTheProgramsOwnAreGuardedWhereItSaysSo(t *testing.T) {
 	if asked != served {
 		t.Errorf("the handler was asked %d times, want %d", asked, served)
 	}
+	if !strings.Contains(closed.log.String(), "own routes are closed") {
+		t.Errorf("the log does not say that more than /v1 is closed: %s", closed.log)
+	}
 	open := start(t, func(c *server.Config) { guarded(c); everywhere(c); c.Insecure = true })
 	if a := open.do("POST", "/calls", ""); a.status != 200 || !strings.Contains(open.log.String(), "own routes are open") {
 		t.Errorf("insecure: %d, log %s", a.status, open.log)

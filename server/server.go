@@ -130,6 +130,8 @@ func (s *Server) announce(addr *net.TCPAddr) {
 	case s.cfg.Insecure:
 		s.cfg.Logger.Warn("/v1 is open: where there is no token, everyone who reaches this address can read, replay and delete dead messages",
 			"address", addr.String(), "opened_by", s.cfg.Setting("server.insecure"), "closed_by", s.guard.settings())
+	case len(s.cfg.Tokens) == 0 && !addr.IP.IsLoopback() && s.cfg.GuardUser:
+		s.cfg.Logger.Warn("/v1 and the program's own routes are closed, since the address is not loopback and there is no token", "address", addr.String(), "opened_by", s.guard.settings())
 	case len(s.cfg.Tokens) == 0 && !addr.IP.IsLoopback():
 		s.cfg.Logger.Warn("/v1 is closed, since the address is not loopback and there is no token", "address", addr.String(), "opened_by", s.guard.settings())
 	}
