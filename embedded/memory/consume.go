@@ -101,7 +101,7 @@ func (k *consumer) give(ctx context.Context, d queue.Delivery) {
 	defer cancel()
 	k.setHand(cancel)
 	defer k.setHand(nil)
-	if ctx.Err() != nil || !k.c.Handle(ctx, d) {
+	if !k.c.Handle(ctx, d) {
 		d.Release()
 	}
 }

@@ -147,23 +147,29 @@ func (s *session) poke() {
 // next takes what was sent first. In a pause there is nothing, and what was sent ahead goes back.
 func (s *session) next() (d queue.Delivery, ok bool) {
 	q := &s.l.p.w.queue
+	if s.c.Paused() {
+		s.giveBack()
+	}
 	q.w.change(func() {
 		s.listen = !s.c.Paused()
-		if !s.listen {
-			s.giveBack()
-		}
 		q.dispatch()
 		if len(s.buffer) == 0 || s.over {
 			return
 		}
-		tag, i := s.buffer[0], s.out[s.buffer[0]]
-		s.buffer, ok = s.buffer[1:], true
-		d = queue.Delivery{Message: cloned(i.m), Queue: modelMain, Redelivered: i.back, Tag: tag, Session: s, Over: s.ctx.Done()}
-		if i.back {
-			d.Returns = i.returns
-		}
+		d, ok = s.first(), true
 	})
 	return d, ok
+}
+
+// first takes what was sent first, if there is anything. The lock must be held.
+func (s *session) first() queue.Delivery {
+	tag, i := s.buffer[0], s.out[s.buffer[0]]
+	s.buffer = s.buffer[1:]
+	d := queue.Delivery{Message: cloned(i.m), Queue: modelMain, Redelivered: i.back, Tag: tag, Session: s, Over: s.ctx.Done()}
+	if i.back {
+		d.Returns = i.returns
+	}
+	return d
 }
 
 func cloned(m queue.Message) queue.Message {
@@ -171,19 +177,27 @@ func cloned(m queue.Message) queue.Message {
 	return m
 }
 
-// giveBack releases what was not handed over.
+// giveBack releases what was sent ahead, unless the owner takes it though nothing is handed out.
 func (s *session) giveBack() {
-	for _, tag := range slices.Backward(s.buffer) {
-		s.refuse(tag)
+	over, end := context.WithCancel(s.ctx)
+	end()
+	var all []queue.Delivery
+	s.l.p.w.change(func() {
+		s.listen = false
+		for len(s.buffer) > 0 && !s.over {
+			all = append(all, s.first())
+		}
+	})
+	for _, d := range slices.Backward(all) {
+		if !s.c.Handle(over, d) {
+			s.l.p.w.change(func() { s.refuse(d.Tag) })
+		}
 	}
-	s.buffer = nil
 }
 
-// refuse releases what no worker took, as the client does: it knows nothing of suspects. ADR 23 says
-// that an announced copy which is given back so tells of a death.
+// refuse releases what no worker took. The lock must be held.
 func (s *session) refuse(tag uint64) {
 	if i := s.out[tag]; i != nil {
-		s.l.p.w.noteAnnounced(i)
 		delete(s.out, tag)
 		s.l.p.w.queue.back(i, true)
 	}
@@ -205,7 +219,7 @@ func (s *session) handOut(stop context.Context) {
 		}
 		one, end := context.WithCancel(ctx)
 		s.l.p.w.change(func() { s.hand = end })
-		if s.c.Paused() || !s.c.Handle(one, d) {
+		if !s.c.Handle(one, d) {
 			s.l.p.w.change(func() { s.refuse(d.Tag) })
 		}
 		end()
@@ -214,7 +228,8 @@ func (s *session) handOut(stop context.Context) {
 
 // drain waits until all is settled that was handed over, or work or the session ends.
 func (s *session) drain(work context.Context) {
-	s.l.p.w.change(func() { s.listen = false; s.giveBack(); s.l.p.w.queue.dispatch() })
+	s.giveBack()
+	s.l.p.w.change(s.l.p.w.queue.dispatch)
 	for {
 		left := 0
 		s.l.p.w.change(func() { left = len(s.out) })

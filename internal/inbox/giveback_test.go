@@ -71,17 +71,43 @@ func TestTheAnnouncedCopyOfAMessageThatRunsHereAndIsGivenBackTellsOfNoDeath(t *t
 		w.inbox.Pause()
 		time.Sleep(10 * s)
 		r.end()
-		ctx, end := context.WithCancel(w.t.Context())
-		seen := 0
-		_ = w.broker.Consume(ctx, ctx, queue.Consumption{Queue: w.cfg.Queue, Prefetch: func() int { return 9 }, Handle: func(_ context.Context, d queue.Delivery) bool {
-			if by, _ := d.Headers["x-stepwell-suspect-by"].(string); by != "" {
-				t.Errorf("a copy came back and names process %s, which lives", by)
-			}
-			d.Ack()
-			if seen++; seen == 2 {
-				end()
-			}
-			return true
-		}})
+		w.namesNobody(2)
 	})
+}
+
+func TestAnAnnouncedCopyThatNoWorkerTookAndIsGivenBackTellsOfNoDeath(t *testing.T) {
+	inWorld(t, s, func(w *world) {
+		w.cfg.Suspects.Limit, w.cfg.Suspects.Process, w.cfg.Workers = 1, 7, 1
+		w.renew()
+		r := w.start(func(context.Context, *stepwell.Message, inbox.Ticket) task.Outcome {
+			time.Sleep(5 * s)
+			return task.Abandoned
+		})
+		for _, id := range []string{"runs", "waits for the worker"} {
+			w.put(w.cfg.Queue, unsuspected(id))
+		}
+		w.announced("comes too late", "00000008")
+		time.Sleep(s)
+		w.inbox.Pause()
+		time.Sleep(10 * s)
+		r.end()
+		w.namesNobody(3)
+	})
+}
+
+// namesNobody empties the queue of n messages, of which none is to name a process.
+func (w *world) namesNobody(n int) {
+	w.t.Helper()
+	ctx, end := context.WithCancel(w.t.Context())
+	seen := 0
+	_ = w.broker.Consume(ctx, ctx, queue.Consumption{Queue: w.cfg.Queue, Prefetch: func() int { return 9 }, Handle: func(_ context.Context, d queue.Delivery) bool {
+		if by, _ := d.Headers["x-stepwell-suspect-by"].(string); by != "" {
+			w.t.Errorf("a copy came back and names process %s, which lives", by)
+		}
+		d.Ack()
+		if seen++; seen == n {
+			end()
+		}
+		return true
+	}})
 }

@@ -67,10 +67,11 @@ func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 }
 
 // offer moves a delivery that is not for the handler on, and waits for a worker with any other. A
-// delivery that no worker took is the broker's to give back.
+// delivery that no worker took is the broker's to give back, unless it is a suspect's of which that
+// would tell of a death.
 func (r *run) offer(ctx context.Context, workers chan<- queue.Delivery, d queue.Delivery) bool {
 	if ctx.Err() != nil || r.paused.Load() {
-		return false
+		return r.suspects.spare(delivery{d, r})
 	}
 	r.largest.saw(d.Size())
 	if to, m, divert := r.cfg.Divert(d); divert {
@@ -82,6 +83,6 @@ func (r *run) offer(ctx context.Context, workers chan<- queue.Delivery, d queue.
 	case workers <- d:
 		return true
 	case <-ctx.Done():
-		return false
+		return r.suspects.spare(delivery{d, r})
 	}
 }

@@ -231,15 +231,31 @@ func (s *suspects) unname(d delivery, known suspicion, done func(error)) {
 	s.in.cfg.Publisher.Publish(d.run.work, s.in.cfg.Queue, known.by("").with(d.Message), done)
 }
 
-// giveBack releases a delivery that was not to run, or not yet. The copy of a suspect that names a
-// process would tell of its death then; one that came back before does.
+// giveBack releases a delivery that was not to run, or not yet.
 func (s *suspects) giveBack(d delivery) {
-	known := suspicionOf(d.Delivery)
-	if known.announced == "" || d.Redelivered && known.announced != s.name {
+	if known, names := s.named(d); names {
+		d.move(s.in.cfg.Queue, known.by("").with(d.Message), nil)
+	} else {
 		d.release()
-		return
 	}
-	d.move(s.in.cfg.Queue, known.by("").with(d.Message), nil)
+}
+
+// spare is giveBack for what no worker took, of which it reports that it did more than a release.
+func (s *suspects) spare(d delivery) bool {
+	known, names := s.named(d)
+	if names {
+		d.run.inFlight.Add(1)
+		d.move(s.in.cfg.Queue, known.by("").with(d.Message), nil)
+	}
+	return names
+}
+
+// named says that the delivery is a suspect's copy that names a process, whose death it would tell
+// of if it were released. One that came back before does so already, and one whose session has
+// ended is back.
+func (s *suspects) named(d delivery) (known suspicion, names bool) {
+	known = suspicionOf(d.Delivery)
+	return known, known.announced != "" && (!d.Redelivered || known.announced == s.name) && !d.isOver()
 }
 
 // once is the session of a suspect's delivery, which both its call and vouch may settle: the first

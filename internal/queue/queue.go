@@ -223,7 +223,8 @@ type Consumption struct {
 	// when the answer has changed by more than a factor of two.
 	Prefetch func() int
 	// Handle takes a delivery over. It may block until ctx ends, which it does with the delivery's
-	// session or with stop; it reports whether it took the delivery.
+	// session or with stop; it reports whether it took the delivery. It is asked also for what came
+	// ahead of a stop or a pause, with a ctx that has ended.
 	Handle func(ctx context.Context, d Delivery) bool
 	// Paused, when not nil, is asked whether to hold the consumer back: prefetched messages are
 	// given back and none are handed out while it says true. Changed is signalled when the answer

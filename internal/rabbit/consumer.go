@@ -255,7 +255,7 @@ func (k *consumer) handOut(stop context.Context, deliveries <-chan amqp.Delivery
 		}
 		select {
 		case <-ctx.Done():
-			return k.giveBack(deliveries, tag, cancelled)
+			return k.giveBack(ctx, deliveries, tag, cancelled)
 		// After the cancel the broker sends nothing more, and closes deliveries once those that
 		// were sent are through.
 		case <-again: // the deliveries that are here already are handed out still
@@ -280,7 +280,7 @@ func (k *consumer) take(ctx context.Context, d *amqp.Delivery) {
 	k.came.Add(1)
 	k.busy.Store(true)
 	defer k.busy.Store(false)
-	if ctx.Err() != nil || !k.c.Handle(ctx, k.decode(d)) { // it came with the stop
+	if !k.c.Handle(ctx, k.decode(d)) {
 		k.acks.Release(d.DeliveryTag)
 	}
 }
@@ -313,8 +313,9 @@ func (k *consumer) unsubscribe(tag string) error {
 	return k.session.call("cancel consumer", func() error { return k.ch.Cancel(tag, false) })
 }
 
-// giveBack cancels the consumer and releases what it had sent ahead.
-func (k *consumer) giveBack(deliveries <-chan amqp.Delivery, tag string, cancelled bool) error {
+// giveBack cancels the consumer and releases what it had sent ahead, but for what the owner takes
+// though ctx has ended.
+func (k *consumer) giveBack(ctx context.Context, deliveries <-chan amqp.Delivery, tag string, cancelled bool) error {
 	if k.ctx.Err() != nil {
 		return nil
 	}
@@ -325,8 +326,7 @@ func (k *consumer) giveBack(deliveries <-chan amqp.Delivery, tag string, cancell
 	}
 	// The library closes deliveries when the cancel is answered.
 	for d := range deliveries {
-		k.acks.take(d.DeliveryTag)
-		k.acks.Release(d.DeliveryTag)
+		k.take(ctx, &d)
 	}
 	return nil
 }
