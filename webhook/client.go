@@ -22,7 +22,8 @@ import (
 // client sends requests, each once. It follows no redirect, asks no proxy, keeps no cookie, and
 // dials no address that hosts does not allow.
 type client struct {
-	http *http.Client
+	// An http.Client would read where a redirect leads, and take one to what is no URL for no answer.
+	http *http.Transport
 	// timeout is for a whole request: dialling, sending, and the answer's beginning.
 	timeout time.Duration
 	secrets secrets
@@ -51,10 +52,7 @@ func newClient(h *hosts, s secrets, timeout time.Duration, limit int, tlsConfig 
 		MaxIdleConnsPerHost:    limit,
 		IdleConnTimeout:        90 * time.Second,
 	}
-	return &client{timeout: timeout, secrets: s, http: &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	return &client{timeout: timeout, secrets: s, http: transport}
 }
 
 // dial dials only addresses that are allowed. The address is looked at when it has been resolved
@@ -103,7 +101,7 @@ func (c *client) do(ctx context.Context, r *request, id, signer string) *answer 
 		a.err, a.unsent = err, true
 		return a
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.http.RoundTrip(req)
 	if err != nil {
 		a.err = bare(ctx, err)
 		return a

@@ -64,7 +64,7 @@ func TestAnAddressNotAllowedIsNeverDialled(t *testing.T) {
 // A proxy would dial for us, and it knows no hosts: who may call the proxy could call all that it
 // reaches.
 func TestNoProxyDialsForUs(t *testing.T) {
-	transport := handler(t, &stored{}, nil).client.http.Transport.(*http.Transport)
+	transport := handler(t, &stored{}, nil).client.http
 	if transport.Proxy != nil {
 		t.Error("a proxy is asked for")
 	}
@@ -89,6 +89,17 @@ func TestAStatusOfRedirectsWithoutAPlaceIsAStatus(t *testing.T) {
 	r := newReceiver(t, status(304))
 	if a := do(t, handler(t, &stored{}, nil), &request{Method: "POST", URL: r.URL}); !strings.HasSuffix(a.Error(), ": status 304") {
 		t.Error(a)
+	}
+}
+
+func TestARedirectToWhatIsNoURLIsAnAnswerLikeOthersAndIsNotShown(t *testing.T) {
+	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "http://[?token=hidden")
+		w.WriteHeader(http.StatusFound)
+	})
+	a := do(t, handler(t, &stored{}, nil), &request{Method: "GET", URL: r.URL})
+	if a.status != 302 || a.outcome(false) != up || strings.Contains(a.Error(), "hidden") {
+		t.Errorf("status %d, outcome %d: %v", a.status, a.outcome(false), a)
 	}
 }
 
