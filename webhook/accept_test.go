@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -252,6 +253,16 @@ type asking struct {
 func (a *asking) Cancelled(_ context.Context, id string) (bool, error) {
 	a.ids = append(a.ids, id)
 	return false, nil
+}
+
+func TestACallOfAnyIDCanBeCancelled(t *testing.T) {
+	for _, id := range []string{"order-17", "openapi.json", "a/b", "a//b", "..", "a?b", "50%", strings.Repeat("x", maxID)} {
+		cancelled := table{}
+		h := handler(t, &stored{}, func(c *Config) { c.Records = NewShared(nil, table{}, cancelled) })
+		if code, answer := ask(t, h, "DELETE", "/calls/"+url.PathEscape(id), ""); code != 200 || answer["id"] != id || cancelled[id] == nil {
+			t.Errorf("%q: %d %v", id, code, answer)
+		}
+	}
 }
 
 // Where records are not known at present each question waits up to a second.
