@@ -35,17 +35,26 @@ const (
 	// maxDrained is how much of an answer is read at most, so that its connection serves the next
 	// call.
 	maxDrained = 16 << 10
+	// A connection of HTTP/2 may say nothing for a request's time, within shortestQuiet and
+	// longestQuiet, before it is asked whether it is there, and may take as long for its answer.
+	shortestQuiet = time.Second
+	longestQuiet  = 10 * time.Second
 )
 
 // newClient makes a client with connections of its own. limit is how many calls a host has at once,
 // and so how many connections to it are worth keeping.
 func newClient(h *hosts, s secrets, timeout time.Duration, limit int, tlsConfig *tls.Config) *client {
+	// A connection of HTTP/2 outlives the requests that are given up on it. Where one leads nowhere
+	// any more each further request would be lost on it, until the kernel gives it up, a quarter of
+	// an hour later: so one that says nothing for that long is asked, and closed.
+	quiet := max(shortestQuiet, min(timeout, longestQuiet))
 	transport := &http.Transport{
 		Proxy:                  nil, // one would dial for us, and know no hosts
 		DialContext:            h.dial(&net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second}),
 		TLSClientConfig:        tlsConfig,
 		TLSHandshakeTimeout:    timeout,
 		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: quiet, PingTimeout: quiet},
 		DisableCompression:     true, // an answer's beginning is all that is read
 		MaxResponseHeaderBytes: maxAnswerHeader,
 		MaxIdleConns:           1000,
