@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -137,13 +138,27 @@ func (c *call) webhookID(replays int) string {
 	return c.ID
 }
 
-// host is the scheme, name and port by which limits and breakers go.
+// host is the scheme, name and port by which limits and breakers go. However a URL has them, they
+// are written in one way: each spelling would have limits of its own else.
 func (r *request) host() string {
 	u, err := url.Parse(r.URL)
 	if err != nil {
 		return ""
 	}
-	return u.Scheme + "://" + strings.ToLower(u.Host)
+	name, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), strings.TrimLeft(u.Port(), "0")
+	if addr, err := netip.ParseAddr(name); err == nil {
+		name = addr.Unmap().String()
+	}
+	if port == map[string]string{"http": "80", "https": "443"}[u.Scheme] {
+		port = ""
+	}
+	if strings.Contains(name, ":") {
+		name = "[" + name + "]"
+	}
+	if port != "" {
+		name += ":" + port
+	}
+	return u.Scheme + "://" + name
 }
 
 // content is the body as it is sent, and its type where no header has one.

@@ -172,6 +172,36 @@ func TestADownHostBurnsNoTries(t *testing.T) {
 	}
 }
 
+// Who posts calls could lift the limit else, by a port with another zero in front each time.
+func TestAHostIsOneHoweverItIsWritten(t *testing.T) {
+	asked, answer := make(chan struct{}, 10), make(chan struct{})
+	r := newReceiver(t, func(http.ResponseWriter, *http.Request) { asked <- struct{}{}; <-answer })
+	h := handler(t, &stored{}, func(c *Config) { c.HostLimit = 1 })
+	_, port, _ := strings.Cut(strings.TrimPrefix(r.URL, "http://"), ":")
+	first := make(chan error, 1)
+	go func() { first <- h.Call(t.Context(), messageOf(t, callTo("http://localhost:"+port+"/a"), 1)) }()
+	<-asked
+	for _, host := range []string{"LocalHost:" + port, "localhost.:" + port, "localhost:0" + port} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		if v := stepwell.VerdictOf(h.Call(ctx, messageOf(t, callTo("http://"+host+"/b"), 1))); v.Kind != stepwell.Snoozed {
+			t.Errorf("%s has a place of its own: %s", host, v.Kind)
+		}
+		cancel()
+	}
+	close(answer)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	for url, want := range map[string]string{
+		"https://API.example.com:443/x": "https://api.example.com", "http://api.example.com.:080?a=b": "http://api.example.com",
+		"https://api.example.com:80": "https://api.example.com:80", "http://[0:0::1]:8080": "http://[::1]:8080", "http://[::ffff:192.0.2.1]": "http://192.0.2.1",
+	} {
+		if got := (&request{URL: url}).host(); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
+	}
+}
+
 func TestACancelledCallIsSkippedAndOneThatMayBeIsNotMade(t *testing.T) {
 	r := newReceiver(t, status(200))
 	records := NewShared(nil, table{}, table{})
