@@ -19,8 +19,9 @@ import (
 	"unicode/utf8"
 )
 
-// client sends requests, each once. It follows no redirect, asks no proxy, keeps no cookie, and
-// dials no address that hosts does not allow.
+// client sends requests, each once, but for those that net/http takes for idempotent: it sends them
+// again where a connection that was used before ends without an answer. It follows no redirect,
+// asks no proxy, keeps no cookie, and dials no address that hosts does not allow.
 type client struct {
 	// An http.Client would read where a redirect leads, and take one to what is no URL for no answer.
 	http *http.Transport
