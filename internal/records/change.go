@@ -206,6 +206,10 @@ func (s *Store) Sync(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		s.unask(answer)
+		// What is wrong with the broker late says.
+		if _, trouble := s.Status(); trouble != nil && !errors.Is(trouble, queue.ErrUnavailable) {
+			return fmt.Errorf("%w: %w: %w", ErrUnknown, trouble, late(ctx, s.cfg.Broker))
+		}
 		return fmt.Errorf("%w: %w", ErrUnknown, late(ctx, s.cfg.Broker))
 	case <-s.over:
 		return fmt.Errorf("%w: %w", ErrUnknown, queue.ErrClosed)

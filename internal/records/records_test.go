@@ -418,7 +418,9 @@ func TestALogThatIsMadeAnewWhileAProcessIsCutOffIsTakenForNoOther(t *testing.T) 
 // forbidden makes no queue.
 type forbidden struct{ queue.Broker }
 
-func (forbidden) Declare(context.Context, []queue.Spec) error { return errors.New("forbidden") }
+var errForbidden = errors.New("forbidden")
+
+func (forbidden) Declare(context.Context, []queue.Spec) error { return errForbidden }
 
 // Where the log cannot be had at all each call that is put off asks once more.
 func TestWhoAsksInVainIsForgotten(t *testing.T) {
@@ -426,8 +428,8 @@ func TestWhoAsksInVainIsForgotten(t *testing.T) {
 		s := (&world{Broker: forbidden{w.Broker}, t: t, log: w.log}).store()
 		for range 1000 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if err := s.Sync(ctx); !errors.Is(err, ErrUnknown) {
-				t.Errorf("Sync: %v", err)
+			if err := s.Sync(ctx); !errors.Is(err, ErrUnknown) || !errors.Is(err, errForbidden) {
+				t.Errorf("Sync, which is to say why: %v", err)
 			}
 			cancel()
 		}
