@@ -78,6 +78,7 @@ func TestTheAnnouncedCopyOfAMessageThatRunsHereAndIsGivenBackTellsOfNoDeath(t *t
 func TestAnAnnouncedCopyThatNoWorkerTookAndIsGivenBackTellsOfNoDeath(t *testing.T) {
 	inWorld(t, s, func(w *world) {
 		w.cfg.Suspects.Limit, w.cfg.Suspects.Process, w.cfg.Workers = 1, 7, 1
+		w.cfg.HandlerTimeout = 10 * s // which lets more be prefetched than there is room for here
 		w.renew()
 		r := w.start(func(context.Context, *stepwell.Message, inbox.Ticket) task.Outcome {
 			time.Sleep(5 * s)
