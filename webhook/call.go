@@ -85,7 +85,7 @@ func decodeCall(value []byte) (*call, error) {
 	if err := json.Unmarshal(value, c); err != nil {
 		return nil, fmt.Errorf("the message is no call: %w", err)
 	}
-	if c.due(0) == nil || c.due(1) == nil {
+	if c.due(0) == nil {
 		return nil, errors.New("the message is no call: it has no request for its step")
 	}
 	for _, r := range []*request{&c.Request, c.OnFailure, c.OnSuccess} {

@@ -183,8 +183,7 @@ func bare(ctx context.Context, err error) error {
 // shown is the beginning of an answer on one line, without what no log should have.
 func shown(text []byte) string {
 	for len(text) > 0 && !utf8.Valid(text) { // a rune that was cut, or bytes of something else
-		_, size := utf8.DecodeLastRune(text)
-		if r, _ := utf8.DecodeLastRune(text); r != utf8.RuneError || size != 1 {
+		if r, size := utf8.DecodeLastRune(text); r != utf8.RuneError || size != 1 {
 			break
 		}
 		text = text[:len(text)-1]

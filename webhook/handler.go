@@ -229,7 +229,7 @@ func (h *Handler) Post(ctx context.Context, body []byte) (id string, err error) 
 
 // refused says that an error of Enqueue stays the same however often it is tried.
 func (h *Handler) refused(err error) bool {
-	return err != nil && h.cfg.Refused != nil && errors.Is(err, h.cfg.Refused)
+	return h.cfg.Refused != nil && errors.Is(err, h.cfg.Refused)
 }
 
 // retired says that an error of Enqueue is about all calls, and not about this one.

@@ -210,7 +210,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, tooLarge
 	}
-	body, whole, err := readAll(http.MaxBytesReader(w, r.Body, limit+1), limit)
+	body, whole, err := readAll(r.Body, limit)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, &problem{status: http.StatusRequestTimeout, detail: fmt.Sprintf("the body did not come within %s", s.readTimeout)}
