@@ -66,22 +66,11 @@ func (r release) caveat() string {
 }
 
 // releases are those that were met, so that each is warned of once.
-type releases struct {
-	mu  sync.Mutex
-	met map[release]bool
-}
+type releases struct{ met sync.Map }
 
 // warn logs the caveat of a release that was not met before.
 func (r *releases) warn(log *slog.Logger, met release) {
-	r.mu.Lock()
-	known := r.met[met]
-	if !known {
-		if r.met == nil {
-			r.met = map[release]bool{}
-		}
-		r.met[met] = true
-	}
-	r.mu.Unlock()
+	_, known := r.met.LoadOrStore(met, nil)
 	if caveat := met.caveat(); caveat != "" && !known {
 		log.Warn("this release of RabbitMQ is known for a fault", "product", met.String(), "fault", caveat)
 	}
