@@ -163,7 +163,7 @@ func (s *Store) write(ctx context.Context, e *entry) (counts bool, err error) {
 		if err != nil {
 			return notKnown(err)
 		}
-	// Of what is on its way nothing is told before it is confirmed, and under an alarm nothing is.
+	// A publish tells nothing before it is confirmed, and under an alarm nothing is confirmed.
 	case <-ctx.Done():
 		return notKnown(late(ctx, s.cfg.Broker))
 	case <-s.over:

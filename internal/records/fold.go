@@ -96,8 +96,8 @@ func (f *fold) apply(offset int64, size int, e *entry) bool {
 	switch {
 	case offset-e.Seen > mostBehind:
 		return false
-	// Its writer had not seen what the log has dropped, and whether it counts cannot be told any
-	// more. If it did, it has been written again: it is far from the end.
+	// Of what its writer had not read some is dropped, and nobody can tell any more whether that
+	// changed the record. If this entry counted, it has been written again further on.
 	case e.Seen < f.first-1:
 		return false
 	case old != nil && old.offset > e.Seen:

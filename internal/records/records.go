@@ -22,7 +22,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/stepwell/stepwell/internal/queue"
@@ -120,10 +119,11 @@ func New(cfg Config) *Store {
 // Run reads the log until ctx ends; then it returns nil. It begins again for ever. Run it once.
 func (s *Store) Run(ctx context.Context) error {
 	defer close(s.over)
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { s.read(ctx); return nil })
-	g.Go(func() error { s.mark(ctx); return nil })
-	return g.Wait()
+	var parts sync.WaitGroup
+	parts.Go(func() { s.read(ctx) })
+	parts.Go(func() { s.mark(ctx) })
+	parts.Wait()
+	return nil
 }
 
 // read declares the log and follows it, until ctx ends.
