@@ -229,7 +229,7 @@ func examineSources(ctx context.Context, all []*stream, report func(string, erro
 		if err != nil {
 			err = errors.New(i.why(err))
 		}
-		report("queue "+i.own.Name+" of stream "+s.id, err)
+		report("queue "+i.spec.Name+" of stream "+s.id, err)
 	}
 }
 

@@ -21,9 +21,8 @@ import (
 // done, or confirmed elsewhere.
 type intake struct {
 	*retry.Intake
-	// own is the queue's name, and how it is made where it is the stream's own: without an exchange
-	// it is not.
-	own    queue.Spec
+	// spec is the queue. One without an exchange is somebody else's, and is never made here.
+	spec   queue.Spec
 	broker queue.Broker
 	handle retry.Handle
 	// batches gathers the messages; nil: they are handled one by one.
@@ -40,7 +39,7 @@ const mostHandedOut = 2000
 
 // newIntake is for a line with retries.
 func newIntake(l *line, name string) *intake {
-	i := &intake{own: sourceQueue(&l.cfg, name), broker: l.broker, handle: l.dispatch.again, batches: l.batches, log: l.log}
+	i := &intake{spec: sourceQueue(&l.cfg, name), broker: l.broker, handle: l.dispatch.again, batches: l.batches, log: l.log}
 	var gather *inbox.Gather
 	if i.batches != nil {
 		gather = &inbox.Gather{
@@ -68,7 +67,7 @@ func (i *intake) Run(stop, work context.Context) error {
 	if !i.examine(stop) {
 		return nil
 	}
-	i.log.Info("a queue is consumed", "queue", i.own.Name)
+	i.log.Info("a queue is consumed", "queue", i.spec.Name)
 	return i.consume(stop, work)
 }
 
@@ -130,19 +129,19 @@ func (i *intake) examine(stop context.Context) bool {
 // look has the queue made and bound where it is the stream's own; else it asks whether it can be
 // consumed.
 func (i *intake) look(ctx context.Context) error {
-	if i.own.Exchange != "" {
-		return i.broker.Declare(ctx, []queue.Spec{i.own})
+	if i.spec.Exchange != "" {
+		return i.broker.Declare(ctx, []queue.Spec{i.spec})
 	}
-	return i.broker.Examine(ctx, i.own.Name)
+	return i.broker.Examine(ctx, i.spec.Name)
 }
 
 // why says what a look has found wrong.
 func (i *intake) why(err error) string {
 	switch {
-	case errors.Is(err, queue.ErrMissing) && i.own.Exchange != "":
-		return "waits for exchange " + i.own.Exchange + ", which does not exist"
+	case errors.Is(err, queue.ErrMissing) && i.spec.Exchange != "":
+		return "waits for exchange " + i.spec.Exchange + ", which does not exist"
 	case errors.Is(err, queue.ErrMissing):
-		return "waits for queue " + i.own.Name + ", which does not exist"
+		return "waits for queue " + i.spec.Name + ", which does not exist"
 	}
 	return err.Error()
 }
@@ -155,8 +154,8 @@ func (i *intake) waitsFor(why string) { i.waits.Store(&why) }
 func (i *intake) Status() (s sourceStatus) {
 	of := i.Intake.Status()
 	s.Status, s.Held = server.Status{InFlight: of.InFlight}, true
-	s.Says = "consumes queue " + i.own.Name
-	s.Waits = i.broker.Trouble(i.own.Name) // since it began to be consumed
+	s.Says = "consumes queue " + i.spec.Name
+	s.Waits = i.broker.Trouble(i.spec.Name) // since it began to be consumed
 	if why := i.waits.Load(); why != nil {
 		s.Waits = *why
 	}
