@@ -79,10 +79,10 @@ func (stranger) Complete(context.Context, *envelope.Envelope) (reason string, er
 	return "", nil
 }
 
-// read makes an envelope of a stranger's message. Producers use an id twice: Encode gives it a
-// token of its own. None of its properties is published again as one, since an expiration, a CC or
-// a user-id would expire, copy or refuse what is parked: they are headers of the message from here
-// on, before its own.
+// read makes an envelope of a stranger's message. Producers give two messages one id: they are told
+// apart by the token that Encode gives each. None of its properties is published again as one,
+// since an expiration, a CC or a user-id would expire, copy or refuse what is parked: they are
+// headers of the message from here on, before its own.
 func (s stranger) read(d queue.Delivery) *envelope.Envelope {
 	both := &struct { // one allocation
 		envelope.Envelope
