@@ -48,9 +48,6 @@ type Config struct {
 	HandlerTimeout time.Duration
 	// ConsumerTimeout is how long the broker waits for an ack. Default 30 minutes, as RabbitMQ's.
 	ConsumerTimeout time.Duration
-	// Remember is how many settled tries are remembered, so that a repeat is not called. Default
-	// [inbox.DefaultRemember].
-	Remember int
 	// Suspects says how messages that may kill the process are found.
 	Suspects inbox.Suspects
 	// FirstLane is the number of the first worker's lane; the others follow.
@@ -187,7 +184,7 @@ func New(cfg Config) (*Retrier, error) {
 		Queue: topology.Instant, Wait: wait,
 		Broker: cfg.Broker, Publisher: parking.publisher, Owner: owner, Divert: owner.divert,
 		Workers: cfg.Workers, FirstLane: cfg.FirstLane, Seats: cfg.Seats, Prefetch: cfg.Prefetch,
-		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: cfg.ConsumerTimeout, Remember: cfg.Remember,
+		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: cfg.ConsumerTimeout,
 		Suspects: cfg.Suspects, Trouble: trouble,
 		Repeated: cfg.Telemetry.Duplicate, Ended: cfg.Ended, Logger: cfg.Logger,
 	})

@@ -112,9 +112,6 @@ type Config struct {
 	HandlerTimeout time.Duration
 	// ConsumerTimeout is how long the broker waits for an ack. Default 30 minutes, as RabbitMQ's.
 	ConsumerTimeout time.Duration
-	// Remember is how many settled tries are remembered, so that a repeat is not called. Default
-	// [DefaultRemember].
-	Remember int
 	// Suspects says how messages that may kill the process are found.
 	Suspects Suspects
 	// Trouble counts what rests or is held; others who park messages may share it. Nil: the Inbox
@@ -205,7 +202,6 @@ func New(cfg Config) *Inbox {
 	cfg.Prefetch.Messages = cmp.Or(cfg.Prefetch.Messages, 1000)
 	cfg.HandlerTimeout = cmp.Or(cfg.HandlerTimeout, 5*time.Minute)
 	cfg.ConsumerTimeout = cmp.Or(cfg.ConsumerTimeout, 30*time.Minute)
-	cfg.Remember = cmp.Or(cfg.Remember, DefaultRemember)
 	cfg.Trouble = cmp.Or(cfg.Trouble, &Trouble{})
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if cfg.Seats == nil {
@@ -226,7 +222,7 @@ func New(cfg Config) *Inbox {
 		changed: make(chan struct{}, 1),
 	}
 	if !cfg.Foreign { // whose messages are new to us each time: what came back is diverted
-		in.memory = newMemory(cfg.Remember)
+		in.memory = newMemory(remembered)
 	}
 	in.suspects = newSuspects(in, cfg.Suspects)
 	return in

@@ -8,8 +8,8 @@ import (
 	"github.com/stepwell/stepwell/internal/envelope"
 )
 
-// DefaultRemember is how many settled tries an Inbox remembers.
-const DefaultRemember = 100_000
+// remembered is how many settled tries an Inbox remembers.
+const remembered = 100_000
 
 // memory remembers which tries run and which were settled last, so that a message that a broker
 // hands out twice is called once. A nil memory knows nothing, and takes each try for a new one.
@@ -120,7 +120,7 @@ func (m *memory) end(t try, settled bool) {
 	m.mu.Lock()
 	waiting := m.waiting[t]
 	delete(m.waiting, t)
-	if settled && m.limit > 0 {
+	if settled {
 		m.remember(t)
 	} else {
 		delete(m.tries, t)

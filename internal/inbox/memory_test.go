@@ -114,7 +114,7 @@ func TestTheMemoryKeepsTheLastSettledAndNoMore(t *testing.T) {
 }
 
 func BenchmarkMemory(b *testing.B) {
-	m := newMemory(DefaultRemember)
+	m := newMemory(remembered)
 	e := &envelope.Envelope{Message: stepwell.Message{ID: "orders.v1:12:", Attempt: 2, Value: make([]byte, 1024)}}
 	for n := range b.N {
 		e.Message.Replays = n
