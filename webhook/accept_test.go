@@ -208,7 +208,7 @@ func FuzzCall(f *testing.F) {
 			if _, _, err := c.Request.content(); err != nil {
 				t.Errorf("accepted, and cannot be sent: %v", err)
 			}
-			if _, err := h.client.request(t.Context(), &c.Request, c.webhookID(0), ""); err != nil {
+			if _, err := h.client.request(t.Context(), &c.Request, c.webhookID(), ""); err != nil {
 				t.Errorf("accepted, and cannot be sent: %v", err)
 			}
 		case 400, 413:

@@ -75,18 +75,22 @@ func (c *call) message() (stepwell.Message, error) {
 	if err := e.Encode(c); err != nil {
 		return stepwell.Message{}, fmt.Errorf("encode call: %w", err)
 	}
-	return stepwell.Message{ID: c.ID, Key: []byte(c.due(0).host()), Value: bytes.TrimSpace(value.Bytes())}, nil
+	return stepwell.Message{ID: c.ID, Key: []byte(c.due().host()), Value: bytes.TrimSpace(value.Bytes())}, nil
 }
 
-// decodeCall reads the value of a message. A person may have edited it, and left the method out, or
-// written it in small letters, or a body of null, as in a call that is posted.
-func decodeCall(value []byte) (*call, error) {
+// decodeCall reads a message. A person may have edited it, and left the method out, or written it
+// in small letters, or a body of null, as in a call that is posted. Who replays a call whose
+// on_failure died as well wants the call made anew.
+func decodeCall(m *stepwell.Message) (*call, error) {
 	c := &call{}
-	if err := json.Unmarshal(value, c); err != nil {
+	if err := json.Unmarshal(m.Value, c); err != nil {
 		return nil, fmt.Errorf("the message is no call: %w", err)
 	}
-	if c.due(0) == nil {
+	if c.due() == nil {
 		return nil, errors.New("the message is no call: it has no request for its step")
+	}
+	if c.Step == stepFailure && m.Replays > 0 {
+		c.Step = stepRequest
 	}
 	for _, r := range []*request{&c.Request, c.OnFailure, c.OnSuccess} {
 		if r == nil {
@@ -100,18 +104,9 @@ func decodeCall(value []byte) (*call, error) {
 	return c, nil
 }
 
-// at is the step at which a message is after so many replays: who replays a call whose on_failure
-// died as well wants the call made anew.
-func (c *call) at(replays int) step {
-	if c.Step == stepFailure && replays > 0 {
-		return stepRequest
-	}
-	return c.Step
-}
-
 // due is the request to make; nil: there is none, which no call that was accepted has.
-func (c *call) due(replays int) *request {
-	switch c.at(replays) {
+func (c *call) due() *request {
+	switch c.Step {
 	case stepRequest:
 		return &c.Request
 	case stepFailure:
@@ -131,9 +126,9 @@ func (c *call) follow(to step, failure string) *call {
 
 // webhookID tells receivers what they have seen. Requests of a call are different things to whom
 // they go to the same place, so each has an id of its own.
-func (c *call) webhookID(replays int) string {
-	if s := c.at(replays); s != stepRequest {
-		return c.ID + ":" + string(s)
+func (c *call) webhookID() string {
+	if c.Step != stepRequest {
+		return c.ID + ":" + string(c.Step)
 	}
 	return c.ID
 }

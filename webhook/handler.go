@@ -117,7 +117,7 @@ func (h *Handler) Close() { h.client.http.CloseIdleConnections() }
 // Call makes one try of a call: it is the stream's handler. RETRY_COUNT is to be 1000 there, since
 // calls bring their own waits.
 func (h *Handler) Call(ctx context.Context, m *stepwell.Message) error {
-	c, err := decodeCall(m.Value)
+	c, err := decodeCall(m)
 	if err != nil {
 		return stepwell.DeadLetter(err)
 	}
@@ -127,29 +127,29 @@ func (h *Handler) Call(ctx context.Context, m *stepwell.Message) error {
 	case cancelled:
 		return stepwell.Skip("cancelled")
 	}
-	place, least := h.gates.enter(ctx, c.due(m.Replays).host(), m.Snoozes > 0)
+	place, least := h.gates.enter(ctx, c.due().host(), m.Snoozes > 0)
 	if place == nil {
 		return snooze(m.Snoozes, least, rand.Float64())
 	}
-	return h.settle(ctx, c, m, h.ask(ctx, c, m, place))
+	return h.settle(ctx, c, m, h.ask(ctx, c, place))
 }
 
 // ask makes the request that is due, and gives the place at its host back whatever happens.
-func (h *Handler) ask(ctx context.Context, c *call, m *stepwell.Message, at *pass) *answer {
+func (h *Handler) ask(ctx context.Context, c *call, at *pass) *answer {
 	met, a := unknown, (*answer)(nil)
 	defer func() {
 		if turned, after := at.leave(met); turned {
 			h.turns.log(h.cfg.Logger, met, a, after)
 		}
 	}()
-	a = h.client.do(ctx, c.due(m.Replays), c.webhookID(m.Replays), c.Sign)
+	a = h.client.do(ctx, c.due(), c.webhookID(), c.Sign)
 	met = a.outcome(ctx.Err() != nil)
 	return a
 }
 
 // settle is the verdict on an answer, once what follows a success is stored.
 func (h *Handler) settle(ctx context.Context, c *call, m *stepwell.Message, a *answer) error {
-	switch c.at(m.Replays) {
+	switch c.Step {
 	case stepRequest:
 		if a.ok() && c.OnSuccess != nil {
 			switch err := h.enqueue(ctx, c.follow(stepSuccess, ""), 0); {
@@ -184,11 +184,11 @@ const maxFailure = 1 << 10
 // nil means that it is confirmed. A call without one goes to the dead set with its failure, which
 // is the error, and one whose on_failure comes to nothing with both errors.
 func (h *Handler) Fallback(ctx context.Context, m *stepwell.Message, failure error) error {
-	c, err := decodeCall(m.Value)
+	c, err := decodeCall(m)
 	switch {
 	case err != nil:
 		return err
-	case c.at(m.Replays) != stepRequest:
+	case c.Step != stepRequest:
 		return cmp.Or(failure, errors.New("nothing follows "+string(c.Step)))
 	case c.OnFailure == nil:
 		return cmp.Or(failure, errNoFallback)

@@ -45,7 +45,7 @@ func (s *stored) calls(t *testing.T) []*call {
 	defer s.mu.Unlock()
 	var all []*call
 	for _, m := range s.all {
-		c, err := decodeCall(m.Value)
+		c, err := decodeCall(&m)
 		if err != nil {
 			t.Fatal(err)
 		}
