@@ -7,13 +7,6 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// kept are the queues that are looked after.
-func (t *topology) kept() []queue.Spec {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.specs)
-}
-
 // bound are the queues that are bound to an exchange of somebody else's, unless they are only
 // compared.
 func (t *topology) bound() []queue.Spec {

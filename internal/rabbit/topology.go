@@ -227,6 +227,13 @@ func (t *topology) remember(specs []queue.Spec) {
 	slices.SortStableFunc(t.specs, func(x, y queue.Spec) int { return cmp.Compare(rank(x.Kind), rank(y.Kind)) })
 }
 
+// kept are the queues that are looked after.
+func (t *topology) kept() []queue.Spec {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.specs)
+}
+
 // keeps tells whether the queue is one of those that are declared again.
 func (t *topology) keeps(name string) bool {
 	return slices.ContainsFunc(t.kept(), func(spec queue.Spec) bool { return spec.Name == name })
