@@ -64,7 +64,7 @@ func sourceQueue(of *config.Stream, name string) queue.Spec {
 // Run consumes the queue until stop ends. One that is missing, or no queue that can be consumed,
 // may be made anew by its owner at any time: it is looked at again and again.
 func (i *intake) Run(stop, work context.Context) error {
-	if !i.examine(stop) {
+	if !i.await(stop) {
 		return nil
 	}
 	i.log.Info("a queue is consumed", "queue", i.spec.Name)
@@ -102,8 +102,8 @@ func (i *intake) Resume() {
 	}
 }
 
-// examine waits for the queue; false: stop ended.
-func (i *intake) examine(stop context.Context) bool {
+// await waits until the queue can be consumed; false: stop ended.
+func (i *intake) await(stop context.Context) bool {
 	const pause = 5 * time.Second
 	for said := ""; ; {
 		err := i.look(stop)
