@@ -32,9 +32,9 @@ func (b *Broker) Follow(ctx context.Context, log string, from int64, handle func
 	}
 	ch, err := s.channel()
 	if err == nil {
-		old := sync.OnceFunc(func() { b.topology.used(log) })
+		used := sync.OnceFunc(func() { b.topology.used(log) })
 		err = s.follow(ctx, ch, log, from, func(e queue.Entry) {
-			old()
+			used()
 			handle(e)
 		})
 		if s.alive() && !ch.IsClosed() {
