@@ -32,12 +32,12 @@ func TestAHostThatGoesDownAndComesBackIsToldOnceEach(t *testing.T) {
 		var away atomic.Bool
 		away.Store(true)
 		h := handler(t, &stored{}, func(c *Config) { c.Logger = logger })
-		h.client.http.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+		h.client.http.RegisterProtocol("http", roundTrip(func(*http.Request) (*http.Response, error) {
 			if away.Load() {
 				return nil, context.DeadlineExceeded
 			}
 			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
-		})
+		}))
 		value := []byte(`{"id":"a","request":{"url":"http://localhost/secret"},"waits":["1s"]}`)
 		call := func() { _ = h.Call(t.Context(), &stepwell.Message{Stream: "calls", Value: value, Attempt: 1}) }
 		for range 3 * tooMany {
