@@ -111,7 +111,11 @@ func TestTheDescriptionHasWhatTheServerServesAndNothingElse(t *testing.T) {
 			}
 			resp.Body.Close()
 			served := resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusMethodNotAllowed
-			if described := item != nil && item.GetOperation(method) != nil; served != described {
+			described := item != nil && item.GetOperation(method) != nil
+			if method == http.MethodDelete && path == "/calls/openapi.json" { // a call may have that id
+				described = api.Paths.Value("/calls/{id}").GetOperation(method) != nil
+			}
+			if served != described {
 				t.Errorf("%s %s: served %v (%d), described %v", method, path, served, resp.StatusCode, described)
 			}
 		}
