@@ -23,7 +23,8 @@ import (
 // again where a connection that was used before ends without an answer. It follows no redirect,
 // asks no proxy, keeps no cookie, and dials no address that hosts does not allow.
 type client struct {
-	// An http.Client would read where a redirect leads, and take one to what is no URL for no answer.
+	// An http.Client would read where a redirect leads, and take one to what is no URL for no
+	// answer.
 	http *http.Transport
 	// timeout is for a whole request: dialling, sending, and the answer's beginning.
 	timeout time.Duration

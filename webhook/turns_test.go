@@ -36,7 +36,7 @@ func TestAHostThatGoesDownAndComesBackIsToldOnceEach(t *testing.T) {
 			if away.Load() {
 				return nil, context.DeadlineExceeded
 			}
-			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 		}))
 		value := []byte(`{"id":"a","request":{"url":"http://localhost/secret"},"waits":["1s"]}`)
 		call := func() { _ = h.Call(t.Context(), &stepwell.Message{Stream: "calls", Value: value, Attempt: 1}) }

@@ -28,8 +28,8 @@ const (
 
 var errProcessDied = errors.New("the process died")
 
-// modelQueue is one queue as RabbitMQ keeps it: it goes through its consumers in turn, sends each as
-// much as its prefetch says, and counts what comes back. What rests in the queue beside is here,
+// modelQueue is one queue as RabbitMQ keeps it: it goes through its consumers in turn, sends each
+// as much as its prefetch says, and counts what comes back. What rests in the queue beside is here,
 // too. The lock of its world guards it.
 type modelQueue struct {
 	w *crashWorld
@@ -39,8 +39,8 @@ type modelQueue struct {
 	ready []*item
 	// sessions are those of the processes, in turn.
 	sessions []*session
-	// newRabbit has 4.3 in place of 3.10: what a process gives back is not counted, and is handed out
-	// after the others.
+	// newRabbit has 4.3 in place of 3.10: what a process gives back is not counted, and is handed
+	// out after the others.
 	newRabbit bool
 }
 

@@ -109,7 +109,8 @@ func (w *crashWorld) steps(t *rapid.T) map[string]func() {
 			time.Sleep(long("refuses for"))
 			w.change(func() { w.deadSet = takes })
 		},
-		// One is to be condemned then, and one that fails cannot be parked: each rests for a minute.
+		// One is to be condemned then, and one that fails cannot be parked: each rests for a
+		// minute.
 		"dead set that is needed": func() {
 			w.put(fmt.Sprint("condemned ", len(w.messages)), temper{takes: time.Millisecond, kills: always, accused: w.limit + 1}, 0)
 			w.put(fmt.Sprint("failing too ", len(w.messages)), temper{takes: time.Millisecond, fails: 1, accused: w.limit}, 0)

@@ -119,10 +119,10 @@ func (s *suspects) postpone(d delivery, known suspicion) {
 	}
 }
 
-// moveSoon publishes a copy in place of a suspect after that time and up to half a second more, or at
-// a stop. What is on its way when the process dies is there twice afterwards. All suspects come when
-// a process begins, and one that nobody suspects may end each process right then: moved at once, and
-// all at one moment, they would be twice as many after each of its deaths.
+// moveSoon publishes a copy in place of a suspect after that time and up to half a second more, or
+// at a stop. What is on its way when the process dies is there twice afterwards. All suspects come
+// when a process begins, and one that nobody suspects may end each process right then: moved at
+// once, and all at one moment, they would be twice as many after each of its deaths.
 func (s *suspects) moveSoon(d delivery, to string, known suspicion, after time.Duration) {
 	soon, cancel := context.WithTimeout(d.run.stop, after+rand.N(spread))
 	context.AfterFunc(soon, func() {
