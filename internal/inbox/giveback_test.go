@@ -96,19 +96,53 @@ func TestAnAnnouncedCopyThatNoWorkerTookAndIsGivenBackTellsOfNoDeath(t *testing.
 	})
 }
 
+// In a queue of somebody else's a header of that name is a stranger's, and its messages have
+// properties that a copy would not have.
+func TestAMessageOfSomebodyElsesIsGivenBackAsItIsWhateverItsHeadersSay(t *testing.T) {
+	inWorld(t, s, func(w *world) {
+		w.cfg.Foreign, w.cfg.Workers, w.cfg.HandlerTimeout = true, 1, 10*s
+		w.renew()
+		r := w.start(func(context.Context, *stepwell.Message, inbox.Ticket) task.Outcome {
+			time.Sleep(5 * s)
+			return task.Settled
+		})
+		w.put(w.cfg.Queue, unsuspected("runs"))
+		for _, id := range []string{"waits for the worker", "is taken by none"} {
+			w.announced(id, "somebody")
+		}
+		time.Sleep(s)
+		w.inbox.Pause()
+		time.Sleep(10 * s)
+		r.end()
+		for _, by := range w.announcers(2) {
+			if by != "somebody" {
+				w.t.Errorf("a message came back with another header: %q", by)
+			}
+		}
+	})
+}
+
 // namesNobody empties the queue of n messages, of which none is to name a process.
 func (w *world) namesNobody(n int) {
 	w.t.Helper()
-	ctx, end := context.WithCancel(w.t.Context())
-	seen := 0
-	_ = w.broker.Consume(ctx, ctx, queue.Consumption{Queue: w.cfg.Queue, Prefetch: func() int { return 9 }, Handle: func(_ context.Context, d queue.Delivery) bool {
-		if by, _ := d.Headers["x-stepwell-suspect-by"].(string); by != "" {
+	for _, by := range w.announcers(n) {
+		if by != "" {
 			w.t.Errorf("a copy came back and names process %s, which lives", by)
 		}
+	}
+}
+
+// announcers empties the queue of n messages, and returns whom each names.
+func (w *world) announcers(n int) (all []string) {
+	ctx, end := context.WithCancel(w.t.Context())
+	_ = w.broker.Consume(ctx, ctx, queue.Consumption{Queue: w.cfg.Queue, Prefetch: func() int { return 9 }, Handle: func(_ context.Context, d queue.Delivery) bool {
+		by, _ := d.Headers["x-stepwell-suspect-by"].(string)
+		all = append(all, by)
 		d.Ack()
-		if seen++; seen == n {
+		if len(all) == n {
 			end()
 		}
 		return true
 	}})
+	return all
 }

@@ -252,10 +252,10 @@ func (s *suspects) spare(d delivery) bool {
 
 // named says that the delivery is a suspect's copy that names a process, whose death it would tell
 // of if it were released. One that came back before does so already, and one whose session has
-// ended is back.
+// ended is back. In a queue of somebody else's there are no such copies, whatever headers say.
 func (s *suspects) named(d delivery) (known suspicion, names bool) {
 	known = suspicionOf(d.Delivery)
-	return known, known.announced != "" && (!d.Redelivered || known.announced == s.name) && !d.isOver()
+	return known, !s.in.cfg.Foreign && known.announced != "" && (!d.Redelivered || known.announced == s.name) && !d.isOver()
 }
 
 // once is the session of a suspect's delivery, which both its call and vouch may settle: the first
