@@ -50,12 +50,13 @@ type report struct {
 	packs   []timed           // packages
 	outputs map[testID]string // of what still runs; a package's own has no name
 	running map[testID]bool   // tests that began and did not end
+	racing  map[string]bool   // packages in the middle of a report of the race detector
 	counts  map[string]int    // by package: tests that ended
 	cpu     map[string]float64
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, notRun: map[string]int{}, outputs: map[testID]string{}, running: map[testID]bool{}, counts: map[string]int{}, cpu: map[string]float64{}}
+	return &report{out: out, notRun: map[string]int{}, outputs: map[testID]string{}, running: map[testID]bool{}, racing: map[string]bool{}, counts: map[string]int{}, cpu: map[string]float64{}}
 }
 
 // read takes all events of a run. Lines that are none are passed on.
@@ -99,7 +100,9 @@ func (r *report) take(e event) {
 			r.cpu[e.Package] = seconds
 			return
 		}
-		r.outputs[id] += e.Output
+		if !r.race(e) {
+			r.outputs[id] += e.Output
+		}
 	case "pass", "fail", "skip":
 		if e.Test == "" {
 			r.endPackage(e)
@@ -108,6 +111,21 @@ func (r *report) take(e event) {
 		}
 		delete(r.outputs, id)
 	}
+}
+
+// race prints what the race detector reports, as it comes, and says whether e is of that. The
+// report counts as output of the test that wrote last, which may pass: whichever tests ran fail.
+func (r *report) race(e event) bool {
+	const rule = "==================\n"
+	switch {
+	case strings.Contains(e.Output, "WARNING: DATA RACE"):
+		r.printf("\n%s, while %s ran, or tests beside it:\n", e.Package, cmp.Or(e.Test, "no test"))
+	case !r.racing[e.Package]:
+		return false
+	}
+	r.printf("%s", e.Output)
+	r.racing[e.Package] = e.Output != rule
+	return true
 }
 
 func (r *report) anyFailed() bool {

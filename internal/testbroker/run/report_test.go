@@ -52,6 +52,22 @@ func TestReportCountsEveryWayInWhichATestCanEnd(t *testing.T) {
 			events: start + `{"Action":"pass","Package":"p","Test":"A"}` + "\n" + `{"Action":"output","Package":"p","Output":"CPU seconds of this package: 1.50\n"}` + "\n" + `{"Action":"pass","Package":"p","Elapsed":9}`,
 			passed: 1, says: "ok       9.0s     1.5s CPU  p  1 tests",
 		},
+		{
+			name: "a report of the race detector that counts as output of a test that passes",
+			events: start + `{"Action":"run","Package":"p","Test":"B"}
+{"Action":"output","Package":"p","Test":"B","Output":"==================\n"}
+{"Action":"output","Package":"p","Test":"B","Output":"WARNING: DATA RACE\n"}
+{"Action":"output","Package":"p","Test":"B","Output":"Read at 0x00c0000140a8 by goroutine 7:\n"}
+{"Action":"output","Package":"p","Test":"A","Output":"  stepwell/ledger.go:7\n"}
+{"Action":"output","Package":"p","Test":"A","Output":"==================\n"}
+{"Action":"output","Package":"p","Test":"B","Output":"goes on\n"}
+{"Action":"pass","Package":"p","Test":"B"}
+{"Action":"output","Package":"p","Test":"A","Output":"    testing.go:1712: race detected during execution of test\n"}
+{"Action":"fail","Package":"p","Test":"A"}
+{"Action":"fail","Package":"p"}`,
+			passed: 1, failed: 1,
+			says: "p, while B ran, or tests beside it:\nWARNING: DATA RACE\nRead at 0x00c0000140a8 by goroutine 7:\n  stepwell/ledger.go:7\n==================\n\np A\n    testing.go",
+		},
 		{name: "a line that is no event", events: "go: downloading x", says: "go: downloading x"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
