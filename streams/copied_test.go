@@ -16,7 +16,7 @@ func TestDeathsOfWhichMetadataOfAnotherTopicTellsAreNotBelieved(t *testing.T) {
 	d := newDeadly(w)
 	d.start(0)
 	eventually(t, "all is done", func() bool { return d.done() == 10 })
-	if len(d.condemned) > 0 {
-		t.Errorf("condemned %v", d.condemned)
+	if condemned, _ := d.fate(""); len(condemned) > 0 {
+		t.Errorf("condemned %v", condemned)
 	}
 }
