@@ -19,8 +19,8 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 		if err != nil {
 			break
 		}
-		k := &consumer{c: c, s: s}
-		k.serve(stop)
+		k := &consumer{c: c, s: s, stop: stop}
+		k.serve()
 		// Where the session ended by itself there is nothing to settle: its messages are back in
 		// the queue.
 		if stop.Err() != nil {
@@ -50,16 +50,17 @@ func (b *Broker) session(ctx context.Context, c queue.Consumption) (s *session, 
 
 // consumer is one session of a Consume.
 type consumer struct {
-	c queue.Consumption
-	s *session
+	c    queue.Consumption
+	s    *session
+	stop context.Context
 
 	mu   sync.Mutex
 	hand context.CancelFunc // ends the handing out of one message; nil while none is handed out
 }
 
 // serve hands out until stop or the session ends.
-func (k *consumer) serve(stop context.Context) {
-	ctx, cancel := context.WithCancel(stop)
+func (k *consumer) serve() {
+	ctx, cancel := context.WithCancel(k.stop)
 	var watching sync.WaitGroup
 	// Deferred calls run backwards: the context ends first, and watch with it.
 	defer watching.Wait()
@@ -134,7 +135,8 @@ func (k *consumer) next() (queue.Delivery, bool) {
 	l := k.s.list
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
-	if k.s.over || len(l.ready) == 0 || len(k.s.out) >= prefetch {
+	// Under the lock: what is released because of the stop must not come once more.
+	if k.stop.Err() != nil || k.s.over || len(l.ready) == 0 || len(k.s.out) >= prefetch {
 		return queue.Delivery{}, false
 	}
 	d := k.s.take()

@@ -19,6 +19,7 @@ import (
 type consumer struct {
 	b       *Broker
 	c       queue.Consumption
+	stop    context.Context
 	session *session
 	ch      *amqp.Channel
 	acks    *acks
@@ -26,17 +27,17 @@ type consumer struct {
 	// consumer.
 	closed chan *amqp.Error
 	lost   chan string
-	// ctx is the life of the channel; end is called by whoever finds that it is over, with the
-	// reason.
+	// ctx is the life of the channel; whoever finds that it is over calls end with the reason.
 	ctx context.Context
 	end context.CancelCauseFunc
 	// queue says which of the queues of that name is consumed; see topology.creations.
 	queue int
 	// came counts the deliveries.
 	came atomic.Int64
-	// busy is set while Handle has a delivery: nothing else can come then, which is no loss.
-	busy atomic.Bool
-	loss loss
+	// subscribed is set while the broker may send something, and busy while Handle has a delivery:
+	// nothing else can come then, which is no loss.
+	subscribed, busy atomic.Bool
+	loss             loss
 	// again is readable when the prefetch is to be changed: the keeper asks, Consume's goroutine
 	// does it.
 	again chan struct{}
@@ -126,14 +127,14 @@ func (b *Broker) consumeOn(stop, work context.Context, s *session, c queue.Consu
 	if err != nil {
 		return err
 	}
-	k := b.newConsumer(s, ch, c, anew)
+	k := b.newConsumer(stop, s, ch, c, anew)
 	// The keeper outlives stop: what is being handled is acked in the drain.
 	keep, release := context.WithCancel(context.Background())
 	var keeper sync.WaitGroup
 	keeper.Go(func() { k.keep(keep) })
 	// The order: nothing more is handed out, then all that was is settled, then the keeper ends,
 	// and then finish is alone with the acks.
-	err = k.run(stop)
+	err = k.run()
 	if err == nil && k.ctx.Err() == nil {
 		k.drain(work)
 	}
@@ -143,9 +144,9 @@ func (b *Broker) consumeOn(stop, work context.Context, s *session, c queue.Consu
 }
 
 // newConsumer makes a consumer on a channel; nothing is asked of the broker yet.
-func (b *Broker) newConsumer(s *session, ch *amqp.Channel, c queue.Consumption, anew *renewal) *consumer {
+func (b *Broker) newConsumer(stop context.Context, s *session, ch *amqp.Channel, c queue.Consumption, anew *renewal) *consumer {
 	k := &consumer{
-		b: b, c: c, session: s, ch: ch, acks: newAcks(),
+		b: b, c: c, stop: stop, session: s, ch: ch, acks: newAcks(),
 		closed: ch.NotifyClose(make(chan *amqp.Error, 1)), lost: ch.NotifyCancel(make(chan string, 4)),
 		// Read before the consumer exists: a queue that is made anew from here on is noticed by the
 		// keeper.
@@ -173,8 +174,8 @@ func (k *consumer) finish(err error) error {
 
 // run opens the consumer, and again after each pause and change of the prefetch, until stop or the
 // channel ends, or the channel is to be replaced.
-func (k *consumer) run(stop context.Context) error {
-	for stop.Err() == nil && k.ctx.Err() == nil {
+func (k *consumer) run() error {
+	for k.stop.Err() == nil && k.ctx.Err() == nil {
 		// A consumer that was handed something meanwhile is not deaf, and a channel with a message
 		// in hand is kept: the next one would wait for its handler.
 		if k.loss.replace.Swap(false) && k.acks.outstanding() == 0 {
@@ -183,7 +184,7 @@ func (k *consumer) run(stop context.Context) error {
 		if k.paused() {
 			select {
 			case <-k.resumed:
-			case <-stop.Done():
+			case <-k.stop.Done():
 			case <-k.ctx.Done():
 			}
 			continue
@@ -193,7 +194,7 @@ func (k *consumer) run(stop context.Context) error {
 			return err
 		}
 		k.b.trouble.clear(consumerOf(k.c.Queue))
-		if err := k.handOut(stop, deliveries, tag); err != nil {
+		if err := k.handOut(deliveries, tag); err != nil {
 			return err
 		}
 	}
@@ -232,6 +233,7 @@ func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err
 	if err != nil {
 		return nil, "", err
 	}
+	k.subscribed.Store(true)
 	err = k.session.call("open consumer", func() error {
 		deliveries, err = k.ch.Consume(k.c.Queue, tag, false, false, false, false, nil)
 		return err
@@ -241,8 +243,8 @@ func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err
 
 // handOut hands out deliveries until stop, pause, a new prefetch or the end of the channel. Before
 // it returns, nothing more can come from this consumer.
-func (k *consumer) handOut(stop context.Context, deliveries <-chan amqp.Delivery, tag string) error {
-	ctx, cancel := context.WithCancel(stop)
+func (k *consumer) handOut(deliveries <-chan amqp.Delivery, tag string) error {
+	ctx, cancel := context.WithCancel(k.stop)
 	defer cancel()
 	defer context.AfterFunc(k.ctx, cancel)()
 	k.setHand(cancel)
@@ -310,7 +312,10 @@ func (k *consumer) setHand(cancel context.CancelFunc) {
 func (k *consumer) unsubscribe(tag string) error {
 	k.rpc.Lock()
 	defer k.rpc.Unlock()
-	return k.session.call("cancel consumer", func() error { return k.ch.Cancel(tag, false) })
+	err := k.session.call("cancel consumer", func() error { return k.ch.Cancel(tag, false) })
+	k.subscribed.Store(false)
+	signal(k.acks.wake) // for what waited for it
+	return err
 }
 
 // giveBack cancels the consumer and releases what it had sent ahead, but for what the owner takes

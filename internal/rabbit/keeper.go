@@ -55,6 +55,9 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 				k.lost = nil
 			}
 		case <-k.acks.wake:
+			if k.leaving() {
+				continue // unsubscribe wakes us again
+			}
 			if k.acks.urgent() {
 				flush = nil // of acks that go now
 				k.grow()
@@ -67,7 +70,9 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 			}
 		case <-flush:
 			flush = nil
-			k.flush(true)
+			if !k.leaving() {
+				k.flush(true)
+			}
 		case <-k.c.Changed:
 			k.lookAtPause()
 		case <-pause.C:
@@ -82,6 +87,10 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 		}
 	}
 }
+
+// leaving says that a stop has begun, and the consumer is not cancelled yet: what would be given
+// back now would come once more, and count one more return.
+func (k *consumer) leaving() bool { return k.stop.Err() != nil && k.subscribed.Load() }
 
 // ask has the broker answer, which it does after it has taken what was sent before.
 func (k *consumer) ask() error {

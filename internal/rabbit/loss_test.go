@@ -172,7 +172,7 @@ func TestAForeignConsumerThatIsServedAfterAnotherIsNotTakenForLost(t *testing.T)
 				if err != nil {
 					t.Fatal(err)
 				}
-				k := b.newConsumer(s, ch, queue.Consumption{Queue: name, Foreign: true}, &renewal{})
+				k := b.newConsumer(t.Context(), s, ch, queue.Consumption{Queue: name, Foreign: true}, &renewal{})
 				deliveries, _, err := k.subscribe()
 				if err != nil {
 					t.Fatal(err)
@@ -231,15 +231,15 @@ func TestAConsumerThatIsHandedAMessageAsItIsToBeOpenedAnewGoesOnBesideItsHandler
 		}
 		var k *consumer
 		came := make(chan struct{}, 2)
-		k = b.newConsumer(s, ch, queue.Consumption{Queue: n.instant, Prefetch: func() int { return 10 }, Handle: func(context.Context, queue.Delivery) bool {
+		stop, cancel := context.WithCancel(t.Context())
+		k = b.newConsumer(stop, s, ch, queue.Consumption{Queue: n.instant, Prefetch: func() int { return 10 }, Handle: func(context.Context, queue.Delivery) bool {
 			came <- struct{}{}
 			k.loss.replace.Store(true)
 			signal(k.again)
 			return true // and its handler runs on
 		}}, &renewal{})
-		stop, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- k.run(stop) }()
+		go func() { ended <- k.run() }()
 		<-came
 		publish(t, b, n.instant, 1, 2)
 		select {

@@ -3,6 +3,7 @@ package queuetest
 import (
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -15,6 +16,7 @@ func consuming() map[string]func(*testing.T, *world) {
 		"AfterStopNothingIsHandedOut":             afterStop,
 		"WhatIsNotAckedComesBackInItsOrder":       comesBackInOrder,
 		"WhatIsReleasedComesAgain":                releasedComesAgain,
+		"WhatIsReleasedAtAStopComesNoMore":        releasedAtAStop,
 		"AnAckAfterTheEndOfItsSessionIsDropped":   lateAck,
 		"APausedConsumerGivesBackAndGoesOn":       paused,
 		"AConsumerWaitsForAQueueThatIsMissing":    consumerWaits,
@@ -98,6 +100,34 @@ func releasedComesAgain(t *testing.T, w *world) {
 		t.Errorf("came: %v", ids)
 	}
 	w.depthIs(t, w.instant, 0)
+}
+
+// A consumer that still had what a stop gives back would give it back once more, and each return
+// counts: there are queues that bear twenty.
+func releasedAtAStop(t *testing.T, w *world) {
+	const stops, messages = 10, 8
+	w.declare(t)
+	w.fill(t, w.instant, 0, messages)
+	for range stops {
+		k := w.consume(t, w.instant, messages)
+		held := k.take(t, messages)
+		var releasing sync.WaitGroup
+		releasing.Go(func() {
+			<-k.stopping
+			for _, d := range held {
+				d.Release()
+			}
+		})
+		k.stop()
+		if err := await(t, k.returned, "the end of Consume"); err != nil {
+			t.Errorf("Consume: %v", err)
+		}
+		releasing.Wait()
+		if n := len(k.called); n != messages {
+			t.Errorf("handed out %d times, want %d", n, messages)
+		}
+	}
+	w.depthIs(t, w.instant, messages)
 }
 
 // An ack that comes after its session must settle nothing: tags begin at one again, and in the next

@@ -146,6 +146,7 @@ type consumer struct {
 	// called has one value for each call of Handle, also of one that did not take its delivery.
 	called    chan struct{}       // one for each call of Handle
 	got       chan queue.Delivery // what was handed out
+	stopping  <-chan struct{}     // closed by the stop
 	stop, end context.CancelFunc  // end the consumer's stop and its work
 	returned  chan error
 }
@@ -161,7 +162,7 @@ func (w *world) consumeWith(t *testing.T, c queue.Consumption) *consumer {
 	work, endNow := context.WithCancel(context.Background())
 	k := &consumer{
 		called: make(chan struct{}, 10_000), got: make(chan queue.Delivery), returned: make(chan error, 1),
-		stop: stopNow, end: func() { stopNow(); endNow() },
+		stopping: stop.Done(), stop: stopNow, end: func() { stopNow(); endNow() },
 	}
 	c.Handle = func(ctx context.Context, d queue.Delivery) bool {
 		k.called <- struct{}{}
