@@ -180,16 +180,18 @@ func TestACallThatRestsToBeMadeAgainIsNotOver(t *testing.T) {
 	}
 }
 
-func TestMetadataWithANumberThatNoLogHasSaysNothing(t *testing.T) {
-	text := func(numbers ...uint64) string {
-		var raw []byte
-		for _, n := range numbers {
-			raw = binary.AppendUvarint(raw, n)
-		}
-		return Prefix + base64.RawStdEncoding.EncodeToString(raw)
+// textOf is metadata of these numbers.
+func textOf(numbers ...uint64) string {
+	var raw []byte
+	for _, n := range numbers {
+		raw = binary.AppendUvarint(raw, n)
 	}
+	return Prefix + base64.RawStdEncoding.EncodeToString(raw)
+}
+
+func TestMetadataWithANumberThatNoLogHasSaysNothing(t *testing.T) {
 	// Offset, topic, no mark, epoch and one more; then gaps and runs.
-	if got := ReadMetadata(10, text(10, 7, 0, 2, 2, 2)); got.Topic != 7 || got.Epoch != 1 || !slices.Equal(got.Spans, []Span{{12, 14}}) {
+	if got := ReadMetadata(10, textOf(10, 7, 0, 2, 2, 2)); got.Topic != 7 || got.Epoch != 1 || !slices.Equal(got.Spans, []Span{{12, 14}}) {
 		t.Fatalf("%+v", got)
 	}
 	for name, numbers := range map[string][]uint64{
@@ -207,18 +209,18 @@ func TestMetadataWithANumberThatNoLogHasSaysNothing(t *testing.T) {
 		"a mark of an owner that is none":  {10, 7, 1, 1 << 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2},
 		"a mark whose dead are not listed": {10, 7, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2},
 	} {
-		if got := ReadMetadata(10, text(numbers...)); len(got.Spans) > 0 || got.Mark != nil || got.Topic != 0 {
+		if got := ReadMetadata(10, textOf(numbers...)); len(got.Spans) > 0 || got.Mark != nil || got.Topic != 0 {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	whole := text(10, 7, 0, 2, 2, 2)
+	whole := textOf(10, 7, 0, 2, 2, 2)
 	if got := ReadMetadata(10, strings.TrimPrefix(whole, Prefix)); len(got.Spans) > 0 {
 		t.Errorf("without its prefix: %+v", got)
 	}
 	if got := ReadMetadata(10, whole+"!"); len(got.Spans) > 0 {
 		t.Errorf("with what is no base64: %+v", got)
 	}
-	if farEnd := uint64(1<<62 + 1); len(ReadMetadata(int64(farEnd), text(farEnd, 7, 0, 2, 2, 2)).Spans) > 0 {
+	if farEnd := uint64(1<<62 + 1); len(ReadMetadata(int64(farEnd), textOf(farEnd, 7, 0, 2, 2, 2)).Spans) > 0 {
 		t.Error("a commit beyond any offset says something")
 	}
 }
