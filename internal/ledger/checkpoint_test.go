@@ -174,3 +174,24 @@ func TestOnlyWhoDoesNotPartInOrderDied(t *testing.T) {
 		}
 	}
 }
+
+// What a death makes suspects of ends there: a claim that goes too far suspects what nobody has
+// handed out, and holds up all of it.
+func TestNoCommitOfAnOwnerSaysMuchMoreThanWhatItHandedOut(t *testing.T) {
+	const begin, handed = 1_000_000, 10
+	l := New(Rules{Limit: 3, Owner: 7})
+	l.Begin(At(begin, 0), false)
+	l.Reserve(30)
+	for o := int64(begin); o < begin+30; o++ {
+		l.Add(o, 0, 1)
+	}
+	for commit := range int64(3) {
+		c, _ := l.Checkpoint(MetadataLimit, 0)
+		if m := ReadMetadata(c.At.Offset, c.Metadata).MarkOrNone(); m.HandedOut < begin || m.HandedOut > begin+(commit+2)*handed+2*firstLead {
+			t.Errorf("commit %d at %d says that all before %d were handed out: %d more than were", commit, c.At.Offset, m.HandedOut, m.HandedOut-begin-commit*handed)
+		}
+		l.Stored(c)
+		l.HandOut(begin + (commit+1)*handed)
+		l.Settle(begin+commit, begin+commit)
+	}
+}

@@ -61,7 +61,7 @@ func NewGuard(said Mark, offset int64, rules Rules) Guard {
 	if rules.Limit == 0 {
 		return Guard{}
 	}
-	g := Guard{rules: rules, now: said, said: said, ask: true}
+	g := Guard{rules: rules, now: said, said: said}
 	g.now.Owner, g.now.Alone = rules.Owner, -1
 	g.Progress(offset)
 	if said.Owner != 0 && said.Owner != rules.Owner {

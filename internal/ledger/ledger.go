@@ -66,6 +66,7 @@ func (l *Ledger) Begin(at Position, restate bool) {
 		return
 	}
 	l.start, l.expected, l.sent.At, l.restate = at.Offset, at.Offset, at, restate
+	l.calls.handedOut, l.calls.handedBefore = at.Offset, at.Offset
 	l.window.Begin(at)
 }
 
