@@ -32,12 +32,9 @@ type consumer struct {
 	end context.CancelCauseFunc
 	// queue says which of the queues of that name is consumed; see topology.creations.
 	queue int
-	// came counts the deliveries.
-	came atomic.Int64
-	// subscribed is set while the broker may send something, and busy while Handle has a delivery:
-	// nothing else can come then, which is no loss.
-	subscribed, busy atomic.Bool
-	loss             loss
+	// subscribed is set while the broker may send something.
+	subscribed atomic.Bool
+	loss       loss
 	// again is readable when the prefetch is to be changed: the keeper asks, Consume's goroutine
 	// does it.
 	again chan struct{}
@@ -279,9 +276,9 @@ func (k *consumer) handOut(deliveries <-chan amqp.Delivery, tag string) error {
 // queue.
 func (k *consumer) take(ctx context.Context, d *amqp.Delivery) {
 	k.acks.take(d.DeliveryTag)
-	k.came.Add(1)
-	k.busy.Store(true)
-	defer k.busy.Store(false)
+	k.loss.came.Add(1)
+	k.loss.busy.Store(true)
+	defer k.loss.busy.Store(false)
 	if !k.c.Handle(ctx, k.decode(d)) {
 		k.acks.Release(d.DeliveryTag)
 	}

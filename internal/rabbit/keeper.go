@@ -55,18 +55,8 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 				k.lost = nil
 			}
 		case <-k.acks.wake:
-			if k.leaving() {
-				continue // unsubscribe wakes us again
-			}
-			if k.acks.urgent() {
-				flush = nil // of acks that go now
-				k.grow()
-				if k.flush(false) == 0 {
-					continue
-				}
-			}
-			if flush == nil {
-				flush = time.After(ackDelay)
+			if !k.leaving() { // else unsubscribe wakes us again
+				flush = k.acksCame(flush)
 			}
 		case <-flush:
 			flush = nil
@@ -86,6 +76,22 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 			k.lookAfter()
 		}
 	}
+}
+
+// acksCame sends the acks that do not wait for others, and returns when those are sent that do:
+// flush, if they wait already.
+func (k *consumer) acksCame(flush <-chan time.Time) <-chan time.Time {
+	if k.acks.urgent() {
+		k.grow()
+		if k.flush(false) == 0 {
+			return nil
+		}
+		flush = nil // of acks that went now
+	}
+	if flush == nil {
+		flush = time.After(ackDelay)
+	}
+	return flush
 }
 
 // leaving says that a stop has begun, and the consumer is not cancelled yet: what would be given

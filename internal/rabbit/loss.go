@@ -9,6 +9,10 @@ import (
 // loss is what is known of a consumer that the broker may serve no more without saying so. But for
 // what is atomic it is the keeper's alone.
 type loss struct {
+	// came counts the deliveries.
+	came atomic.Int64
+	// busy is set while Handle has a delivery: nothing else can come then, which is no loss.
+	busy atomic.Bool
 	// seen is what came was when the keeper last looked; starved counts its looks that found
 	// messages ready though none came.
 	seen    int64
@@ -24,8 +28,8 @@ type loss struct {
 // tell its consumers: they would wait for ever beside a full queue.
 func (k *consumer) lookForLoss(prefetch int) {
 	of := &k.loss
-	came, held := k.came.Load(), k.acks.outstanding()
-	idle := came == of.seen && !k.busy.Load() && !k.paused() && held < prefetch
+	came, held := of.came.Load(), k.acks.outstanding()
+	idle := came == of.seen && !of.busy.Load() && !k.paused() && held < prefetch
 	if came != of.seen {
 		*of.renewal = renewal{}
 	}
@@ -39,7 +43,7 @@ func (k *consumer) lookForLoss(prefetch int) {
 	case code(err) == amqp.NotFound:
 		k.end(errConsumerForgot)
 	// Any other error says nothing about the consumer, and a delivery says that it lives.
-	case err != nil || k.came.Load() != came:
+	case err != nil || of.came.Load() != came:
 	case state.Consumers == 0:
 		k.end(errConsumerForgot)
 	case k.mayBeDeaf(held, state.Messages > 0):
