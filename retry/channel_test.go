@@ -54,6 +54,9 @@ func TestWhatARetryHandsOverHasTheTriesAndTheDeadSetOfTheChannel(t *testing.T) {
 				if !slices.Equal(here.attempts(), []int{2}) || !slices.Equal(there.attempts(), []int{1, 2}) {
 					w.t.Fatalf("tries %v, then %v in the channel", here.attempts(), there.attempts())
 				}
+				if here, there := w.retrier.Topology().Instant, slow.retrier.Topology().Instant; here != "app.orders.instant" || there != "app.orders.channel.slow.instant" {
+					t.Errorf("queues %s and %s", here, there)
+				}
 				if m := there.tries[0]; m.Stream != "orders" || m.Channel != "slow" || m.ID != record("x").ID+"@slow" || string(m.Value) != "x" {
 					t.Errorf("handed over as %+v", m)
 				}
@@ -91,11 +94,18 @@ func TestAPausedRetrierCallsNothingUntilItResumes(t *testing.T) {
 	})
 }
 
-// undeclared is a broker that declares nothing, and cannot say which queues there are.
+// undeclared is a broker that declares nothing, or cannot say which queues there are.
 type undeclared struct {
 	queue.Broker
-	declared int
-	err      error
+	declared   int
+	err, blind error
+}
+
+func (u *undeclared) Depth(ctx context.Context, name string) (int, error) {
+	if u.blind != nil {
+		return 0, u.blind
+	}
+	return u.Broker.Depth(ctx, name)
 }
 
 func (u *undeclared) Declare(ctx context.Context, specs []queue.Spec) error {
@@ -129,7 +139,11 @@ func TestARetrierWhoseQueuesCannotBeDeclaredSaysSo(t *testing.T) {
 		if broker.declared != 4 {
 			t.Errorf("declared %d times, want once for each attempt", broker.declared)
 		}
-		broker.err = nil
+		broker.err, broker.blind = nil, errors.New("no broker answers")
+		if err := w.retrier.Declare(w.t.Context()); !errors.Is(err, broker.blind) || !strings.Contains(err.Error(), "stream orders") {
+			t.Errorf("where it cannot be seen which waits there are: %v", err)
+		}
+		broker.blind = nil
 		err := w.retrier.Declare(w.t.Context())
 		declared := broker.declared
 		if err := errors.Join(err, w.retrier.Enqueue(w.t.Context(), record("x"), 0, "", "")); err != nil || broker.declared != declared {
@@ -169,27 +183,62 @@ func TestAJobIsACopyUnderItsOwnIDOrOneThatNoOtherHas(t *testing.T) {
 	})
 }
 
-func TestAJobThatIsNotStoredIsAnErrorOfWhyItWasGivenUp(t *testing.T) {
-	inWorld(t, retry.Linear(s, 0, 1), func(w *world) {
-		w.cfg.Broker = silent{w.broker}
-		w.renew()
-		errGone := errors.New("gone")
-		ctx, cancel := context.WithTimeoutCause(w.t.Context(), s, errGone)
-		defer cancel()
-		if err := w.retrier.Enqueue(ctx, record("x"), 0, "", ""); !errors.Is(err, errGone) {
-			t.Errorf("given up: %v", err)
-		}
-	})
+// What is under way when it is given up may be stored later: as it was given, whatever became of
+// the message since.
+func TestAJobThatIsGivenUpIsAnErrorOfWhy(t *testing.T) {
+	for name, after := range map[string]time.Duration{"as it is stored": 0, "as the queue of its wait is declared": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, retry.Linear(s, 0, 1), func(w *world) {
+				broker := &silent{Broker: w.broker}
+				w.cfg.Broker = broker
+				w.renew()
+				if err := w.retrier.Declare(w.t.Context()); err != nil {
+					w.t.Fatal(err)
+				}
+				broker.hangs = true
+				errGone := errors.New("gone")
+				ctx, cancel := context.WithTimeoutCause(w.t.Context(), s, errGone)
+				defer cancel()
+				m := record("value")
+				if err := w.retrier.Enqueue(ctx, m, after, "", ""); !errors.Is(err, errGone) {
+					t.Errorf("given up: %v", err)
+				}
+				copy(m.Value, "!!!!!")
+				for _, m := range broker.published {
+					if string(m.Body) != "value" {
+						t.Errorf("published is %q", m.Body)
+					}
+				}
+				if want := map[bool]int{true: 1}[after == 0]; len(broker.published) != want {
+					t.Errorf("%d published, want %d", len(broker.published), want)
+				}
+				w.retrier.Close()
+			})
+		})
+	}
 }
 
-// silent is a broker that never says what became of a publish.
-type silent struct{ queue.Broker }
+// silent is a broker that never says what becomes of a publish, nor, once it hangs, of a
+// declaration.
+type silent struct {
+	queue.Broker
+	hangs     bool
+	published []queue.Message
+}
 
-func (silent) Publisher(string) queue.Publisher { return silence{} }
+func (b *silent) Declare(ctx context.Context, specs []queue.Spec) error {
+	if b.hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return b.Broker.Declare(ctx, specs)
+}
 
-type silence struct{}
+func (b *silent) Publisher(string) queue.Publisher { return b }
 
-func (silence) Publish(context.Context, string, queue.Message, func(error)) {}
+func (b *silent) Publish(_ context.Context, _ string, m queue.Message, _ func(error)) {
+	b.published = append(b.published, m)
+}
 
 // What waited under a policy that the stream has no more comes from queues that nobody needs once
 // they are empty: an operator is told of them, until they are gone.
@@ -221,7 +270,7 @@ func TestQueuesOfAFormerPolicyAreNamedUntilTheyAreGone(t *testing.T) {
 func TestWhatIsTooLargeToWaitRestsInTheDeadSetWithoutItsWait(t *testing.T) {
 	inWorld(t, retry.Linear(s, 0, 2), func(w *world) {
 		w.refuses(longerThan(10))
-		w.first(record(strings.Repeat("stepwell ", 1000)), retry.Failure{Err: errAway, After: time.Hour})
+		w.first(record(strings.Repeat("stepwell ", 1000)), retry.Failure{Err: errAway, After: 90 * time.Minute}) // in two hops
 		e := w.oneDead()
 		if !e.Pointer || e.Wait.Remaining != 0 || e.Wait.Whole != 0 || e.Message.Attempt != 1 {
 			t.Errorf("dead at attempt %d with a wait %+v", e.Message.Attempt, e.Wait)
