@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -175,6 +176,28 @@ func TestWhatCannotBeDeclaredWaitsInTheQueuesThatThereAre(t *testing.T) {
 		if len(c.at) != 1 || c.at[0].Sub(began) < 12*time.Second || c.at[0].Sub(began) > 16*time.Second {
 			t.Errorf("called %v after", c.at)
 		}
+	})
+}
+
+// They are kept, and a hop that another process began goes on through them.
+func TestQueuesOfWaitsThatAnotherProcessDeclaredAreFound(t *testing.T) {
+	inWorld(t, retry.Linear(s, 0, 1), func(w *world) {
+		for _, after := range []time.Duration{30 * s, 5 * time.Hour} {
+			w.first(record("v"), retry.Failure{Err: errAway, After: after})
+		}
+		declared := w.retrier.Rungs()
+		w.retrier.Close()
+		w.renew()
+		if known := w.retrier.Rungs(); len(declared) < 2 || len(known) > 0 {
+			t.Errorf("%v were declared, and before it looked it knew %v", declared, known)
+		}
+		if err := w.retrier.FindRungs(w.t.Context()); err != nil {
+			t.Error(err)
+		}
+		if found := w.retrier.Rungs(); !slices.Equal(found, declared) || slices.Contains(found, w.retrier.Topology().Delays()[0]) {
+			t.Errorf("found %v of %v", found, declared)
+		}
+		w.retrier.Close()
 	})
 }
 
