@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/retry"
@@ -271,9 +272,13 @@ func TestWhatIsTooLargeToWaitRestsInTheDeadSetWithoutItsWait(t *testing.T) {
 	inWorld(t, retry.Linear(s, 0, 2), func(w *world) {
 		w.refuses(longerThan(10))
 		w.first(record(strings.Repeat("stepwell ", 1000)), retry.Failure{Err: errAway, After: 90 * time.Minute}) // in two hops
-		e := w.oneDead()
-		if !e.Pointer || e.Wait.Remaining != 0 || e.Wait.Whole != 0 || e.Message.Attempt != 1 {
-			t.Errorf("dead at attempt %d with a wait %+v", e.Message.Attempt, e.Wait)
+		all := w.dead()
+		if len(all) != 1 {
+			w.t.Fatalf("%d are dead", len(all))
+		}
+		e, err := envelope.Decode(all[0])
+		if _, waits := envelope.WaitOf(all[0]); err != nil || !e.Pointer || waits || e.Message.Attempt != 1 {
+			t.Errorf("dead at attempt %d, a pointer %t, waits %t, error %v", e.Message.Attempt, e.Pointer, waits, err)
 		}
 		w.retrier.Close()
 	})
