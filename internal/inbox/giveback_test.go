@@ -3,6 +3,7 @@ package inbox_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -92,7 +93,195 @@ func TestAnAnnouncedCopyThatNoWorkerTookAndIsGivenBackTellsOfNoDeath(t *testing.
 		w.inbox.Pause()
 		time.Sleep(10 * s)
 		r.end()
+		w.has(0, 3)
 		w.namesNobody(3)
+	})
+}
+
+// overtaken is a broker whose first delivery comes when something else has happened meanwhile.
+type overtaken struct {
+	queue.Broker
+	by   func(end context.CancelFunc) // end ends the context of the delivery
+	took chan bool
+}
+
+func (b overtaken) Consume(stop, work context.Context, c queue.Consumption) error {
+	handle := c.Handle
+	c.Paused = nil
+	c.Handle = func(ctx context.Context, d queue.Delivery) bool {
+		ctx, end := context.WithCancel(ctx)
+		defer end()
+		b.by(end)
+		took := handle(ctx, d)
+		b.took <- took
+		<-stop.Done()
+		return took
+	}
+	return b.Broker.Consume(stop, work, c)
+}
+
+// overtake makes an Inbox whose first delivery is overtaken.
+func (w *world) overtake(by func(end context.CancelFunc)) (took <-chan bool) {
+	b := overtaken{w.broker, by, make(chan bool, 1)}
+	w.cfg.Broker = b
+	w.renew()
+	return b.took
+}
+
+// What comes back is handed out elsewhere, and would be moved there once more.
+func TestWhatAPauseOrTheEndOfItsSessionOvertookIsNotMovedAndGoesBack(t *testing.T) {
+	for name, by := range map[string]func(w *world) func(end context.CancelFunc){
+		"a pause":                func(w *world) func(context.CancelFunc) { return func(context.CancelFunc) { w.inbox.Pause() } },
+		"the end of its session": func(*world) func(context.CancelFunc) { return func(end context.CancelFunc) { end() } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, s, func(w *world) {
+				took := w.overtake(by(w))
+				w.put(w.cfg.Queue, queue.Message{ID: "hop", Headers: map[string]any{"elsewhere": w.cfg.Queue + ".dead"}})
+				r := w.start(new(calls).succeeding)
+				if <-took {
+					t.Error("it was taken")
+				}
+				r.end()
+				w.has(0, 1)
+			})
+		})
+	}
+}
+
+// The process is 00000007, and gives back what it did not start.
+func TestACopyThatIsGivenBackUnstartedTellsOfTheDeathThatItToldOfBeforeAndOfNoOther(t *testing.T) {
+	for name, test := range map[string]struct {
+		by        string
+		givenBack int
+		want      string
+	}{
+		"it names this process":                         {"00000007", 0, ""},
+		"it names this one, whose connection was cut":   {"00000007", 1, ""},
+		"it names another, which is to get it":          {"00000008", 0, ""},
+		"it names another, which died while it ran":     {"00000008", 1, "00000008"},
+		"it names nobody, and goes back as it is":       {"", 0, ""},
+		"it names nobody, and went back as it was once": {"", 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, s, func(w *world) {
+				w.cfg.Suspects.Limit, w.cfg.Suspects.Process = 3, 7
+				took := w.overtake(func(end context.CancelFunc) { end() })
+				w.announced("x", test.by)
+				w.givenBack(test.givenBack)
+				r := w.start(new(calls).succeeding)
+				<-took
+				r.end()
+				w.has(0, 1)
+				if by := w.announcers(1); by[0] != test.want {
+					t.Errorf("it came back and names %q, want %q", by[0], test.want)
+				}
+			})
+		})
+	}
+}
+
+// counting is a broker that counts how often each delivery was settled.
+type counting struct {
+	queue.Broker
+	of *settles
+}
+
+type settles struct {
+	mu    sync.Mutex
+	count map[uint64]int // by tag
+}
+
+func (b counting) Consume(stop, work context.Context, c queue.Consumption) error {
+	handle := c.Handle
+	c.Handle = func(ctx context.Context, d queue.Delivery) bool {
+		d.Session = countingSession{d.Session, b.of}
+		return handle(ctx, d)
+	}
+	return b.Broker.Consume(stop, work, c)
+}
+
+type countingSession struct {
+	queue.Session
+	of *settles
+}
+
+func (c countingSession) Ack(tag uint64) {
+	c.add(tag)
+	c.Session.Ack(tag)
+}
+
+func (c countingSession) Release(tag uint64) {
+	c.add(tag)
+	c.Session.Release(tag)
+}
+
+func (c countingSession) add(tag uint64) {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	c.of.count[tag]++
+}
+
+// RabbitMQ closes the channel of who acks twice.
+func TestASuspectThatHadItsTimeIsSettledOnceHoweverItsCallEndsLater(t *testing.T) {
+	for name, test := range map[string]struct {
+		first          task.Outcome
+		calls, repeats int
+	}{
+		"settled: its copy is a repeat":         {task.Settled, 1, 1},
+		"without a verdict: its copy is called": {task.Abandoned, 2, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, s, func(w *world) {
+				w.cfg.Suspects = inbox.Suspects{Limit: 3, AloneFor: time.Minute}
+				of := &settles{count: map[uint64]int{}}
+				w.cfg.Broker = counting{w.broker, of}
+				w.renew()
+				w.copied("x", "")
+				var c calls
+				r := w.start(func(_ context.Context, m *stepwell.Message, _ inbox.Ticket) task.Outcome {
+					if c.add(m) > 1 {
+						return task.Settled
+					}
+					time.Sleep(5 * time.Minute)
+					return test.first
+				})
+				time.Sleep(time.Hour)
+				r.end()
+				for tag, n := range of.count {
+					if n != 1 {
+						t.Errorf("delivery %d was settled %d times", tag, n)
+					}
+				}
+				if n := w.owner.duplicates(); len(c.tries) != test.calls || n != test.repeats {
+					t.Errorf("%d calls and %d repeats, want %d and %d", len(c.tries), n, test.calls, test.repeats)
+				}
+				w.has(0, 0)
+				w.empty()
+			})
+		})
+	}
+}
+
+func TestASuspectWhoseCopyThatNamesNobodyIsRefusedGoesBackAsItIs(t *testing.T) {
+	inWorld(t, s, func(w *world) {
+		w.cfg.Suspects.Limit = 3
+		w.refuses(func(m queue.Message) bool { return m.Headers["x-stepwell-suspect-by"] == "" })
+		w.copied("x", "")
+		var c calls
+		r := w.start(func(_ context.Context, m *stepwell.Message, _ inbox.Ticket) task.Outcome {
+			if c.add(m) > 1 {
+				return task.Settled
+			}
+			return task.Abandoned
+		})
+		time.Sleep(time.Hour)
+		r.end()
+		if len(c.tries) != 2 {
+			t.Errorf("%d calls, want one more after that without a verdict", len(c.tries))
+		}
+		w.has(0, 0)
+		w.empty()
 	})
 }
 
