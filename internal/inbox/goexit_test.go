@@ -146,8 +146,11 @@ func TestWhatABatchLeavesBehindThatEndedItsGoroutineIsNotTakenAgainByThisProcess
 		})
 		w.instant(1, 2, 3)
 		synctest.Wait()
-		if err := of.Desert(offsets); err == nil || !strings.Contains(err.Error(), "runtime.Goexit") {
+		if err := fmt.Sprint(of.Desert(offsets)); !strings.Contains(err, "runtime.Goexit") || !strings.Contains(err, "it had message orders.v1:3:") {
 			t.Errorf("the error says %v", err)
+		}
+		if err := fmt.Sprint(of.Desert(offsets)); !strings.HasSuffix(err, "it had message that was settled already") {
+			t.Errorf("once they have their end the error says %v", err)
 		}
 		time.Sleep(time.Minute) // nobody ends the run yet
 		if n := w.inbox.Status().InFlight; n != 0 || len(offsets) != 3 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -250,5 +251,40 @@ func TestASuspectIsShownWhileItRunsAndItsTurnEndsWithItsCall(t *testing.T) {
 		}
 		r.end()
 		w.empty()
+	})
+}
+
+// As where the announced copy came to others first, and here without a name.
+func TestASuspectThatHadItsTrialHasNoOtherWhenItComesAgainWithNoMoreDeaths(t *testing.T) {
+	inWorld(t, s, func(w *world) {
+		w.cfg.Suspects = inbox.Suspects{Limit: 3, Probation: time.Hour}
+		relents, _ := w.grudging()
+		w.accused("x", 1)
+		var c calls
+		r := w.start(c.succeeding)
+		time.Sleep(time.Hour + 30*s) // its announcement was refused, and it rests
+		relents.Store(true)
+		time.Sleep(time.Minute)
+		if n := len(c.attempts()); n != 1 {
+			t.Errorf("%d calls when it came again after its trial, want 1", n)
+		}
+		r.end()
+		w.empty()
+	})
+}
+
+func TestAMessageThatIsNotCondemnedSinceItIsNotTheMessagesRunsWithoutItsDeaths(t *testing.T) {
+	inWorld(t, s, func(w *world) {
+		w.cfg.Suspects = inbox.Suspects{Limit: 2, Process: 9}
+		told := w.watched()
+		r := w.start(told.succeeding)
+		for _, id := range []string{"a", "b", "c"} { // one after the other, so that none waits for its turn
+			w.accused(id, 3)
+			time.Sleep(10 * time.Minute)
+		}
+		r.end()
+		if want := []string{"/00000009", "called"}; !slices.Equal(told.sofar(), want) {
+			t.Errorf("it went %q, want %q", told.sofar(), want)
+		}
 	})
 }
