@@ -181,10 +181,28 @@ func TestACopyThatIsGivenBackUnstartedTellsOfTheDeathThatItToldOfBeforeAndOfNoOt
 	}
 }
 
-// counting is a broker that counts how often each delivery was settled.
+// counting is a broker that counts how often each delivery was settled, and takes its time to confirm
+// a copy that names nobody.
 type counting struct {
 	queue.Broker
-	of *settles
+	of       *settles
+	confirms time.Duration
+}
+
+func (b counting) Publisher(name string) queue.Publisher {
+	return slowly{b.Broker.Publisher(name), b.confirms}
+}
+
+type slowly struct {
+	queue.Publisher
+	confirms time.Duration
+}
+
+func (p slowly) Publish(ctx context.Context, to string, m queue.Message, done func(error)) {
+	confirms := map[any]time.Duration{"": p.confirms}[m.Headers["x-stepwell-suspect-by"]]
+	p.Publisher.Publish(ctx, to, m, func(err error) {
+		time.AfterFunc(confirms, func() { done(err) })
+	})
 }
 
 type settles struct {
@@ -225,17 +243,20 @@ func (c countingSession) add(tag uint64) {
 // RabbitMQ closes the channel of who acks twice.
 func TestASuspectThatHadItsTimeIsSettledOnceHoweverItsCallEndsLater(t *testing.T) {
 	for name, test := range map[string]struct {
-		first          task.Outcome
-		calls, repeats int
+		takes, confirms time.Duration
+		first           task.Outcome
+		calls, repeats  int
 	}{
-		"settled: its copy is a repeat":         {task.Settled, 1, 1},
-		"without a verdict: its copy is called": {task.Abandoned, 2, 0},
+		"settled: its copy is a repeat":                              {5 * time.Minute, 0, task.Settled, 1, 1},
+		"without a verdict: its copy is called":                      {5 * time.Minute, 0, task.Abandoned, 2, 0},
+		"settled before its copy is confirmed":                       {time.Minute + s, 2 * s, task.Settled, 1, 1},
+		"without a verdict before that: of two copies one is called": {time.Minute + s, 2 * s, task.Abandoned, 2, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, s, func(w *world) {
 				w.cfg.Suspects = inbox.Suspects{Limit: 3, AloneFor: time.Minute}
 				of := &settles{count: map[uint64]int{}}
-				w.cfg.Broker = counting{w.broker, of}
+				w.cfg.Broker = counting{w.broker, of, test.confirms}
 				w.renew()
 				w.copied("x", "")
 				var c calls
@@ -243,7 +264,7 @@ func TestASuspectThatHadItsTimeIsSettledOnceHoweverItsCallEndsLater(t *testing.T
 					if c.add(m) > 1 {
 						return task.Settled
 					}
-					time.Sleep(5 * time.Minute)
+					time.Sleep(test.takes)
 					return test.first
 				})
 				time.Sleep(time.Hour)
