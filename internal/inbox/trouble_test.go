@@ -206,3 +206,35 @@ func TestAnErrorComesFromAStopWhereTheContextOrTheBrokerHasEnded(t *testing.T) {
 		t.Error("a stop is told wrongly from other errors")
 	}
 }
+
+// failing is a broker that consumes for a while, and then cannot any more.
+type failing struct{ queue.Broker }
+
+func (b failing) Consume(stop, _ context.Context, c queue.Consumption) error {
+	stop, end := context.WithTimeout(stop, 10*s)
+	defer end()
+	_ = b.Broker.Consume(stop, stop, c)
+	return fmt.Errorf("consume %s: %w", c.Queue, queue.ErrClosed)
+}
+
+func TestWhatRestsIsNoTroubleOfARunThatHasEndedWithAnError(t *testing.T) {
+	inWorld(t, s, func(w *world) {
+		w.grudging()
+		w.cfg.Broker = failing{w.cfg.Broker.(queue.Broker)}
+		w.renew()
+		w.instant(1)
+		r := w.start(new(calls).parked(w))
+		time.Sleep(5 * s)
+		if n := w.inbox.Status().InFlight; n != 1 || w.cfg.Trouble.Text() == "" {
+			t.Errorf("%d in hand, and the trouble is %q, while it rests", n, w.cfg.Trouble.Text())
+		}
+		if err := <-r.ended; !errors.Is(err, queue.ErrClosed) {
+			t.Errorf("error %v", err)
+		}
+		synctest.Wait()
+		w.has(0, 1)
+		if text := w.cfg.Trouble.Text(); text != "" {
+			t.Errorf("the run has ended, and the trouble is %q", text)
+		}
+	})
+}
