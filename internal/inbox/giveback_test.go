@@ -181,8 +181,8 @@ func TestACopyThatIsGivenBackUnstartedTellsOfTheDeathThatItToldOfBeforeAndOfNoOt
 	}
 }
 
-// counting is a broker that counts how often each delivery was settled, and takes its time to confirm
-// a copy that names nobody.
+// counting is a broker that counts how often each delivery was settled, and takes its time to
+// confirm a copy that names nobody.
 type counting struct {
 	queue.Broker
 	of       *settles
