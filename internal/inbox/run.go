@@ -52,15 +52,18 @@ func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 		Paused:   in.paused.Load,
 		Changed:  in.changed, Foreign: in.cfg.Foreign,
 	})
-	// Consume has returned, so that nobody offers any more. Each wait is for what the one before
-	// may still begin: workers for deliveries, trials for workers.
+	failed := err != nil && stop.Err() == nil
+	// Consume has returned, so that nobody offers any more, and what waits need not wait on, also
+	// where no stop was asked for. Each wait is for what the one before may still begin: workers for
+	// deliveries, trials for workers.
+	end()
 	close(deliveries)
 	workers.Wait()
 	in.suspects.trials.Wait()
 	if len(r.failed) > 0 {
 		return <-r.failed
 	}
-	if err != nil && stop.Err() == nil {
+	if failed {
 		return err // it names the queue
 	}
 	return nil

@@ -288,3 +288,17 @@ func TestAMessageThatIsNotCondemnedSinceItIsNotTheMessagesRunsWithoutItsDeaths(t
 		}
 	})
 }
+
+func TestARunThatCanConsumeNoMoreWaitsForNoTrial(t *testing.T) {
+	inWorld(t, s, func(w *world) {
+		w.cfg.Suspects = inbox.Suspects{Limit: 3, Probation: time.Hour}
+		w.cfg.Broker = failing{w.broker}
+		w.renew()
+		w.accused("x", 1)
+		began := time.Now()
+		err := <-w.start(new(calls).succeeding).ended
+		if took := time.Since(began); !errors.Is(err, queue.ErrClosed) || took > 11*s {
+			t.Errorf("ended with %v after %v, and could consume for ten seconds", err, took)
+		}
+	})
+}
