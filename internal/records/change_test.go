@@ -183,6 +183,20 @@ func TestAValueOfAsManyBytesAsThereMayBeIsStored(t *testing.T) {
 	})
 }
 
+func TestKindAndNameOfAsManyBytesAsThereMayBeAreStored(t *testing.T) {
+	inMemory(t, func(t *testing.T, w *world, _ *memory.Broker) {
+		s := w.ready(w.store())
+		for over, want := range map[int]error{0: nil, 1: ErrRefused} {
+			if err := put(t.Context(), s, "k", strings.Repeat("x", 512-1+over)); !errors.Is(err, want) {
+				t.Errorf("%d bytes more than the most: %v", over, err)
+			}
+		}
+		if err := put(t.Context(), s, "", "a"); !errors.Is(err, ErrRefused) {
+			t.Errorf("no kind: %v", err)
+		}
+	})
+}
+
 // The other's entry is in the log, and this process has not read it yet.
 func TestWhoDecidesBeforeItReadWhatAnotherWroteIsAskedAgain(t *testing.T) {
 	for what, value := range map[string]json.RawMessage{"removes": nil, "replaces": json.RawMessage("3")} {
