@@ -3,6 +3,7 @@ package records
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -71,6 +72,16 @@ func TestWhyTheLogIsNotReadIsToldOnce(t *testing.T) {
 		time.Sleep(time.Minute)
 		if told(changed) {
 			t.Error("who waits is told of what he knew")
+		}
+		if _, ok, err := s.Get("k", "a"); ok || !errors.Is(err, ErrUnknown) || !errors.Is(err, errForbidden) {
+			t.Errorf("why is not said: %v, %v", ok, err)
+		}
+		if _, ok, err := s.Current("k", "a"); ok || !errors.Is(err, ErrUnknown) || !errors.Is(err, errForbidden) {
+			t.Errorf("why is not said: %v, %v", ok, err)
+		}
+		none := New(Config{Broker: w.Broker}) // nothing is wrong: it has not begun
+		if _, ok, err := none.Get("k", "a"); ok || !errors.Is(err, ErrUnknown) || strings.Contains(err.Error(), "%!") {
+			t.Errorf("what is wrong is said though nothing is: %v, %v", ok, err)
 		}
 	})
 }
