@@ -255,3 +255,39 @@ func TestWhoAsksWhetherAnybodyCanLeadKeepsNobodyFromThatAndAsksOnce(t *testing.T
 		}
 	})
 }
+
+// Then nothing is in the way of operations, whatever this process may do.
+func TestThatAProcessMayNotLeadIsForgottenOnceAnotherIsHeardAndNotWhenOneResigns(t *testing.T) {
+	candidates(t, func(t *testing.T, b *memory.Broker, one, two *Election) {
+		two.Broker = refusing{Broker: b}
+		two.Lead(t.Context(), func(context.Context, int64) { t.Error("it leads without a lease") })
+		if two.Refused() == nil {
+			t.Fatal("that it may not is not known")
+		}
+		waits := func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			two.Await(ctx, nil)
+		}
+		time.AfterFunc(time.Millisecond, func() { say(t, one, leader{Term: 1, Resigned: true}) })
+		if waits(); two.Refused() == nil {
+			t.Error("nobody leads, and that it may not is forgotten")
+		}
+		time.AfterFunc(time.Millisecond, func() { say(t, one, leader{Term: 2, Name: "one"}) })
+		if waits(); two.Refused() != nil {
+			t.Errorf("another leads: %v", two.Refused())
+		}
+	})
+}
+
+func TestWhoMayNotLeadAsksSeldom(t *testing.T) {
+	candidates(t, func(t *testing.T, b *memory.Broker, one, _ *Election) {
+		one.Broker = refusing{Broker: b}
+		one.Lead(t.Context(), func(context.Context, int64) { t.Error("it leads without a lease") })
+		began := time.Now()
+		one.Await(t.Context(), nil)
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("it asks again after %s", took)
+		}
+	})
+}
