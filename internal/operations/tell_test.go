@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -61,4 +62,28 @@ func TestWhoTellsWhileNothingCanBeStoredGoesOn(t *testing.T) {
 	if w.obeys(t.Context()) {
 		t.Error("it does not go on")
 	}
+}
+
+// refuses is a store that is away, and counts who asks.
+type refuses struct {
+	failing
+	asked *int
+}
+
+func (s refuses) Change(ctx context.Context, id string, change func(State) (State, error)) (State, error) {
+	*s.asked++
+	return s.failing.Change(ctx, id, change)
+}
+
+func TestTheEndOfARunIsTriedAgainMoreAndMoreSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		w := &worker{r: taking(refuses{failing{ErrAway}, &asked}), l: &live{request: Request{ID: "op_a"}, term: 5, at: State{Phase: Running}}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		w.end(ctx, Done, "")
+		if asked < 3600/5 || asked > 3600/5+10 {
+			t.Errorf("it asked %d times in an hour", asked)
+		}
+	})
 }

@@ -149,8 +149,8 @@ func TestWhatIsOutOfDateIsForgottenAndMakesRoomByAndBy(t *testing.T) {
 	}
 }
 
-// Who reads the log anew while its entry is on its way must not take it for stored: all others, who
-// read more, left it out perhaps.
+// Who reads the log anew while its entry is on its way must not take it for stored: all others,
+// who read more, left it out perhaps.
 func TestAnEntryWhoseWriterReadNothingOfWhatIsLeftOfTheLogDoesNotCount(t *testing.T) {
 	f := newFold()
 	f.apply(10, 10, &entry{})
