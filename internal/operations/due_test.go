@@ -67,6 +67,7 @@ func TestWhatAWishMakesOfAState(t *testing.T) {
 		{"a resume of what rests", State{Phase: Paused, Why: "x"}, Change{Phase: Running}, State{Phase: Queued}},
 		{"a resume of what waits", State{Phase: Queued, Why: "x"}, Change{Phase: Running}, State{Phase: Queued, Why: "x"}},
 		{"a pause of what waits", State{Phase: Queued}, Change{Phase: Paused}, State{Phase: Paused}},
+		{"a pause of what rests", State{Phase: Paused, Why: "x"}, Change{Phase: Paused}, State{Phase: Paused, Why: "x"}},
 		{"a cancel of what waits", State{Phase: Queued, Why: "x"}, Change{Phase: Cancelled}, State{Phase: Cancelled, EndedAt: now}},
 		{"a cancel of what rests", State{Phase: Paused, Why: "more match"}, Change{Phase: Cancelled}, State{Phase: Cancelled, Why: "more match", EndedAt: now}},
 		{"another rate of what runs", State{Phase: Running}, Change{Rate: &fast}, State{Phase: Running, Rate: fast}},

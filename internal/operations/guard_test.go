@@ -148,22 +148,25 @@ func TestWhatFailsOfACanaryWhileTheReplayIsPausedDoesNotPauseItAgain(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	guarded(t, 100, Request{Canary: 10, StopAt: limit}, func(t *testing.T, r *Runner, p *pile, o *told, id string) {
-		time.Sleep(time.Second) // the canary is replayed
-		o.set(outcomes.Tally{Failed: 7})
-		if at := settled(t, r, id); at.Phase != Paused {
-			t.Fatalf("%+v", at)
-		}
-		o.set(outcomes.Tally{Failed: 10})
-		if _, err := r.Change(t.Context(), id, Change{Phase: Running}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Second)
-		o.set(outcomes.Tally{Failed: 10, Handled: 50})
-		if at := settled(t, r, id); at.Phase != Running && at.Phase != Done {
-			t.Fatalf("none failed since it was let go on: %+v", at)
-		}
-	})
+	for _, again := range []bool{false, true} { // whether a person pauses it as well
+		guarded(t, 100, Request{Canary: 10, StopAt: limit}, func(t *testing.T, r *Runner, p *pile, o *told, id string) {
+			time.Sleep(time.Second) // the canary is replayed
+			o.set(outcomes.Tally{Failed: 7})
+			if at := settled(t, r, id); at.Phase != Paused {
+				t.Fatalf("%+v", at)
+			}
+			if again {
+				change(t, r, id, Paused)
+			}
+			o.set(outcomes.Tally{Failed: 10})
+			change(t, r, id, Running)
+			time.Sleep(time.Second)
+			o.set(outcomes.Tally{Failed: 10, Handled: 50})
+			if at := settled(t, r, id); at.Phase != Running && at.Phase != Done {
+				t.Fatalf("none failed since it was let go on, paused twice: %t: %+v", again, at)
+			}
+		})
+	}
 }
 
 func TestAReplayPausesWhereTooManyFailAndCountsAnewOnceItWasLetGoOn(t *testing.T) {

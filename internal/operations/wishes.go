@@ -78,6 +78,7 @@ func (s State) after(c Change, now time.Time) State {
 	case running && s.Wanted == Cancelled: // nothing undoes a cancel, also one that was not obeyed yet
 	case c.Phase == Running && running:
 		s.Wanted = "" // a pause that was not obeyed yet
+	case c.Phase == Paused && s.Phase == Paused: // why it did stays: a guard knows its pause by that
 	case c.Phase == Running && s.Phase == Paused:
 		s.Phase, s.Why = Queued, ""
 	case (c.Phase == Paused || c.Phase == Cancelled) && running:
