@@ -3,7 +3,6 @@ package inbox_test
 import (
 	"context"
 	"errors"
-	"log"
 	"log/slog"
 	"slices"
 	"strings"
@@ -78,25 +77,4 @@ func TestWhatBecomesOfASuspectIsLoggedOnce(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestWithoutALoggerTheDefaultOneIsTold(t *testing.T) {
-	before, output := slog.Default(), log.Writer()
-	t.Cleanup(func() {
-		slog.SetDefault(before)
-		log.SetOutput(output)
-	})
-	told := &heard{}
-	slog.SetDefault(slog.New(told))
-	inWorld(t, s, func(w *world) {
-		w.cfg.Suspects.Limit, w.cfg.Logger = 3, nil
-		w.renew()
-		w.accused("x", 4)
-		r := w.start(new(calls).succeeding)
-		time.Sleep(10 * time.Minute)
-		r.end()
-		if len(told.texts) != 1 {
-			t.Errorf("the default log says %q", told.texts)
-		}
-	})
 }

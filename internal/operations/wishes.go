@@ -74,22 +74,31 @@ func (s State) after(c Change, now time.Time) State {
 	if c.Rate != nil {
 		s.Rate = *c.Rate
 	}
-	switch running := s.Phase == Running; {
-	case running && s.Wanted == Cancelled: // nothing undoes a cancel, also one that was not obeyed yet
-	case c.Phase == Running && running:
-		s.Wanted = "" // a pause that was not obeyed yet
-	case c.Phase == Paused && s.Phase == Paused: // why it did stays: a guard knows its pause by that
+	switch {
+	case c.Phase == "":
+	case s.Phase == Running:
+		s.want(c.Phase)
 	case c.Phase == Running && s.Phase == Paused:
 		s.Phase, s.Why = Queued, ""
-	case (c.Phase == Paused || c.Phase == Cancelled) && running:
-		s.Wanted = c.Phase
+	case c.Phase == Paused && s.Phase == Paused: // why it did stays: a guard knows its pause by that
 	case c.Phase == Cancelled && s.Phase == Paused: // why it paused is why it was cancelled
 		s = s.ending(Cancelled, withoutAdvice(s.Why), now)
-	case c.Phase == Paused || c.Phase == Cancelled:
+	case c.Phase != Running:
 		s = s.ending(c.Phase, "", now)
 	}
 	s.UpdatedAt = now
 	return s
+}
+
+// want is a wish for what runs. Nothing undoes a cancel, also one that was not obeyed yet.
+func (s *State) want(p Phase) {
+	switch {
+	case s.Wanted == Cancelled:
+	case p == Running: // and a pause that was not obeyed yet is none
+		s.Wanted = ""
+	default:
+		s.Wanted = p
+	}
 }
 
 // ending is the state of what runs no more.
