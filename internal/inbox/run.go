@@ -54,8 +54,8 @@ func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 	})
 	failed := err != nil && stop.Err() == nil
 	// Consume has returned, so that nobody offers any more, and what waits need not wait on, also
-	// where no stop was asked for. Each wait is for what the one before may still begin: workers for
-	// deliveries, trials for workers.
+	// where no stop was asked for. Each wait is for what the one before it may still begin: workers
+	// for deliveries, trials for workers.
 	end()
 	close(deliveries)
 	workers.Wait()
