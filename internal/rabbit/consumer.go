@@ -246,6 +246,10 @@ func (k *consumer) handOut(deliveries <-chan amqp.Delivery, tag string) error {
 	defer context.AfterFunc(k.ctx, cancel)()
 	k.setHand(cancel)
 	defer k.setHand(nil)
+	defer func() {
+		k.subscribed.Store(false)
+		signal(k.acks.wake) // for what waited for that
+	}()
 	cancelled := false
 	for {
 		again := k.again
@@ -309,10 +313,7 @@ func (k *consumer) setHand(cancel context.CancelFunc) {
 func (k *consumer) unsubscribe(tag string) error {
 	k.rpc.Lock()
 	defer k.rpc.Unlock()
-	err := k.session.call("cancel consumer", func() error { return k.ch.Cancel(tag, false) })
-	k.subscribed.Store(false)
-	signal(k.acks.wake) // for what waited for it
-	return err
+	return k.session.call("cancel consumer", func() error { return k.ch.Cancel(tag, false) })
 }
 
 // giveBack cancels the consumer and releases what it had sent ahead, but for what the owner takes

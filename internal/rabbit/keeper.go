@@ -55,7 +55,7 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 				k.lost = nil
 			}
 		case <-k.acks.wake:
-			if !k.leaving() { // else unsubscribe wakes us again
+			if !k.leaving() { // else handOut wakes us again
 				flush = k.acksCame(flush)
 			}
 		case <-flush:
