@@ -128,15 +128,12 @@ func (k *consumer) prefetch() int {
 
 // next takes the oldest message, unless there is a pause or as many are out as the prefetch says.
 func (k *consumer) next() (queue.Delivery, bool) {
-	if k.paused() {
-		return queue.Delivery{}, false
-	}
 	prefetch := k.prefetch()
 	l := k.s.list
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
-	// Under the lock: what is released because of the stop must not come once more.
-	if k.stop.Err() != nil || k.s.over || len(l.ready) == 0 || len(k.s.out) >= prefetch {
+	// Under the lock: what is released because of a stop or a pause must not come once more.
+	if k.stop.Err() != nil || k.paused() || k.s.over || len(l.ready) == 0 || len(k.s.out) >= prefetch {
 		return queue.Delivery{}, false
 	}
 	d := k.s.take()

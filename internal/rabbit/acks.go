@@ -44,6 +44,9 @@ type acks struct {
 	dead bool
 	// asked are those who wait in Flush; each channel has room for its one answer.
 	asked []chan<- error
+	// leaving says that nothing is to be told now; nil: never. It is asked under the lock: what is
+	// released because of it is in no plan.
+	leaving func() bool
 }
 
 func newAcks() *acks {
@@ -85,15 +88,6 @@ func (a *acks) Flush(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// takeAsked returns who waits for a flush, to be answered once what was settled by now is taken.
-func (a *acks) takeAsked() []chan<- error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	asked := a.asked
-	a.asked = nil
-	return asked
 }
 
 // settle notes what becomes of a held tag. A second ack or release of a tag changes nothing: the
@@ -170,10 +164,15 @@ type word struct {
 // plan returns what to tell the broker, in order: what is settled without a gap goes in one ack.
 // What is settled behind a held tag needs a word each, which costs the broker as much as an ack of
 // a hundred. It is left for the next plan, by which the gap may have closed, unless all is to be
-// told or too much would be left. The second result is how much is left.
-func (a *acks) plan(all bool) (words []word, left int) {
+// told or too much would be left; who asked for a flush has all told, and is returned, to be
+// answered then. The last result is how much is left.
+func (a *acks) plan(all bool) (words []word, asked []chan<- error, left int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.leaving != nil && a.leaving() {
+		return nil, nil, a.unsaid + len(a.asked)
+	}
+	asked, a.asked = a.asked, nil
 	var last uint64
 	n := 0
 	for ; n < len(a.marks) && a.marks[n] != held; n++ {
@@ -193,11 +192,11 @@ func (a *acks) plan(all bool) (words []word, left int) {
 	}
 	a.marks = a.marks[n:]
 	a.base += uint64(n)
-	if all || a.unsaid > a.most {
+	if all || len(asked) > 0 || a.unsaid > a.most {
 		words = a.planOneByOne(words)
 	}
 	a.left = a.unsaid
-	return words, a.left
+	return words, asked, a.left
 }
 
 // planOneByOne appends a word for each tag that is settled behind the first held one: "all before"

@@ -24,11 +24,11 @@ func TestAcksWithoutAGapGoTogether(t *testing.T) {
 	a.Ack(4)
 	a.Ack(6)
 	want := []word{{tag: 3, requeue: true}, {tag: 4, multiple: true}, {tag: 6}}
-	if got, left := a.plan(true); !slices.Equal(got, want) || left != 0 {
+	if got, _, left := a.plan(true); !slices.Equal(got, want) || left != 0 {
 		t.Errorf("plan: %v, not %v; %d left", got, want, left)
 	}
 	a.Ack(5)
-	if got, _ := a.plan(true); !slices.Equal(got, []word{{tag: 5, multiple: true}}) {
+	if got, _, _ := a.plan(true); !slices.Equal(got, []word{{tag: 5, multiple: true}}) {
 		t.Errorf("plan: %v", got)
 	}
 }
@@ -55,7 +55,7 @@ func TestAnAckBehindAHeldTagWaitsForTheGapToCloseUnlessTooManyWould(t *testing.T
 		for _, tag := range step.acks {
 			a.Ack(tag)
 		}
-		if got, left := a.plan(step.all); !slices.Equal(got, step.want) || left != step.left {
+		if got, _, left := a.plan(step.all); !slices.Equal(got, step.want) || left != step.left {
 			t.Errorf("after acks of %v: plan %v with %d left, want %v with %d", step.acks, got, left, step.want, step.left)
 		}
 	}
@@ -78,7 +78,7 @@ func TestBrokerIsToldOfEveryTagOnceAndOfNoOther(t *testing.T) {
 		}
 		a.gather(rapid.IntRange(1, 5).Draw(t, "enough"), rapid.IntRange(0, 5).Draw(t, "most"))
 		flush := func(all bool) {
-			words, left := a.plan(all)
+			words, _, left := a.plan(all)
 			if all && left > 0 {
 				t.Fatalf("%d left of all", left)
 			}
@@ -181,7 +181,7 @@ func TestWhatAPlanLeftOutCountsNeitherAsNewNorAsEnough(t *testing.T) {
 	}
 	a.Ack(2)
 	a.Ack(3)
-	if _, left := a.plan(false); left != 2 {
+	if _, _, left := a.plan(false); left != 2 {
 		t.Fatalf("%d are left behind the one that is held", left)
 	}
 	woken()
@@ -199,7 +199,7 @@ func TestDeadAcksDropEverything(t *testing.T) {
 	a.Ack(1)
 	a.die()
 	a.Ack(1)
-	if got, _ := a.plan(true); got != nil || a.outstanding() != 0 {
+	if got, _, _ := a.plan(true); got != nil || a.outstanding() != 0 {
 		t.Errorf("plan %v, outstanding %d", got, a.outstanding())
 	}
 }
@@ -235,8 +235,8 @@ func TestAFlushWakesWhoSendsAcksAndIsAnsweredOnce(t *testing.T) {
 		flushed := make(chan error, 1)
 		go func() { flushed <- a.Flush(t.Context()) }()
 		<-a.wake
-		asked := a.takeAsked()
-		if len(asked) != 1 || len(a.takeAsked()) != 0 || a.urgent() {
+		_, asked, _ := a.plan(false)
+		if _, again, _ := a.plan(false); len(asked) != 1 || len(again) != 0 || a.urgent() {
 			t.Fatalf("%d are to be answered, and urgent: %v", len(asked), a.urgent())
 		}
 		asked[0] <- nil
@@ -244,6 +244,38 @@ func TestAFlushWakesWhoSendsAcksAndIsAnsweredOnce(t *testing.T) {
 			t.Error(err)
 		}
 		a.die() // answers nobody again
+	})
+}
+
+// What a stop gives back is told once the consumer is cancelled, and so is what was settled before:
+// nobody is told before that it was.
+func TestNothingIsToldWhileTheConsumerIsToBeCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAcks()
+		leaving := true
+		a.leaving = func() bool { return leaving }
+		for tag := range uint64(4) {
+			a.take(tag + 1)
+		}
+		a.Ack(1)
+		a.Release(3)
+		flushed := make(chan error, 1)
+		go func() { flushed <- a.Flush(t.Context()) }()
+		synctest.Wait()
+		for _, all := range []bool{false, true} {
+			if words, asked, left := a.plan(all); len(words) > 0 || len(asked) > 0 || left == 0 || !a.urgent() {
+				t.Errorf("told %v, %d are answered, %d are left", words, len(asked), left)
+			}
+		}
+		leaving = false
+		words, asked, left := a.plan(false) // all is told: somebody asked for it
+		if !slices.Equal(words, []word{{tag: 1, multiple: true}, {tag: 3, requeue: true}}) || len(asked) != 1 || left != 0 {
+			t.Errorf("told %v afterwards, %d are answered, %d are left", words, len(asked), left)
+		}
+		asked[0] <- nil
+		if err := <-flushed; err != nil {
+			t.Error(err)
+		}
 	})
 }
 
@@ -292,7 +324,7 @@ func TestAcksBehindHeldMessagesAreToldBeforeThePrefetchIsUsedUp(t *testing.T) {
 					continue
 				}
 				if a.Ack(tag + 1); a.urgent() {
-					_, left := a.plan(false)
+					_, _, left := a.plan(false)
 					unacked = holds + left
 				}
 			}

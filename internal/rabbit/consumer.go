@@ -151,6 +151,7 @@ func (b *Broker) newConsumer(stop context.Context, s *session, ch *amqp.Channel,
 		loss:  loss{renewal: anew}, again: make(chan struct{}, 1), resumed: make(chan struct{}, 1),
 	}
 	k.ctx, k.end = context.WithCancelCause(s.ctx)
+	k.acks.leaving = k.leaving
 	return k
 }
 
@@ -160,6 +161,7 @@ func (k *consumer) finish(err error) error {
 	if cause := context.Cause(k.ctx); cause != nil && err == nil {
 		err = cause
 	}
+	k.subscribed.Store(false) // also where it could not be opened, or cancelled
 	if k.session.alive() && !k.ch.IsClosed() {
 		k.flush(true)
 		_ = k.session.closeChannel(k.ch)
@@ -246,10 +248,7 @@ func (k *consumer) handOut(deliveries <-chan amqp.Delivery, tag string) error {
 	defer context.AfterFunc(k.ctx, cancel)()
 	k.setHand(cancel)
 	defer k.setHand(nil)
-	defer func() {
-		k.subscribed.Store(false)
-		signal(k.acks.wake) // for what waited for that
-	}()
+	defer k.subscribed.Store(false)
 	cancelled := false
 	for {
 		again := k.again

@@ -55,13 +55,10 @@ func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over
 				k.lost = nil
 			}
 		case <-k.acks.wake:
-			if !k.leaving() { // else handOut wakes us again
-				flush = k.acksCame(flush)
-			}
+			flush = k.acksCame(flush)
 		case <-flush:
-			flush = nil
-			if !k.leaving() {
-				k.flush(true)
+			if flush = nil; k.flush(true) > 0 { // the consumer is to be cancelled first
+				flush = time.After(ackDelay)
 			}
 		case <-k.c.Changed:
 			k.lookAtPause()
@@ -94,9 +91,11 @@ func (k *consumer) acksCame(flush <-chan time.Time) <-chan time.Time {
 	return flush
 }
 
-// leaving says that a stop has begun, and the consumer is not cancelled yet: what would be given
-// back now would come once more, and count one more return.
-func (k *consumer) leaving() bool { return k.stop.Err() != nil && k.subscribed.Load() }
+// leaving says that a stop or a pause has begun, and the consumer is not cancelled yet: what would
+// be given back now would come once more, and count one more return.
+func (k *consumer) leaving() bool {
+	return k.subscribed.Load() && (k.stop.Err() != nil || k.paused())
+}
 
 // ask has the broker answer, which it does after it has taken what was sent before.
 func (k *consumer) ask() error {
@@ -128,15 +127,14 @@ func (k *consumer) limit() int {
 // is left; the channel's life ends where that is not possible. The keeper calls it, and finish once
 // the keeper has ended, never two goroutines at a time.
 func (k *consumer) flush(all bool) (left int) {
-	failpoint.Hit("ack")
-	// takeAsked comes before plan: who is in asked settled before asking, so that the plan has
-	// those acks. The other way round a message acked in between would be reported as taken though
-	// nothing was sent.
-	asked := k.acks.takeAsked()
-	words, left := k.acks.plan(all || len(asked) > 0)
-	err := tell(k.ch, words)
-	k.session.written()
-	failpoint.Hit("acked")
+	words, asked, left := k.acks.plan(all)
+	var err error
+	if len(words) > 0 {
+		failpoint.Hit("ack")
+		err = tell(k.ch, words)
+		k.session.written()
+		failpoint.Hit("acked")
+	}
 	if err == nil && len(asked) > 0 {
 		err = k.ask()
 	}

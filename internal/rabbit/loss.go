@@ -25,11 +25,12 @@ type loss struct {
 
 // lookForLoss asks whether the broker still knows the consumer, when nothing came since the last
 // look though the prefetch had room. A queue that is deleted and declared again at once may not
-// tell its consumers: they would wait for ever beside a full queue.
+// tell its consumers: they would wait for ever beside a full queue. In a drain and in a pause there
+// is no consumer to be lost.
 func (k *consumer) lookForLoss(prefetch int) {
 	of := &k.loss
 	came, held := of.came.Load(), k.acks.outstanding()
-	idle := came == of.seen && !of.busy.Load() && !k.paused() && held < prefetch
+	idle := k.subscribed.Load() && came == of.seen && !of.busy.Load() && !k.paused() && held < prefetch
 	if came != of.seen {
 		*of.renewal = renewal{}
 	}
@@ -42,8 +43,9 @@ func (k *consumer) lookForLoss(prefetch int) {
 	switch {
 	case code(err) == amqp.NotFound:
 		k.end(errConsumerForgot)
-	// Any other error says nothing about the consumer, and a delivery says that it lives.
-	case err != nil || of.came.Load() != came:
+	// Any other error says nothing about the consumer, a delivery says that it lives, and one that
+	// was cancelled is looked for no more.
+	case err != nil || of.came.Load() != came || !k.subscribed.Load():
 	case state.Consumers == 0:
 		k.end(errConsumerForgot)
 	case k.mayBeDeaf(held, state.Messages > 0):

@@ -302,3 +302,43 @@ func TestMessagesThatAreReadyForTheFirstTimeHaveAConsumerOpenedAnewSoon(t *testi
 		t.Errorf("opened anew after %d looks, want %d", looks, renewFirst)
 	}
 }
+
+// A drain lasts as long as handlers may run. The queue may have no consumer meanwhile, and messages
+// that nobody is sent: neither says that what is handled is lost.
+func TestAConsumerIsNotTakenForLostWhileAStopWaitsForItsHandlers(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}})
+		declare(t, b, n.specs())
+		publish(t, b, n.instant, 0, 3)
+		session, err := b.session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ch, err := session.channel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop, cancel := context.WithCancel(t.Context())
+		var came atomic.Int64
+		k := b.newConsumer(stop, session, ch, queue.Consumption{Queue: n.instant, Prefetch: func() int { return 10 }, Handle: func(context.Context, queue.Delivery) bool {
+			cancel()
+			return came.Add(1) == 1
+		}}, &renewal{})
+		if err := k.run(); err != nil {
+			t.Fatal(err)
+		}
+		k.flush(true)
+		depthIs(t, b, n.instant, 2)
+		for look := range 4 {
+			if k.lookForLoss(10); k.ctx.Err() != nil {
+				t.Fatalf("taken for lost at look %d: %v", look+1, context.Cause(k.ctx))
+			}
+		}
+		k.acks.Ack(1)
+		if err := k.finish(nil); err != nil {
+			t.Error(err)
+		}
+		depthIs(t, b, n.instant, 2)
+	})
+}

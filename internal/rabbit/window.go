@@ -259,7 +259,7 @@ func (w *window) send(ctx context.Context) {
 
 // tell sends the acks that there are.
 func (w *window) tell() error {
-	words, _ := w.acks.plan(true)
+	words, _, _ := w.acks.plan(true)
 	return tell(w.ch, words)
 }
 

@@ -17,6 +17,7 @@ func consuming() map[string]func(*testing.T, *world) {
 		"WhatIsNotAckedComesBackInItsOrder":       comesBackInOrder,
 		"WhatIsReleasedComesAgain":                releasedComesAgain,
 		"WhatIsReleasedAtAStopComesNoMore":        releasedAtAStop,
+		"WhatIsReleasedInAPauseComesAfterIt":      releasedInAPause,
 		"AnAckAfterTheEndOfItsSessionIsDropped":   lateAck,
 		"APausedConsumerGivesBackAndGoesOn":       paused,
 		"AConsumerWaitsForAQueueThatIsMissing":    consumerWaits,
@@ -128,6 +129,31 @@ func releasedAtAStop(t *testing.T, w *world) {
 		}
 	}
 	w.depthIs(t, w.instant, messages)
+}
+
+func releasedInAPause(t *testing.T, w *world) {
+	const pauses, messages = 10, 8
+	w.declare(t)
+	w.fill(t, w.instant, 0, messages)
+	var hold atomic.Bool
+	changed := make(chan struct{}, 1)
+	k := w.consumeWith(t, queue.Consumption{
+		Queue: w.instant, Prefetch: func() int { return messages }, Paused: hold.Load, Changed: changed,
+	})
+	for pause := range pauses {
+		held := k.take(t, messages)
+		hold.Store(true)
+		for _, d := range held {
+			d.Release()
+		}
+		changed <- struct{}{}
+		w.depthIs(t, w.instant, messages)
+		if n := len(k.called); n != (pause+1)*messages {
+			t.Errorf("handed out %d times, want %d", n, (pause+1)*messages)
+		}
+		hold.Store(false)
+		changed <- struct{}{}
+	}
 }
 
 // An ack that comes after its session must settle nothing: tags begin at one again, and in the next
