@@ -10,6 +10,13 @@ type calls struct {
 
 func newCalls() calls { return calls{pending: map[int64]struct{}{}} }
 
+// pass says that nothing was to be handed out before offset: the partition begins there, or what
+// was before it is gone. How much was handed out since the last commit stays as it is.
+func (c *calls) pass(offset int64) {
+	c.handedBefore += offset - c.handedOut
+	c.handedOut = offset
+}
+
 // ended is the offset before which every call is over: what rests and is called again is not, since
 // it may end the process then.
 func (c *calls) ended(w *window, resting Rests) int64 {

@@ -178,20 +178,31 @@ func TestOnlyWhoDoesNotPartInOrderDied(t *testing.T) {
 // What a death makes suspects of ends there: a claim that goes too far suspects what nobody has
 // handed out, and holds up all of it.
 func TestNoCommitOfAnOwnerSaysMuchMoreThanWhatItHandedOut(t *testing.T) {
-	const begin, handed = 1_000_000, 10
-	l := New(Rules{Limit: 3, Owner: 7})
-	l.Begin(At(begin, 0), false)
-	l.Reserve(30)
-	for o := int64(begin); o < begin+30; o++ {
-		l.Add(o, 0, 1)
-	}
-	for commit := range int64(3) {
+	const begin, handed = 5_000_000, 10
+	for name, prepare := range map[string]func(l *Ledger){
+		"it begins there":                      func(l *Ledger) { l.Begin(At(begin, -1), true) },
+		"it begins where the first record is":  func(*Ledger) {},
+		"what was before it was deleted":       func(l *Ledger) { l.Begin(At(100, -1), true); l.GoOn(begin) },
+		"all before it was deleted":            func(l *Ledger) { l.Begin(At(100, -1), true); l.Emptied(100, begin) },
+		"there are no records between the two": func(l *Ledger) { l.Begin(At(100, -1), true) },
+	} {
+		l := New(Rules{Limit: 3, Owner: 7})
+		prepare(&l)
 		c, _ := l.Checkpoint(MetadataLimit, 0)
-		if m := ReadMetadata(c.At.Offset, c.Metadata).MarkOrNone(); m.HandedOut < begin || m.HandedOut > begin+(commit+2)*handed+2*firstLead {
-			t.Errorf("commit %d at %d says that all before %d were handed out: %d more than were", commit, c.At.Offset, m.HandedOut, m.HandedOut-begin-commit*handed)
+		l.Stored(c) // before there is a record
+		l.Reserve(30)
+		for o := int64(begin); o < begin+30; o++ {
+			l.Add(o, 0, 1)
 		}
-		l.Stored(c)
-		l.HandOut(begin + (commit+1)*handed)
-		l.Settle(begin+commit, begin+commit)
+		for commit := range int64(3) {
+			l.HandOut(begin + (commit+1)*handed)
+			l.Settle(begin+commit, begin+commit)
+			c, _ := l.Checkpoint(MetadataLimit, 0)
+			out := begin + (commit+1)*handed
+			if m := ReadMetadata(c.At.Offset, c.Metadata).MarkOrNone(); m.HandedOut < out || m.HandedOut > out+firstLead+2*handed {
+				t.Errorf("%s: commit %d says that all before %d were handed out: %d more than were", name, commit, m.HandedOut, m.HandedOut-out)
+			}
+			l.Stored(c)
+		}
 	}
 }

@@ -66,7 +66,6 @@ func (l *Ledger) Begin(at Position, restate bool) {
 		return
 	}
 	l.start, l.expected, l.sent.At, l.restate = at.Offset, at.Offset, at, restate
-	l.calls.handedOut, l.calls.handedBefore = at.Offset, at.Offset
 	l.window.Begin(at)
 }
 
@@ -92,6 +91,9 @@ func (l *Ledger) Reserve(n int) { l.window.Reserve(n) }
 func (l *Ledger) Add(offset int64, epoch int32, bytes int) (known bool) {
 	if l.start < 0 {
 		l.Begin(At(offset, -1), l.restate)
+	}
+	if l.window.Len() == 0 && offset > l.calls.handedOut {
+		l.calls.pass(offset)
 	}
 	l.window.Add(offset, epoch, bytes)
 	l.expected = offset + 1

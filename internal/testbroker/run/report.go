@@ -124,7 +124,7 @@ func (r *report) race(e event) bool {
 		return false
 	}
 	r.printf("%s", e.Output)
-	r.racing[e.Package] = e.Output != rule
+	r.racing[e.Package] = !strings.HasSuffix(e.Output, rule) // behind what a test wrote without a newline
 	return true
 }
 
@@ -157,6 +157,7 @@ func (r *report) endTest(e event) {
 }
 
 func (r *report) endPackage(e event) {
+	delete(r.racing, e.Package)
 	took := timed{testID: testID{pkg: e.Package}, seconds: e.Elapsed, cpu: r.cpu[e.Package]}
 	r.packs = append(r.packs, took)
 	if e.Action == "fail" {

@@ -68,6 +68,14 @@ func TestReportCountsEveryWayInWhichATestCanEnd(t *testing.T) {
 			passed: 1, failed: 1,
 			says: "p, while B ran, or tests beside it:\nWARNING: DATA RACE\nRead at 0x00c0000140a8 by goroutine 7:\n  stepwell/ledger.go:7\n==================\n\np A\n    testing.go",
 		},
+		{
+			name: "a report whose last line follows what a test wrote without a newline",
+			events: start + `{"Action":"output","Package":"p","Test":"A","Output":"WARNING: DATA RACE\n"}
+{"Action":"output","Package":"p","Test":"A","Output":"some text==================\n"}
+{"Action":"output","Package":"p","Test":"A","Output":"    x.go:1: NOT RUN: no Kafka\n"}
+{"Action":"skip","Package":"p","Test":"A"}`,
+			skipped: 1, notRun: map[string]int{"no Kafka": 1},
+		},
 		{name: "a line that is no event", events: "go: downloading x", says: "go: downloading x"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
