@@ -40,9 +40,15 @@ const (
 // newWard has n records of which deaths of others made suspects.
 func newWard(t *testing.T, n int64, handle Handle, change func(*ledger.Mark)) *ward {
 	t.Helper()
+	return newWardOf(t, 0, n, handle, change)
+}
+
+// newWardOf is newWard with so many workers; 0: the default.
+func newWardOf(t *testing.T, workers int, n int64, handle Handle, change func(*ledger.Mark)) *ward {
+	t.Helper()
 	w := &ward{t: t, calls: newJournal()}
 	cfg := Config{
-		Stream: "orders", Group: Group{ID: "g"}, Topics: []string{"t"}, Calls: Calls{Order: OrderKey}, Logger: w.log.logger(),
+		Stream: "orders", Group: Group{ID: "g"}, Topics: []string{"t"}, Calls: Calls{Order: OrderKey, Concurrency: workers}, Logger: w.log.logger(),
 		Guard: Guard{CrashLimit: killers, Process: 7, AloneFor: aloneFor, Probation: probation, Token: &w.token},
 	}
 	cfg.Guard.Condemn = func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
@@ -87,6 +93,9 @@ func (w *ward) served() {
 		end()
 		dismiss()
 		w.parts.workers.Wait()
+		if n := w.p.running(); n != 0 {
+			w.t.Errorf("%d calls count as running after the end", n)
+		}
 	})
 }
 
@@ -242,13 +251,28 @@ func TestASuspectHasTheWholeTimeForEachStep(t *testing.T) {
 }
 
 func TestATurnThatCannotBeUsedIsLeftToOthersInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWard(t, 1, settle, unchanged)
-		w.store()
-		time.Sleep(aloneFor)
-		w.turnIsFree("what announces it is not stored", true)
-		w.called("nobody knows of it")
-	})
+	for why, workers := range map[string]int{"no commit announces the suspect": 2, "the only worker is busy": 1} {
+		t.Run(why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWardOf(t, workers, 2, untilTold(nil), func(m *ledger.Mark) { m.HandedOut, m.SuspectsEnd = 1, 1 })
+				before, others := &solo.Turn{Ready: func() {}}, &solo.Turn{Ready: func() {}}
+				w.token.Request(before)
+				w.stores()
+				w.called("what is not suspected waits for no turn", 1)
+				w.token.Release(before)
+				w.token.Request(others)
+				time.Sleep(aloneFor - 1)
+				if synctest.Wait(); w.token.Holds(others) {
+					t.Error("others have their turn before its time is over")
+				}
+				time.Sleep(1)
+				if synctest.Wait(); !w.token.Holds(others) {
+					t.Error("others wait for one that cannot use its turn")
+				}
+				w.called("others have their turn", 1)
+			})
+		})
+	}
 }
 
 func TestASuspectThatRunsForTooLongGoesOnAndTheNextOneRunsBesideIt(t *testing.T) {
@@ -256,22 +280,23 @@ func TestASuspectThatRunsForTooLongGoesOnAndTheNextOneRunsBesideIt(t *testing.T)
 		w := newWard(t, 3, untilTold(nil), unchanged)
 		w.stores()
 		time.Sleep(aloneFor - 1)
+		w.intake.receive(w.p.topicPartition, records(3, 4), [16]byte{1})
 		w.stores()
-		w.called("within its time", 0)
+		w.called("within its time no other suspect, and who is none at once", 0, 3)
 		w.suspects("within its time", 3, "t/0@0")
 		time.Sleep(1)
 		w.suspects("its time is over", 2, "")
 		w.stores()
-		w.called("the next one", 0, 1)
+		w.called("the next one", 0, 3, 1)
 		if n := w.log.count("level=WARN", "runs for longer", "topic=t", "partition=0", "offset=0", "after=1m0s"); n != 1 {
 			t.Errorf("told %d times:\n%s", n, &w.log.text)
 		}
 		time.Sleep(aloneFor - 1)
 		w.stores()
-		w.called("the second has its whole time, too", 0, 1)
+		w.called("the second has its whole time, too", 0, 3, 1)
 		time.Sleep(1)
 		w.stores()
-		w.called("the last one", 0, 1, 2)
+		w.called("the last one", 0, 3, 1, 2)
 	})
 }
 
