@@ -124,3 +124,36 @@ func TestASuspectThatWaitsForAnotherTurnIsGoneWithItsPartition(t *testing.T) {
 		w.turnIsFree("nobody waits for it any more", true)
 	})
 }
+
+func TestSuspectsThatHaveRestedGoOnWhereABrokerTakesMarksNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 3, func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
+			if !tk.Rest(ctx, time.Hour, m) {
+				return task.Abandoned
+			}
+			return task.Settled
+		}, unchanged)
+		w.stores()
+		w.called("all, one after another", 0, 1, 2)
+		held := &solo.Turn{Ready: func() {}}
+		w.token.Request(held)
+		time.Sleep(time.Hour)
+		w.suspects("they wait for another turn", 3, "")
+		w.p.dirty(20)
+		w.suspects("nobody waits for a turn any more", 0, "")
+		if left := w.p.lag(); left != 0 {
+			t.Errorf("%d are not settled", left)
+		}
+	})
+}
+
+func TestASuspectThatCouldNotBeAnnouncedInItsTimeHasAnotherTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 1, settle, unchanged)
+		w.store()
+		w.turnIsFree("it is to be announced", false)
+		time.Sleep(aloneFor + 1) // no commit is stored
+		w.stores()
+		w.called("commits are stored again", 0)
+	})
+}

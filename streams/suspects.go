@@ -120,7 +120,7 @@ func (c *suspects) NextAside() (crew.Entry, bool) {
 	c.aside = append(c.aside[:i:i], c.aside[i+1:]...)
 	if next.back != nil {
 		close(next.back)
-		return crew.Entry{}, false
+		return c.NextAside() // where deaths do not count the others need not wait for its end
 	}
 	return next.Entry, true
 }
@@ -248,6 +248,7 @@ func (c *suspects) goesOn() {
 	c.limit.Reset(c.p.cfg.Guard.AloneFor)
 	c.giveTokenBack()
 	c.p.hurry()
+	c.p.roster.Offer() // where no commit could announce it, none follows that would
 }
 
 // giveTokenBack lets suspects of others have their turn, unless one of ours runs or is tried, or

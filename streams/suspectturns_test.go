@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,8 +28,13 @@ type ward struct {
 	token   solo.Token
 	log     logbook
 	calls   *journal
+	members atomic.Pointer[members]
+}
+
+// members says who lives, or why that cannot be seen.
+type members struct {
 	living  map[uint32]bool
-	unknown error // why it cannot be seen who lives
+	unknown error
 }
 
 const (
@@ -47,6 +53,7 @@ func newWard(t *testing.T, n int64, handle Handle, change func(*ledger.Mark)) *w
 func newWardOf(t *testing.T, workers int, n int64, handle Handle, change func(*ledger.Mark)) *ward {
 	t.Helper()
 	w := &ward{t: t, calls: newJournal()}
+	w.members.Store(&members{})
 	cfg := Config{
 		Stream: "orders", Group: Group{ID: "g"}, Topics: []string{"t"}, Calls: Calls{Order: OrderKey, Concurrency: workers}, Logger: w.log.logger(),
 		Guard: Guard{CrashLimit: killers, Process: 7, AloneFor: aloneFor, Probation: probation, Token: &w.token},
@@ -64,7 +71,10 @@ func newWardOf(t *testing.T, workers int, n int64, handle Handle, change func(*l
 	}
 	w.Reader = r
 	w.served()
-	r.parts.living = func(context.Context) (map[uint32]bool, error) { return w.living, w.unknown }
+	r.parts.living = func(context.Context) (map[uint32]bool, error) {
+		m := w.members.Load()
+		return m.living, m.unknown
+	}
 	mark := ledger.NoMark()
 	mark.Owner, mark.HandedOut, mark.Deaths, mark.SuspectsEnd = 99, n, killers-1, n
 	change(&mark)
@@ -196,7 +206,7 @@ func TestTheStatusNamesTheSuspectThatIsTriedBeforeItRunsAgain(t *testing.T) {
 		tell := make(chan struct{})
 		w := newWard(t, 3, untilTold(tell), accuse(1))
 		w.stores()
-		w.living = map[uint32]bool{4: true}
+		w.members.Store(&members{living: map[uint32]bool{4: true}})
 		w.suspects("it is on probation", 3, "t/0@1")
 		w.called("so nothing runs")
 		time.Sleep(probation)
@@ -374,14 +384,14 @@ func TestATrialThatCannotSeeWhoLivesIsToldOfAndHeldAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 2, settle, accuse(1))
 		w.stores()
-		w.unknown = errors.New("no coordinator")
+		w.members.Store(&members{unknown: errors.New("no coordinator")})
 		time.Sleep(3*probation - 1)
 		w.stores()
 		w.called("nothing runs meanwhile")
 		if n := w.log.count("level=WARN", "tried again", "offset=1", "no coordinator"); n != 2 {
 			t.Errorf("told %d times:\n%s", n, &w.log.text)
 		}
-		w.unknown = nil
+		w.members.Store(&members{})
 		time.Sleep(1)
 		w.stores()
 		w.called("the other one", 0)
@@ -407,7 +417,7 @@ func TestWhatATrialComesToIsLogged(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWard(t, 2, settle, c.change)
 				w.stores()
-				w.living = c.living
+				w.members.Store(&members{living: c.living})
 				time.Sleep(probation)
 				w.stores()
 				if n := w.log.count("level="+c.level.String(), says, "offset=1", fmt.Sprintf("deaths=%d", c.died)); n != 1 {
