@@ -1,7 +1,10 @@
 package operations
 
 import (
+	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -89,18 +92,20 @@ func TestWhatATurnThatWasCutOffMayHaveDoneCountsAlsoOnceTheBrokersWereAway(t *te
 func TestWhatWasOnItsWayWhenSomebodyLookedIsLeftOutWhereMoreMatchThanWereSeen(t *testing.T) {
 	run(t, func(t *testing.T, r *Runner, p *pile) {
 		for _, test := range []struct {
-			expect, young int
-			age           time.Duration // of the storm, when it was asked for
-			want          Phase
+			expect, old, young int
+			age                time.Duration // of the storm, when it was asked for
+			want               Phase
 		}{
-			{100, 5, time.Second, Done},    // 100 were seen, of which 5 died in the last second, and 5 were on their way
-			{100, 5, time.Minute, Refused}, // these were there to be seen
-			{90, 15, time.Second, Refused}, // more match all the same
+			{100, 95, 5, time.Second, Done},    // 100 were seen, of which 5 died in the last second, and 5 were on their way
+			{95, 95, 0, time.Second, Done},     // all that were seen died before
+			{100, 95, 5, time.Minute, Refused}, // these were there to be seen
+			{90, 95, 15, time.Second, Refused}, // more match all the same
+			{3, 0, 3, time.Second, Refused},    // none is left without them
 		} {
 			request := request(orders, test.expect)
 			request.Before = time.Now()
 			p.set(func(p *pile) {
-				p.match, p.young, p.storm = 95, test.young+5, request.Before.Add(-test.age)
+				p.match, p.young, p.storm = test.old, test.young+5, request.Before.Add(-test.age)
 			})
 			o := ask(t, r, request, Unlimited)
 			time.Sleep(time.Minute)
@@ -130,6 +135,118 @@ func TestWhatATurnDidBeforeTheBrokerWasAwayIsCountedAlsoWhereNoNumberIsExpected(
 		id := ask(t, r, request(orders), Unlimited).ID
 		time.Sleep(time.Minute)
 		if o := find(t, r, id); o.Phase != Done || o.Done != 40 || o.Matched != 40 {
+			t.Errorf("%+v", o.State)
+		}
+	})
+}
+
+func TestWhatPausesBesideATurnThatWasCutOffSaysHowManyThatMayHaveDone(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match = 55 })
+		id := leftBehind(t, r)
+		time.Sleep(time.Minute)
+		const want = "55 more match, and 100 in all were expected, of which a turn that was cut off may have done 40: look again, cancel this one and ask anew"
+		if o := find(t, r, id); o.Why != want {
+			t.Errorf("%s", o.Why)
+		}
+	})
+}
+
+func TestACutThatWasCountedIsInDoubtNoMore(t *testing.T) {
+	for _, wanted := range []Phase{Cancelled, Paused} {
+		run(t, func(t *testing.T, r *Runner, p *pile) {
+			p.set(func(p *pile) { p.match, p.halfway = 40, 7 })
+			id := ask(t, r, request(orders), "10/m").ID
+			time.Sleep(30 * time.Second)
+			p.set(func(p *pile) { p.err = ErrAway })
+			if o := change(t, r, id, wanted); o.Done < 7 || o.Done > 15 || o.Why != "" {
+				t.Errorf("%+v", o.State)
+			}
+		})
+	}
+}
+
+func TestWhyItWaitedIsForgottenOnceItIsCounted(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match, p.err = 10, ErrAway })
+		id := ask(t, r, request(orders), Unlimited).ID
+		time.Sleep(time.Minute)
+		p.set(func(p *pile) { p.err, p.held = nil, true }) // its first turn lasts
+		time.Sleep(longestWait + time.Second)
+		if o := find(t, r, id); len(p.turns) == 0 || o.Matched != 10 || o.Why != "" {
+			t.Errorf("%+v, %d turns", o.State, len(p.turns))
+		}
+		p.set(func(p *pile) { p.held = false })
+	})
+}
+
+func TestACanaryOfNothingIsDone(t *testing.T) {
+	for what, behind := range map[string]int{"there is none": 0, "none is in view": 10} {
+		guarded(t, 0, Request{Canary: 10}, func(t *testing.T, r *Runner, p *pile, _ *told, id string) {
+			p.set(func(p *pile) { p.unseen = behind })
+			if o := settled(t, r, id); o.Phase != Done || o.Done != 0 {
+				t.Errorf("%s: %+v", what, o.State)
+			}
+		})
+	}
+}
+
+// looked is a dead set whose looks are as a test says it.
+type looked struct {
+	*pile
+	look func(r *Request, s *Sample) error
+}
+
+func (l *looked) Sample(ctx context.Context, r *Request) (Sample, error) {
+	s, err := l.pile.Sample(ctx, r)
+	if err == nil {
+		err = l.look(r, &s)
+	}
+	return s, err
+}
+
+// The look that leaves out what was on its way may fail: that says nothing of how many match.
+func TestMoreThanExpectedAreNotRefusedBeforeWhatWasOnItsWayIsLeftOut(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		wish := request(orders, 100)
+		wish.Before = time.Now()
+		p.set(func(p *pile) { p.match, p.young, p.storm = 95, 10, wish.Before.Add(-time.Second) })
+		away := ErrAway
+		r.cfg.Sets[orders] = &looked{p, func(r *Request, _ *Sample) error {
+			if !r.Before.Before(wish.Before) {
+				return nil
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return away
+		}}
+		id := ask(t, r, wish, Unlimited).ID
+		time.Sleep(time.Minute)
+		if o := find(t, r, id); o.Phase != Running || o.Why != ErrAway.Error() {
+			t.Errorf("%+v", o.State)
+		}
+		p.set(func(*pile) { away = nil })
+		time.Sleep(time.Minute)
+		if o := find(t, r, id); o.Phase != Done || o.Done != 95 {
+			t.Errorf("%+v", o.State)
+		}
+	})
+}
+
+// Once they are gone nothing else says what they died of.
+func TestWhatKilledThoseThatMatchedAtFirstIsRemembered(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match, p.turnErr = 10, errors.New("what is this") })
+		r.cfg.Sets[orders] = &looked{p, func(_ *Request, s *Sample) error {
+			s.Causes = []Cause{{Group: strings.Repeat("g", s.Matched), Count: s.Matched}}
+			return nil
+		}}
+		id := ask(t, r, request(orders), Unlimited).ID
+		time.Sleep(time.Minute)
+		p.set(func(p *pile) { p.match, p.turnErr = 4, nil })
+		change(t, r, id, Running)
+		time.Sleep(time.Minute)
+		if o := find(t, r, id); o.Phase != Done || !slices.Equal(o.Causes, []Cause{{Group: "gggggggggg", Count: 10}}) {
 			t.Errorf("%+v", o.State)
 		}
 	})

@@ -443,6 +443,7 @@ func TestALookAfterATurnThatWasCutOffSaysWhatIsDone(t *testing.T) {
 		{"others came", State{Matched: 100, Done: 20, Begun: 60, Complete: true}, 90, 0, 20, 20},
 		{"not all is seen now", State{Matched: 100, Done: 20, Begun: 60, Complete: true}, 55, 7, 20, 60},
 		{"not all was seen before", State{Matched: 100, Done: 20, Begun: 60}, 55, 0, 20, 60},
+		{"its last turn was not announced", State{Matched: 100, Done: 20, Begun: 20, Complete: true}, 55, 0, 20, 20},
 		{"nothing was expected", State{Matched: 100, Done: 20, Complete: true}, 55, 0, 45, 0},
 	} {
 		s := test.state
