@@ -44,6 +44,47 @@ func TestNoMoreMessagesAreOutOfWhichNobodyToldThanMayStillFail(t *testing.T) {
 	})
 }
 
+func TestHowManyMoreMayFail(t *testing.T) {
+	for _, c := range []struct {
+		what          string
+		limit         StopAt
+		failed, tried int
+		want          int
+	}{
+		{"none failed so far", StopAt{Count: 20}, 0, 500, 20},
+		{"some failed", StopAt{Count: 20}, 15, 500, 5},
+		{"fewer than a person accepted, since some are forgotten", StopAt{Count: 20}, -5, 500, 25},
+		{"a share says nothing of the first", StopAt{Percent: 5}, 9, 10, 40},
+		{"a share says soon something", StopAt{Percent: 100}, 0, 49, 10},
+		{"a share of as many as it is of", StopAt{Percent: 100}, 0, 50, 50},
+		{"a share of many", StopAt{Percent: 5}, 20, 1000, 30},
+		{"a share that is nearly reached", StopAt{Percent: 5}, 49, 1000, 10},
+	} {
+		if got := c.limit.mayFail(c.failed, c.tried); got != c.want {
+			t.Errorf("%s: %d, not %d", c.what, got, c.want)
+		}
+	}
+}
+
+// Else it would crawl: one message at a time.
+func TestWhatAPersonAcceptedLeavesAllThatMayFail(t *testing.T) {
+	guarded(t, 1000, Request{StopAt: stopAt(t, "20")}, func(t *testing.T, r *Runner, _ *pile, o *told, id string) {
+		time.Sleep(time.Second) // 20 are out
+		o.set(outcomes.Tally{Failed: 20})
+		if at := settled(t, r, id); at.Phase != Paused || at.Done != 20 {
+			t.Fatalf("%+v", at)
+		}
+		change(t, r, id, Running)
+		if at := settled(t, r, id); at.Phase != Running || at.Done != 40 {
+			t.Fatalf("20 more may fail: %+v", at)
+		}
+		o.set(outcomes.Tally{Failed: 20, Handled: 20})
+		if at := settled(t, r, id); at.Phase != Running || at.Done != 60 {
+			t.Fatalf("20 more may fail: %+v", at)
+		}
+	})
+}
+
 // All that is out fails, however late that is told, once so many were handled.
 func TestWhateverFailsTheLimitIsNotExceededByMoreThanItSays(t *testing.T) {
 	for text, most := range map[string]func(tried int) float64{

@@ -1,8 +1,10 @@
 package operations
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -259,4 +261,74 @@ func TestWhatHoldsAReplayBackSurvivesItsStore(t *testing.T) {
 	if err := json.Unmarshal(text, &back); err != nil || back.CanaryWait != r.CanaryWait || back.StopAt != r.StopAt || back.Canary != 10 || !back.CanaryOver || back.Accepted != (Accepted{1, 2, 3}) || back.Outcome.Handled != 1 {
 		t.Fatalf("%s: %+v %v", text, back, err)
 	}
+}
+
+// What was told is forgotten after a while, and by no process that goes on.
+func TestWhatIsShownOfAnOutcomeIsTheNewestThatAnybodyKnows(t *testing.T) {
+	kept, none := &outcomes.Outcome{Handled: 5, Failed: 2, Unknown: 3}, outcomes.Outcome{Unknown: 10}
+	for _, c := range []struct {
+		what   string
+		action string
+		kept   *outcomes.Outcome
+		told   outcomes.Tally
+		want   *outcomes.Outcome
+	}{
+		{"nobody told", Replay, nil, outcomes.Tally{}, &none},
+		{"nobody told so far", Replay, &outcomes.Outcome{Unknown: 7}, outcomes.Tally{}, &none},
+		{"more is known", Replay, kept, outcomes.Tally{Handled: 9}, &outcomes.Outcome{Handled: 9, Unknown: 1}},
+		{"of an edit", Edit, nil, outcomes.Tally{Handled: 10}, &outcomes.Outcome{Handled: 10}},
+		{"only deaths are known", Replay, kept, outcomes.Tally{Died: 4}, &outcomes.Outcome{Died: 4, Unknown: 6}},
+		{"it is forgotten", Replay, kept, outcomes.Tally{}, kept},
+		{"that some were handled is forgotten", Replay, &outcomes.Outcome{Handled: 1}, outcomes.Tally{}, &outcomes.Outcome{Handled: 1}},
+		{"that some failed is forgotten", Replay, &outcomes.Outcome{Failed: 1}, outcomes.Tally{}, &outcomes.Outcome{Failed: 1}},
+		{"that some died is forgotten", Replay, &outcomes.Outcome{Died: 1}, outcomes.Tally{}, &outcomes.Outcome{Died: 1}},
+		{"nobody handles what is deleted", Delete, nil, outcomes.Tally{Handled: 10}, nil},
+	} {
+		r := taking(NewMemory())
+		r.cfg.Outcomes = &told{tally: c.told}
+		request := Request{ID: "op_a", Action: c.action, Target: orders}
+		if err := r.cfg.Store.Create(t.Context(), request, State{Phase: Done, Done: 10, Outcome: c.kept}); err != nil {
+			t.Fatal(err)
+		}
+		o, err := r.Find(t.Context(), request.ID)
+		if err != nil || (o.Outcome == nil) != (c.want == nil) || c.want != nil && *o.Outcome != *c.want {
+			t.Errorf("%s: %+v, %v", c.what, o.Outcome, err)
+		}
+	}
+}
+
+func TestALimitIsReadAsItIsWritten(t *testing.T) {
+	for text, want := range map[string]StopAt{"1": {Count: 1}, "20": {Count: 20}, "5%": {Percent: 5}, "0.25%": {Percent: 0.25}, "100%": {Percent: 100}} {
+		if limit := stopAt(t, text); limit != want || limit.String() != text {
+			t.Errorf("%s: %+v, %s", text, limit, limit)
+		}
+	}
+	if never := (StopAt{}).String(); never != "" {
+		t.Errorf("%q", never)
+	}
+}
+
+// Whoever handles a message of the canary names it, and only these.
+func TestOnlyMessagesOfTheCanaryAreSentAsSuch(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		seen := &canaries{pile: p}
+		r.cfg.Sets[orders], r.cfg.Outcomes = seen, &told{tally: canaryOf(10)}
+		p.set(func(p *pile) { p.match = 30 })
+		wish := request(orders)
+		wish.Canary = 10
+		if o := over(t, r, wish); o.Phase != Done || !slices.Equal(seen.of, []int{10, 0, 0}) {
+			t.Errorf("%+v, turns with canaries of %v", o.State, seen.of)
+		}
+	})
+}
+
+// canaries is a dead set that notes of which canary each turn was.
+type canaries struct {
+	*pile
+	of []int
+}
+
+func (c *canaries) Turn(ctx context.Context, enough <-chan struct{}, r *Request, most int) (Turn, error) {
+	c.set(func(*pile) { c.of = append(c.of, r.Canary) })
+	return c.pile.Turn(ctx, enough, r, most)
 }

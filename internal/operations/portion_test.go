@@ -157,3 +157,31 @@ func TestListsHaveTheNewestFirstAndWhatIsOfOneMomentByItsID(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
+
+func TestAboutHowLongTheRestTakes(t *testing.T) {
+	second := Rate{10, time.Second}
+	for _, c := range []struct {
+		what    string
+		at      State
+		limited bool
+		done    int
+		took    time.Duration
+		want    int
+	}{
+		{"nothing is left", State{Matched: 10, Done: 10, Rate: second}, false, 10, time.Second, 0},
+		{"others removed some", State{Matched: 10, Done: 12}, false, 12, time.Second, 0},
+		{"at its rate", State{Matched: 300, Done: 100, Rate: second}, false, 100, time.Hour, 20},
+		{"at a rate a minute", State{Matched: 300, Done: 100, Rate: Rate{10, time.Minute}}, false, 100, time.Second, 1200},
+		{"a rate, before its first turn", State{Matched: 300, Rate: second}, false, 0, 0, 30},
+		{"at its speed so far", State{Matched: 300, Done: 100}, false, 100, 10 * time.Second, 20},
+		{"at its speed here, of what another process began", State{Matched: 300, Done: 100}, false, 20, 10 * time.Second, 100},
+		{"what is out is limited, and slower than its rate", State{Matched: 300, Done: 100, Rate: second}, true, 100, 50 * time.Second, 100},
+		{"none is done, and there is no rate", State{Matched: 300}, false, 0, time.Minute, 0},
+		{"what is out is limited, and none is done", State{Matched: 300, Rate: second}, true, 0, time.Minute, 0},
+		{"in less than a second", State{Matched: 101, Done: 100, Rate: second}, false, 100, time.Minute, 1},
+	} {
+		if got := c.at.eta(c.limited, c.done, c.took); got != c.want {
+			t.Errorf("%s: %d s, not %d", c.what, got, c.want)
+		}
+	}
+}
