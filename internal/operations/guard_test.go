@@ -184,7 +184,7 @@ func TestAReplayPausesWhereTooManyFailAndCountsAnewOnceItWasLetGoOn(t *testing.T
 		}
 		o.set(outcomes.Tally{Handled: 900, Failed: 5})
 		at := settled(t, r, id)
-		if at.Phase != Paused || !strings.Contains(at.Why, "stop_at is 5") || at.Outcome.Failed != 5 {
+		if at.Phase != Paused || !strings.Contains(at.Why, "stop_at is 5") || at.Outcome.Failed != 5 || at.CanaryOver {
 			t.Fatalf("%+v", at)
 		}
 		if _, err := r.Change(t.Context(), id, Change{Phase: Running}); err != nil {
@@ -295,6 +295,17 @@ func TestWhatIsShownOfAnOutcomeIsTheNewestThatAnybodyKnows(t *testing.T) {
 			t.Errorf("%s: %+v, %v", c.what, o.Outcome, err)
 		}
 	}
+}
+
+func TestWhatWasToldWhileAReplayRanIsKeptWithIt(t *testing.T) {
+	guarded(t, 100, Request{Canary: 10}, func(t *testing.T, r *Runner, _ *pile, o *told, id string) {
+		o.set(canaryOf(10))
+		settled(t, r, id)
+		o.set(outcomes.Tally{})
+		if at := find(t, r, id); at.Phase != Done || at.Outcome.Handled != 10 {
+			t.Errorf("%+v of %+v", at.Outcome, at.State)
+		}
+	})
 }
 
 func TestALimitIsReadAsItIsWritten(t *testing.T) {

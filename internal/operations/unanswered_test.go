@@ -115,3 +115,18 @@ func TestACancelThatIsNotObeyedYetIsNotUndone(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatWasAwayAndIsAgainIsSoonAskedForAnew(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match, p.turnErr = 1000, ErrAway })
+		ask(t, r, request(orders), "10/s")
+		time.Sleep(time.Minute) // so it waits for longestWait
+		p.set(func(p *pile) { p.turnErr = nil })
+		time.Sleep(10 * time.Second)
+		p.set(func(p *pile) { p.turnErr, p.turns = ErrAway, nil })
+		time.Sleep(4 * time.Second)
+		if n := len(p.turns); n < 3 {
+			t.Errorf("%d turns in the first seconds", n)
+		}
+	})
+}
