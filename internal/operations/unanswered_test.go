@@ -125,6 +125,7 @@ func TestWhatWasAwayAndIsAgainIsSoonAskedForAnew(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		p.set(func(p *pile) { p.turnErr, p.turns = ErrAway, nil })
 		time.Sleep(4 * time.Second)
+		synctest.Wait()
 		if n := len(p.turns); n < 3 {
 			t.Errorf("%d turns in the first seconds", n)
 		}
