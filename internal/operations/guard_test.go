@@ -230,6 +230,15 @@ func TestThatTheCanaryIsOverIsStoredBeforeAllElseIsReplayed(t *testing.T) {
 	})
 }
 
+func TestHowManyOfTheCanaryAreOutIsStoredAtOnce(t *testing.T) {
+	guarded(t, 100, Request{Canary: 10}, func(t *testing.T, r *Runner, _ *pile, _ *told, id string) {
+		time.Sleep(time.Second)
+		if stored, err := r.cfg.Store.Load(t.Context(), id); err != nil || stored.Done != 10 || stored.Begun != 10 {
+			t.Errorf("%+v, %v", stored.State, err)
+		}
+	})
+}
+
 func TestAShareSaysNothingOfAFew(t *testing.T) {
 	share, err := ParseStopAt("5%")
 	if err != nil {

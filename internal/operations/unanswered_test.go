@@ -131,3 +131,31 @@ func TestWhatWasAwayAndIsAgainIsSoonAskedForAnew(t *testing.T) {
 		}
 	})
 }
+
+// A turn that could begin with nothing has done nothing, whatever a look would make of that.
+func TestWhatOthersTookAwayWhileNoTurnCouldBeginIsNotDone(t *testing.T) {
+	for what, expect := range map[string][]int{"so many are expected": {10}, "no number is": nil} {
+		run(t, func(t *testing.T, r *Runner, p *pile) {
+			p.set(func(p *pile) { p.match, p.turnErr = 10, ErrAway })
+			id := ask(t, r, request(orders, expect...), Unlimited).ID
+			time.Sleep(time.Minute)
+			p.set(func(p *pile) { p.match, p.turnErr = 6, nil })
+			time.Sleep(time.Minute)
+			if o := find(t, r, id); o.Phase != Done || o.Done != 6 || o.Matched != 10 {
+				t.Errorf("%s: %+v", what, o.State)
+			}
+		})
+	}
+}
+
+func TestWhyNoTurnIsAnnouncedIsSaidAndItIsTriedMoreAndMoreSeldom(t *testing.T) {
+	f := &faulty{is: func(s State) bool { return s.Begun > s.Done }, times: 1 << 30}
+	onFaulty(t, f, func(t *testing.T, r *Runner, p *pile) {
+		p.set(func(p *pile) { p.match = 10 })
+		id := ask(t, r, request(orders, 10), Unlimited).ID
+		time.Sleep(time.Minute)
+		if o, tried := find(t, r, id), 1<<30-f.times; o.Phase != Running || o.Why != "not now: no answer in time" || len(p.turns) > 0 || tried > 25 {
+			t.Errorf("tried %d times: %+v", tried, o.State)
+		}
+	})
+}
