@@ -251,3 +251,36 @@ func TestWhatKilledThoseThatMatchedAtFirstIsRemembered(t *testing.T) {
 		}
 	})
 }
+
+func TestWhereAsManyMatchAsAreExpectedNothingIsLeftOut(t *testing.T) {
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		for _, expect := range []int{10, 11} {
+			p.set(func(p *pile) { p.match = 10 })
+			if o := over(t, r, request(orders, expect)); o.Phase != Done || o.Done != 10 || !o.ActsBefore.IsZero() {
+				t.Errorf("%+v", o.State)
+			}
+		}
+	})
+}
+
+// The pile panics where a turn takes what died in the storm.
+func TestWhatWasLeftOutAtFirstIsLeftOutAlsoOnceItIsResumed(t *testing.T) {
+	for what, waiting := range map[string]int{"before its first turn": DefaultAhead, "after some turns": 0} {
+		run(t, func(t *testing.T, r *Runner, p *pile) {
+			wish := request(orders, 100)
+			wish.Before = time.Now()
+			p.set(func(p *pile) { p.match, p.young, p.storm, p.waiting = 95, 10, wish.Before.Add(-time.Second), waiting })
+			id := ask(t, r, wish, "1/s").ID
+			for range 3 {
+				time.Sleep(5 * time.Second)
+				change(t, r, id, Paused)
+				change(t, r, id, Running)
+			}
+			p.set(func(p *pile) { p.waiting = 0 })
+			time.Sleep(10 * time.Minute)
+			if o := find(t, r, id); o.Phase != Done || o.Done != 95 || !o.ActsBefore.Equal(wish.Before.Add(-2*time.Second)) {
+				t.Errorf("%s: %+v", what, o.State)
+			}
+		})
+	}
+}
