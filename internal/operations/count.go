@@ -134,7 +134,7 @@ func (s *State) find(sample *Sample, announced bool) {
 		return
 	}
 	done := max(s.Done, s.Matched-sample.Matched)
-	if announced && s.Begun > 0 && s.Begun >= s.Done {
+	if announced && s.Begun >= s.Done {
 		done = max(s.Done, min(done, s.Begun))
 		s.Begun = done
 	}

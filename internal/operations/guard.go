@@ -193,7 +193,11 @@ func (w *worker) held(ctx context.Context, at *State) next {
 		return next{held: true, every: every, goesOn: goesOn}
 	}
 	allowed, unknown := w.l.request.StopAt.allowed(at, t)
-	if allowed == 0 {
+	switch {
+	case allowed == 0 && at.Complete && at.Done >= at.Matched:
+		w.counted = false // nothing is left that anybody could wait to send: a fresh look says so
+		return next{held: true, goesOn: true}
+	case allowed == 0:
 		every, goesOn := w.awaitFate(ctx, t, unknown, alone)
 		return next{held: true, every: every, goesOn: goesOn}
 	}

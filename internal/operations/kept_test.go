@@ -208,3 +208,30 @@ func TestOneThatIsThereIsNotMadeAgainWhateverItsStateIs(t *testing.T) {
 		}
 	})
 }
+
+// Room that is made for what does not fit all the same is history lost for nothing.
+func TestARequestThatDoesNotFitBesideThoseThatWaitForgetsNoneThatIsOver(t *testing.T) {
+	inRecords(t, func(t *testing.T, _ *memory.Broker, s *Shared, _ *records.Store) {
+		for n := range 20 {
+			over := Request{ID: NewID(time.Now()), Action: Replay, Target: orders, CreatedAt: time.Now().UTC()}
+			if err := s.Create(t.Context(), over, State{Phase: Queued}); err != nil {
+				t.Fatalf("%d: %v", n, err)
+			}
+			becomes(t, s, over.ID, Done)
+		}
+		for n := range longFit {
+			if err := s.Create(t.Context(), long(n), State{Phase: Queued}); err != nil {
+				t.Fatalf("%d: %v", n, err)
+			}
+		}
+		if list, err := s.List(); err != nil || len(list) != longFit+20 {
+			t.Errorf("before: %d are kept, %v", len(list), err)
+		}
+		if err := s.Create(t.Context(), long(100), State{Phase: Queued}); !errors.Is(err, ErrFull) {
+			t.Errorf("%v", err)
+		}
+		if list, err := s.List(); err != nil || len(list) != longFit+20 {
+			t.Errorf("%d are kept, not %d, %v", len(list), longFit+20, err)
+		}
+	})
+}

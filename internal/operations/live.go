@@ -52,6 +52,22 @@ type worker struct {
 	cutOff bool
 	// waits is how long it waits until it asks anew for what is away.
 	waits time.Duration
+	// last is when the last turn began, with how many messages, and for how long these were to be
+	// all.
+	last struct {
+		began time.Time
+		n     int
+		every time.Duration
+	}
+}
+
+// rests is for how long no turn may begin yet: for as long as what the last one did takes at its
+// rate, or at that of now where that is sooner.
+func (w *worker) rests(at *State) time.Duration {
+	if w.last.began.IsZero() {
+		return 0
+	}
+	return max(freeTime, min(w.last.every, at.Rate.lasts(w.last.n))) - time.Since(w.last.began)
 }
 
 // step counts what is there, or takes a turn. It says after how long the next may begin, and
@@ -91,6 +107,9 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 	if next.held {
 		return next.every, next.goesOn, nil
 	}
+	if rest := w.rests(&at); rest > 0 {
+		return rest, true, nil
+	}
 	canary := w.r.cfg.inCanary(&w.l.request, &at)
 	most, every := w.portion(&at, canary, next.allowed)
 	if most <= 0 && Sorts(w.l.request.Action) {
@@ -104,7 +123,9 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 	if room < most {
 		most, every = room, max(every, aheadPause)
 	}
+	w.last.began = time.Now()
 	t, at, err := w.acts(ctx, most, canary)
+	w.last.n, w.last.every = max(t.Begun, t.Done), every
 	switch {
 	case err != nil:
 		w.cutOff = at.Begun > at.Done || t.Begun > t.Done // sent, and not seen to be gone: the next look says more

@@ -91,7 +91,7 @@ func (r *Runner) taken(request Request, s State, term int64, now time.Time) (Sta
 	case !known && s.Wanted != "":
 		return s.ending(s.Wanted, notCounted, now), nil
 	case !known:
-		s.Phase, s.UpdatedAt = Queued, now
+		s.Phase, s.Why, s.UpdatedAt = Queued, "", now
 		return s, nil
 	case left && s.Term < term && s.Wanted == "":
 		s.Resumed++

@@ -118,14 +118,18 @@ func (s *Shared) makeRoom(ctx context.Context, size int) error {
 	if err != nil {
 		return err
 	}
-	waiting := 0
+	waiting, waits := 0, size // bytes
 	var over []Operation
 	for _, o := range kept.operations() {
 		if size += len(kept[o.ID].raw); o.Phase.IsOver() {
 			over = append(over, o)
 		} else {
 			waiting++
+			waits += len(kept[o.ID].raw)
 		}
+	}
+	if waiting >= MaxWaiting || waits > maxRequests {
+		return ErrFull // and nothing is forgotten for what does not fit all the same
 	}
 	slices.SortFunc(over, func(a, b Operation) int { return a.EndedAt.Compare(b.EndedAt) })
 	left := kept.left()
@@ -141,9 +145,6 @@ func (s *Shared) makeRoom(ctx context.Context, size int) error {
 		if err := s.remove(ctx, name, kept[name].raw); err != nil {
 			return err
 		}
-	}
-	if waiting >= MaxWaiting || size > maxRequests {
-		return ErrFull
 	}
 	return nil
 }

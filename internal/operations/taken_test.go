@@ -39,7 +39,7 @@ func TestWhoTakesAnOperationOfItsOwnTermOrAnEarlierOneAndNoOther(t *testing.T) {
 		{"it is over", known, State{Phase: Done, Term: 4}, State{}, true},
 		{"it waits for a newer release", foreign, State{Phase: Queued}, State{}, true},
 		{"it waits for a process of other streams", other, State{Phase: Queued}, State{}, true},
-		{"it ran where a newer release is", foreign, gone(4, ""), State{Phase: Queued, Runner: "gone", Term: 4, StartedAt: before, Why: "it is away", UpdatedAt: now}, false},
+		{"it ran where a newer release is", foreign, gone(4, ""), State{Phase: Queued, Runner: "gone", Term: 4, StartedAt: before, UpdatedAt: now}, false},
 		{"it runs where a newer release is", foreign, gone(6, ""), State{}, true},
 		{"it was to be cancelled where a newer release is", foreign, gone(4, Cancelled), State{Phase: Cancelled, Runner: "gone", Term: 4, StartedAt: before, Why: notCounted, UpdatedAt: now, EndedAt: now}, false},
 		{"it was to rest where other streams are", other, gone(4, Paused), State{Phase: Paused, Runner: "gone", Term: 4, StartedAt: before, Why: notCounted, UpdatedAt: now}, false},
