@@ -254,7 +254,7 @@ func TestASuspectHasTheWholeTimeForEachStep(t *testing.T) {
 		w.stores()
 		w.called("within its time", 0)
 		w.turnIsFree("within its time", false)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		w.stores()
 		w.called("the next one has its turn", 0, 1)
 	})
@@ -275,7 +275,7 @@ func TestATurnThatCannotBeUsedIsLeftToOthersInTime(t *testing.T) {
 				if synctest.Wait(); w.token.Holds(others) {
 					t.Error("others have their turn before its time is over")
 				}
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				if synctest.Wait(); !w.token.Holds(others) {
 					t.Error("others wait for one that cannot use its turn")
 				}
@@ -294,7 +294,7 @@ func TestASuspectThatRunsForTooLongGoesOnAndTheNextOneRunsBesideIt(t *testing.T)
 		w.stores()
 		w.called("within its time no other suspect, and who is none at once", 0, 3)
 		w.suspects("within its time", 3, "t/0@0")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		w.suspects("its time is over", 2, "")
 		w.stores()
 		w.called("the next one", 0, 3, 1)
@@ -304,7 +304,7 @@ func TestASuspectThatRunsForTooLongGoesOnAndTheNextOneRunsBesideIt(t *testing.T)
 		time.Sleep(aloneFor - 1)
 		w.stores()
 		w.called("the second has its whole time, too", 0, 3, 1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		w.stores()
 		w.called("the last one", 0, 3, 1, 2)
 	})
@@ -392,7 +392,7 @@ func TestATrialThatCannotSeeWhoLivesIsToldOfAndHeldAgain(t *testing.T) {
 			t.Errorf("told %d times:\n%s", n, &w.log.text)
 		}
 		w.members.Store(&members{})
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		w.stores()
 		w.called("the other one", 0)
 		if got := w.calls.of(condemnations); !slices.Equal(got, []int64{1}) {

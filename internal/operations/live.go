@@ -52,22 +52,24 @@ type worker struct {
 	cutOff bool
 	// waits is how long it waits until it asks anew for what is away.
 	waits time.Duration
-	// last is when the last turn began, with how many messages, and for how long these were to be
-	// all.
-	last struct {
-		began time.Time
-		n     int
-		every time.Duration
-	}
+	// last is the last turn.
+	last pace
 }
 
-// rests is for how long no turn may begin yet: for as long as what the last one did takes at its
+// pace is when a turn began, with how many messages, and for how long these were to be all.
+type pace struct {
+	began time.Time
+	n     int
+	every time.Duration
+}
+
+// rests is for how long no other turn may begin yet: for as long as what this one did takes at its
 // rate, or at that of now where that is sooner.
-func (w *worker) rests(at *State) time.Duration {
-	if w.last.began.IsZero() {
+func (p pace) rests(now Rate) time.Duration {
+	if p.began.IsZero() {
 		return 0
 	}
-	return max(freeTime, min(w.last.every, at.Rate.lasts(w.last.n))) - time.Since(w.last.began)
+	return max(freeTime, min(p.every, now.lasts(p.n))) - time.Since(p.began)
 }
 
 // step counts what is there, or takes a turn. It says after how long the next may begin, and
@@ -107,7 +109,7 @@ func (w *worker) turn(ctx context.Context) (every time.Duration, goesOn bool, er
 	if next.held {
 		return next.every, next.goesOn, nil
 	}
-	if rest := w.rests(&at); rest > 0 {
+	if rest := w.last.rests(at.Rate); rest > 0 {
 		return rest, true, nil
 	}
 	canary := w.r.cfg.inCanary(&w.l.request, &at)

@@ -26,7 +26,7 @@ const (
 
 // keep looks after the channel until ctx ends: it sends acks, and ends the consumer's life when the
 // broker does.
-func (k *consumer) keep(ctx context.Context) { //nolint:gocyclo // one loop over all events of a consumer
+func (k *consumer) keep(ctx context.Context) {
 	pause := time.NewTicker(pauseInterval)
 	defer pause.Stop()
 	prefetch := time.NewTicker(prefetchEvery)

@@ -30,7 +30,7 @@ type loss struct {
 func (k *consumer) lookForLoss(prefetch int) {
 	of := &k.loss
 	came, held := of.came.Load(), k.acks.outstanding()
-	idle := k.subscribed.Load() && came == of.seen && !of.busy.Load() && !k.paused() && held < prefetch
+	idle := came == of.seen && held < prefetch && k.awaits()
 	if came != of.seen {
 		*of.renewal = renewal{}
 	}
@@ -58,6 +58,9 @@ func (k *consumer) lookForLoss(prefetch int) {
 		}
 	}
 }
+
+// awaits says that something could come.
+func (k *consumer) awaits() bool { return k.subscribed.Load() && !k.loss.busy.Load() && !k.paused() }
 
 // mayBeDeaf says that an idle consumer is to be opened anew. Not while it holds a message, which
 // would be handed out again.
