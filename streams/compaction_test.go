@@ -94,6 +94,11 @@ func TestWhatCompactionHasTakenIsNeitherLostNorWaitedFor(t *testing.T) {
 			cfg.Group.ID = group
 			cfg.Telemetry = c
 			r := w.run(cfg, j.settleAll)
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("handled are %v, and %+v", j.of(0), r.Status())
+				}
+			})
 			eventually(t, "all that is left is handled", func() bool { return j.count() >= len(left) })
 			eventually(t, "no lag", func() bool { return r.Status().Lag == 0 })
 			if got := j.of(0); !slices.Equal(got, left) {
