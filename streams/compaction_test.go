@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// compact has Kafka compact the topic as soon as it can. Tombstones stay: they would be gone with one
-// of the next rounds, nobody knows when.
+// compact has Kafka compact the topic as soon as it can. Tombstones stay: they would be gone with
+// one of the next rounds, nobody knows when.
 func (w *world) compact() {
 	w.t.Helper()
 	set := func(name, value string) kadm.AlterConfig { return kadm.AlterConfig{Name: name, Value: &value} }
