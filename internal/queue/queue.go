@@ -102,7 +102,8 @@ type Property struct{ Name, Value string }
 
 // Session is the life of one consumer on one connection.
 type Session interface {
-	// Ack removes the message; Release gives it back to its queue. Both are dropped when the
+	// Ack removes the message; Release gives it back to its queue: at once, but where a stop or a
+	// pause has begun, once the consumer can be handed nothing more. Both are dropped when the
 	// session is over.
 	Ack(tag uint64)
 	Release(tag uint64)
