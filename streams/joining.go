@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,18 +27,45 @@ type membership struct {
 }
 
 // joined notes the generation in which the partitions that are ours were given to us, or left to
-// us. It reports false where we are another member than before: the group had put us out, and the
-// client has joined again without a word.
-func (c *committer) joined(client *kgo.Client) (same bool) {
+// us.
+func (c *committer) joined(client *kgo.Client) {
 	if c.cfg.Group.Protocol != "classic" {
-		return true
+		return
 	}
-	id, generation := client.GroupMetadata()
-	if id == "" {
-		return true // no member any more
+	if id, generation := client.GroupMetadata(); id != "" { // else it is no member any more
+		c.in.Store(&membership{id, generation})
 	}
-	was := c.in.Swap(&membership{id, generation})
-	return was == nil || was.id == id
+}
+
+// isAnother says that the client is another member than the one to which our partitions were given:
+// the group had put that one out, and somebody may have had them since, and be further than we are.
+func (c *committer) isAnother() bool {
+	in := c.in.Load()
+	if in == nil || len(c.parts.all()) == 0 { // with partitions there is a client: see clients.open
+		return false
+	}
+	id, _ := c.clients.member().GroupMetadata()
+	return id != "" && id != in.id
+}
+
+// balancer is the client's own. A member that is put out while it joins is joined again by the
+// client without a word, and what it had before counts as its own all the time: the client neither
+// takes away nor gives again what it is given of that, and goes on reading where it was. So the
+// first assignment to the new name is refused: then all is lost, as it is for whoever is put out at
+// another time, and is read from its commits on once the client has joined again.
+type balancer struct {
+	kgo.GroupBalancer
+	commits *committer
+}
+
+var errPutOut = errors.New("the group had put this member out while it joined: it joins anew, and reads from the commits on")
+
+// ParseSyncAssignment returns what is assigned to us.
+func (b balancer) ParseSyncAssignment(assignment []byte) (map[string][]int32, error) {
+	if b.commits.isAnother() {
+		return nil, errPutOut
+	}
+	return b.GroupBalancer.ParseSyncAssignment(assignment)
 }
 
 // sendPast sends a commit itself. It leaves out the partitions of a topic that has another ID now

@@ -245,3 +245,48 @@ func TestAMemberThatWasExpelledWhileItJoinedDoesNotRewindTheNextOwner(t *testing
 		time.Sleep(50 * time.Millisecond)
 	}
 }
+
+// Two members that are expelled in turn may both believe that a partition was theirs last, and the
+// one that is given it again was not.
+func TestAMemberThatWasExpelledWhileItJoinedGoesOnWhereOthersHaveCommitted(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 2)
+	w.produce(0, 20)
+	w.produce(1, 20)
+	j, release := newJournal(), make(chan struct{})
+	r := w.run(w.config(), func(ctx context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
+		switch {
+		case m.Origin.Offset >= 10 && m.Origin.Offset < 15:
+			return task.Pending
+		case m.Origin.Offset >= 5 && m.Origin.Offset < 10:
+			<-release
+		}
+		return j.settleAll(ctx, m, tk)
+	})
+	eventually(t, "it has committed", func() bool { at := w.committed(); return at[0] == 5 && at[1] == 5 })
+	id, _ := r.clients.member().GroupMetadata()
+	var expelled, others atomic.Bool
+	w.fake.ControlKey(int16(kmsg.JoinGroup), func(k kmsg.Request) (kmsg.Response, error, bool) {
+		w.fake.KeepControl()
+		switch member := k.(*kmsg.JoinGroupRequest).MemberID; {
+		case member == id && !expelled.Swap(true):
+			w.fake.SleepControl(func() { w.expel(r) })
+		case member == "" && !others.Swap(true):
+			w.fake.SleepControl(func() { w.commit(0, 15); w.commit(1, 15) }) // those that had them meanwhile
+		}
+		return nil, nil, false
+	})
+	r.clients.member().ForceRebalance()
+	eventually(t, "it is back", func() bool {
+		now, gen := r.clients.member().GroupMetadata()
+		return others.Load() && now != id && gen > 0 && r.Status().Partitions == 2
+	})
+	close(release)
+	eventually(t, "all is committed", func() bool {
+		at := w.committed()
+		if at[0] < 15 || at[1] < 15 {
+			t.Fatalf("committed: %v, which goes back", at)
+		}
+		return at[0] == 20 && at[1] == 20
+	})
+}

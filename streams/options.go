@@ -70,7 +70,7 @@ func (r *Reader) options(life context.Context) []kgo.Opt {
 	if c.Group.Protocol == "consumer" {
 		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
 	} else {
-		opts = append(opts, kgo.Balancers(kgo.CooperativeStickyBalancer()))
+		opts = append(opts, kgo.Balancers(balancer{kgo.CooperativeStickyBalancer(), r.commits}))
 	}
 	return opts
 }

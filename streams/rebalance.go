@@ -69,14 +69,14 @@ func (r *rebalancer) onAssigned(_ context.Context, client *kgo.Client, assigned 
 // would run it.
 //
 // Until we give them up nobody else has them, so what is settled may be committed. Not so if the
-// group had put us out and let us join again as another member: somebody may have had them since,
-// and be further than we are.
+// group had put us out and a stop comes while we join again.
 func (r *rebalancer) onRevoked(_ context.Context, client *kgo.Client, revoked map[string][]int32) {
-	if !r.commits.joined(client) {
+	if r.commits.isAnother() {
 		r.status.moved(slog.LevelWarn, "partitions lost", revoked)
 		r.drop(r.parts.pick(revoked), ErrLost)
 		return
 	}
+	r.commits.joined(client)
 	var parts []*partition
 	r.gate.change(func() {
 		r.clients.cease(inOrder(revoked))
