@@ -69,13 +69,11 @@ func (r *Roster) Flush() {
 	}
 }
 
-// Halt says that nothing more is to be handed out. It reports false when that was said before.
-func (r *Roster) Halt() bool {
-	if r.stopped.Swap(true) {
-		return false
+// Halt says that nothing more is to be handed out. It may be said again.
+func (r *Roster) Halt() {
+	if !r.stopped.Swap(true) {
+		close(r.halted)
 	}
-	close(r.halted)
-	return true
 }
 
 // Halted is closed by Halt.
