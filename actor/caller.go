@@ -242,6 +242,6 @@ func (c *caller) Rest(ctx context.Context, _ int64, d time.Duration, _ *stepwell
 }
 
 // RestUntil only waits, too.
-func (c *caller) RestUntil(ctx context.Context, _ int64, over <-chan struct{}, _ *stepwell.Message) bool {
-	return task.Wait(ctx, over)
+func (c *caller) RestUntil(ctx context.Context, _ int64, over <-chan struct{}, _ *stepwell.Message) {
+	task.Wait(ctx, over)
 }

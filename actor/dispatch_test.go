@@ -34,8 +34,8 @@ func (w *worker) Running() (int, time.Time) { return 0, w.began }
 func (*worker) Rest(ctx context.Context, _ int64, d time.Duration, _ *stepwell.Message) bool {
 	return task.Sleep(ctx, d)
 }
-func (*worker) RestUntil(ctx context.Context, _ int64, over <-chan struct{}, _ *stepwell.Message) bool {
-	return task.Wait(ctx, over)
+func (*worker) RestUntil(ctx context.Context, _ int64, over <-chan struct{}, _ *stepwell.Message) {
+	task.Wait(ctx, over)
 }
 
 // ticket is for a call that begins now.

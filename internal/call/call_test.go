@@ -23,8 +23,8 @@ func (w *worker) Running() (int, time.Time) { return w.lane, w.began }
 func (w *worker) Rest(ctx context.Context, _ int64, d time.Duration, _ *stepwell.Message) bool {
 	return task.Sleep(ctx, d)
 }
-func (w *worker) RestUntil(ctx context.Context, _ int64, over <-chan struct{}, _ *stepwell.Message) bool {
-	return task.Wait(ctx, over)
+func (w *worker) RestUntil(ctx context.Context, _ int64, over <-chan struct{}, _ *stepwell.Message) {
+	task.Wait(ctx, over)
 }
 
 // next is a call in a row: another one may follow.

@@ -19,9 +19,9 @@ func (w *worker) Rest(ctx context.Context, offset int64, d time.Duration, m *ste
 }
 
 // RestUntil is that of [task.Call], and otherwise as Rest.
-func (w *worker) RestUntil(ctx context.Context, offset int64, over <-chan struct{}, m *stepwell.Message) bool {
+func (w *worker) RestUntil(ctx context.Context, offset int64, over <-chan struct{}, m *stepwell.Message) {
 	w.lieDown(m)
-	return rest(ctx, w, Rest{Offset: offset, Begins: true}, over)
+	rest(ctx, w, Rest{Offset: offset, Begins: true}, over)
 }
 
 // lieDown gives up what others can use during a rest: the messages of the stretch that were not

@@ -132,6 +132,6 @@ func (w *worker) Rest(ctx context.Context, _ int64, d time.Duration, _ *stepwell
 }
 
 // RestUntil only waits, too.
-func (w *worker) RestUntil(ctx context.Context, _ int64, over <-chan struct{}, _ *stepwell.Message) bool {
-	return task.Wait(ctx, over)
+func (w *worker) RestUntil(ctx context.Context, _ int64, over <-chan struct{}, _ *stepwell.Message) {
+	task.Wait(ctx, over)
 }

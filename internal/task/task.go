@@ -81,7 +81,7 @@ type Call interface {
 	// Rest is [Ticket.Rest] for the message at that offset.
 	Rest(ctx context.Context, offset int64, d time.Duration, m *stepwell.Message) bool
 	// RestUntil is [Ticket.RestUntil] for the message at that offset.
-	RestUntil(ctx context.Context, offset int64, over <-chan struct{}, m *stepwell.Message) bool
+	RestUntil(ctx context.Context, offset int64, over <-chan struct{}, m *stepwell.Message)
 }
 
 // Ticket is a message's way back. It is a value, so that it costs no allocation. What is asked of
@@ -163,18 +163,17 @@ func (t Ticket) Rest(ctx context.Context, d time.Duration, m *stepwell.Message) 
 }
 
 // RestUntil is [Ticket.Rest] until over is closed, for a message whose way is decided and that
-// holds what waits for it until it is there.
-func (t Ticket) RestUntil(ctx context.Context, over <-chan struct{}, m *stepwell.Message) bool {
-	return t.call.RestUntil(ctx, t.offset, over, m)
+// holds what waits for it until it is there. The call has nothing more to do after it, however the
+// rest ended.
+func (t Ticket) RestUntil(ctx context.Context, over <-chan struct{}, m *stepwell.Message) {
+	t.call.RestUntil(ctx, t.offset, over, m)
 }
 
-// Wait reports whether over was closed before ctx ended.
-func Wait(ctx context.Context, over <-chan struct{}) bool {
+// Wait waits until over is closed, or ctx ends.
+func Wait(ctx context.Context, over <-chan struct{}) {
 	select {
 	case <-ctx.Done():
-		return false
 	case <-over:
-		return true
 	}
 }
 
