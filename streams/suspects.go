@@ -101,7 +101,7 @@ func (c *suspects) NextAside() (crew.Entry, bool) {
 	// It is condemned; or no suspect any more, since others were settled or deaths do not count.
 	case c.guilty.Load() == next.Offset, !c.p.ledger.Guard.Suspects(next.Offset):
 	// A turn is over, and the next begins once a commit has said so.
-	case c.p.ledger.Guard.Now().Alone < 0 && !c.p.ledger.Guard.Quiet():
+	case c.p.ledger.Guard.Now().Alone < 0 && !c.p.ledger.Guard.NoneAnnounced():
 		return crew.Entry{}, false
 	case !c.holdsToken():
 		c.p.cfg.Guard.Token.Request(&c.turn)
@@ -254,7 +254,7 @@ func (c *suspects) goesOn() {
 // giveTokenBack lets suspects of others have their turn, unless one of ours runs or is tried, or
 // the broker does not know yet that it came to its end.
 func (c *suspects) giveTokenBack() {
-	if c.runs.Load() < 0 && !c.trial && c.p.ledger.Guard.Quiet() && c.holdsToken() {
+	if c.runs.Load() < 0 && !c.trial && c.p.ledger.Guard.NoneAnnounced() && c.holdsToken() {
 		c.p.cfg.Guard.Token.Release(&c.turn)
 	}
 }

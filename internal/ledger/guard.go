@@ -162,8 +162,8 @@ func (g *Guard) Announce(offset int64) { g.now.Alone, g.ask = offset, true }
 // Withdraw says that no suspect runs any more, though the last one has not come to its end.
 func (g *Guard) Withdraw() { g.now.Alone, g.ask = -1, g.said.Alone >= 0 }
 
-// Quiet says that no suspect runs, and that the broker knows.
-func (g *Guard) Quiet() bool { return g.now.Alone < 0 && g.said.Alone < 0 }
+// NoneAnnounced says that no suspect runs, and that the broker knows.
+func (g *Guard) NoneAnnounced() bool { return g.now.Alone < 0 && g.said.Alone < 0 }
 
 // Returned says that the suspect at offset came to its end.
 func (g *Guard) Returned(offset int64) {

@@ -245,7 +245,7 @@ func (p *modelPart) commit(last bool) {
 		delete(p.w.cut, p.name(o))
 	}
 	p.ended = nil
-	if p.owner.token == p && p.runs < 0 && !p.trial && p.guard.Quiet() {
+	if p.owner.token == p && p.runs < 0 && !p.trial && p.guard.NoneAnnounced() {
 		p.letGo()
 	}
 }

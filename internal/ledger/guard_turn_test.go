@@ -10,8 +10,8 @@ func TestASuspectRunsOnceTheBrokerKnowsAndTheNextOnceItKnowsOfTheEnd(t *testing.
 	g := suspecting()
 	expect := func(when string, runs, quiet, urgent bool) {
 		t.Helper()
-		if g.MayRun(12) != runs || g.Quiet() != quiet || g.Urges(nextOf(&g)) != urgent {
-			t.Errorf("%s: runs %v, quiet %v, urgent %v", when, g.MayRun(12), g.Quiet(), g.Urges(nextOf(&g)))
+		if g.MayRun(12) != runs || g.NoneAnnounced() != quiet || g.Urges(nextOf(&g)) != urgent {
+			t.Errorf("%s: runs %v, quiet %v, urgent %v", when, g.MayRun(12), g.NoneAnnounced(), g.Urges(nextOf(&g)))
 		}
 	}
 	expect("at first", false, true, false)
@@ -45,12 +45,12 @@ func TestTheFirstRecordOfALogCanBeASuspectThatRuns(t *testing.T) {
 	}
 	g.Stored(g.Mark(0, 0, 5, 0, 0, false))
 	g.Announce(0)
-	if g.Quiet() {
+	if g.NoneAnnounced() {
 		t.Error("it is announced, and nothing runs")
 	}
 	g.Stored(g.Mark(0, 0, 5, 0, 0, false))
 	g.Withdraw()
-	if g.Quiet() || !g.Urges(g.Mark(0, 0, 5, 0, 0, false)) {
+	if g.NoneAnnounced() || !g.Urges(g.Mark(0, 0, 5, 0, 0, false)) {
 		t.Error("the broker believes that it runs")
 	}
 }
