@@ -208,7 +208,7 @@ func (a *assignments) left() []*partition {
 // cancel ends the context of every handler.
 func (a *assignments) cancel(cause error) {
 	for _, p := range append(a.all(), a.left()...) {
-		p.halt(cause)
+		p.cancelCalls(cause)
 	}
 }
 

@@ -2,8 +2,8 @@ package streams
 
 import "context"
 
-// lifetime is how an assignment ends, in this order: nothing of it runs any more, or its calls are
-// cancelled, and it is no longer ours to settle.
+// lifetime is how an assignment ends: first nothing of it runs any more, or else its calls are
+// cancelled; then it is no longer ours to settle.
 type lifetime struct {
 	// owned ends when the partition is no longer ours to settle: what was not sent by then is the
 	// next owner's to send.
@@ -11,8 +11,8 @@ type lifetime struct {
 	disown context.CancelCauseFunc
 	// handling is the context of handler calls. It ends with owned, and earlier when a drain has no
 	// more time.
-	handling context.Context
-	halt     context.CancelCauseFunc
+	handling    context.Context
+	cancelCalls context.CancelCauseFunc
 
 	done    chan struct{} // closed when nothing of it runs, or will
 	over    bool          // done is closed; the partition's lock guards it
@@ -22,7 +22,7 @@ type lifetime struct {
 func newLifetime(life context.Context) (l lifetime) {
 	l.done = make(chan struct{})
 	l.owned, l.disown = context.WithCancelCause(life)
-	l.handling, l.halt = context.WithCancelCause(l.owned)
+	l.handling, l.cancelCalls = context.WithCancelCause(l.owned)
 	return l
 }
 

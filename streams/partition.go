@@ -142,7 +142,7 @@ func (p *partition) stored(c ledger.Checkpoint) {
 // release takes the partition out of the totals and ends its contexts. Tickets that settle later
 // have no effect.
 func (p *partition) release(cause error) {
-	p.halt(cause)
+	p.cancelCalls(cause)
 	p.disown(cause)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -116,7 +116,7 @@ func (r *rebalancer) drain(limit context.Context, parts []*partition, cause erro
 	r.part(parts)
 	if !awaitAll(limit, parts) {
 		for _, p := range parts {
-			p.halt(cause)
+			p.cancelCalls(cause)
 		}
 		grace, cancel := context.WithTimeout(r.life, handlerGrace)
 		defer cancel()
