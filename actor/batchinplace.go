@@ -33,8 +33,9 @@ type try struct {
 	past   *retry.Past            // its tries in place; nil: there are none
 }
 
-// parking is a message on its way to its queue, which what waits for it has to wait for.
-type parking struct {
+// departure is a message on its way to its queue: what waits for the message has to wait until it is
+// there.
+type departure struct {
 	of   task.Gatherable
 	safe <-chan struct{} // closed once it is there
 }
@@ -51,7 +52,7 @@ type round struct {
 func (c *caller) until(ctx context.Context, failed []try) {
 	p := c.dispatch.hold
 	for pause := p.pause; len(failed) > 0; pause = min(2*pause, p.longest) {
-		var parked []parking
+		var parked []departure
 		failed, parked = c.putOff(ctx, failed, round{time.Now(), pause/2 + rand.N(pause/2+1), rand.Float64()})
 		if len(failed) > 0 {
 			failpoint.Hit("rests")
@@ -70,7 +71,7 @@ func (c *caller) until(ctx context.Context, failed []try) {
 
 // putOff returns what is to be tried again in place. It sees to the rest, of which parked has to
 // arrive before the lane goes on.
-func (c *caller) putOff(ctx context.Context, failed []try, r round) (kept []try, parked []parking) {
+func (c *caller) putOff(ctx context.Context, failed []try, r round) (kept []try, parked []departure) {
 	for _, t := range failed {
 		if t.answer == nil {
 			kept = append(kept, t)
@@ -80,7 +81,7 @@ func (c *caller) putOff(ctx context.Context, failed []try, r round) (kept []try,
 		if again {
 			kept = append(kept, t)
 		} else if safe != nil {
-			parked = append(parked, parking{t.of, safe})
+			parked = append(parked, departure{t.of, safe})
 		}
 	}
 	return kept, parked
@@ -166,7 +167,7 @@ func inOrder(order streams.Order, failed []try) {
 
 // rest waits, without a seat, until the first of the messages is due and all that was parked is
 // safe. It returns those that are still to be handled here: none when ctx ends.
-func (c *caller) rest(ctx context.Context, failed []try, parked []parking) []try {
+func (c *caller) rest(ctx context.Context, failed []try, parked []departure) []try {
 	c.stand()
 	c.rests(failed, true)
 	defer c.rests(failed, false)
@@ -183,7 +184,7 @@ func (c *caller) rest(ctx context.Context, failed []try, parked []parking) []try
 }
 
 // awaitDue waits, and returns the messages that are still ours.
-func (c *caller) awaitDue(ctx context.Context, failed []try, parked []parking) []try {
+func (c *caller) awaitDue(ctx context.Context, failed []try, parked []departure) []try {
 	for {
 		kicked := c.kicked() // before the look, so that none is missed
 		failed = c.leaveHalted(failed)
@@ -233,7 +234,7 @@ func (c *caller) leaveHalted(failed []try) (kept []try) {
 
 // underWay leaves out what is safe, and ends, what nothing waits for any more, since its partition
 // ends here: what comes after it there is the next owner's, too, who has it before that.
-func underWay(parked []parking) (left []parking, ends []item) {
+func underWay(parked []departure) (left []departure, ends []item) {
 	for _, p := range parked {
 		select {
 		case <-p.safe:
@@ -250,7 +251,7 @@ func underWay(parked []parking) (left []parking, ends []item) {
 }
 
 // origins are where what is parked came from, as [lane.leave] has it.
-func origins(parked []parking) (items []item) {
+func origins(parked []departure) (items []item) {
 	for _, p := range parked {
 		items = append(items, item{of: p.of})
 	}

@@ -219,7 +219,7 @@ func TestWhatIsBehindAMessageThatIsInNoQueueYetWhenItsPartitionEndsIsNotCalled(t
 	l.put(ours, time.Now(), false, crew.Entry{Message: &stepwell.Message{}, Offset: 3})
 	revoked.halt()
 	b.Flush()
-	b.callers[0].awaitDue(t.Context(), nil, []parking{{revoked, make(chan struct{})}})
+	b.callers[0].awaitDue(t.Context(), nil, []departure{{revoked, make(chan struct{})}})
 	batch, left := l.take(nil)
 	if len(batch) != 1 || batch[0].offset != 3 || len(left) != 1 {
 		t.Errorf("called: %v; left: %v", batch, left)

@@ -10,24 +10,24 @@ import (
 	"github.com/stepwell/stepwell/server"
 )
 
-// unread is the source of a stream whose topics this process does not read: another one does, or
-// nobody any more.
-type unread struct{ why string }
+// noSource is the source of a stream of which this process reads nothing: another one does, nobody
+// does any more, or its messages are enqueued.
+type noSource struct{ why string }
 
 // Run waits until stop ends.
-func (unread) Run(stop, _ context.Context) error {
+func (noSource) Run(stop, _ context.Context) error {
 	<-stop.Done()
 	return nil
 }
 
 // Pause holds nothing back.
-func (unread) Pause() {}
+func (noSource) Pause() {}
 
 // Resume ends nothing.
-func (unread) Resume() {}
+func (noSource) Resume() {}
 
 // Status says why nothing is read.
-func (u unread) Status() sourceStatus { return sourceStatus{Says: u.why} }
+func (n noSource) Status() sourceStatus { return sourceStatus{Says: n.why} }
 
 // modes say which parts of the actor run in this process.
 type modes struct{ *config.Config }
@@ -40,13 +40,13 @@ func (m modes) source(id string, s Stream, k *kafka, l *line) source {
 	case m.Reads(id):
 		return k
 	case m.Stream(id).Retired:
-		return unread{"retired: " + m.ofRetired(id, s)}
+		return noSource{"retired: " + m.ofRetired(id, s)}
 	case s.Enqueued:
-		return unread{"its messages are enqueued"}
+		return noSource{"its messages are enqueued"}
 	case m.SourceQueue(id) != "":
-		return unread{"queue " + m.SourceQueue(id) + " is not consumed here (" + m.String() + ")"}
+		return noSource{"queue " + m.SourceQueue(id) + " is not consumed here (" + m.String() + ")"}
 	}
-	return unread{"its topics are not read here (" + m.String() + ")"}
+	return noSource{"its topics are not read here (" + m.String() + ")"}
 }
 
 // ofRetired says what becomes of messages for a stream that is retired.
