@@ -168,7 +168,7 @@ func (c *caller) judge(tries []try, answers []*call.Answer) (failed []try) {
 		switch a := t.answer; {
 		case a == call.Cancelled:
 			cancelled = append(cancelled, t.item)
-		case a == nil || a.Kind == stepwell.Skipped:
+		case a.Finished():
 			done = append(done, t.item)
 		default:
 			failed = append(failed, t)

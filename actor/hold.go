@@ -50,7 +50,7 @@ func (d *dispatch) keepTrying(ctx context.Context, came stepwell.Message, a *cal
 		if a, ok = d.calls.Call(ctx, kept.Clone(), t); !ok {
 			return task.Abandoned, nil
 		}
-		if a == nil || a.Kind == stepwell.Skipped {
+		if a.Finished() {
 			return task.Settled, nil
 		}
 		if a.Kind == stepwell.HandedOver {

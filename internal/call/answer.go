@@ -32,6 +32,19 @@ type Answer struct {
 // Failed says that the call was a try that failed.
 func (a *Answer) Failed() bool { return a.Kind == stepwell.Retry || a.Kind == stepwell.Dead }
 
+// Finished says that nothing more is to be done with the message: it is done, or skipped on purpose.
+func (a *Answer) Finished() bool {
+	if a == nil {
+		return true
+	}
+	switch a.Kind { // without a default: lint finds the kind that nobody thought of here
+	case stepwell.Done, stepwell.Skipped:
+		return true
+	case stepwell.Retry, stepwell.Dead, stepwell.Snoozed, stepwell.HandedOver:
+	}
+	return false
+}
+
 // Failure is what an error of a handler says, as plain values. It is made where panics are caught,
 // and is all that anybody sees of the error later: its methods are the user's, and may do anything.
 type Failure struct {
