@@ -49,7 +49,9 @@ func asAWhole(mapped map[string]bool, file string) bool {
 
 // The first pages of the larger rooms have maps of their own.
 func TestTheMapOnAPackagesFirstPageHasEachOfItsFiles(t *testing.T) {
-	for file, fewest := range map[string]int{"streams/doc.go": 30, "internal/crew/doc.go": 10, "internal/inbox/inbox.go": 10} {
+	for file, fewest := range map[string]int{
+		"streams/doc.go": 30, "internal/crew/doc.go": 10, "internal/inbox/inbox.go": 10, "retry/doc.go": 12, "deadset/doc.go": 20,
+	} {
 		page, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
