@@ -42,8 +42,8 @@ func (f *fallback) takeOver(ctx context.Context, came stepwell.Message, a *call.
 	if f == nil || !a.Failed() || a.Kind != stepwell.Dead && !f.last(came.Attempt) {
 		return a, true
 	}
-	// Messages of a batch die one after another, which may take long: none is begun for whoever has
-	// the rest by now.
+	// Messages of a batch die one after another, which may take long: once they are not ours any
+	// more, no further call is begun, and who has them by now makes it.
 	if of, _ := t.Place(); ctx.Err() != nil || of != nil && of.Calls().Err() != nil {
 		return nil, false
 	}

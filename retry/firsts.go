@@ -34,7 +34,7 @@ func (f *firsts) park(ctx context.Context, p *parcel, done func(error)) {
 }
 
 // insist posts the parcel again and again while the broker does not take it. One that is too large
-// is given up where it can be no pointer: its source keeps it, which no other try would change.
+// and can be no pointer is given up: no further try would help, and its source keeps it.
 func (f *firsts) insist(ctx context.Context, p *parcel, done func(error)) {
 	f.parking.post(ctx, p, func(err error) {
 		forGood := errors.Is(err, queue.ErrTooLarge) && !p.envelope.HasPosition()

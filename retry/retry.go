@@ -138,8 +138,8 @@ type Status struct {
 	inbox.Status
 	// Trouble says that messages cannot be parked, and why; empty: nothing is wrong.
 	Trouble string
-	// Hopeful says that no message that Fail has is left, or that one of them may be parked any
-	// moment: it is worth while to wait.
+	// Hopeful says that it is worth while to wait for what is being parked: of the messages that
+	// Fail was given all are parked, or one at least does not rest and may be confirmed any moment.
 	Hopeful bool
 }
 

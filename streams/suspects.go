@@ -17,8 +17,8 @@ import (
 )
 
 // suspects are the records of a partition that may end the process, and what it does about deaths.
-// It is the partition's [crew.Suspects]. The partition's lock guards it, but for guilty
-// and who reads runs.
+// It is the partition's [crew.Suspects]. The partition's lock guards it, with two exceptions, which
+// are atomic: guilty, and runs where it is only read.
 type suspects struct {
 	p      *partition
 	turn   solo.Turn

@@ -69,9 +69,9 @@ func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 	return nil
 }
 
-// offer moves a delivery that is not for the handler on, and waits for a worker with any other. A
-// delivery that no worker took is the broker's to give back, unless it is a suspect's of which that
-// would tell of a death.
+// offer moves a delivery that is not for the handler on, and waits for a worker with any other.
+// What no worker took the consumer gives back, but for the copy of a suspect that names a process:
+// given back, that would tell of a death.
 func (r *run) offer(ctx context.Context, workers chan<- queue.Delivery, d queue.Delivery) bool {
 	if ctx.Err() != nil || r.paused.Load() {
 		return r.suspects.spare(delivery{d, r})

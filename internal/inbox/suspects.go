@@ -240,7 +240,8 @@ func (s *suspects) giveBack(d delivery) {
 	}
 }
 
-// spare is giveBack for what no worker took, of which it reports that it did more than a release.
+// spare is for a delivery that no worker took. It reports whether it moved the delivery, as
+// giveBack does; where it did not, the consumer gives it back.
 func (s *suspects) spare(d delivery) bool {
 	known, names := s.named(d)
 	if names {

@@ -19,8 +19,9 @@ import (
 //     it ends, and so does the end of the time that a suspect may hold the token.
 //  5. Such a record is accused, and runs again only in a process that has lived through the
 //     probation, with no suspect running: one that dies anyway says nothing. More than CRASH_LIMIT
-//     deaths condemn it, which is more than a killer that nobody suspects yet can cause beside it.
-//     Deaths of those that are members of the group after the probation were none.
+//     such deaths condemn it: another killer beside it is suspected itself after CRASH_LIMIT, and
+//     so cannot cause as many. An owner that is a member of the group after the probation lives,
+//     and its death is taken back.
 //  6. A handler that ends its goroutine ends the process in order; for its partition that is a
 //     death.
 //  7. Two in a row are condemned, without a suspect between them that came to its end. The third is

@@ -65,8 +65,8 @@ type Gatherable interface {
 	Desert(offsets []int64) error
 }
 
-// Keeper is a [Gatherable] that has back what cannot be parked; of others such a message stays
-// unsettled.
+// Keeper is an [Origin] to which a message that cannot be parked goes back; of any other such a
+// message stays unsettled.
 type Keeper interface {
 	// Refused says that a message which is Pending will not be parked: nobody takes it, or there is
 	// a stop. It stays where it is.
