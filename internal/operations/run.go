@@ -156,15 +156,16 @@ func (w *worker) now() State {
 	return w.l.at
 }
 
-// obeys pauses or cancels the operation where somebody wants that. It says whether the run is over.
+// obeys pauses or cancels the operation where somebody wants that. It says whether the run is over:
+// not where the pause was withdrawn before the store had it.
 func (w *worker) obeys(ctx context.Context) bool {
 	w.r.mu.Lock()
 	lost, wanted := w.l.lost, w.l.at.Wanted
 	w.r.mu.Unlock()
-	if !lost && wanted != "" {
-		w.end(ctx, wanted, w.recount(ctx))
+	if lost || wanted == "" {
+		return lost
 	}
-	return lost || wanted != ""
+	return !errors.Is(w.ends(ctx, wanted, w.recount(ctx), wanted), errWithdrawn)
 }
 
 // notCounted is why what rests, or is over, may have done more than it says.

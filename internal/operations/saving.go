@@ -8,6 +8,9 @@ import (
 	"github.com/stepwell/stepwell/internal/failpoint"
 )
 
+// errWithdrawn says that nobody wants any more what was to be obeyed.
+var errWithdrawn = errors.New("the pause was withdrawn")
+
 // tell changes the state, and stores it now and then. The error is errLost: a state that is not
 // stored now is with the next.
 func (w *worker) tell(ctx context.Context, change func(*State)) (State, error) {
@@ -32,7 +35,8 @@ func (w *worker) saved(at time.Time) {
 }
 
 // save stores a state of the run, beside what people want meanwhile, and returns what is stored.
-// The error is errLost where the store says that another process runs the operation; after any
+// The error is errLost where the store says that another process runs the operation, and
+// errWithdrawn where s rests since somebody wanted that (s.Wanted) and nobody does now; after any
 // other it is not known whether the state is stored.
 func (w *worker) save(ctx context.Context, s State) (State, error) {
 	ctx, cancel := context.WithTimeout(ctx, saveLimit)
@@ -43,10 +47,13 @@ func (w *worker) save(ctx context.Context, s State) (State, error) {
 			return old, errLost
 		case s.Phase == Paused && old.Wanted == Cancelled:
 			return s.ending(Cancelled, "", s.UpdatedAt), nil
-		case s.Phase == Running:
+		case s.Phase == Paused && s.Wanted != "" && old.Wanted == "":
+			return old, errWithdrawn
+		}
+		s.Rate, s.Wanted = old.Rate, ""
+		if s.Phase == Running {
 			s.Wanted = old.Wanted
 		}
-		s.Rate = old.Rate
 		return s, nil
 	})
 	switch {
@@ -63,16 +70,22 @@ func (w *worker) save(ctx context.Context, s State) (State, error) {
 
 // end ends the run in another state: over, or at rest until somebody lets it go on. It is not ended
 // before the store has that; the brokers may be away.
-func (w *worker) end(ctx context.Context, p Phase, why string) {
+func (w *worker) end(ctx context.Context, p Phase, why string) { _ = w.ends(ctx, p, why, "") }
+
+// ends is end, and beside it what somebody wanted, of which this is the end; empty: it is none. The
+// error is that of save.
+func (w *worker) ends(ctx context.Context, p Phase, why string, wanted Phase) error {
 	for wait := freeTime; ; wait = min(longestWait, 2*wait) {
 		failpoint.Hit("operation ends")
-		s, err := w.save(ctx, w.now().ending(p, why, time.Now().UTC()))
+		end := w.now().ending(p, why, time.Now().UTC())
+		end.Wanted = wanted
+		s, err := w.save(ctx, end)
 		if err == nil {
 			w.r.ended(Operation{w.l.request, s})
-			return
+			return nil
 		}
-		if errors.Is(err, errLost) || !w.pauses(ctx, wait) {
-			return
+		if errors.Is(err, errLost) || errors.Is(err, errWithdrawn) || !w.pauses(ctx, wait) {
+			return err
 		}
 		w.r.cfg.Logger.Warn("the end of an operation is not stored yet", "operation", w.l.request.ID, "error", err)
 	}

@@ -107,3 +107,49 @@ func TestACanaryIsWaitedForAsLongAsWasAskedOrAsIsUsual(t *testing.T) {
 		}
 	}
 }
+
+// obeying has a replay of 100 whose first turn is cut off after 30, and meanwhile called while it
+// obeys a pause: what that turn did is counted before it rests, and that takes two seconds here.
+func obeying(t *testing.T, finds func(*Sample), meanwhile func(t *testing.T, r *Runner, id string)) {
+	t.Helper()
+	run(t, func(t *testing.T, r *Runner, p *pile) {
+		pauses := false
+		r.cfg.Sets[orders] = &looked{p, func(_ *Request, s *Sample) error {
+			p.mu.Lock()
+			slow := pauses
+			p.mu.Unlock()
+			if slow {
+				time.Sleep(2 * time.Second)
+				finds(s)
+			}
+			return nil
+		}}
+		p.set(func(p *pile) { p.match, p.halfway = 100, 30 })
+		id := ask(t, r, request(orders), Unlimited).ID
+		time.Sleep(freeTime * 3 / 2)
+		p.set(func(*pile) { pauses = true })
+		go func() { _, _ = r.Change(t.Context(), id, Change{Phase: Paused}) }()
+		time.Sleep(time.Second)
+		if o := find(t, r, id); o.Phase != Running || o.Wanted != Paused {
+			t.Fatalf("it does not obey now: %+v", o.State)
+		}
+		meanwhile(t, r, id)
+	})
+}
+
+func allIsSeen(*Sample)      {}
+func notAllIsSeen(s *Sample) { s.Unsorted = 1000 }
+
+func TestAPauseThatIsWithdrawnBeforeItIsObeyedIsNone(t *testing.T) {
+	for what, finds := range map[string]func(*Sample){"what was cut off is known": allIsSeen, "nobody knows it": notAllIsSeen} {
+		obeying(t, finds, func(t *testing.T, r *Runner, id string) {
+			if o := change(t, r, id, Running); o.Phase != Running {
+				t.Errorf("%s: as it is withdrawn: %+v", what, o.State)
+			}
+			time.Sleep(time.Minute)
+			if o := find(t, r, id); o.Phase != Done {
+				t.Errorf("%s: it comes all the same: %+v", what, o.State)
+			}
+		})
+	}
+}
