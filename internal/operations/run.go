@@ -184,8 +184,9 @@ func (w *worker) recount(ctx context.Context) (why string) {
 		return notCounted
 	}
 	at, _ := w.tell(ctx, func(s *State) { s.find(&sample, announces(w, s)) })
-	if w.cutOff = false; !at.Complete || sample.Unsorted > 0 {
+	if !at.Complete || sample.Unsorted > 0 {
 		return notCounted
 	}
+	w.cutOff = false
 	return ""
 }

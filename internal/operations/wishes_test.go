@@ -153,3 +153,15 @@ func TestAPauseThatIsWithdrawnBeforeItIsObeyedIsNone(t *testing.T) {
 		})
 	}
 }
+
+// A look that did not see all leaves it open what the turn did, also for the next.
+func TestWhatMayHaveBegunDoesNotPassForUntouchedWhereItsPauseWasWithdrawn(t *testing.T) {
+	finds := func(s *Sample) { s.Unsorted, s.Room = 1000, new(int) }
+	obeying(t, finds, func(t *testing.T, r *Runner, id string) {
+		change(t, r, id, Running)
+		time.Sleep(time.Minute)
+		if o := find(t, r, id); o.Phase != Paused || !strings.HasPrefix(o.Why, "70 more are to be deleted") {
+			t.Errorf("%+v", o.State)
+		}
+	})
+}
