@@ -46,7 +46,7 @@ func (w *worker) save(ctx context.Context, s State) (State, error) {
 		case old.Phase != Running || old.Term != w.l.term:
 			return old, errLost
 		case s.Phase == Paused && old.Wanted == Cancelled:
-			return s.ending(Cancelled, "", s.UpdatedAt), nil
+			return s.ending(Cancelled, withoutAdvice(s.Why), s.UpdatedAt), nil
 		case s.Phase == Paused && s.Wanted != "" && old.Wanted == "":
 			return old, errWithdrawn
 		}

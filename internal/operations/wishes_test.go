@@ -165,3 +165,11 @@ func TestWhatMayHaveBegunDoesNotPassForUntouchedWhereItsPauseWasWithdrawn(t *tes
 		}
 	})
 }
+
+func TestACancelOfWhatIsAboutToPauseSaysStillWhyItDid(t *testing.T) {
+	obeying(t, notAllIsSeen, func(t *testing.T, r *Runner, id string) {
+		if o := change(t, r, id, Cancelled); o.Phase != Cancelled || o.Why != notCounted {
+			t.Errorf("%+v", o.State)
+		}
+	})
+}
