@@ -196,13 +196,16 @@ func (e *Election) Lead(ctx context.Context, serve func(ctx context.Context, ter
 	})
 }
 
-// tell notes why this process cannot lead, and logs it once, unless it passes by itself: it is
-// tried again and again.
+// tell notes why this process cannot lead, and logs it once: it is tried again and again. What
+// passes by itself says nothing of that, but for a lease that another has: who is told so may ask.
 func (e *Election) tell(err error) {
-	for _, passing := range []error{queue.ErrLeased, queue.ErrUnavailable, queue.ErrClosed, records.ErrUnknown, context.Canceled} {
+	for _, passing := range []error{queue.ErrUnavailable, queue.ErrClosed, records.ErrUnknown, context.Canceled} {
 		if errors.Is(err, passing) {
-			err = nil
+			return
 		}
+	}
+	if errors.Is(err, queue.ErrLeased) {
+		err = nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -82,3 +82,24 @@ func TestWhoCannotReadWhichTermItIsDoesNotLeadAndSaysSo(t *testing.T) {
 		two.Lead(t.Context(), func(context.Context, int64) { t.Error("the other leads") })
 	})
 }
+
+// Else what is asked for next waits in the records for a process that may run it, and there may be
+// none.
+func TestAnAlarmSaysNothingOfWhetherAProcessMayLead(t *testing.T) {
+	candidates(t, func(t *testing.T, b *memory.Broker, one, _ *Election) {
+		one.Broker = refusing{Broker: b}
+		b.Block(true)
+		if why := one.Impossible(t.Context()); why != nil {
+			t.Errorf("nobody knows: %v", why)
+		}
+		b.Block(false)
+		if why := one.Impossible(t.Context()); why == nil {
+			t.Error("that it may not lead is never found out")
+		}
+		b.Block(true)
+		one.Lead(t.Context(), func(context.Context, int64) { t.Error("it leads") })
+		if why := one.Impossible(t.Context()); why == nil {
+			t.Error("that it may not lead is forgotten")
+		}
+	})
+}
