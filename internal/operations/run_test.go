@@ -94,3 +94,17 @@ func TestARateIsReachedThoughEachTurnTakesHalfTheTime(t *testing.T) {
 		}
 	})
 }
+
+func TestAnEndThatIsNotStoredYetIsInTheLogUntilItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &faulty{Store: NewMemory(), is: func(s State) bool { return s.Phase == Done }, times: 2}
+		logged(t, f, &pile{match: 10}, func(t *testing.T, r *Runner, log *bytes.Buffer, stop func()) {
+			id := ask(t, r, request(orders), Unlimited).ID
+			time.Sleep(time.Minute)
+			stop()
+			if got := log.String(); strings.Count(got, "is not stored yet") != 2 || strings.Count(got, "operation="+id) != 3 || !strings.Contains(got, "state=done") {
+				t.Errorf("%s", got)
+			}
+		})
+	})
+}
