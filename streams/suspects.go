@@ -108,6 +108,8 @@ func (c *suspects) NextAside() (crew.Entry, bool) {
 		return crew.Entry{}, false
 	case c.p.ledger.Guard.IsAccused(next.Offset) && !c.tried:
 		c.trial = true
+		c.p.ledger.Guard.Withdraw() // who was announced before the accused came does not run meanwhile
+		c.p.hurry()
 		c.p.workers.Go(func() { c.try(next.Offset) })
 		return crew.Entry{}, false
 	case !c.p.ledger.Guard.MayRun(next.Offset):

@@ -29,6 +29,7 @@ type ward struct {
 	log     logbook
 	calls   *journal
 	members atomic.Pointer[members]
+	said    ledger.Mark // by the last commit
 }
 
 // members says who lives, or why that cannot be seen.
@@ -125,6 +126,7 @@ func (w *ward) store() (dirty bool) {
 	synctest.Wait()
 	c, dirty := w.p.dirty(ledger.MetadataLimit)
 	if dirty {
+		w.said = ledger.ReadMetadata(c.At.Offset, c.Metadata).MarkOrNone()
 		w.p.stored(c)
 		synctest.Wait()
 	}
