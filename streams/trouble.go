@@ -53,7 +53,8 @@ type trouble struct {
 	since   time.Time
 	at      time.Time // met last
 	logged  time.Time
-	lasting bool // until somebody says that it is over
+	told    string // what was logged then
+	lasting bool   // until somebody says that it is over
 }
 
 // status collects what is known of the cluster, and logs when a trouble begins and when it ends.
@@ -209,13 +210,13 @@ func (s *status) note(m matter, err error, lasting bool) {
 	text, now := err.Error(), time.Now()
 	s.mu.Lock()
 	was, known := s.troubles[m]
-	is := trouble{text: text, since: now, at: now, logged: was.logged, lasting: lasting}
+	is := trouble{text: text, since: now, at: now, logged: was.logged, told: was.told, lasting: lasting}
 	if known {
 		is.since = was.since
 	}
-	news := !known || text != was.text && now.Sub(was.logged) > sayAgain
+	news := !known || text != was.told && now.Sub(was.logged) > sayAgain
 	if news {
-		is.logged = now
+		is.logged, is.told = now, text
 	}
 	s.troubles[m] = is
 	s.mu.Unlock()
