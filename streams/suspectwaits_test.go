@@ -112,6 +112,7 @@ func holdsBack(t *testing.T, tell <-chan struct{}) (w *ward, flushed *int) {
 		return task.Settled
 	}, func(m *ledger.Mark) { m.Deaths = killers })
 	flushed = new(int)
+	synctest.Wait()
 	w.cfg.Calls.Flush = func() { *flushed++ }
 	w.intake.receive(w.p.topicPartition, records(1, 100), [16]byte{1})
 	w.stores()

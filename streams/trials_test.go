@@ -49,3 +49,30 @@ func TestOnceAllSuspectsAreSettledOthersWaitForNoCommit(t *testing.T) {
 		}
 	})
 }
+
+// A death meanwhile is its own: nothing else of the suspects runs.
+func TestASuspectThatRunsStaysAnnouncedInAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 2, untilTold(nil), unchanged)
+		w.stores()
+		w.called("announced", 0)
+		w.Pause()
+		w.p.roster.Offer()
+		w.stores()
+		if w.said.Alone != 0 {
+			t.Errorf("the broker knows of %d that it runs", w.said.Alone)
+		}
+	})
+}
+
+func TestWhereABrokerTakesMarksNoMoreASuspectThatRunsIsNoneAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 3, untilTold(nil), unchanged)
+		w.stores()
+		w.suspects("one runs", 3, "t/0@0")
+		w.p.dirty(20)
+		w.called("all run", 0, 1, 2)
+		w.suspects("none is suspected", 0, "")
+		w.turnIsFree("nobody needs it", true)
+	})
+}
