@@ -25,7 +25,7 @@ import (
 //	caller.settle    tells each partition what became of its messages, all at once
 //
 // What failed is first tried again in place, as far as that is set: caller.until. Then it goes
-// through the queues one by one, and comes back as batches of one: dispatch.again.
+// through the queues one by one, and comes back as batches of one: dispatch.fromQueue.
 
 // batches gathers a stream's messages and calls its batch handler.
 type batches struct {

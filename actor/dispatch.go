@@ -35,8 +35,8 @@ type dispatch struct {
 // errCrashLoop is written beside a message that is not called again.
 var errCrashLoop = errors.New("the process died each time the message ran alone")
 
-// first is the handle of a source whose messages were in no queue yet.
-func (d *dispatch) first(ctx context.Context, m *stepwell.Message, t task.Ticket) task.Outcome {
+// fromLog is the handle of a source whose messages were in no queue yet.
+func (d *dispatch) fromLog(ctx context.Context, m *stepwell.Message, t task.Ticket) task.Outcome {
 	o, f := d.run(ctx, m, t)
 	if f == nil {
 		return o
@@ -110,8 +110,8 @@ func (d *dispatch) hand(ctx context.Context, f *failed, past *retry.Past, done f
 	}
 }
 
-// again is the handle of what comes from a queue: of retries, and of a queue that is the source.
-func (d *dispatch) again(ctx context.Context, m *stepwell.Message, t retry.Ticket) task.Outcome {
+// fromQueue is the handle of what comes from a queue: of retries, and of a queue that is the source.
+func (d *dispatch) fromQueue(ctx context.Context, m *stepwell.Message, t retry.Ticket) task.Outcome {
 	o, f := d.run(ctx, m, t.Ticket.Ticket)
 	switch {
 	case f == nil:

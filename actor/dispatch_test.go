@@ -65,7 +65,7 @@ func BenchmarkDispatch(b *testing.B) {
 			t := w.ticket()
 			b.ReportAllocs()
 			for b.Loop() {
-				if d.first(ctx, m, t) != task.Settled {
+				if d.fromLog(ctx, m, t) != task.Settled {
 					b.Fatal("not settled")
 				}
 				d.calls.Ended(0, time.Microsecond, time.Microsecond)
@@ -104,7 +104,7 @@ func TestASuccessfulCallAllocatesNextToNothing(t *testing.T) {
 	var w worker
 	n := testing.AllocsPerRun(100, func() {
 		for range contextsAtOnce {
-			d.first(ctx, m, w.ticket())
+			d.fromLog(ctx, m, w.ticket())
 			d.calls.Ended(0, time.Microsecond, 0)
 		}
 	})
@@ -133,7 +133,7 @@ func TestAVerdictOfEveryKindIsCarriedOut(t *testing.T) {
 		ticket := w.ticket()
 		for range 2 { // measured together
 			said = saying(k)
-			if got := d.first(t.Context(), &stepwell.Message{ID: "orders.v1:0:1"}, ticket); got != task.Settled {
+			if got := d.fromLog(t.Context(), &stepwell.Message{ID: "orders.v1:0:1"}, ticket); got != task.Settled {
 				t.Errorf("%v: %v", k, got)
 			}
 		}

@@ -70,7 +70,7 @@ func (k *kafka) open(opts []kgo.Opt, s *stream) error {
 		ConfirmsHealthy: s.confirmsHealthy, Forgotten: s.forget,
 		Setting: k.setting, Logger: k.log, Telemetry: l.telemetry,
 	}
-	handle := l.dispatch.first
+	handle := l.dispatch.fromLog
 	if k.batches = l.batches; k.batches != nil { // who gathers takes no seat and measures nothing, and one is enough
 		handle = k.batches.gather
 		config.Calls = streams.Calls{

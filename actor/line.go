@@ -219,7 +219,7 @@ func (a *Actor) openRetries(l *line, c lineConfig) error {
 	}
 	inPlace := l.dispatch.inPlace.says(
 		bound{a.cfg.Variable("window_span"), cfg.WindowSpan}, bound{a.cfg.Variable("window_messages"), cfg.WindowMessages}, batches)
-	l.dispatch.retrier, l.retries, l.condemn = r, queued{r, l.dispatch.again, inPlace, c.logger}, l.dispatch.parkCondemned
+	l.dispatch.retrier, l.retries, l.condemn = r, queued{r, l.dispatch.fromQueue, inPlace, c.logger}, l.dispatch.parkCondemned
 	return nil
 }
 

@@ -39,7 +39,7 @@ const mostHandedOut = 2000
 
 // newIntake is for a line with retries.
 func newIntake(l *line, name string) *intake {
-	i := &intake{spec: sourceQueue(&l.cfg, name), broker: l.broker, handle: l.dispatch.again, batches: l.batches, log: l.log}
+	i := &intake{spec: sourceQueue(&l.cfg, name), broker: l.broker, handle: l.dispatch.fromQueue, batches: l.batches, log: l.log}
 	var gather *inbox.Gather
 	if i.batches != nil {
 		gather = &inbox.Gather{
