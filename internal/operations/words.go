@@ -1,20 +1,3 @@
-// Package operations replays and deletes dead messages that somebody has chosen, slowly and for as
-// long as it takes, while others look on, hold it back, or end it.
-//
-// An operation is two values: the [Request], which never changes, and its [State]. A [Store] keeps
-// them, the [Runner] acts on them: in turns of two seconds at most, between which the dead set is
-// free for those who look. It knows nothing but counts from one turn to the next: what is done is
-// no longer there, and what is left is found by a look at the messages. So an operation that is cut
-// off has lost nothing, and who goes on with it does what was left.
-//
-// Whoever wishes for something writes it into the store, and whoever runs the operation reads it
-// there:
-//
-//	queued -- begins --> running -- a wish, or a doubt --> paused -- resumed --> queued
-//	                        `------ nothing more to do, a wish, an error --> done, cancelled, …
-//
-// A wish that concerns an operation that does not run is a change of its state, by whoever is
-// asked; what runs is told what is wanted ([State].Wanted), and alone leaves the state running.
 package operations
 
 import (
