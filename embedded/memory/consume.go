@@ -137,7 +137,7 @@ func (k *consumer) next() (queue.Delivery, bool) {
 		return queue.Delivery{}, false
 	}
 	d := k.s.take()
-	d.Over = k.s.ctx.Done()
+	d.Life = k.s.ctx
 	if k.c.Foreign {
 		d.Foreign = way(k.s.out[d.Tag], k.c.Queue)
 	}

@@ -165,7 +165,7 @@ func (s *session) next() (d queue.Delivery, ok bool) {
 func (s *session) first() queue.Delivery {
 	tag, i := s.buffer[0], s.out[s.buffer[0]]
 	s.buffer = s.buffer[1:]
-	d := queue.Delivery{Message: cloned(i.m), Queue: modelMain, Redelivered: i.back, Tag: tag, Session: s, Over: s.ctx.Done()}
+	d := queue.Delivery{Message: cloned(i.m), Queue: modelMain, Redelivered: i.back, Tag: tag, Session: s, Life: s.ctx}
 	if i.back {
 		d.Returns = i.returns
 	}

@@ -61,8 +61,9 @@
 //
 // # Contexts
 //
-// A delivery may be settled until work ends: calls and publishes have that. Whatever waits for
-// something else (a seat, a trial, the end of a rest) waits no longer than until stop.
+// A delivery may be settled until work ends: calls have that, and what parks or buries a try that
+// memory knows. What moves a delivery ends with its session as well. Whatever waits for something
+// else (a seat, a trial, the end of a rest) waits no longer than until stop.
 package inbox
 
 import (

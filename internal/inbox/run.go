@@ -24,6 +24,9 @@ type run struct {
 	// failed has the errors of handlers that ended their goroutines. There is room for one of each
 	// worker, so that none of them waits.
 	failed chan error
+	// life is that of the session whose delivery came last, and its work the [delivery.work] of its
+	// deliveries. Only offer has them.
+	life, itsWork context.Context
 }
 
 // Run calls handle for each message that comes to the queue, until stop ends. It returns when all
@@ -39,7 +42,7 @@ func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 	r := &run{Inbox: in, stop: stop, work: work, handle: handle, end: end, failed: make(chan error, in.cfg.Workers)}
 	// As many may wait as there are workers: one that is done finds the next without a switch to
 	// whoever offers it.
-	deliveries := make(chan queue.Delivery, in.cfg.Workers)
+	deliveries := make(chan delivery, in.cfg.Workers)
 	var workers sync.WaitGroup
 	for number := range in.cfg.Workers {
 		w := &worker{run: r, number: number}
@@ -72,20 +75,31 @@ func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 // offer moves a delivery that is not for the handler on, and waits for a worker with any other.
 // What no worker took the consumer gives back, but for the copy of a suspect that names a process:
 // given back, that would tell of a death.
-func (r *run) offer(ctx context.Context, workers chan<- queue.Delivery, d queue.Delivery) bool {
+func (r *run) offer(ctx context.Context, workers chan<- delivery, came queue.Delivery) bool {
+	d := delivery{came, r, r.workOf(came.Life)}
 	if ctx.Err() != nil || r.paused.Load() {
-		return r.suspects.spare(delivery{d, r})
+		return r.suspects.spare(d)
 	}
 	r.largest.saw(d.Size())
-	if to, m, divert := r.cfg.Divert(d); divert {
+	if to, m, divert := r.cfg.Divert(came); divert {
 		r.inFlight.Add(1)
-		delivery{d, r}.move(to, m, nil)
+		d.move(to, m, nil)
 		return true
 	}
 	select {
 	case workers <- d:
 		return true
 	case <-ctx.Done():
-		return r.suspects.spare(delivery{d, r})
+		return r.suspects.spare(d)
 	}
+}
+
+// workOf is the [delivery.work] of a session's deliveries.
+func (r *run) workOf(life context.Context) context.Context {
+	if life != r.life {
+		work, end := context.WithCancel(r.work)
+		context.AfterFunc(life, end)
+		r.life, r.itsWork = life, work
+	}
+	return r.itsWork
 }

@@ -228,7 +228,7 @@ func (s *suspects) vouch(called <-chan struct{}, d delivery, known suspicion, en
 
 // unname publishes a copy of a suspect that names no process.
 func (s *suspects) unname(d delivery, known suspicion, done func(error)) {
-	s.in.cfg.Publisher.Publish(d.run.work, s.in.cfg.Queue, known.by("").with(d.Message), done)
+	s.in.cfg.Publisher.Publish(d.work, s.in.cfg.Queue, known.by("").with(d.Message), done)
 }
 
 // giveBack releases a delivery that was not to run, or not yet.

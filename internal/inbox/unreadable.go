@@ -26,7 +26,7 @@ func (d delivery) unreadable(problem error) {
 			return
 		}
 	}
-	r.cfg.Owner.BuryUnreadable(r.work, d.Message, problem, d.buried)
+	r.cfg.Owner.BuryUnreadable(d.work, d.Message, problem, d.buried)
 }
 
 // buried is called when the message is safe in the dead set, or could not be put there.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/envelope"
-	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/task"
 )
 
@@ -26,7 +25,7 @@ type worker struct {
 // serve works until there are no more deliveries. A handler may end its goroutine with
 // runtime.Goexit, as the Fatal of a test does, which nothing can stop: that ends the run. A panic
 // passes.
-func (w *worker) serve(deliveries <-chan queue.Delivery) {
+func (w *worker) serve(deliveries <-chan delivery) {
 	regular := false
 	defer func() {
 		if regular {
@@ -46,7 +45,7 @@ func (w *worker) serve(deliveries <-chan queue.Delivery) {
 	}()
 	for d := range deliveries {
 		w.inFlight.Add(1)
-		w.pick(delivery{d, w.run})
+		w.pick(d)
 	}
 	regular = true
 }

@@ -75,9 +75,9 @@ type Delivery struct {
 	// Tag and Session are for brokers: they lead an ack to the session that handed the message out.
 	Tag     uint64
 	Session Session
-	// Over is closed when the session has ended, and the message is not ours any more; nil for a
+	// Life ends when the session has ended, and the message is not ours any more; nil for a
 	// window's, which ends with its walk.
-	Over <-chan struct{}
+	Life context.Context
 }
 
 // Entry is a message in a [Log]. Offsets count up by one; the first that is left need not have 0.

@@ -294,7 +294,7 @@ func (k *consumer) decode(d *amqp.Delivery) queue.Delivery {
 		of = decodeForeign
 	}
 	m := of(d, k.c.Queue, k.acks)
-	m.Over = k.ctx.Done()
+	m.Life = k.ctx
 	return m
 }
 

@@ -166,16 +166,8 @@ func lateAck(t *testing.T, w *world) {
 	k.quit(t)
 	k = w.consume(t, w.instant, 10)
 	again := k.take(t, 2)
-	over := func(d queue.Delivery) bool {
-		select {
-		case <-d.Over:
-			return true
-		default:
-			return false
-		}
-	}
-	if !over(old[0]) || over(again[0]) {
-		t.Errorf("of a session that has ended it is over: %t, of one that has not: %t", over(old[0]), over(again[0]))
+	if ended, lives := old[0].Life.Err(), again[0].Life.Err(); ended == nil || lives != nil {
+		t.Errorf("the life of a session that has ended says %v, of one that has not %v", ended, lives)
 	}
 	for _, d := range old {
 		d.Ack()

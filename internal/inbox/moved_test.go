@@ -1,0 +1,59 @@
+package inbox_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stepwell/stepwell/embedded/memory"
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// While the broker confirms nothing it may hand out what is on its way to another queue again and
+// again, once after each lost connection.
+func TestWhatIsToBeMovedIsThereOnceHoweverOftenItsSessionEndsBefore(t *testing.T) {
+	for what, put := range map[string]func(w *world){
+		"what is diverted": func(w *world) {
+			w.put(w.cfg.Queue, queue.Message{ID: "x", Headers: map[string]any{"elsewhere": "orders.dead"}})
+		},
+		"a message of a newer version": func(w *world) {
+			w.put(w.cfg.Queue, queue.Message{ID: "x", Headers: map[string]any{"x-stepwell": "v99"}})
+		},
+		"junk":                                  func(w *world) { w.put(w.cfg.Queue, queue.Message{ID: "x", Body: []byte("junk")}) },
+		"a suspect that is announced":           func(w *world) { w.announced("x", "") },
+		"the copy of a suspect for another one": func(w *world) { w.announced("x", "00000008") },
+	} {
+		t.Run(what, func(t *testing.T) {
+			inWorld(t, 10*time.Minute, func(w *world) {
+				w.cfg.Suspects.Limit, w.cfg.Suspects.Process = 3, 7
+				w.renew()
+				put(w)
+				broker := w.broker.(*memory.Broker)
+				broker.Block(true)
+				var c calls
+				r := w.start(c.succeeding)
+				time.Sleep(s)
+				for range 5 {
+					broker.SetUp(false)
+					time.Sleep(s)
+					broker.SetUp(true)
+					time.Sleep(s)
+				}
+				if n := w.inbox.Status().InFlight; n > 2 { // one may be on trial beside
+					t.Errorf("%d deliveries of one message are in hand", n)
+				}
+				broker.Block(false)
+				time.Sleep(2 * time.Minute) // the trial of a suspect that came back
+				r.end()
+				synctest.Wait()
+				n := len(c.attempts()) + w.owner.duplicates()
+				for _, q := range w.specs {
+					n += w.depth(q.Name)
+				}
+				if n != 1 {
+					t.Errorf("the message is there %d times", n)
+				}
+			})
+		})
+	}
+}
