@@ -1,11 +1,15 @@
 package inbox_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/embedded/memory"
+	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
@@ -52,6 +56,57 @@ func TestWhatIsToBeMovedIsThereOnceHoweverOftenItsSessionEndsBefore(t *testing.T
 				}
 				if n != 1 {
 					t.Errorf("the message is there %d times", n)
+				}
+			})
+		})
+	}
+}
+
+// lingering is a broker whose consumer still takes acks when it is known of all publishes that they
+// were given up: it has a connection of its own.
+type lingering struct{ queue.Broker }
+
+func (b lingering) Consume(stop, work context.Context, c queue.Consumption) error {
+	later, end := context.WithCancel(context.WithoutCancel(work))
+	defer context.AfterFunc(work, func() { time.AfterFunc(s, end) })()
+	return b.Broker.Consume(stop, later, c)
+}
+
+// The broker takes nothing that is published meanwhile, but acks.
+func TestWhatIsOnItsWayWhenWorkEndsIsInAQueueAfterwards(t *testing.T) {
+	for what, m := range map[string]queue.Message{
+		"a retry that failed":          (&envelope.Envelope{Message: stepwell.Message{ID: "fails", Attempt: 2}}).Encode(),
+		"a message that is dead":       (&envelope.Envelope{Message: stepwell.Message{ID: "dies", Attempt: 2}}).Encode(),
+		"junk":                         {ID: "x", Body: []byte("junk")},
+		"a hop":                        {ID: "x", Headers: map[string]any{"elsewhere": "orders.dead"}},
+		"a message of a newer version": {ID: "x", Headers: map[string]any{"x-stepwell": "v99"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inWorld(t, time.Hour, func(w *world) {
+				w.cfg.Broker = lingering{w.broker}
+				w.renew()
+				w.owner.incomplete = func(e *envelope.Envelope) (string, error) {
+					if e.Message.ID == "dies" {
+						return stepwell.ReasonGone, errors.New("it is gone")
+					}
+					return "", nil
+				}
+				w.put(w.cfg.Queue, m)
+				w.broker.(*memory.Broker).Block(true)
+				r := w.start(new(calls).parked(w))
+				time.Sleep(s)
+				r.stop()
+				time.Sleep(s)
+				r.abort()
+				r.end()
+				w.broker.(*memory.Broker).Block(false)
+				synctest.Wait()
+				n := 0
+				for _, q := range w.specs {
+					n += w.depth(q.Name)
+				}
+				if n != 1 || w.inbox.Status().InFlight != 0 {
+					t.Errorf("the message is there %d times, %d are in hand", n, w.inbox.Status().InFlight)
 				}
 			})
 		})
