@@ -178,13 +178,16 @@ func (l *ladder) refuse(specs []queue.Spec, err error) {
 }
 
 // step is the queue that comes next of a wait, and what is left beyond it. from is the queue that a
-// message on its way comes from, which is there, though it may not be known here; it is empty for
-// one that begins its wait. ok is false where the stream has no delay queue at all.
+// message on its way comes from; it is empty for one that begins its wait. It need not be known
+// here and may be gone by now, as that of a former delay: it is used only where one of those that
+// the wait needs is not known, since it could not be declared. ok is false where the stream has no
+// delay queue at all.
 func (l *ladder) step(w envelope.Wait, from string) (name string, left envelope.Wait, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	queues := l.queues
-	if wait, known := l.waitOf(from); known && queues[wait] == "" {
+	unknown := func(rung time.Duration) bool { return queues[rung] == "" }
+	if wait, ok := l.waitOf(from); ok && unknown(wait) && slices.ContainsFunc(descent(w), unknown) {
 		queues = maps.Clone(queues)
 		queues[wait] = from
 	}
