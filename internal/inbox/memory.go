@@ -3,6 +3,7 @@ package inbox
 import (
 	"encoding/binary"
 	"hash/maphash"
+	"slices"
 	"sync"
 
 	"github.com/stepwell/stepwell/internal/envelope"
@@ -39,6 +40,8 @@ type try [2]uint64
 type repeat interface {
 	// repeated tells it that the other one is over, and whether that settled its message.
 	repeated(settled bool)
+	// isOver says that its session has ended: it is repeated for nothing.
+	isOver() bool
 }
 
 func newMemory(limit int) *memory {
@@ -81,22 +84,32 @@ func (m *memory) try(e *envelope.Envelope) (t try) {
 
 // begin reports whether the try is new: then the caller runs it, and calls end. If it is not, it is
 // a repeat, and of.repeated is called once: now, with true, if the try was settled before; if the
-// try runs, when it ends.
+// try runs, when it ends, or when it is repeated once more and the session of of has ended by then.
 func (m *memory) begin(t try, of repeat) bool {
 	if m == nil {
 		return true
 	}
+	var over []repeat
 	m.mu.Lock()
 	settled, known := m.tries[t]
 	switch {
 	case !known:
 		m.tries[t] = false
 	case !settled:
-		m.waiting[t] = append(m.waiting[t], of)
+		m.waiting[t] = slices.DeleteFunc(append(m.waiting[t], of), func(of repeat) bool {
+			ended := of.isOver()
+			if ended {
+				over = append(over, of)
+			}
+			return ended
+		})
 	}
 	m.mu.Unlock()
 	if settled {
 		of.repeated(true)
+	}
+	for _, of := range over {
+		of.repeated(false)
 	}
 	return !known
 }

@@ -18,6 +18,7 @@ func number(n int) try { return try{uint64(n)} }
 type repeating func(settled bool)
 
 func (f repeating) repeated(settled bool) { f(settled) }
+func (f repeating) isOver() bool          { return false }
 
 func mustNotRepeat(t testing.TB) repeat {
 	return repeating(func(bool) { t.Error("repeat called for a try that is new") })

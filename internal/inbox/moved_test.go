@@ -10,7 +10,9 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/embedded/memory"
 	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/inbox"
 	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 // While the broker confirms nothing it may hand out what is on its way to another queue again and
@@ -111,4 +113,31 @@ func TestWhatIsOnItsWayWhenWorkEndsIsInAQueueAfterwards(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each has its message, body and all, and the call may take long.
+func TestWhileAMessageRunsItsRepeatsOfEarlierSessionsAreNotKept(t *testing.T) {
+	inWorld(t, s, func(w *world) {
+		w.instant(1)
+		r := w.start(func(context.Context, *stepwell.Message, inbox.Ticket) task.Outcome {
+			time.Sleep(time.Minute)
+			return task.Settled
+		})
+		time.Sleep(s)
+		for range 5 {
+			w.broker.(*memory.Broker).SetUp(false)
+			time.Sleep(s)
+			w.broker.(*memory.Broker).SetUp(true)
+			time.Sleep(s)
+		}
+		if n := w.inbox.Status().InFlight; n != 2 {
+			t.Errorf("%d deliveries are in hand, want the one that runs and the last", n)
+		}
+		time.Sleep(time.Minute)
+		r.end()
+		if n := w.inbox.Status().InFlight; n != 0 || w.owner.duplicates() != 1 {
+			t.Errorf("%d are in hand at the end, and %d were repeats, want 0 and 1", n, w.owner.duplicates())
+		}
+		w.empty()
+	})
 }
