@@ -97,6 +97,25 @@ func TestAHandlerThatEndsTheGoroutineOfTheLastWorkerHoldsNothingBack(t *testing.
 	})
 }
 
+func TestASuspectThatWaitsForTheWorkerWhoseHandlerEndsItsGoroutineTellsOfNoDeath(t *testing.T) {
+	inWorld(t, s, func(w *world) {
+		w.cfg.Suspects.Limit, w.cfg.Suspects.Process, w.cfg.Workers = 3, 7, 1
+		w.renew()
+		r := w.start(func(context.Context, *stepwell.Message, inbox.Ticket) task.Outcome {
+			time.Sleep(2 * s)
+			runtime.Goexit()
+			return task.Settled
+		})
+		w.put(w.cfg.Queue, unsuspected("runs"))
+		w.announced("waits for the worker", "00000008")
+		if err := <-r.ended; err == nil {
+			t.Error("no error")
+		}
+		w.has(0, 2)
+		w.namesNobody(2)
+	})
+}
+
 func TestAMessageWhoseHandlerEndsItsGoroutineGoesBackWhereDeathsAreNotCounted(t *testing.T) {
 	inWorld(t, s, func(w *world) {
 		w.named("t:0:1")

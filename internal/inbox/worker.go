@@ -40,7 +40,8 @@ func (w *worker) serve(deliveries <-chan delivery) {
 		w.end()
 		w.calls.deserted()
 		for d := range deliveries { // those that waited for a worker
-			d.Release()
+			w.inFlight.Add(1)
+			w.suspects.giveBack(d)
 		}
 	}()
 	for d := range deliveries {
