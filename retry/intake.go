@@ -60,7 +60,7 @@ type stranger struct {
 }
 
 // divert sends what came back to the instant queue: see [Intake].
-func (s stranger) divert(d queue.Delivery) (to string, m queue.Message, came bool) {
+func (s stranger) divert(_ context.Context, d queue.Delivery) (to string, m queue.Message, came bool) {
 	if !d.Redelivered {
 		return "", queue.Message{}, false
 	}

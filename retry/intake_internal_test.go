@@ -41,7 +41,7 @@ func TestWhatCameBackToAQueueOfSomebodyElsesGoesToTheInstantQueueAndNothingElseD
 		t.Run(name, func(t *testing.T) {
 			s := payments(t)
 			value := bytes.Repeat([]byte("x"), test.bytes)
-			to, m, came := s.divert(queue.Delivery{
+			to, m, came := s.divert(t.Context(), queue.Delivery{
 				Message: queue.Message{ID: "p-1", Body: value}, Redelivered: test.redelivered, Foreign: &queue.Foreign{RoutingKey: "payments"},
 			})
 			if came != test.redelivered {

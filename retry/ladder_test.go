@@ -179,6 +179,36 @@ func TestWhatCannotBeDeclaredWaitsInTheQueuesThatThereAre(t *testing.T) {
 	})
 }
 
+// The stop comes while a hop waits for its queues. Called at once it would come early.
+func TestAStopWaitsForNoQueueThatAHopNeedsAndTheMessageStays(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cfg.Broker = deaf{w.broker}
+		w.renew()
+		wait := envelope.Wait{Remaining: time.Minute, Whole: time.Hour}
+		w.put(w.retrier.Topology().Instant, wait.On(queue.Message{ID: "x", Headers: map[string]any{"x-stepwell": "v1"}}))
+		var c calls
+		r := w.start(c.succeeding)
+		time.Sleep(s)
+		began := time.Now()
+		r.end()
+		w.retrier.Close()
+		if took := time.Since(began); took > 0 || w.depth(w.retrier.Topology().Instant) != 1 || len(c.attempts()) != 0 {
+			t.Errorf("the stop took %s, with %d messages in the queue and %d calls", took, w.depth(w.retrier.Topology().Instant), len(c.attempts()))
+		}
+	})
+}
+
+// deaf is a broker that does not answer who declares queues for waits.
+type deaf struct{ queue.Broker }
+
+func (d deaf) Declare(ctx context.Context, specs []queue.Spec) error {
+	if specs[0].Kind != queue.Delay {
+		return d.Broker.Declare(ctx, specs)
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 // They are kept, and a hop that another process began goes on through them.
 func TestQueuesOfWaitsThatAnotherProcessDeclaredAreFound(t *testing.T) {
 	inWorld(t, retry.Linear(s, 0, 1), func(w *world) {

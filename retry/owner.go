@@ -33,12 +33,12 @@ type owner struct {
 
 // divert sends what has more of its wait left on to the next delay queue. The message is as it
 // came, but for the header that says how much.
-func (o *owner) divert(d queue.Delivery) (to string, m queue.Message, hops bool) {
+func (o *owner) divert(ctx context.Context, d queue.Delivery) (to string, m queue.Message, hops bool) {
 	w, waits := envelope.WaitOf(d.Message)
 	if !waits {
 		return "", queue.Message{}, false
 	}
-	o.awaitRungs(w)
+	o.awaitRungs(ctx, w)
 	to, left, hops := o.ladder.step(w, d.From)
 	if hops {
 		m = left.On(d.Message)
@@ -51,8 +51,8 @@ const declareTime = 5 * time.Second
 
 // awaitRungs has the queues that a hop needs be known here: another process may have declared them,
 // when it parked the message. Where that takes too long the hop goes through those that are known.
-func (o *owner) awaitRungs(w envelope.Wait) {
-	ctx, cancel := context.WithTimeout(o.ladder.life, declareTime)
+func (o *owner) awaitRungs(ctx context.Context, w envelope.Wait) {
+	ctx, cancel := context.WithTimeout(ctx, declareTime)
 	defer cancel()
 	_ = o.ladder.await(ctx, w)
 }

@@ -28,7 +28,7 @@ func TestWhatIsLargeByItsHeadersIsFetchedFewAtATime(t *testing.T) {
 		broker := ahead{w.broker, make(chan func() int, 1)}
 		w.cfg.Broker, w.cfg.HandlerTimeout = broker, time.Millisecond
 		w.cfg.Workers, w.cfg.Prefetch = 1, inbox.Prefetch{Messages: 1000, Bytes: 1 << 20}
-		w.cfg.Divert = func(d queue.Delivery) (string, queue.Message, bool) {
+		w.cfg.Divert = func(_ context.Context, d queue.Delivery) (string, queue.Message, bool) {
 			return w.cfg.Queue + ".dead", queue.Message{ID: d.ID}, true
 		}
 		w.renew()

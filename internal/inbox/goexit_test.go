@@ -149,7 +149,7 @@ func TestAMessageWhoseHandlerEndsItsGoroutineGoesBackWhereDeathsAreNotCounted(t 
 func TestWhatABatchLeavesBehindThatEndedItsGoroutineIsNotTakenAgainByThisProcess(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		w.cfg.Gather = &inbox.Gather{Messages: 10, Full: func() {}}
-		w.cfg.Divert = func(d queue.Delivery) (string, queue.Message, bool) {
+		w.cfg.Divert = func(_ context.Context, d queue.Delivery) (string, queue.Message, bool) {
 			return "orders.dead", d.Message, d.Redelivered
 		}
 		w.renew()

@@ -91,8 +91,9 @@ type Config struct {
 	Owner Owner
 	// Divert says of a delivery that it is not for a handler here: m goes to the queue to in its
 	// place. It is asked before a worker is waited for, of one delivery after another, and must be
-	// quick. Nil: all are for the handler.
-	Divert func(d queue.Delivery) (to string, m queue.Message, divert bool)
+	// quick. Where ctx ends meanwhile its answer does not count, and the delivery goes back. Nil:
+	// all are for the handler.
+	Divert func(ctx context.Context, d queue.Delivery) (to string, m queue.Message, divert bool)
 	// Foreign says that the queue is somebody else's: how often it lets a message come back is not
 	// known, so that one which is too large to be parked is not given back but at a stop.
 	Foreign bool
@@ -209,7 +210,7 @@ func New(cfg Config) *Inbox {
 		cfg.Seats = unlimited{}
 	}
 	if cfg.Divert == nil {
-		cfg.Divert = func(queue.Delivery) (string, queue.Message, bool) { return "", queue.Message{}, false }
+		cfg.Divert = func(context.Context, queue.Delivery) (string, queue.Message, bool) { return "", queue.Message{}, false }
 	}
 	if cfg.Repeated == nil {
 		cfg.Repeated = func() {}

@@ -81,7 +81,10 @@ func (r *run) offer(ctx context.Context, workers chan<- delivery, came queue.Del
 		return r.suspects.spare(d)
 	}
 	r.largest.saw(d.Size())
-	if to, m, divert := r.cfg.Divert(came); divert {
+	switch to, m, divert := r.cfg.Divert(ctx, came); {
+	case ctx.Err() != nil:
+		return r.suspects.spare(d)
+	case divert:
 		r.inFlight.Add(1)
 		d.move(to, m, nil)
 		return true

@@ -94,7 +94,7 @@ func (o *owner) Decode(d queue.Delivery) (*envelope.Envelope, error) {
 }
 
 // divert moves what has the header "elsewhere".
-func divert(d queue.Delivery) (to string, m queue.Message, divert bool) {
+func divert(_ context.Context, d queue.Delivery) (to string, m queue.Message, divert bool) {
 	to, divert = d.Headers["elsewhere"].(string)
 	return to, queue.Message{ID: d.ID, Body: d.Body, Headers: map[string]any{"moved": true}}, divert
 }
