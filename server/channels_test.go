@@ -11,7 +11,7 @@ func TestAChannelHasADeadSetOfItsOwn(t *testing.T) {
 	tests := []struct{ name, method, path, body, says string }{
 		{"peek, in the query", "GET", "/v1/dead_set?stream=orders&channel=slow&count=9", "", `"messages":["d","e"],"depth":2`},
 		{"peek, in a body", "GET", "/v1/dead_set", `{"stream":"orders","channel":"slow","count":9}`, `"messages":["d","e"],"depth":2`},
-		{"no channel", "GET", "/v1/dead_set?stream=orders&channel=&count=1", "", `"messages":["a"],"depth":3`},
+		{"no channel", "GET", "/v1/dead_set?stream=orders&count=1", "", `"messages":["a"],"depth":3`},
 		{"replay", "POST", "/v1/dead_set/replay?stream=orders&channel=slow&count=1", "", `"message":"replayed 1 of 1 messages of orders channel slow"`},
 		{"delete", "DELETE", "/v1/dead_set?stream=orders&channel=slow&count=1", "", `"message":"deleted 1 of 1 messages of orders channel slow"`},
 	}

@@ -50,10 +50,10 @@ func TestAPeekSaysWhetherItShowsAllThatWasAskedFor(t *testing.T) {
 }
 
 func TestEveryWayToSendTheParametersWorksWithEveryMethod(t *testing.T) {
-	queries := []string{"?count=1&topic-entity=orders", "?count=1&topic_entity=orders", "?count=1&stream=orders", "?count=1&stream=orders&channel=", "?count=1&count=1&stream=orders"}
+	queries := []string{"?count=1&topic-entity=orders", "?count=1&topic_entity=orders", "?count=1&stream=orders", "?count=1&count=1&stream=orders"}
 	bodies := []string{
-		`{"count":1,"topic-entity":"orders"}`, `{"count":"1","topic_entity":"orders"}`, `{"count":"1","stream":"orders","channel":null}`,
-		` {"stream":"orders","topic-entity":"orders","count":"1","channel":""} `, `{"count":1,"count":"1","stream":"orders"}`,
+		`{"count":1,"topic-entity":"orders"}`, `{"count":"1","topic_entity":"orders"}`, `{"count":"1","stream":"orders"}`,
+		` {"stream":"orders","topic-entity":"orders","count":"1"} `, `{"count":1,"count":"1","stream":"orders"}`,
 	}
 	methods := map[string]string{"GET": "/v1/dead_set", "POST": "/v1/dead_set/replay", "DELETE": "/v1/dead_set"}
 	for method, path := range methods {
@@ -207,7 +207,7 @@ func TestEveryReplayAndDeleteLeavesOneAuditLine(t *testing.T) {
 	w := start(t, func(c *server.Config) { c.Tokens = single("swordfish") })
 	const bearer = "Bearer swordfish"
 	w.do("POST", "/v1/dead_set/replay", `{"count":2,"stream":"orders"}`, "Authorization", bearer, "X-Forwarded-For", "6.6.6.6")
-	w.do("DELETE", "/v1/dead_set", `{"count":1,"topic-entity":"orders","channel":""}`, "Authorization", bearer)
+	w.do("DELETE", "/v1/dead_set", `{"count":1,"topic-entity":"orders"}`, "Authorization", bearer)
 	w.orders.fail(func(context.Context) (server.Result, error) { return server.Result{Left: -1}, server.ErrBusy })
 	w.do("DELETE", "/v1/dead_set", `{"count":7,"stream":"orders"}`, "Authorization", bearer)
 	w.do("DELETE", "/v1/dead_set", "{\"count\":7,\"stream\":\"or\\nders\"}", "Authorization", bearer)

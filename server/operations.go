@@ -168,8 +168,6 @@ func (s wishes) listed(given map[string]string) (limit int, wrong []string) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		text := given[name]
 		switch {
-		case text == "":
-			wrong = append(wrong, name+" is empty: leave it out, or say what is meant")
 		case name == limitName:
 			var err error
 			if limit, err = upTo(maxLimit, limitName, text); err != nil {

@@ -113,7 +113,7 @@ func (q requests) resolve(given map[string]string) (params, error) {
 		wrong = append(wrong, err.Error())
 	}
 	for _, name := range []string{crashLoopName, foreverName} {
-		if text := given[name]; text != "" && text != "true" && text != "false" {
+		if text, there := given[name]; there && text != "true" && text != "false" {
 			wrong = append(wrong, fmt.Sprintf("%s must be true or false, not %q", name, clip(text)))
 		}
 	}
@@ -193,12 +193,16 @@ func (a arguments) knows(name string) bool {
 
 // add takes one value. Sent twice, it must be the same. A name that the call does not know is
 // refused: what somebody wished for and did not get, a dry run or a choice, must not become a
-// deletion.
+// deletion. Nor must what a script has in a variable that is not set: without its channel a delete
+// is one of another dead set. Filters and counts tell of that themselves.
 func (a arguments) add(name, value string) error {
 	if !a.knows(name) {
 		return a.unknown(name)
 	}
 	param := meaning(name)
+	if value == "" && param != countName && !filter.Known(name) {
+		return mistake("%s is empty: leave it out, or say what is meant", name)
+	}
 	if before, twice := a.values[param]; twice && before != value {
 		return mistake("%s is given twice, as %q and as %q", param, clip(before), clip(value))
 	}

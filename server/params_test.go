@@ -113,6 +113,41 @@ func TestWhatOnlyAReplayKnowsIsUnknownToTheOthers(t *testing.T) {
 	}
 }
 
+// A script that says channel=$CH, and CH is not set, must not delete from another dead set.
+func TestAnEmptyParameterIsRefusedAndNeverMeansThatItIsLeftOut(t *testing.T) {
+	w, _ := operating(t, keeping)
+	const good = "?count=1&stream=orders&"
+	tests := []struct{ method, path, query, body, name string }{
+		{"GET", "/v1/dead_set", good + "channel=", "", "channel"},
+		{"GET", "/v1/dead_set", "?stream=orders&channel=&limit=3", "", "channel"},
+		{"GET", "/v1/dead_set", "?stream=orders&limit=3&cursor=", "", "cursor"},
+		{"GET", "/v1/dead_set/groups", "?stream=orders&channel=", "", "channel"},
+		{"GET", "/v1/dead_set/export", "?stream=orders&channel", "", "channel"},
+		{"GET", "/v1/dead_set/trash", "?stream=orders&channel=", "", "channel"},
+		{"GET", "/v1/dead_set/messages/a", "?stream=orders&channel=", "", "channel"},
+		{"GET", "/v1/dead_set/messages/a", "?stream=orders&part=", "", "part"},
+		{"GET", "/v1/dead_set/operations", "?stream=", "", "stream"},
+		{"POST", "/v1/dead_set/replay", good + "channel=", "", "channel"},
+		{"POST", "/v1/dead_set/replay", good + "include_crash_loop=", "", "include_crash_loop"},
+		{"POST", "/v1/dead_set/replay", "", `{"count":1,"stream":"orders","include_crash_loop":""}`, "include_crash_loop"},
+		{"POST", "/v1/dead_set/replay", "", `{"count":1,"stream":"orders","channel":null}`, "channel"},
+		{"DELETE", "/v1/dead_set", good + "channel=", "", "channel"},
+		{"DELETE", "/v1/dead_set", good + "channel=&channel=slow", "", "channel"},
+		{"DELETE", "/v1/dead_set", good + "forever=", "", "forever"},
+		{"DELETE", "/v1/dead_set", "?count=1&topic-entity=", "", "topic-entity"},
+		{"DELETE", "/v1/dead_set", "", `{"count":1,"topic_entity":"orders","channel":""}`, "channel"},
+	}
+	for _, test := range tests {
+		a := w.do(test.method, test.path+test.query, test.body)
+		if a.status != 400 || a.json["error"] != test.name+" is empty: leave it out, or say what is meant" {
+			t.Errorf("%s %s%s %s: %d %s", test.method, test.path, test.query, test.body, a.status, a.text)
+		}
+	}
+	if w.orders.asked != 0 {
+		t.Error("a mistake reached the dead set")
+	}
+}
+
 func TestCallsWithoutParametersRefuseAnyAndAPauseKnowsItsScopeAlone(t *testing.T) {
 	w := start(t, nil)
 	tests := []struct {
@@ -128,9 +163,9 @@ func TestCallsWithoutParametersRefuseAnyAndAPauseKnowsItsScopeAlone(t *testing.T
 		{"POST", "/v1/streams/orders/pause?for=5m", "", 400, "unknown parameter for; known: scope"},
 		{"POST", "/v1/streams/orders/resume", `{"stream":"plain"}`, 400, "unknown parameter stream; known: scope"},
 		{"POST", "/v1/streams/orders/resume?scope=cluster", "", 400, "scope must be instance or app, not"},
-		{"POST", "/v1/streams/orders/resume?scope=", "", 400, "scope must be instance or app, not"},
+		{"POST", "/v1/streams/orders/resume?scope=", "", 400, "scope is empty: leave it out"},
 		{"POST", "/v1/streams/orders/resume", `{"scope":"App"}`, 400, "scope must be instance or app, not"},
-		{"POST", "/v1/streams/orders/resume", `{"scope":null}`, 400, "scope must be instance or app, not"},
+		{"POST", "/v1/streams/orders/resume", `{"scope":null}`, 400, "scope is empty: leave it out"},
 		{"POST", "/v1/streams/orders/resume?scope=app", `{"scope":"instance"}`, 400, "scope is given twice"},
 	}
 	for _, test := range tests {

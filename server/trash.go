@@ -47,9 +47,6 @@ func (d deadSets) trash(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	sought.query.MovedBy = given[operationName]
-	if id, there := given[operationName]; there && id == "" {
-		return mistake("operation is empty: leave it out, or say who deleted what is looked for")
-	}
 	keep, _, err := d.keeps(r.Context(), sought.query.MovedBy, operations.Target{Stream: given[streamName], Channel: given[channelName]})
 	if err != nil {
 		return err
