@@ -37,12 +37,7 @@ func (s *stream) check() server.Check {
 	// No broker is asked: a probe comes often, and must answer when brokers do not.
 	status, of := s.look()
 	c.Stuck = status.Stuck
-	switch {
-	case status.Error != "":
-		c.Detail = status.Error
-	case of.Waits != "":
-		c.Detail = of.Waits
-	default: // ready also where a message cannot be parked: no other instance would do better
+	if c.Detail = unready(status, of); c.Detail == "" {
 		c.Ready = true
 		c.Detail = fmt.Sprintf("%s, %d in flight", of.Says, status.InFlight)
 	}
@@ -69,6 +64,10 @@ func (s *stream) check() server.Check {
 	c.Detail += waiting(status, of.First)
 	return c
 }
+
+// unready says why the stream is not ready; empty: it is, also where a message cannot be parked: no
+// other instance would do better.
+func unready(status server.Status, of sourceStatus) string { return cmp.Or(status.Error, of.Waits) }
 
 // drained is what a probe says of a retired stream that is empty.
 func drained(status server.Status) (said string) {
@@ -121,8 +120,9 @@ func (s *stream) Status(ctx context.Context) server.Status {
 	}
 	if s.consumes != "" {
 		depth, err := s.sourceDepth(ctx)
-		status.Lag = int64(depth)
-		if err != nil && status.Error == "" {
+		if err == nil {
+			status.Lag = new(int64(depth))
+		} else if status.Error == "" {
 			status.Error = err.Error()
 		}
 	}
@@ -223,12 +223,13 @@ func (a *Actor) snapshot() telemetry.Snapshot {
 	for _, s := range a.streams {
 		status, of := s.look()
 		one := telemetry.StreamSnapshot{
-			Lag: status.Lag, WindowMessages: int64(of.InFlight), WindowBytes: int64(status.InFlightBytes),
+			Lag: status.Lag, Ready: unready(status, of) == "", WindowMessages: int64(of.InFlight), WindowBytes: int64(status.InFlightBytes),
 			Paused: status.Paused, Stuck: status.Stuck, Suspects: int64(status.Suspects), Partitions: s.kafka.lags(), Channels: map[string]telemetry.StreamSnapshot{},
 		}
 		if s.consumes != "" {
-			depth, known := depths[s.consumes]
-			one.Lag, one.LagUnknown = int64(depth), !known
+			if depth, known := depths[s.consumes]; known {
+				one.Lag = new(int64(depth))
+			}
 		}
 		s.shoot(&one, depths)
 		for i, c := range s.channels {

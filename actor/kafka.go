@@ -134,12 +134,15 @@ func (k *kafka) Status() (s sourceStatus) {
 		of.Waiting += int64(k.batches.held())
 	}
 	s.Status = server.Status{
-		Joined: of.Joined, Partitions: of.Partitions, Lag: of.Lag,
+		Joined: of.Joined, Partitions: of.Partitions,
 		InFlight: int(of.InFlight), InFlightBytes: int(of.InFlightBytes),
 		LastProgress: of.LastProgress, Error: of.Err, Resting: int(of.Resting), Suspects: of.Suspects, Suspect: of.Suspect,
 	}
 	if of.Joined {
 		s.Waits = ""
+	}
+	if of.Joined && of.Err == "" { // else it is that of what was seen before
+		s.Lag = &of.Lag
 	}
 	s.Says = fmt.Sprintf("%d partitions, lag %d", of.Partitions, of.Lag)
 	s.Behind, s.Held = behind(of), held(of)

@@ -27,7 +27,9 @@ func (noSource) Pause() {}
 func (noSource) Resume() {}
 
 // Status says why nothing is read.
-func (n noSource) Status() sourceStatus { return sourceStatus{Says: n.why} }
+func (n noSource) Status() sourceStatus {
+	return sourceStatus{Status: server.Status{Lag: new(int64)}, Says: n.why}
+}
 
 // modes say which parts of the actor run in this process.
 type modes struct{ *config.Config }

@@ -166,6 +166,24 @@ func TestMetricsTellWhatBecameOfMessages(t *testing.T) {
 	})
 }
 
+// A lag of 0 would end the alarm on a lag while nobody reads.
+func TestAStreamThatCannotBeReadHasNoLagInItsMetricsAndIsNotReady(t *testing.T) {
+	t.Parallel()
+	w := embeddedWorld(t)
+	late := w.app + ".late"
+	r := w.start(orders(func(context.Context, *stepwell.Message) error { return nil }), settings{"STREAMS_ORDERS_TOPICS": late})
+	const ready, lag = `stepwell_stream_ready{stepwell_stream="orders"}`, `stepwell_consumer_lag{stepwell_stream="orders"}`
+	r.notReady("topic " + late + " does not exist")
+	eventually(t, "it is not ready, and its lag is not known", func() bool {
+		of, there := r.status("orders")["lag"]
+		return r.metric(ready) == 0 && r.metric(lag) == -1 && there && of == nil
+	})
+	w.createTopic(late, 1)
+	eventually(t, "it is ready, and nothing waits", func() bool {
+		return r.metric(ready) == 1 && r.metric(lag) == 0 && r.status("orders")["lag"] == 0.0
+	})
+}
+
 // undeclared are queues whose depth cannot be read at first, as it is while they are being
 // declared.
 type undeclared struct {

@@ -213,9 +213,10 @@ type Status struct {
 	Joined     bool `json:"joined"`
 	Partitions int  `json:"partitions"`
 	// Lag is how many records of its partitions were not settled yet. Where the source is a queue
-	// of RabbitMQ, it is how many messages are ready in it, for all who consume it. Without Reads
-	// it is 0, whatever those who read are behind.
-	Lag int64 `json:"lag"`
+	// of RabbitMQ, it is how many messages are ready in it, for all who consume it. Nil: it is not
+	// known, as while the source cannot be read. Without Reads it is 0, whatever those who read are
+	// behind.
+	Lag *int64 `json:"lag"`
 	// InFlight is how many messages the stream's window holds, and how many retries were picked up;
 	// InFlightBytes are those of the window.
 	InFlight      int `json:"in_flight"`

@@ -178,7 +178,7 @@ func serveKeeping(t *testing.T, keep time.Duration, token string, modes ...strin
 	dead = &set{left: 3}
 	queues := map[string]int{"shop.orders.dead_set": 3, "shop.orders.instant": 0}
 	oldest := &server.Oldest{Topic: "orders.v1", Partition: 3, Offset: 17, AgeSeconds: 130.4}
-	orders := &control{server.Status{Source: server.FromQueue, Reads: true, Lag: 12, Queues: queues, Oldest: oldest,
+	orders := &control{server.Status{Source: server.FromQueue, Reads: true, Lag: new(int64(12)), Queues: queues, Oldest: oldest,
 		Channels: []server.ChannelStatus{{ID: "slow", Runs: true, InFlight: 3, Queues: map[string]int{"shop.orders.channel.slow.instant": 7}}, {ID: "other"}}}}
 	s, err := server.New(server.Config{
 		Operations: operating(t, &dead.pile), Pauses: appPauses{orders}, Trash: keep, EditLimit: 1 << 20,

@@ -34,7 +34,7 @@ type streamState struct {
 	MayGo      bool           `json:"may_go"`
 	Stuck      bool           `json:"stuck"`
 	Partitions int            `json:"partitions"`
-	Lag        int64          `json:"lag"`
+	Lag        *int64         `json:"lag"`
 	InFlight   int            `json:"in_flight"`
 	Oldest     *oldest        `json:"oldest"`
 	Queues     map[string]int `json:"queues"`
@@ -148,7 +148,10 @@ func (a *actor) showStreams(ctx context.Context) error {
 		}
 		partitions, lag := "-", "-" // nobody here knows of a stream that others read
 		if s.Reads {
-			partitions, lag = strconv.Itoa(s.Partitions), strconv.FormatInt(s.Lag, 10)
+			partitions = strconv.Itoa(s.Partitions)
+		}
+		if s.Reads && s.Lag != nil {
+			lag = strconv.FormatInt(*s.Lag, 10)
 		}
 		rows = append(rows, []string{
 			s.ID, s.word(), cmp.Or(s.Source, "-"), partitions, lag, strconv.Itoa(s.InFlight), s.Oldest.String(), full(s.Queues), s.Error,

@@ -24,10 +24,10 @@ type Snapshot struct {
 
 // StreamSnapshot is what the gauges show of one stream.
 type StreamSnapshot struct {
-	Lag, Inflight, WindowMessages, WindowBytes, Suspects int64
-	Paused, Stuck                                        bool
-	// LagUnknown: it is left out, since a 0 would say that nothing waits.
-	LagUnknown bool
+	Inflight, WindowMessages, WindowBytes, Suspects int64
+	Ready, Paused, Stuck                            bool
+	// Lag is nil where it is not known: it is left out, since a 0 would say that nothing waits.
+	Lag *int64
 	// Partitions are those of this member: no more than its topics have.
 	Partitions []PartitionLag
 	// Queues are depths by queue name; a depth that is not known is not in it.
@@ -47,7 +47,7 @@ type PartitionLag struct {
 
 // gauges are observed together, from one Snapshot, so that their numbers are of one moment.
 type gauges struct {
-	up, shared, mode, lag, partitionLag, inflight, messages, bytes, suspects, paused, stuck, queues, deadSet metric.Int64ObservableGauge
+	up, shared, mode, ready, lag, partitionLag, inflight, messages, bytes, suspects, paused, stuck, queues, deadSet metric.Int64ObservableGauge
 }
 
 // Observe asks look at each collection. What is 0 or 1 has no unit: Prometheus would call it a
@@ -79,6 +79,7 @@ func newGauges(m metric.Meter) (g gauges, all []metric.Observable, err error) {
 		{&g.up, "stepwell.rabbitmq.up", "", "1 when RabbitMQ can be used."},
 		{&g.shared, "stepwell.shared_records.up", "", "1 when this process reads what all processes share."},
 		{&g.mode, "stepwell.mode", "", "1 for a part of the actor that runs in this process."},
+		{&g.ready, "stepwell.stream.ready", "", "0 while the stream waits for something, or its source cannot be used, as /readyz says of it."},
 		{&g.lag, "stepwell.consumer.lag", "{message}", "Records of this member's partitions that are not settled; of a queue as source: messages ready in it."},
 		{&g.partitionLag, "stepwell.partition.lag", "{message}", "Records of a partition of this member that are not settled."},
 		{&g.inflight, "stepwell.handler.inflight", "{message}", "Handler calls under way."},
@@ -110,8 +111,9 @@ func (g *gauges) observe(o metric.Observer, shot Snapshot) {
 	for id, s := range shot.Streams {
 		stream := streamAttribute(id)
 		of := metric.WithAttributes(stream)
-		if !s.LagUnknown {
-			o.ObserveInt64(g.lag, s.Lag, of)
+		o.ObserveInt64(g.ready, number(s.Ready), of)
+		if s.Lag != nil {
+			o.ObserveInt64(g.lag, *s.Lag, of)
 		}
 		for _, p := range s.Partitions {
 			o.ObserveInt64(g.partitionLag, p.Lag, metric.WithAttributes(stream,

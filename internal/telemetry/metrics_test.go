@@ -180,8 +180,8 @@ func TestAProviderOfTheUsersGetsTheSameMetricsAndThePageSaysSo(t *testing.T) {
 			t.Errorf("%s is not on our own page", name)
 		}
 	}
-	if len(names) != 27 {
-		t.Errorf("%d metrics, want 27: %v", len(names), names)
+	if len(names) != 28 {
+		t.Errorf("%d metrics, want 28: %v", len(names), names)
 	}
 	w := httptest.NewRecorder()
 	theirs.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -192,8 +192,8 @@ func TestAProviderOfTheUsersGetsTheSameMetricsAndThePageSaysSo(t *testing.T) {
 
 func look() telemetry.Snapshot {
 	return telemetry.Snapshot{RabbitMQ: true, RabbitMQUp: true, Streams: map[string]telemetry.StreamSnapshot{
-		"orders":  {Lag: 1, Inflight: 2, WindowMessages: 3, WindowBytes: 4, Suspects: 2, Paused: true, Stuck: true, Queues: map[string]int{"a.orders.instant": 5, "a.orders.dead_set": 6}, DeadSet: "a.orders.dead_set"},
-		"parcels": {Queues: map[string]int{"a.parcels.instant": 7}, DeadSet: "a.parcels.dead_set"},
+		"orders":  {Ready: true, Lag: new(int64(1)), Inflight: 2, WindowMessages: 3, WindowBytes: 4, Suspects: 2, Paused: true, Stuck: true, Queues: map[string]int{"a.orders.instant": 5, "a.orders.dead_set": 6}, DeadSet: "a.orders.dead_set"},
+		"parcels": {Lag: new(int64), Queues: map[string]int{"a.parcels.instant": 7}, DeadSet: "a.parcels.dead_set"},
 	}}
 }
 
@@ -219,6 +219,8 @@ func TestGaugesShowWhatIsKnownNow(t *testing.T) {
 		`stepwell_queue_messages{stepwell_queue="a.orders.instant",stepwell_stream="orders"} 5`,
 		`stepwell_queue_messages{stepwell_queue="a.parcels.instant",stepwell_stream="parcels"} 7`,
 		`stepwell_rabbitmq_up 1`,
+		`stepwell_stream_ready{stepwell_stream="orders"} 1`,
+		`stepwell_stream_ready{stepwell_stream="parcels"} 0`,
 		`stepwell_stuck{stepwell_stream="orders"} 1`,
 		`stepwell_stuck{stepwell_stream="parcels"} 0`,
 		`stepwell_suspects{stepwell_stream="orders"} 2`,
@@ -231,7 +233,7 @@ func TestGaugesShowWhatIsKnownNow(t *testing.T) {
 	if got := gauges(in); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	shot.Streams["calls"] = telemetry.StreamSnapshot{LagUnknown: true}
+	shot.Streams["calls"] = telemetry.StreamSnapshot{}
 	if got := gauges(in); slices.ContainsFunc(got, func(line string) bool {
 		return strings.HasPrefix(line, `stepwell_consumer_lag{stepwell_stream="calls"}`)
 	}) {

@@ -61,7 +61,7 @@ type streamJSON struct {
 	Reads   bool        `json:"reads"`
 	Retired bool        `json:"retired"`
 	MayGo   bool        `json:"may_go"`
-	Lag     int64       `json:"lag"`
+	Lag     *int64      `json:"lag"`
 	Oldest  *struct {
 		Since time.Time `json:"since"`
 	} `json:"oldest"`
@@ -151,8 +151,8 @@ func (v v1) rows(r *http.Request) (rows []row, others []pauseJSON, err error) {
 	for _, s := range answer.Streams {
 		of := s.row(choice{Stream: s.ID})
 		of.State, of.Lag, of.Control, of.IsStream = s.state(), "–", control, true
-		if s.Reads { // else nobody here knows it
-			of.Lag = number(s.Lag)
+		if s.Reads && s.Lag != nil { // else nobody here knows it
+			of.Lag = number(*s.Lag)
 		}
 		of.hold(s.Pauses)
 		if s.Oldest != nil {

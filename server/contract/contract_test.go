@@ -124,7 +124,7 @@ func operating(t *testing.T) *operations.Runner {
 type idle struct{}
 
 func (idle) Status(context.Context) server.Status {
-	return server.Status{Paused: true, Pauses: pausedTwice, Source: server.FromKafka, Joined: true, Partitions: 3, Lag: 7, LastProgress: time.Now(), Stuck: true, StuckBecause: "a call has run for 2m", Retry: true, Queues: map[string]int{"shop.orders.instant": 1}, Error: "none",
+	return server.Status{Paused: true, Pauses: pausedTwice, Source: server.FromKafka, Joined: true, Partitions: 3, Lag: new(int64(7)), LastProgress: time.Now(), Stuck: true, StuckBecause: "a call has run for 2m", Retry: true, Queues: map[string]int{"shop.orders.instant": 1}, Error: "none",
 		Oldest:   &server.Oldest{Topic: "orders.v1", Partition: 2, Offset: 17, Since: time.Now(), AgeSeconds: 0.25, Behind: 6},
 		Channels: []server.ChannelStatus{{ID: "fast"}, {ID: "slow", Runs: true, InFlight: 2, Suspect: "x@slow", Stuck: true, StuckBecause: "a call has run for 2m", Queues: map[string]int{"shop.orders.channel.slow.instant": 1}, Error: "none"}}}
 }
