@@ -216,13 +216,18 @@ func TestTheSecondSignalExitsAtOnceWithOne(t *testing.T) {
 	})
 }
 
-func TestAnErrorOfTheStartFunctionExitsWithOne(t *testing.T) {
+func TestAnErrorOfTheStartFunctionExitsWithOneAndIsTheLastLineOfTheLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	out, err := w.actorCommand(t, nil, settings{roleVariable: "unstartable", "KAFKA_BROKERS": "127.0.0.1:1", "RABBITMQ_URL": "amqp://127.0.0.1:1"}).CombinedOutput()
-	exit, ok := errors.AsType[*exec.ExitError](err)
-	if !ok || exit.ExitCode() != 1 || !strings.Contains(string(out), "start function: no database") {
-		t.Errorf("it ended with %v:\n%s", err, out)
+	for format, want := range map[string]string{
+		"text": `level=ERROR msg="the actor ends with an error" error="start function: no database"` + "\n",
+		"json": `"level":"ERROR","msg":"the actor ends with an error","error":"start function: no database"}` + "\n",
+	} {
+		out, err := w.actorCommand(t, nil, settings{roleVariable: "unstartable", "KAFKA_BROKERS": "127.0.0.1:1", "RABBITMQ_URL": "amqp://127.0.0.1:1", "LOG_FORMAT": format}).CombinedOutput()
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok || exit.ExitCode() != 1 || !strings.HasSuffix(string(out), want) || strings.Count(string(out), "no database") != 1 {
+			t.Errorf("%s: it ended with %v:\n%s", format, err, out)
+		}
 	}
 }
 

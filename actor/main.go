@@ -24,7 +24,8 @@ const (
 )
 
 // Main runs the app until SIGTERM or SIGINT and exits: 0 after a stop that was asked for, 1 when it
-// failed, 2 for a bad configuration, whose errors it prints all at once. A second signal exits at
+// failed, which the log tells as its last line, 2 for a bad configuration, whose errors it prints
+// all at once. A second signal exits at
 // once, with 1; one that comes within a second of the first is the first. Arguments of the program:
 // config (prints the configuration and where each value came from), topology (prints queues and
 // waits), doctor (looks whether everything needed is there), --help, --version; none runs the
@@ -114,11 +115,15 @@ func command(ctx context.Context, app App, args []string, out, errs io.Writer) i
 			fmt.Fprintln(errs, "warning:", warning)
 		}
 	}
-	if err := run(ctx, a, out); err != nil {
+	switch err := run(ctx, a, out); {
+	case err == nil:
+		return exitOK
+	case name == "": // who looks for errors looks in the log
+		a.log.Error("the actor ends with an error", "error", err)
+	default:
 		fmt.Fprintln(errs, err)
-		return exitFailed
 	}
-	return exitOK
+	return exitFailed
 }
 
 // explain answers arguments that are no command: those that ask for help or a version, and

@@ -74,10 +74,19 @@ func (r *Reader) wind(work context.Context) error {
 	r.rebalances.drain(work, r.parts.all(), shutdownCause(work))
 	for _, p := range r.parts.all() {
 		if !p.isDone() {
-			return fmt.Errorf("stream %s: a handler of %s/%d did not return though it was cancelled", r.cfg.Stream, p.topic, p.partition)
+			return fmt.Errorf("stream %s: a handler of %s/%d did not return though it was cancelled%s", r.cfg.Stream, p.topic, p.partition, p.hangsAt())
 		}
 	}
 	return nil
+}
+
+// hangsAt says where a handler hangs, as far as that is known.
+func (p *partition) hangsAt() string {
+	o, open := p.oldestOpen()
+	if !open {
+		return ""
+	}
+	return fmt.Sprintf("; the first record there that is not done is %s:%d:%d", o.Topic, o.Partition, o.Offset)
 }
 
 // commitLast commits what is settled by now. Where the group does not take it, since it is just
