@@ -101,21 +101,10 @@ func (s *status) explain(tp topicPartition, err error) error {
 		topics = "topic_pattern"
 	}
 	var group *kgo.ErrGroupSession
-	var otherName x509.HostnameError
-	var noCA x509.UnknownAuthorityError
-	var notTLS tls.RecordHeaderError
+	why := s.explainEntry(err)
 	switch {
-	case errors.Is(err, io.EOF):
-		return fmt.Errorf("%s: %w", s.hungUp(err), err)
-	case errors.As(err, &otherName):
-		return fmt.Errorf("the certificate of kafka is another host's, see %s: %w", s.list("kafka.tls.server_name", "kafka.brokers"), err)
-	case errors.As(err, &noCA), errors.As(err, &notTLS), strings.Contains(err.Error(), "tls alert"),
-		strings.Contains(err.Error(), "tls: "): // a client has no type for the last two; the very last is also what kafka says of our certificate
-		return fmt.Errorf("no TLS with kafka, see %s: %w", s.list("kafka.tls.enabled", "kafka.tls.ca_file", "kafka.tls.cert_file"), err)
-	case errors.Is(err, kerr.SaslAuthenticationFailed):
-		return fmt.Errorf("kafka refuses the login, see %s: %w", s.credentials(), err)
-	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
-		return fmt.Errorf("kafka wants another kind of login, or none, see %s: %w", s.setting("kafka.sasl.mechanism"), err)
+	case why != "":
+		return fmt.Errorf("%s: %w", why, err)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return fmt.Errorf("no right to read topic %s, see %s: %w", tp.topic, s.own(topics), err)
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
@@ -132,4 +121,38 @@ func (s *status) explain(tp topicPartition, err error) error {
 		return fmt.Errorf("read topic %s partition %d: %w", tp.topic, tp.partition, err)
 	}
 	return err
+}
+
+// explainEntry says why a client does not get in; empty: an error is about something else. Where
+// the client, or who finds credentials, has no type for it, the text has to do.
+func (s *status) explainEntry(err error) string {
+	has := func(text string) bool { return strings.Contains(err.Error(), text) }
+	var otherName x509.HostnameError
+	var noCA x509.UnknownAuthorityError
+	var notTLS tls.RecordHeaderError
+	switch {
+	case has("token for kafka: "), has("credentials of AWS: "): // first: it may be about another host
+		return "no credentials to log in to kafka with, see " + s.credentials()
+	case errors.Is(err, io.EOF), has("broker connection has died") && !s.everWell():
+		return s.hungUp(err)
+	case errors.As(err, &otherName):
+		return "the certificate of kafka is another host's, see " + s.list("kafka.tls.server_name", "kafka.brokers")
+	case errors.As(err, &noCA), errors.As(err, &notTLS), has("tls alert"), has("tls: "): // the last is also what kafka says of our certificate
+		return "no TLS with kafka, see " + s.list("kafka.tls.enabled", "kafka.tls.ca_file", "kafka.tls.cert_file")
+	case (has("invalid large response size") || has("invalid negative response size")) && !s.everWell():
+		return "what answers does not speak as kafka does: is it a port of kafka's, see " + s.setting("kafka.brokers")
+	case errors.Is(err, kerr.SaslAuthenticationFailed):
+		return "kafka refuses the login, see " + s.credentials()
+	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
+		return "kafka wants another kind of login, or none, see " + s.setting("kafka.sasl.mechanism")
+	}
+	return ""
+}
+
+// everWell says whether the cluster was used at any time: then it is not the settings that are
+// wrong.
+func (s *status) everWell() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wasWell
 }
