@@ -153,7 +153,7 @@ func (c acting) operate(ctx context.Context, a *actor, w wish) error {
 		return err
 	}
 	if found.Matched == 0 {
-		return found.nothing()
+		return cmp.Or(found.nothing(), found.LeftOut.ofNamed(c.ID))
 	}
 	if err := c.confirmChoice(a, w.Action, found); err != nil {
 		return err

@@ -27,8 +27,8 @@
 // It exits with 0; 1 when the actor refused or could not be reached, or the person did not say yes;
 // 2 for a mistake in the command; 3 when the actor cannot do it now, or stopped half way, so that
 // trying again may help; 4 when an operation pauses, was refused, goes on unwatched, or ended
-// though messages were left that it could not see, or a try of what it replayed failed, or when the
-// answer to an act was cut off, so that it may be done: somebody has to look.
+// though messages were left that it could not see, or that --id names, or a try of what it replayed
+// failed, or when the answer to an act was cut off, so that it may be done: somebody has to look.
 package main
 
 import (

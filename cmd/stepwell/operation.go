@@ -81,12 +81,21 @@ func (l leftOut) String() string {
 	for _, one := range []struct {
 		n   int
 		why string
-	}{{l.CrashLoop, "that killed the process"}, {l.TooLarge, "too large"}, {l.Undated, "of which nobody knows when they died"}, {l.Later, "that died later"}} {
+	}{{l.CrashLoop, "that killed the process (--include-crash-loop takes them, too)"}, {l.TooLarge, "too large"}, {l.Undated, "of which nobody knows when they died"}, {l.Later, "that died later"}} {
 		if one.n > 0 {
 			all = append(all, fmt.Sprintf("%d %s", one.n, one.why))
 		}
 	}
 	return strings.Join(all, ", ")
+}
+
+// ofNamed is an error where messages that were named one by one stay; whoever says all, or gives a
+// filter, does not know each of them.
+func (l leftOut) ofNamed(ids []string) error {
+	if len(ids) == 0 || l == (leftOut{}) {
+		return nil
+	}
+	return fmt.Errorf("%w: of those with these ids were left out: %s", errLook, l)
 }
 
 var (
@@ -130,7 +139,7 @@ func (o operation) outcome() (over bool, err error) {
 		if o.Unsorted > 0 {
 			return true, fmt.Errorf("%w: %s", errLook, o.Why)
 		}
-		return true, o.wentWrong()
+		return true, cmp.Or(o.wentWrong(), o.LeftOut.ofNamed(o.Select.IDs))
 	case "paused", "refused":
 		return true, fmt.Errorf("%w: the operation is %s: %s", errLook, o.State, o.Why)
 	}

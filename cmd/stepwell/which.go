@@ -17,6 +17,10 @@ type which struct {
 // Validate is called by kong before Run: a count below one never reaches an actor.
 func (w which) Validate() error {
 	switch {
+	case w.Stream == "" && w.Count < 1:
+		return fmt.Errorf("%w; %w", errNoStream, errCount)
+	case w.Stream == "":
+		return errNoStream
 	case w.Count < 1:
 		return errCount
 	case w.Channel != nil && *w.Channel == "":

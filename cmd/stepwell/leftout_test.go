@@ -1,0 +1,41 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestWhatKilledTheProcessAndIsNamedByItsIDIsNotLeftOutInSilence(t *testing.T) {
+	address, dead := serve(t, "")
+	for flags, want := range map[string]int{"--id a": exitLook, "--id a --dry-run": exitOK, "--all": exitOK, "--error away": exitOK} {
+		dead.pile.set(0, false) // none but the two that are left out
+		out, errs, code := command(t, address, append([]string{"dead-set", "replay", "-s", "orders", "--yes"}, strings.Fields(flags)...)...)
+		if code != want || !strings.Contains(out+errs, "left out: 2 that killed the process (--include-crash-loop takes them, too)") {
+			t.Errorf("%s: exit %d, %q, %q", flags, code, out, errs)
+		}
+	}
+}
+
+func TestAReplayByCountNamesTheFlagForWhatItLeavesOut(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // in the words of /v1
+		_, _ = io.WriteString(w, `{"message":"replayed 0 of 1 messages of orders; 1 that killed the process were left out, for which include_crash_loop=true asks","left":3}`)
+	}))
+	defer s.Close()
+	out, errs, code := command(t, s.URL, "dead-set", "replay", "-s", "orders", "-n", "1")
+	if code != exitOK || !strings.Contains(out, "1 that killed the process were left out, for which --include-crash-loop asks; 3 left") {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+}
+
+func TestAPeekWithoutAnythingSaysAllThatIsMissing(t *testing.T) {
+	for args, missing := range map[string][]string{"": {"--stream", "--count"}, "-n 3": {"--stream"}, "-s orders": {"--count"}} {
+		_, errs, code := command(t, "127.0.0.1:1", append([]string{"dead-set", "peek"}, strings.Fields(args)...)...)
+		errs, _, _ = strings.Cut(errs, "usage:")
+		if code != exitUsage || strings.Contains(errs, "--stream") != strings.Contains(strings.Join(missing, " "), "--stream") || strings.Contains(errs, "--count") != strings.Contains(strings.Join(missing, " "), "--count") {
+			t.Errorf("%q: exit %d, %s", args, code, errs)
+		}
+	}
+}
