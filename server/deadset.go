@@ -184,6 +184,14 @@ func (q requests) audit(r *http.Request, what string, err error, attrs ...slog.A
 	q.cfg.Logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelInfo, what, attrs...)
 }
 
+// tried is what an audit line says of a change: that it was done only where it was.
+func tried(err error, done, failed string) string {
+	if err != nil {
+		return failed
+	}
+	return done
+}
+
 // from is the address that a request came from, without its port, which says nothing.
 func from(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)

@@ -57,7 +57,8 @@ func (s wishes) edit(w http.ResponseWriter, r *http.Request) error {
 	if request.Channel != "" {
 		attrs = append(attrs, slog.String("channel", request.Channel))
 	}
-	s.audit(r, "audit: message edited", err, append(attrs, slog.String("id", clip(request.Select.IDs[0])), slog.String("operation", o.ID))...)
+	attrs = append(attrs, slog.String("id", clip(request.Select.IDs[0])), slog.String("operation", o.ID))
+	s.audit(r, tried(err, "audit: message edited", "audit: message edit failed"), err, attrs...)
 	if err != nil {
 		told := *problemOf(s.cfg.Logger, r, err)
 		told.operation = o.ID

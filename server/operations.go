@@ -200,7 +200,7 @@ func (s wishes) change(w http.ResponseWriter, r *http.Request) error {
 	if c.Rate != nil {
 		attrs = append(attrs, slog.String("rate", c.Rate.String()))
 	}
-	s.audit(r, "audit: operation changed", err, attrs...)
+	s.audit(r, tried(err, "audit: operation changed", "audit: operation change failed"), err, attrs...)
 	if errors.Is(err, operations.ErrOver) {
 		return &problem{status: http.StatusConflict, detail: operations.ErrOver.Error() + ": nothing of it can be changed"}
 	}

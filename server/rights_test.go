@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -219,5 +221,25 @@ func TestNobodySaysInWhoseNameAnOperationIsAskedFor(t *testing.T) {
 	}
 	if log := w.log.String(); strings.Contains(log, "swordfish") || !strings.Contains(log, "by=token") {
 		t.Errorf("log: %s", log)
+	}
+}
+
+func TestAChangeThatFailsIsNoChangeInTheAudit(t *testing.T) {
+	w, _ := operating(t, mayEdit)
+	w.orders.fail(func(context.Context) (server.Result, error) { return server.Result{}, errors.New("broken") })
+	for _, test := range []struct{ method, path, body, says string }{
+		{"POST", "/v1/streams/orders/pause?scope=app", "", `"audit: stream pause failed"`},
+		{"POST", "/v1/streams/orders/resume?scope=app", "", `"audit: stream resume failed"`},
+		{"PATCH", "/v1/dead_set/operations/op_none", `{"state":"paused"}`, `"audit: operation change failed"`},
+		{"POST", editing, `{"stream":"orders","value":"x"}`, `"audit: message edit failed"`},
+	} {
+		if a := w.do(test.method, test.path, test.body); a.status < 400 || !strings.Contains(w.log.String(), test.says) {
+			t.Errorf("%s: %d %s, %s", test.path, a.status, a.text, w.log)
+		}
+	}
+	for line := range strings.Lines(w.log.String()) {
+		if strings.Contains(line, "audit: ") && (!strings.Contains(line, " failed\" by=") || !strings.Contains(line, "error=")) {
+			t.Errorf("it reads as if it was done: %s", line)
+		}
 	}
 }

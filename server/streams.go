@@ -39,13 +39,13 @@ func (c controls) listStreams(w http.ResponseWriter, r *http.Request) error {
 
 // pause holds a stream back; resume lets it go on. Both are fine twice.
 func (c controls) pause(w http.ResponseWriter, r *http.Request) error {
-	return c.hold(w, r, holding{done: "paused", here: func(s Control) { s.Pause(who(r)) }, app: func(id string) error {
+	return c.hold(w, r, holding{verb: "pause", done: "paused", here: func(s Control) { s.Pause(who(r)) }, app: func(id string) error {
 		return c.cfg.Pauses.Pause(r.Context(), id, who(r))
 	}})
 }
 
 func (c controls) resume(w http.ResponseWriter, r *http.Request) error {
-	return c.hold(w, r, holding{done: "resumed", here: Control.Resume, app: func(id string) error {
+	return c.hold(w, r, holding{verb: "resume", done: "resumed", here: Control.Resume, app: func(id string) error {
 		was, err := c.cfg.Pauses.Resume(r.Context(), id)
 		// What no process here has may be left of a release that had it.
 		if _, known := c.cfg.Streams[id]; err == nil && !was && !known {
@@ -57,6 +57,7 @@ func (c controls) resume(w http.ResponseWriter, r *http.Request) error {
 
 // holding is a pause or a resume, by its scope.
 type holding struct {
+	verb string // "pause"
 	done string // "paused"
 	here func(Control)
 	app  func(id string) error
@@ -95,7 +96,7 @@ func (c controls) hold(w http.ResponseWriter, r *http.Request, h holding) error 
 	if p, unknown := errors.AsType[*problem](err); unknown {
 		return p
 	}
-	c.audit(r, "audit: stream "+h.done, err, slog.String("stream", clip(id)), slog.String("scope", scope))
+	c.audit(r, tried(err, "audit: stream "+h.done, "audit: stream "+h.verb+" failed"), err, slog.String("stream", clip(id)), slog.String("scope", scope))
 	if err != nil {
 		return err
 	}
