@@ -96,6 +96,11 @@ func waiting(s server.Status, oldest string) (says string) {
 	return says
 }
 
+// recordID is the id that the message has in logs, in the dead set and to its handler.
+func recordID(o *server.Oldest) string {
+	return fmt.Sprintf("%s:%d:%d", o.Topic, o.Partition, o.Offset)
+}
+
 // ofChannel is what a probe says of a channel that is not simply well.
 func ofChannel(c server.ChannelStatus) (said string) {
 	if c.Error != "" {

@@ -151,7 +151,7 @@ func (k *kafka) Status() (s sourceStatus) {
 			Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, Behind: o.Behind,
 			Since: o.Since, AgeSeconds: time.Since(o.Since).Round(time.Millisecond).Seconds(), NextTry: o.NextTry,
 		}
-		s.First = fmt.Sprintf("%s/%d offset %d", o.Topic, o.Partition, o.Offset)
+		s.First = recordID(s.Oldest)
 	}
 	return s
 }

@@ -72,7 +72,7 @@ func (l *line) warnOfSlow(setting func(string) string, holds *server.Oldest, war
 	warned[l.name()] = since
 	attrs := []any{"since", since, "timeout", l.cfg.HandlerTimeout, "setting", setting("handler_timeout")}
 	if holds != nil {
-		attrs = append(attrs, "oldest", fmt.Sprintf("%s/%d/%d", holds.Topic, holds.Partition, holds.Offset))
+		attrs = append(attrs, "oldest", recordID(holds))
 	}
 	l.log.Warn("a handler runs past its time-out", attrs...)
 }

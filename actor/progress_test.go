@@ -188,7 +188,7 @@ func TestAStuckStreamNamesItsOldestMessage(t *testing.T) {
 			b.t.Errorf("%q, and nothing is wrong", c.Detail)
 		}
 		b.after(2*time.Minute, true)
-		if c := b.stream.check(); !strings.HasSuffix(c.Detail, ", stuck: there is work, and none was done for 5m45s, oldest message orders.v1/0 offset 1, for 5m59s") {
+		if c := b.stream.check(); !strings.HasSuffix(c.Detail, ", stuck: there is work, and none was done for 5m45s, oldest message orders.v1:0:1, for 5m59s") {
 			b.t.Errorf("%q does not name the oldest message", c.Detail)
 		}
 		o := b.stream.now().Oldest
@@ -240,7 +240,7 @@ func TestACallThatRunsPastItsTimeoutIsLoggedOnceWithTheMessageThatWaits(t *testi
 		time.Sleep(30 * time.Second)
 		says(0)
 		time.Sleep(18 * time.Second)
-		says(1, "oldest=orders.v1/0/1")
+		says(1, "oldest=orders.v1:0:1")
 		b.handle("1s", "40s!")
 		time.Sleep(2 * time.Minute)
 		says(2)

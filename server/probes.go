@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed" // for the API's description
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -40,8 +42,14 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	case closed:
 		checks = append([]Check{{Name: "actor", Detail: "is stopping"}}, checks...)
 	}
-	status, text := readiness(checks, r.URL.Query().Has("verbose"))
+	status, text := readiness(checks, verbose(r.URL.Query()))
 	return write(w, status, textType, []byte(text))
+}
+
+// verbose says whether to name what is well, too: ?verbose, with whatever value but false.
+func verbose(query url.Values) bool {
+	is, err := strconv.ParseBool(query.Get("verbose"))
+	return query.Has("verbose") && (err != nil || is)
 }
 
 // readiness is the answer for these checks: one line each, "+" well, "-" missing, "!" stuck.

@@ -139,11 +139,13 @@ func TestReadinessNamesWhatIsMissingAndVerboseWhatIsThere(t *testing.T) {
 	w := start(t, func(c *server.Config) {
 		c.Health = func(context.Context) []server.Check { return slices.Clone(checks) }
 	})
-	if a := w.do("GET", "/readyz", ""); a.status != 200 || a.text != "ready\n" {
-		t.Errorf("%d %s", a.status, a.text)
-	}
-	if a := w.do("GET", "/readyz?verbose", ""); a.text != "[+] rabbitmq: 4.3.6\n[!] stream orders: no progress\nready\n" {
-		t.Errorf("verbose: %s", a.text)
+	for query, want := range map[string]string{
+		"": "", "?verbose=false": "", "?verbose=0": "",
+		"?verbose": "[+] rabbitmq: 4.3.6\n[!] stream orders: no progress\n", "?verbose=true": "[+] rabbitmq: 4.3.6\n[!] stream orders: no progress\n",
+	} {
+		if a := w.do("GET", "/readyz"+query, ""); a.status != 200 || a.text != want+"ready\n" {
+			t.Errorf("%s: %d %s", query, a.status, a.text)
+		}
 	}
 	checks[0] = server.Check{Name: "rabbitmq", Detail: "connection\nrefused"}
 	if a := w.do("GET", "/readyz", ""); a.status != 503 || a.text != "[-] rabbitmq: connection refused\nnot ready\n" {

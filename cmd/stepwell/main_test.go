@@ -230,7 +230,7 @@ func TestEachCommandDoesWhatItSays(t *testing.T) {
 		args string
 		says []string
 	}{
-		{"streams", []string{"STREAM", "SOURCE", "orders", "running", "queue", "12", "orders.v1/3@17 2m10s", "shop.orders.dead_set=3"}},
+		{"streams", []string{"STREAM", "SOURCE", "orders", "running", "queue", "12", "orders.v1:3:17 2m10s", "shop.orders.dead_set=3"}},
 		{"pause orders", []string{"orders is paused on this instance"}},
 		{"streams", []string{"paused here by loopback since 2026-01-02T15:04:05Z", "gone", "not a stream of this process, paused in the app by bob"}},
 		{"pause orders --app", []string{"orders is paused in all processes"}},

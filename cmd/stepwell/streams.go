@@ -60,13 +60,13 @@ type oldest struct {
 	AgeSeconds float64 `json:"age_seconds"`
 }
 
-// String is its place and for how long it has been the oldest: "orders.v1/3@17 2m10s".
+// String is its id and for how long it has been the oldest: "orders.v1:3:17 2m10s".
 func (o *oldest) String() string {
 	if o == nil {
 		return "-"
 	}
 	age := time.Duration(o.AgeSeconds * float64(time.Second)).Round(time.Second)
-	return fmt.Sprintf("%s/%d@%d %s", o.Topic, o.Partition, o.Offset, age)
+	return fmt.Sprintf("%s:%d:%d %s", o.Topic, o.Partition, o.Offset, age)
 }
 
 // Run shows the streams once, or until ctx ends.
