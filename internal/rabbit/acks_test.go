@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -351,6 +352,51 @@ func TestAcksThatWereLeftOutBehindAHeldMessageAreToldThoughNoOtherComes(t *testi
 		}
 		stop()
 		depthIs(t, b, n.instant, 0)
+	})
+}
+
+// What is prefetched is given back with a frame each. RabbitMQ's channel passes on 32 of them at
+// once, and drops the rest, with acks among it, when it is closed before its queue applied those.
+func TestStopsInOrderUnderLoadRepeatNoFinishedCall(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		const stops, each, workers = 5, 200, 16
+		for _, took := range []time.Duration{0, 20 * time.Millisecond} { // ended by the stop, or soon after
+			n := newNames(t, url)
+			b, _ := run(t, Config{URLs: []string{url}})
+			declare(t, b, n.specs())
+			publish(t, b, n.instant, 0, stops*each+500)
+			var mu sync.Mutex
+			calls := map[string]int{}
+			for i := range stops {
+				stop, end := context.WithCancel(t.Context())
+				seats := make(chan struct{}, workers)
+				handle := func(ctx context.Context, d queue.Delivery) bool {
+					select {
+					case <-ctx.Done():
+						return false
+					case seats <- struct{}{}:
+					}
+					time.AfterFunc(took, func() {
+						mu.Lock()
+						defer mu.Unlock()
+						calls[d.ID]++
+						d.Ack()
+						if <-seats; len(calls) >= (i+1)*each {
+							end()
+						}
+					})
+					return true
+				}
+				_ = b.Consume(stop, t.Context(), queue.Consumption{Queue: n.instant, Prefetch: func() int { return 300 }, Handle: handle})
+			}
+			again := 0
+			for _, times := range calls {
+				again += times - 1
+			}
+			if again > 0 {
+				t.Errorf("calls of %s: %d of %d ran again after a stop", took, again, len(calls))
+			}
+		}
 	})
 }
 

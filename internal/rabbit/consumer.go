@@ -35,6 +35,7 @@ type consumer struct {
 	// subscribed is set while the broker may send something.
 	subscribed atomic.Bool
 	loss       loss
+	crowded    time.Time // when many words were told last; who calls flush sets it
 	// again is readable when the prefetch is to be changed: the keeper asks, Consume's goroutine
 	// does it.
 	again chan struct{}
@@ -164,6 +165,7 @@ func (k *consumer) finish(err error) error {
 	k.subscribed.Store(false) // also where it could not be opened, or cancelled
 	if k.session.alive() && !k.ch.IsClosed() {
 		k.flush(true)
+		k.rest()
 		_ = k.session.closeChannel(k.ch)
 	}
 	k.acks.die()

@@ -22,6 +22,11 @@ const (
 	// prefetchEvery is how often a prefetch may become smaller, and a loss of the consumer is
 	// looked for.
 	prefetchEvery = 5 * time.Second
+	// fewWords are passed on to the queue at once: RabbitMQ's channel keeps to itself what comes
+	// while its quorum queue has 32 commands to apply, and drops that when it is closed. restTime
+	// is what the queue needs for them: nothing tells when it has them, also no answer to a method.
+	fewWords = 16
+	restTime = 200 * time.Millisecond
 )
 
 // keep looks after the channel until ctx ends: it sends acks, and ends the consumer's life when the
@@ -134,6 +139,9 @@ func (k *consumer) flush(all bool) (left int) {
 		err = tell(k.ch, words)
 		k.session.written()
 		failpoint.Hit("acked")
+		if len(words) > fewWords {
+			k.crowded = time.Now()
+		}
 	}
 	if err == nil && len(asked) > 0 {
 		err = k.ask()
@@ -146,6 +154,10 @@ func (k *consumer) flush(all bool) (left int) {
 	}
 	return left
 }
+
+// rest lets the queue have what it was told last, before the channel is closed: else the acks of
+// finished calls are dropped, and they run again. Few words need no time.
+func (k *consumer) rest() { sleep(k.ctx, time.Until(k.crowded.Add(restTime))) }
 
 // tell sends the words in order. After an error it is not known which of them the broker took.
 func tell(ch *amqp.Channel, words []word) error {
