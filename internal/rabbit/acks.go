@@ -27,9 +27,12 @@ type acks struct {
 	// mu guards the fields below.
 	mu sync.Mutex
 	// marks has a byte for each tag from base on: those before base are settled, and the broker was
-	// told.
+	// told, but for those in old. These are held for so long that more than keep marks, nearly all
+	// of them told, were behind them.
 	base  uint64
 	marks []mark
+	old   map[uint64]mark
+	keep  int
 	// open counts the tags that are held.
 	open int
 	// unsaid counts those that are settled and in no plan yet, and left those of them that the last
@@ -49,8 +52,11 @@ type acks struct {
 	leaving func() bool
 }
 
+// keepAtLeast is how many marks are kept of what the broker was told: each plan may look at them.
+const keepAtLeast = 1000
+
 func newAcks() *acks {
-	return &acks{base: 1, enough: 1, wake: make(chan struct{}, 1), quiet: make(chan struct{}, 1)}
+	return &acks{base: 1, old: map[uint64]mark{}, keep: keepAtLeast, enough: 1, wake: make(chan struct{}, 1), quiet: make(chan struct{}, 1)}
 }
 
 // take notes that the tag is handed out.
@@ -95,10 +101,16 @@ func (a *acks) Flush(ctx context.Context) error {
 func (a *acks) settle(tag uint64, as mark) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.dead || tag < a.base || tag-a.base >= uint64(len(a.marks)) || a.marks[tag-a.base] != held {
+	switch at := tag - a.base; {
+	case a.dead:
+		return
+	case tag < a.base && a.old[tag] == held:
+		a.old[tag] = as
+	case tag >= a.base && at < uint64(len(a.marks)) && a.marks[at] == held:
+		a.marks[at] = as
+	default:
 		return
 	}
-	a.marks[tag-a.base] = as
 	a.open--
 	if a.unsaid++; a.unsaid-a.left == 1 || a.unsaid-a.left >= a.enough {
 		signal(a.wake)
@@ -125,6 +137,7 @@ func (a *acks) die() {
 		done <- errSessionOver
 	}
 	a.asked = nil
+	clear(a.old)
 	signal(a.quiet)
 }
 
@@ -139,7 +152,8 @@ func (a *acks) outstanding() int {
 func (a *acks) gather(enough, most int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.enough, a.most = enough, most
+	// Several times what is under way as a rule: those that are held may go with others then.
+	a.enough, a.most, a.keep = enough, most, keepAtLeast+4*most
 	// Else whoever tells the broker has been woken by the first, or has nothing to tell.
 	if a.unsaid-a.left >= enough {
 		signal(a.wake)
@@ -175,7 +189,7 @@ func (a *acks) plan(all bool) (words []word, asked []chan<- error, left int) {
 	asked, a.asked = a.asked, nil
 	var last uint64
 	n := 0
-	for ; n < len(a.marks) && a.marks[n] != held; n++ {
+	for ; len(a.old) == 0 && n < len(a.marks) && a.marks[n] != held; n++ {
 		switch a.marks[n] { //nolint:exhaustive // the other states need nothing here
 		case acked:
 			a.unsaid--
@@ -202,6 +216,13 @@ func (a *acks) plan(all bool) (words []word, asked []chan<- error, left int) {
 // planOneByOne appends a word for each tag that is settled behind the first held one: "all before"
 // would ack that one too.
 func (a *acks) planOneByOne(words []word) []word {
+	for tag, m := range a.old {
+		if m != held {
+			words = append(words, word{tag: tag, requeue: m == released})
+			delete(a.old, tag)
+			a.unsaid--
+		}
+	}
 	for i := 0; a.unsaid > 0; i++ {
 		if m := a.marks[i]; m == acked || m == released {
 			words = append(words, word{tag: a.base + uint64(i), requeue: m == released})
@@ -209,5 +230,19 @@ func (a *acks) planOneByOne(words []word) []word {
 			a.unsaid--
 		}
 	}
+	if len(a.marks) > a.keep {
+		a.forgetTold()
+	}
 	return words
+}
+
+// forgetTold drops the marks once each is held or told, and keeps the former as old.
+func (a *acks) forgetTold() {
+	for i, m := range a.marks {
+		if m == held {
+			a.old[a.base+uint64(i)] = held
+		}
+	}
+	a.base += uint64(len(a.marks))
+	a.marks = a.marks[:0]
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -62,6 +63,57 @@ func TestAnAckBehindAHeldTagWaitsForTheGapToCloseUnlessTooManyWould(t *testing.T
 	}
 }
 
+// Else each ack would cost more the longer the call takes, of all calls of its consumer.
+func TestAPlanBehindALongCallLooksAtNothingThatWasTold(t *testing.T) {
+	a := newAcks()
+	behind(a, 100_000)
+	if len(a.marks) > 2*a.keep {
+		t.Errorf("marks of %d are kept behind one that is held", len(a.marks))
+	}
+	a.Ack(1)
+	a.Ack(1)
+	a.Release(2)
+	if got, _, left := a.plan(true); !slices.Equal(got, []word{{tag: 1}}) || left != 0 {
+		t.Errorf("plan %v after the long call, %d left", got, left)
+	}
+	a.take(100_002)
+	a.Ack(100_002)
+	if got, _, _ := a.plan(true); !slices.Equal(got, []word{{tag: 100_002, multiple: true}}) {
+		t.Errorf("plan %v once nothing is held", got)
+	}
+}
+
+// behind has the broker told of n acks while the first tag is held, with a prefetch of 400.
+func behind(a *acks, n int) {
+	a.gather(batch(400))
+	a.take(1)
+	for tag := uint64(2); tag < uint64(n)+2; tag++ {
+		a.take(tag)
+		a.Ack(tag)
+		if tag%100 == 0 {
+			a.plan(false)
+		}
+	}
+	a.plan(true)
+}
+
+func BenchmarkOneHundredAcksBehindAHeldTag(b *testing.B) {
+	for _, told := range []int{0, 3_000_000} {
+		b.Run(strconv.Itoa(told), func(b *testing.B) {
+			a := newAcks()
+			behind(a, told)
+			for tag := uint64(told) + 2; b.Loop(); {
+				for range 100 {
+					a.take(tag)
+					a.Ack(tag)
+					tag++
+				}
+				a.plan(false)
+			}
+		})
+	}
+}
+
 // The model is a broker that knows which tags it waits for, and refuses a word about any other.
 func TestBrokerIsToldOfEveryTagOnceAndOfNoOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -78,6 +130,7 @@ func TestBrokerIsToldOfEveryTagOnceAndOfNoOther(t *testing.T) {
 			heard[tag] = as
 		}
 		a.gather(rapid.IntRange(1, 5).Draw(t, "enough"), rapid.IntRange(0, 5).Draw(t, "most"))
+		a.keep = rapid.IntRange(0, 10).Draw(t, "keep")
 		flush := func(all bool) {
 			words, _, left := a.plan(all)
 			if all && left > 0 {
