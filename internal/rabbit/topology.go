@@ -98,10 +98,6 @@ func isCut(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF)
 }
 
-// alone is the rank of queues that no other needs: what goes wrong with one must not keep others
-// from being made.
-const alone = 3
-
 // rank orders targets before those that point to them.
 func rank(k queue.Kind) int {
 	switch k {
@@ -109,15 +105,14 @@ func rank(k queue.Kind) int {
 		return 0
 	case queue.Instant:
 		return 1
-	case queue.Log, queue.Source:
-		return alone
 	default:
 		return 2
 	}
 }
 
 // ensure declares the queues one after another, and returns the names of those it created, also
-// beside an error, which is the first.
+// beside an error, which is the first. What goes wrong with one queue must not keep others from
+// being made, but for those that point to it.
 func (t *topology) ensure(ctx context.Context, s *session, specs []queue.Spec) (created []string, first error) {
 	select {
 	case t.turn <- struct{}{}:
@@ -125,9 +120,14 @@ func (t *topology) ensure(ctx context.Context, s *session, specs []queue.Spec) (
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	failed := map[string]bool{}
 	for _, spec := range specs {
 		if ctx.Err() != nil {
 			return created, ctx.Err()
+		}
+		if failed[spec.Target] {
+			failed[spec.Name] = true
+			continue
 		}
 		made, err := t.declare(s, spec)
 		if err == nil && spec.Kind == queue.Source && !t.b.config.DeclareOnlyCheck {
@@ -137,8 +137,9 @@ func (t *topology) ensure(ctx context.Context, s *session, specs []queue.Spec) (
 			created = append(created, spec.Name)
 		}
 		first = cmp.Or(first, err)
-		if err != nil && (rank(spec.Kind) != alone || !s.alive()) {
-			return created, err
+		failed[spec.Name] = err != nil
+		if err != nil && s.lostOver(err) {
+			return created, first
 		}
 	}
 	return created, first

@@ -282,6 +282,35 @@ func TestQueueThatVanishedIsDeclaredAgainAndReported(t *testing.T) {
 	})
 }
 
+func TestAQueueThatIsRefusedKeepsOnlyThoseThatNeedItFromBeingDeclaredAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		bad, well := newNames(t, url), newNames(t, url)
+		b, _ := run(t, Config{URLs: []string{url}})
+		declare(t, b, append(bad.specs(), well.specs()...))
+		for _, name := range []string{bad.dead, bad.instant, bad.delay, well.dead, well.instant, well.delay} {
+			deleteQueue(t, url, name)
+		}
+		raw(t, url, func(ch *amqp.Channel) error {
+			_, err := ch.QueueDeclare(bad.dead, true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
+			return err
+		})
+		b.topology.missing()
+		eventually(t, 10*time.Second, "the repair to meet the queue", func() bool {
+			return strings.Contains(b.Status().Detail, bad.dead+" exists with other arguments")
+		})
+		for _, name := range []string{well.dead, well.instant, well.delay} {
+			if _, err := b.Depth(t.Context(), name); err != nil {
+				t.Errorf("%s of another stream is not declared again: %v", name, err)
+			}
+		}
+		for _, name := range []string{bad.instant, bad.delay} {
+			if _, err := b.Depth(t.Context(), name); code(err) != amqp.NotFound {
+				t.Errorf("%s is there, whose messages end in a queue that is not ours: %v", name, err)
+			}
+		}
+	})
+}
+
 func TestAQueueThatALookFindsMissingIsDeclaredAgainAndReported(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)
