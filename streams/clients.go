@@ -173,8 +173,8 @@ func (c *clients) leaveGroup() {
 	_, _ = req.RequestWith(limit, client)
 }
 
-// wake fetches again what has rested. The group's member leaves alone what is not its to read by
-// now.
+// wake fetches again what has rested, also what is not ours by now: a client keeps a pause over all
+// assignments. The group's member leaves alone what another fetcher reads by now.
 func (c *clients) wake() {
 	for _, f := range c.all {
 		rested := f.rested()
@@ -184,7 +184,7 @@ func (c *clients) wake() {
 		c.gate.change(func() {
 			again := map[string][]int32{}
 			for _, tp := range rested {
-				if !f.member || c.parts.isReadBy(tp, f) {
+				if p := c.parts.lookup(tp); !f.member || p == nil || p.fetcher == f {
 					again[tp.topic] = append(again[tp.topic], tp.partition)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell"
@@ -408,5 +409,49 @@ func TestWhatIsAssignedAnewThoughItWasNeverGivenUpIsReadAgainFromItsCommit(t *te
 	eventually(t, "and what follows", func() bool { return j.count() == 35 })
 	if at := w.committed()[1]; at != 10 {
 		t.Errorf("committed at %d, while 10 is still pending", at)
+	}
+}
+
+// A client keeps a pause over all assignments.
+func TestAPartitionThatRestsWhenItGoesIsReadWhenItComesBack(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		fetchers int
+		woken    bool // while it is not ours
+		paused   int  // in the member, in the end
+	}{
+		"to the only client":                     {fetchers: 1, woken: true},
+		"to the only client, before it is woken": {fetchers: 1},
+		"to another client, which reads it":      {fetchers: 2, woken: true, paused: 1},
+		"to another client, before it is woken":  {fetchers: 2, paused: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, tp := lone(t, newJournal().settleAll)
+			r.clients.all = nil
+			for i := range test.fetchers {
+				f := newFetcher(i == 0)
+				f.client = lonely(t)
+				r.clients.all = append(r.clients.all, f)
+			}
+			member, ours := r.clients.all[0], map[string][]int32{tp.topic: {tp.partition}}
+			r.rebalances.onAssigned(t.Context(), new(kgo.Client), ours)
+			r.fetched(tp, records(0, 0), kerr.UnknownServerError)
+			if len(member.client.PauseFetchPartitions(nil)) != 1 {
+				t.Fatal("it does not rest")
+			}
+			r.rebalances.onLost(t.Context(), nil, ours)
+			if test.woken {
+				r.clients.wake()
+			}
+			if test.fetchers > 1 { // the member reads others by now
+				r.parts.assign(topicPartition{tp.topic, 7}, r.clients.all[:1])
+			}
+			r.rebalances.onAssigned(t.Context(), new(kgo.Client), ours)
+			r.clients.wake()
+			if paused := member.client.PauseFetchPartitions(nil); len(paused) != test.paused {
+				t.Errorf("paused in the group's member: %v", paused)
+			}
+		})
 	}
 }

@@ -42,12 +42,7 @@ func TestAnAskToLookForATopicIsKeptUntilItsTurn(t *testing.T) {
 func TestATopicOfWhichTheBrokersSayNothingIsToBeLookedForAgain(t *testing.T) {
 	t.Parallel()
 	r, tp := lone(t, newJournal().settleAll)
-	client, err := kgo.NewClient(kgo.SeedBrokers("127.0.0.1:1"), kgo.RequestRetries(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	r.clients.all[0].client = client
+	r.clients.all[0].client = lonely(t)
 	r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {tp.partition}})
 	if r.watch.healTopic(t.Context(), tp.topic) {
 		t.Error("it counts as found")

@@ -229,6 +229,17 @@ func loneOf(t *testing.T, concurrency int, handle Handle) (*Reader, topicPartiti
 	return r, topicPartition{"t", 0}
 }
 
+// lonely is a client that reaches nobody.
+func lonely(t *testing.T) *kgo.Client {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers("127.0.0.1:1"), kgo.RequestRetries(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
 // fetched hands the reader what its fetcher polled, records or an error.
 func (r *Reader) fetched(tp topicPartition, f *kgo.FetchPartition, err error) polled {
 	f.Partition, f.Err = tp.partition, err
