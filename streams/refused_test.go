@@ -96,8 +96,11 @@ func TestAPartitionWhoseFetchesAreRefusedDisturbsNoOtherAndGoesOnWhenTheyAreNot(
 				return false
 			}
 			eventually(t, "the status tells", told)
-			more := asked.Load() + 4
+			more, from := asked.Load()+3, time.Now()
 			eventually(t, "it is asked for again", func() bool { return asked.Load() >= more })
+			if took := time.Since(from); took < 2*time.Second {
+				t.Errorf("it was asked for three times within %v", took)
+			}
 			if h.begun.Load() != began || h.cut.Load() != before {
 				t.Errorf("the slow call was begun %d times and cancelled %d times", h.begun.Load(), h.cut.Load())
 			}
