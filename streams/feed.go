@@ -52,6 +52,13 @@ func (p *partition) unblock() {
 	p.roster.Offer()
 }
 
+// isBlocked says that nothing is handed out for now, since calls of the assignment before run.
+func (p *partition) isBlocked() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.blocked
+}
+
 // More says that there is more to hand out. What waits for its turn as a suspect is no more than
 // others once deaths do not count.
 func (p *partition) More() bool {

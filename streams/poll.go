@@ -148,6 +148,10 @@ func (in *intake) receive(tp topicPartition, f *kgo.FetchPartition, topicID [16]
 	if p == nil {
 		return 0, 0
 	}
+	if p.isBlocked() {
+		in.putOff(p, f)
+		return 0, 0
+	}
 	first, expected := f.Records[0].Offset, p.position()
 	// A gap alone is no loss: compaction and transactions leave some. What lies before the log's
 	// start is.
@@ -159,6 +163,14 @@ func (in *intake) receive(tp topicPartition, f *kgo.FetchPartition, topicID [16]
 	in.tenure.fetched += footprint(records, bytes)
 	p.roster.Offer()
 	return len(f.Records), bytes
+}
+
+// putOff has records read again later: those of a partition that waits would fill the window, and
+// nobody would run anything of the others.
+func (in *intake) putOff(p *partition, f *kgo.FetchPartition) {
+	p.sawEnd(in.endOf(f))
+	p.fetcher.seek(p.topicPartition, ledger.At(f.Records[0].Offset, f.Records[0].LeaderEpoch))
+	p.fetcher.rest(p.topicPartition)
 }
 
 // endOf is where the records end that may be read.

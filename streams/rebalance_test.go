@@ -270,6 +270,8 @@ func TestANewWorkerWaitsForTheOldOneOfTheSamePartition(t *testing.T) {
 		<-release // deaf to its context
 		return task.Settled
 	})
+	r.clients.all[0] = newFetcher(true)
+	r.clients.all[0].client = lonely(t)
 	ours := map[string][]int32{tp.topic: {tp.partition}}
 	for range 3 {
 		r.rebalances.onAssigned(t.Context(), new(kgo.Client), ours)
@@ -283,6 +285,8 @@ func TestANewWorkerWaitsForTheOldOneOfTheSamePartition(t *testing.T) {
 	r.intake.receive(tp, records(0, 2), [16]byte{1})
 	<-time.After(100 * time.Millisecond) // time enough for the last worker to do what it must not
 	close(release)
+	eventually(t, "the last worker waits no more", func() bool { return !r.parts.lookup(tp).isBlocked() })
+	r.intake.receive(tp, records(0, 2), [16]byte{1})
 	eventually(t, "the last worker is through", func() bool { r.parts.flush(); return r.load.records.Load() == 0 })
 	if most.Load() != 1 {
 		t.Fatalf("%d at once", most.Load())
