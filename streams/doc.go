@@ -37,7 +37,8 @@
 //	gate.go                    polls, or a change of what is ours, never both
 //	poll.go, cut.go            what polls bring; a log that was cut
 //	load.go, fetchsize.go      how much is in flight; how much a fetch is to bring
-//	start.go                   where a group begins
+//	start.go, beginnings.go    where a group begins
+//	latecomers.go              topics that came after the group began
 //	partition.go               one assignment of a partition
 //	books.go, lifetime.go      its ledger and its lock; its contexts, and when it is over
 //	feed.go                    what the crew takes from it and tells it; its tickets

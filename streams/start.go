@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -55,45 +54,6 @@ type starter struct {
 	late    *latecomers
 }
 
-// latecomers knows which topics this process has seen missing, or made anew: all that is in them
-// came after the group began. It is told of a pattern that matches nothing as of a topic.
-type latecomers struct {
-	mu     sync.Mutex
-	topics map[string]bool
-	ids    map[string]kadm.TopicID // as they were seen last
-}
-
-func newLatecomers() *latecomers {
-	return &latecomers{topics: map[string]bool{}, ids: map[string]kadm.TopicID{}}
-}
-
-// missed notes that there is no such topic.
-func (l *latecomers) missed(topic string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.topics[topic] = true
-}
-
-// saw notes which topic of that name there is; a zero id says nothing.
-func (l *latecomers) saw(topic string, id kadm.TopicID) {
-	if id == (kadm.TopicID{}) {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if was, known := l.ids[topic]; known && was != id {
-		l.topics[topic] = true
-	}
-	l.ids[topic] = id
-}
-
-// has is asked for a topic of TOPICS, or one that a pattern matches.
-func (l *latecomers) has(topic, pattern string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.topics[topic] || pattern != "" && l.topics[pattern]
-}
-
 // startTimeout bounds the questions that are asked before the first fetch.
 const startTimeout = 20 * time.Second
 
@@ -110,13 +70,18 @@ func (s *starter) adjust(ctx context.Context, offsets map[string]map[int32]kgo.O
 	defer cancel()
 	var first map[topicPartition]ledger.Position
 	if missing := withoutCommit(offsets); len(missing) > 0 && !s.begin.earliest() {
+		var unlisted map[string]error
 		var err error
-		if first, err = s.firstStart(ctx, slices.Collect(maps.Keys(missing))); err != nil {
+		if first, unlisted, err = s.firstStart(ctx, slices.Collect(maps.Keys(missing))); err == nil {
+			err = s.leaveOut(unlisted, offsets)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	unsure := map[string][]int32{}
 	for topic, parts := range offsets {
+		s.status.begins(topic, nil)
 		for id, o := range parts {
 			tp := topicPartition{topic, id}
 			at := ledger.At(o.EpochOffset().Offset, o.EpochOffset().Epoch)
@@ -147,6 +112,29 @@ func (s *starter) adjust(ctx context.Context, offsets map[string]map[int32]kgo.O
 		s.log.Info("the group has no commits of partitions and reads them from their first record", "topic", topic, "partitions", n)
 	}
 	return offsets, nil
+}
+
+// leaveOut has topics wait of which it is not known where they begin, until they are looked for
+// again: one partition without a leader is enough, and all else that we read goes on. Where there
+// is nothing else the error is that of the assignment, which the client asks for again at once.
+func (s *starter) leaveOut(topics map[string]error, offsets map[string]map[int32]kgo.Offset) (err error) {
+	waits := map[string]error{}
+	for topic, why := range topics {
+		if len(offsets[topic]) > 0 {
+			err = fmt.Errorf("list where topic %s begins: %w", topic, why)
+			waits[topic] = err
+			delete(offsets, topic)
+		}
+	}
+	isPlaced := func(p *partition) bool { return p.placed.Load() }
+	if len(offsets) == 0 && !slices.ContainsFunc(s.parts.all(), isPlaced) {
+		return err
+	}
+	for topic, err := range waits {
+		s.status.begins(topic, err)
+		s.heal.ask(topic)
+	}
+	return nil
 }
 
 // withoutCommit is how many partitions have no offset, by topic.
@@ -185,21 +173,23 @@ func (s *starter) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetF
 }
 
 // firstStart returns where partitions without commits begin, if not at their start, once that is
-// committed.
-func (s *starter) firstStart(ctx context.Context, missing []string) (map[topicPartition]ledger.Position, error) {
+// committed, and which topics could not be listed. With a pattern all topics begin together: one
+// that has no commits then while others have some counts as new.
+func (s *starter) firstStart(ctx context.Context, missing []string) (first map[topicPartition]ledger.Position, unlisted map[string]error, err error) {
 	admin := kadm.NewClient(s.clients.member())
 	commits, err := s.commitsOfGroup(ctx, admin)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	topics, err := s.freshTopics(ctx, admin, commits, missing)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	first := make(map[topicPartition]ledger.Position)
+	first = make(map[topicPartition]ledger.Position)
 	if len(topics) > 0 {
-		if err := s.commitStart(ctx, admin, topics, first); err != nil {
-			return nil, err
+		together := s.cfg.Pattern != "" && len(commits) == 0
+		if unlisted, err = s.commitStart(ctx, admin, topics, together, first); err != nil {
+			return nil, nil, err
 		}
 	}
 	for topic, parts := range commits { // of another member, since we asked
@@ -207,7 +197,7 @@ func (s *starter) firstStart(ctx context.Context, missing []string) (map[topicPa
 			first[topicPartition{topic, id}] = ledger.At(o.At, o.LeaderEpoch)
 		}
 	}
-	return first, nil
+	return first, unlisted, nil
 }
 
 func (s *starter) commitsOfGroup(ctx context.Context, admin *kadm.Client) (kadm.OffsetResponses, error) {
@@ -242,19 +232,22 @@ func (s *starter) freshTopics(ctx context.Context, admin *kadm.Client, commits k
 }
 
 // commitStart finds the start of all partitions of the topics and commits it where there is no
-// commit yet. Another member may do the same; it may even overwrite ours with a later end, which is
-// why partition.begin has ours committed again.
-func (s *starter) commitStart(ctx context.Context, admin *kadm.Client, topics []string, first map[topicPartition]ledger.Position) error {
-	listed, err := s.beginnings(ctx, admin, topics)
-	if err == nil {
-		err = listed.Error()
+// commit yet, but for topics that cannot be listed, unless all are to begin together. Another
+// member may do the same; it may even overwrite ours with a later end, which is why partition.begin
+// has ours committed again.
+func (s *starter) commitStart(ctx context.Context, admin *kadm.Client, topics []string, together bool, first map[topicPartition]ledger.Position) (unlisted map[string]error, err error) {
+	listed, unlisted, err := s.beginnings(ctx, admin, topics)
+	for topic, why := range unlisted {
+		if together {
+			err = fmt.Errorf("topic %s: %w", topic, why)
+		}
 	}
 	if err != nil {
-		return fmt.Errorf("list where to begin: %w", err)
+		return nil, fmt.Errorf("list where to begin: %w", err)
 	}
 	commits, err := s.commitsOfGroup(ctx, admin)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	offsets := make(map[string]map[int32]kgo.EpochOffset)
 	missing := 0
@@ -269,7 +262,7 @@ func (s *starter) commitStart(ctx context.Context, admin *kadm.Client, topics []
 		missing++
 	})
 	if missing == 0 {
-		return nil
+		return unlisted, nil
 	}
 	err = s.commits.sendByClient(ctx, offsets, func(topicPartition) (string, bool) { return "", true }, func(tp topicPartition, err error) {
 		switch {
@@ -283,24 +276,10 @@ func (s *starter) commitStart(ctx context.Context, admin *kadm.Client, topics []
 		err = fmt.Errorf("%d partitions were not committed", missing)
 	}
 	if err != nil {
-		return fmt.Errorf("commit where to begin: %w", err)
+		return nil, fmt.Errorf("commit where to begin: %w", err)
 	}
 	s.tellStart(ctx, admin, offsets)
-	return nil
-}
-
-// beginnings are where the partitions of topics begin that have no commit.
-func (s *starter) beginnings(ctx context.Context, admin *kadm.Client, topics []string) (kadm.ListedOffsets, error) {
-	if !s.begin.latest {
-		return admin.ListOffsetsAfterMilli(ctx, s.begin.after.UnixMilli(), topics...)
-	}
-	listed, err := admin.ListEndOffsets(ctx, topics...)
-	if late := slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return !s.late.has(topic, s.cfg.Pattern) }); err == nil && len(late) > 0 {
-		var starts kadm.ListedOffsets
-		starts, err = admin.ListStartOffsets(ctx, late...)
-		maps.Copy(listed, starts)
-	}
-	return listed, err
+	return unlisted, nil
 }
 
 // tellStart logs how many records a group without commits leaves out. The brokers forget the

@@ -33,6 +33,7 @@ const (
 	reaching work = iota + 1
 	reading
 	committing
+	beginning
 )
 
 // said is what the log has when a trouble with it begins, and when it ends.
@@ -42,9 +43,20 @@ func (w work) said() (begins, ends string) {
 		return "Kafka cannot be used", "Kafka can be used again"
 	case reading:
 		return "reading from Kafka fails and is tried again", "reading from Kafka goes on"
+	case beginning:
+		return "it cannot be found out where a topic begins, which is read once it can", "it is known where a topic begins"
 	case committing:
 	}
 	return "a commit failed and will be tried again", "commits are stored again"
+}
+
+// lasts is how long a trouble counts that is not met again: a topic whose beginning is not known is
+// met when it was looked for.
+func (w work) lasts() time.Duration {
+	if w == beginning {
+		return 2*healInterval + troubleLasts
+	}
+	return troubleLasts
 }
 
 // trouble is what is wrong with one matter now.
@@ -192,6 +204,16 @@ func (s *status) committed(err error) {
 	s.end(func(m matter, _ trouble) bool { return m.of == committing })
 }
 
+// begins notes whether it is known where a topic begins.
+func (s *status) begins(topic string, err error) {
+	is := matter{beginning, topicPartition{topic, -1}}
+	if err != nil {
+		s.note(is, err, false)
+		return
+	}
+	s.end(func(m matter, _ trouble) bool { return m == is })
+}
+
 // unread notes an error of a poll; lasting is one that the client does not try to overcome.
 func (s *status) unread(tp topicPartition, err error, lasting bool) {
 	s.note(matter{reading, tp}, err, lasting)
@@ -231,7 +253,7 @@ func (s *status) note(m matter, err error, lasting bool) {
 func (s *status) age(now time.Time) {
 	s.mu.Lock()
 	_, away := s.troubles[matter{of: reaching}]
-	s.endLocked(func(_ matter, t trouble) bool { return !away && !t.lasting && now.Sub(t.at) > troubleLasts })
+	s.endLocked(func(m matter, t trouble) bool { return !away && !t.lasting && now.Sub(t.at) > m.of.lasts() })
 }
 
 func (s *status) end(over func(matter, trouble) bool) {
