@@ -173,6 +173,21 @@ func (c *clients) leaveGroup() {
 	_, _ = req.RequestWith(limit, client)
 }
 
+// wakeAlways wakes until ctx ends, whatever else there is to look after: a topic that is looked for
+// again waits for its calls.
+func (c *clients) wakeAlways(ctx context.Context) {
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			c.wake()
+		}
+	}
+}
+
 // wake fetches again what has rested, also what is not ours by now: a client keeps a pause over all
 // assignments. The group's member leaves alone what another fetcher reads by now.
 func (c *clients) wake() {

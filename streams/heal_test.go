@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -91,4 +92,30 @@ func TestTheMemberFindsATopicAnewOnceTheOthersHaveForgottenIt(t *testing.T) {
 	if left := r.clients.all[1].client.GetConsumeTopics(); !found || len(left) > 0 {
 		t.Errorf("found: %v; another remembers %v", found, left)
 	}
+}
+
+func TestATopicThatIsLookedForAgainHoldsUpNoPartitionOfAnotherThatRests(t *testing.T) {
+	t.Parallel()
+	w, h := fakeWorld(t, 1), newHung()
+	other := w.topic + "-other"
+	w.create(other, 2)
+	w.produce(0, 1)
+	w.send(&kgo.Record{Topic: other, Partition: 1})
+	var asked atomic.Int64
+	allowed := make(chan struct{})
+	w.refuseFetches(1, kerr.UnknownServerError, allowed, &asked)
+	cfg := w.config()
+	cfg.Topics = []string{w.topic, other}
+	r := w.run(cfg, h.handle)
+	eventually(t, "the slow call, and one rests", func() bool { return h.begun.Load() == 1 && r.Status().Err != "" })
+	p := r.parts.lookup(topicPartition{w.topic, 0})
+	r.heal.ask(w.topic)
+	<-p.roster.Halted() // waits for the slow call from here on
+	close(allowed)
+	within(t, 10*time.Second, "the one that rests goes on", func() bool { return len(h.of(1)) == 1 })
+	if h.cut.Load() > 0 || r.parts.lookup(p.topicPartition) != p {
+		t.Error("the topic is not looked for any more")
+	}
+	close(h.release)
+	eventually(t, "the slow call is committed", func() bool { return w.committed()[0] == 1 })
 }

@@ -46,6 +46,7 @@ func (r *Reader) Run(stop, work context.Context) error {
 	}
 	rest.Go(func() { r.commits.run(committing) })
 	rest.Go(func() { r.watch.supervise(reading) })
+	rest.Go(func() { r.clients.wakeAlways(reading) })
 	r.parts.workers.Go(func() { r.crew.Run(working) })
 	select {
 	case <-reading.Done():

@@ -52,7 +52,6 @@ func (s *supervisor) supervise(ctx context.Context) {
 		case <-s.heal.asked:
 		case <-tick.C:
 			s.clients.forgetIdle(ctx, time.Now())
-			s.clients.wake()
 			s.status.age(time.Now())
 			if s.status.wantsLook() {
 				s.look(ctx)
