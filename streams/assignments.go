@@ -221,8 +221,8 @@ func (a *assignments) flush() {
 	}
 }
 
-// condemnedInARow is how many records of the stream's partitions here were condemned since a
-// suspect of theirs came to its end.
+// condemnedInARow is how many records of the stream's partitions here were condemned since the row
+// last ended; see the guard.
 func (a *assignments) condemnedInARow() (n int) {
 	for _, p := range a.all() {
 		p.mu.Lock()
@@ -230,4 +230,13 @@ func (a *assignments) condemnedInARow() (n int) {
 		p.mu.Unlock()
 	}
 	return n
+}
+
+// endRow ends the row in all partitions.
+func (a *assignments) endRow() {
+	for _, p := range a.all() {
+		p.mu.Lock()
+		p.ledger.Guard.EndRow()
+		p.mu.Unlock()
+	}
 }

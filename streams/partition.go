@@ -33,8 +33,9 @@ type shared struct {
 	hurry func()
 	// living says which processes are in the group now.
 	living func(context.Context) (map[uint32]bool, error)
-	// condemned is how many records were condemned in a row, in all partitions.
+	// condemned is how many records were condemned in a row, in all partitions; endRow ends it.
 	condemned func() int
+	endRow    func()
 }
 
 // partition is one assignment of a partition to us. When the same partition is assigned anew there
@@ -118,7 +119,9 @@ func (p *partition) dirty(limit int) (ledger.Checkpoint, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.roster.Flush()
-	p.ledger.Oldest(time.Now()) // notes since when
+	now := time.Now()
+	p.ledger.Oldest(now) // notes since when
+	p.suspects.outlive(now)
 	if p.ledger.Guard.Counts() && !p.ledger.Guard.Fits(limit) {
 		p.suspects.unguard()
 	}

@@ -89,7 +89,7 @@ func (r *Reader) build(begin startAt) {
 	r.starts = &starter{r.common, begin, r.gate, r.parts, r.clients, r.commits, r.status, r.heal, late}
 	r.intake = newIntake(s, r.gate, r.parts, r.status, r.heal)
 	r.watch = &supervisor{r.common, r.parts, r.clients, r.rebalances, r.status, r.heal, late, r.crew.Paused, nil, newUnread()}
-	s.hurry, s.living, s.condemned = r.commits.hurry, r.watch.living, r.parts.condemnedInARow
+	s.hurry, s.living, s.condemned, s.endRow = r.commits.hurry, r.watch.living, r.parts.condemnedInARow, r.parts.endRow
 }
 
 // Pause stops the handing out of messages; a call that runs is not disturbed. The reader stays in

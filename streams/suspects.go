@@ -29,6 +29,7 @@ type suspects struct {
 	tried  bool         // it was, and is to run once more
 	guilty atomic.Int64 // the offset of the record that is condemned; -1: none
 	told   bool         // the log says that there are suspects
+	row    time.Time    // since when the process has lived with a row; zero: with none
 	// deserted says that a handler ended its goroutine: no commit says that we part with the
 	// partition.
 	deserted bool
@@ -202,7 +203,22 @@ func (c *suspects) cameToItsEnd(offset int64) {
 	c.runs.Store(-1)
 	c.limit.Reset(c.p.cfg.Guard.AloneFor)
 	c.p.ledger.Guard.Returned(offset)
+	c.p.workers.Go(c.p.endRow) // of the other partitions: this one is locked
 	c.p.hurry()
+}
+
+// outlive ends the row once the process has lived on for another probation and turn: it does not
+// die whatever runs. Where no suspect is left none will come to its end.
+func (c *suspects) outlive(now time.Time) {
+	g := &c.p.ledger.Guard
+	switch {
+	case g.Now().Condemned == 0:
+		c.row = time.Time{}
+	case c.row.IsZero():
+		c.row = now
+	case now.Sub(c.row) > c.p.cfg.Guard.Probation+c.p.cfg.Guard.AloneFor:
+		g.EndRow()
+	}
 }
 
 // Rests notes who rests. A suspect that is called again after it gives its turn to others

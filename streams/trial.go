@@ -56,6 +56,7 @@ func (c *suspects) judge(offset int64) (condemned bool, err error) {
 		return false, nil
 	}
 	c.p.ledger.Condemn(offset)
+	c.row = time.Time{}    // the time to live on begins anew
 	c.guilty.Store(offset) // with the row: a commit in between would count the record twice
 	log.Error("a record killed the process each time it ran: it is not called again", "deaths", len(g.Now().Died))
 	return true, nil

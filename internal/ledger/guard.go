@@ -24,8 +24,10 @@ import (
 //     and its death is taken back.
 //  6. A handler that ends its goroutine ends the process in order; for its partition that is a
 //     death.
-//  7. Two in a row are condemned, without a suspect between them that came to its end. The third is
-//     not: it is not the records that kill.
+//  7. Two in a row are condemned, in all partitions of a stream that a process has. The third is
+//     not: it is not the records that kill. A suspect that comes to its end ends the row, and so
+//     does a process that lives through another probation and turn; that the last suspect of a
+//     partition was condemned does not.
 //
 // So nothing that is not suspected waits but for commits, and a suspect waits at most for those
 // before it, each for as long as it may hold the token.
@@ -97,7 +99,7 @@ func (g *Guard) countDeath(said Mark, offset int64) {
 func (g *Guard) Progress(offset int64) {
 	n := &g.now
 	if n.Deaths > 0 && offset >= n.SuspectsEnd {
-		n.Deaths, n.SuspectsFrom, n.SuspectsEnd, n.Condemned = 0, 0, 0, 0
+		n.Deaths, n.SuspectsFrom, n.SuspectsEnd = 0, 0, 0
 	}
 	if n.Deaths == 0 || offset > n.Accused {
 		n.Accused, n.Died = -1, nil
@@ -169,9 +171,12 @@ func (g *Guard) NoneAnnounced() bool { return g.now.Alone < 0 && g.said.Alone < 
 // Returned says that the suspect at offset came to its end.
 func (g *Guard) Returned(offset int64) {
 	g.Withdraw()
-	g.now.Condemned = 0
+	g.EndRow()
 	g.Acquit(offset)
 }
+
+// EndRow says that what is condemned next is the first in a row again.
+func (g *Guard) EndRow() { g.now.Condemned = 0 }
 
 // Acquit forgets what is held against the record at offset.
 func (g *Guard) Acquit(offset int64) {
@@ -214,7 +219,7 @@ func (g *Guard) Mark(oldest, ended, handedOut, ahead int64, running int, last bo
 
 // Urges says whether m must be committed though nothing was settled since the last commit.
 func (g *Guard) Urges(m Mark) bool {
-	if !g.Counts() || m.Owner != g.said.Owner {
+	if !g.Counts() || m.Owner != g.said.Owner || m.Condemned < g.said.Condemned {
 		return g.Counts()
 	}
 	return m.Owner != 0 && (g.ask || !g.begun || m.Deaths == 0 && m.HandedOut-firstLead > g.said.HandedOut || m.Deaths > 0 && m.Ended > g.said.Ended)

@@ -47,7 +47,7 @@ func TestADeathIsCountedAndNarrowsWhatIsSuspected(t *testing.T) {
 		"the fourth, of one that handed more out":   {func(m *Mark) { m.Deaths, m.SuspectsEnd = 3, 15 }, Mark{Deaths: 3, SuspectsFrom: 10, SuspectsEnd: 20}},
 		"it is our own: we lost the partition once": {func(m *Mark) { m.Owner, m.Deaths, m.SuspectsEnd = mine, 2, 30 }, Mark{Deaths: 2, SuspectsEnd: 30}},
 		"there was none: it parted in order":        {func(m *Mark) { m.Owner, m.Deaths, m.SuspectsEnd = 0, 2, 30 }, Mark{Deaths: 2, SuspectsEnd: 30}},
-		"all that was suspected before is settled":  {func(m *Mark) { m.Deaths, m.SuspectsEnd, m.Condemned = 3, 10, 2 }, Mark{Deaths: 1, SuspectsFrom: 10, SuspectsEnd: 1034}},
+		"all that was suspected before is settled":  {func(m *Mark) { m.Deaths, m.SuspectsEnd, m.Condemned = 3, 10, 2 }, Mark{Deaths: 1, SuspectsFrom: 10, SuspectsEnd: 1034, Condemned: 2}},
 	} {
 		g := heir(test.said)
 		test.want.Owner, test.want.Ended, test.want.HandedOut, test.want.Alone, test.want.Accused = mine, g.Now().Ended, g.Now().HandedOut, -1, -1
@@ -157,9 +157,27 @@ func TestOnceAllThatIsSuspectedIsSettledDeathsAreForgotten(t *testing.T) {
 	}
 	g.Progress(20)
 	want := NoMark()
-	want.Owner, want.Ended, want.HandedOut = mine, g.Now().Ended, g.Now().HandedOut
+	want.Owner, want.Ended, want.HandedOut, want.Condemned = mine, g.Now().Ended, g.Now().HandedOut, 1
 	if now := g.Now(); !g.Free() || !reflect.DeepEqual(now, want) {
 		t.Errorf("all are settled: %+v", now)
+	}
+}
+
+// The broker is to know, though nothing was settled: a killer beside it would be let go.
+func TestTheEndOfARowIsCommittedAtOnce(t *testing.T) {
+	g := heir(func(m *Mark) { m.Deaths, m.SuspectsEnd, m.Condemned = 3, 10, 2 })
+	g.Stored(g.Mark(10, 10, 10, 0, 0, false))
+	if m := g.Mark(10, 10, 10, 0, 0, false); g.Urges(m) || m.Condemned != 2 {
+		t.Errorf("the row goes on: %+v", m)
+	}
+	g.EndRow()
+	m := g.Mark(10, 10, 10, 0, 0, false)
+	if !g.Urges(m) || m.Condemned != 0 {
+		t.Errorf("it ended: %+v, urgent is %v", m, g.Urges(m))
+	}
+	g.Stored(m)
+	if g.Urges(g.Mark(10, 10, 10, 0, 0, false)) {
+		t.Error("the broker knows, and it is urgent still")
 	}
 }
 

@@ -214,6 +214,11 @@ func (p *modelPart) finish(i int, settled bool) {
 	if p.runs == o {
 		p.runs = -1
 		p.guard.Returned(o)
+		for _, q := range p.w.parts {
+			if q.owner == p.owner {
+				q.guard.EndRow()
+			}
+		}
 		p.ended = append(p.ended, o)
 	}
 	if settled {

@@ -72,22 +72,25 @@ func TestRegularStopsNeverMakeASuspect(t *testing.T) {
 }
 
 func TestNoMoreThanTwoAreCondemnedInARow(t *testing.T) {
-	w := newCrashWorld(2, 1, 10)
-	for step := 0; step < 20_000 && !w.done(); step++ {
-		p := w.parts[0]
-		p.handOut()
-		p.suspect()
-		p.commit(false)
-		if step%20 == 19 {
-			p.probation()
+	for name, sizes := range map[string][]int{"of one partition": {10}, "each in a partition of its own": {1, 1, 1, 1, 1}} {
+		w := newCrashWorld(2, 1, sizes...)
+		for step := 0; step < 20_000 && !w.done(); step++ {
+			dies := step%100 == 99
+			for _, p := range w.parts {
+				p.handOut()
+				p.suspect()
+				p.commit(false)
+				if step%20 == 19 {
+					p.probation()
+				}
+				dies = dies || p.runs >= 0 // whichever runs, the process dies a while later
+			}
+			if dies {
+				w.die(w.procs[0], func() *modelProc { return w.procs[0] })
+			}
 		}
-		if p.runs >= 0 { // whichever runs, the process dies a while later
-			w.die(w.procs[0], func() *modelProc { return w.procs[0] })
-		} else if step%100 == 99 {
-			w.die(w.procs[0], func() *modelProc { return w.procs[0] })
+		if len(w.sentences) != MostCondemned {
+			t.Errorf("%s: condemned %v, want two", name, w.sentences)
 		}
-	}
-	if len(w.sentences) != MostCondemned {
-		t.Errorf("condemned %v, want two", w.sentences)
 	}
 }

@@ -20,7 +20,7 @@ type Mark struct {
 	Alone     int64    // the suspect that runs alone; -1: none
 	Accused   int64    // the suspect that ran alone when an owner died; -1: none
 	Died      []uint32 // the owners that died then
-	Condemned int      // how many records were condemned since a suspect came to its end
+	Condemned int      // how many records were condemned in a row
 }
 
 // NoMark is what is assumed where a commit says nothing: that nobody died.
