@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell/internal/ledger"
+	"github.com/stepwell/stepwell/internal/solo"
 )
 
 // inARow says that nothing is suspected, and that so many were condemned in a row.
@@ -89,5 +90,25 @@ func TestASuspectThatComesToItsEndEndsTheRowOfAllPartitions(t *testing.T) {
 		if _, dirty := other.dirty(ledger.MetadataLimit); !dirty {
 			t.Error("the broker is not told")
 		}
+	})
+}
+
+// One of the others may come to its end, and so end the row: else the spared one, if it does kill,
+// would kill one process after another before any of them had its turn.
+func TestTheOneThatIsSparedAsTheThirdInARowRunsAfterAllOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 3, settle, func(m *ledger.Mark) { accuse(0)(m); m.Condemned = ledger.MostCondemned })
+		w.stores()
+		others := &solo.Turn{Ready: func() {}}
+		w.token.Request(others)
+		time.Sleep(probation)
+		synctest.Wait()
+		if !w.token.Holds(others) {
+			t.Error("suspects of another partition wait for it")
+		}
+		w.called("others have their turn")
+		w.token.Release(others)
+		w.stores()
+		w.called("it is the last", 1, 2, 0)
 	})
 }

@@ -28,6 +28,7 @@ type suspects struct {
 	trial  bool         // the accused is on trial
 	tried  bool         // it was, and is to run once more
 	guilty atomic.Int64 // the offset of the record that is condemned; -1: none
+	spared int64        // the record that would have been the third in a row; -1: none
 	told   bool         // the log says that there are suspects
 	row    time.Time    // since when the process has lived with a row; zero: with none
 	// deserted says that a handler ended its goroutine: no commit says that we part with the
@@ -45,6 +46,7 @@ func (c *suspects) begin(p *partition) {
 	c.p = p
 	c.runs.Store(-1)
 	c.guilty.Store(-1)
+	c.spared = -1
 	c.limit = time.AfterFunc(c.p.cfg.Guard.AloneFor, c.goesOn)
 	c.limit.Stop()
 	c.turn.Ready = func() {
@@ -129,9 +131,13 @@ func (c *suspects) NextAside() (crew.Entry, bool) {
 }
 
 // first is which of those that wait comes next: the one that was accused or announced, if it is
-// there.
-func (c *suspects) first() int {
-	now, i := c.p.ledger.Guard.Now(), 0
+// there. The one that was spared comes last: should it kill after all, others could never come to
+// their end, which alone ends the row.
+func (c *suspects) first() (i int) {
+	if c.aside[0].Offset == c.spared && len(c.aside) > 1 {
+		i = 1
+	}
+	now := c.p.ledger.Guard.Now()
 	for j, a := range c.aside {
 		if a.Offset == now.Accused || a.Offset == now.Alone {
 			i = j

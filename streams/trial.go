@@ -9,9 +9,9 @@ import (
 // try looks, after the probation, whether the deaths that are held against a record were deaths,
 // and whether it is the record that kills. Until then no suspect runs in this process.
 func (c *suspects) try(offset int64) {
-	condemned, err := false, error(nil)
+	runs, err := true, error(nil)
 	if c.lasts(c.p.cfg.Guard.Probation) {
-		condemned, err = c.judge(offset)
+		runs, err = c.judge(offset)
 	}
 	if err != nil {
 		c.p.logger(offset).Warn("a suspected record waits until it can be seen which members live: it is tried again", "error", err)
@@ -19,7 +19,7 @@ func (c *suspects) try(offset int64) {
 	c.p.mu.Lock()
 	c.trial, c.tried = false, err == nil
 	c.limit.Reset(c.p.cfg.Guard.AloneFor)
-	if condemned || err != nil {
+	if !runs || err != nil {
 		c.giveTokenBack()
 	}
 	c.p.mu.Unlock()
@@ -36,8 +36,9 @@ func (c *suspects) lasts(d time.Duration) bool {
 	}
 }
 
-// judge says whether the record is condemned. An error says that it cannot be seen who lives.
-func (c *suspects) judge(offset int64) (condemned bool, err error) {
+// judge says whether the record runs now, and no other before it. An error says that it cannot be
+// seen who lives.
+func (c *suspects) judge(offset int64) (runs bool, err error) {
 	living, err := c.p.living(c.p.handling)
 	if err != nil {
 		return false, err
@@ -49,15 +50,16 @@ func (c *suspects) judge(offset int64) (condemned bool, err error) {
 	switch {
 	case !g.Review(func(process uint32) bool { return living[process] }):
 		log.Warn("the process died while a suspected record ran: it runs once more, and no other suspect beside it", "deaths", len(g.Now().Died))
-		return false, nil
+		return true, nil
 	case row >= ledger.MostCondemned:
 		log.Error("the process dies whichever record runs: it is not the records, and no more of them are condemned until one comes to its end", "deaths", len(g.Now().Died))
 		g.Acquit(offset)
+		c.spared = offset
 		return false, nil
 	}
 	c.p.ledger.Condemn(offset)
 	c.row = time.Time{}    // the time to live on begins anew
 	c.guilty.Store(offset) // with the row: a commit in between would count the record twice
 	log.Error("a record killed the process each time it ran: it is not called again", "deaths", len(g.Now().Died))
-	return true, nil
+	return false, nil
 }
