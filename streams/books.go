@@ -61,6 +61,14 @@ func (b *books) sawEnd(offset int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ledger.SawEnd(offset)
+	b.ledger.Guard.SawEnd(offset)
+}
+
+// wantsEnd says that it is to be seen where the log ends, since owners died.
+func (b *books) wantsEnd() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ledger.Guard.WantsEnd()
 }
 
 // emptied notes that the log has nothing from the expected offset on; see [ledger.Ledger.Emptied].

@@ -56,6 +56,7 @@ func (s *supervisor) supervise(ctx context.Context) {
 			if s.status.wantsLook() {
 				s.look(ctx)
 			}
+			s.seeEndsAfterDeaths(ctx)
 			s.tellUnread(ctx)
 		}
 		for _, topic := range s.heal.due(time.Now()) {
@@ -79,7 +80,19 @@ func (s *supervisor) look(ctx context.Context) {
 	}
 	s.status.reached(err, topics)
 	if err == nil {
-		s.seeEnds(limit)
+		parts := s.parts.all()
+		s.seeEmpty(limit, parts, s.seeEnds(limit, parts))
+	}
+}
+
+// seeEndsAfterDeaths looks where logs end of which nothing came since owners died: their next record
+// is not to blame, and no record may come to tell so for long.
+func (s *supervisor) seeEndsAfterDeaths(ctx context.Context) {
+	parts := slices.DeleteFunc(s.parts.all(), func(p *partition) bool { return !p.wantsEnd() })
+	if len(parts) > 0 {
+		limit, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		s.seeEnds(limit, parts)
 	}
 }
 
@@ -153,9 +166,9 @@ func (s *supervisor) noMatch(ctx context.Context, admin *kadm.Client) (map[strin
 	return map[string]error{s.cfg.Pattern: s.status.noMatch(s.cfg.Pattern)}, nil
 }
 
-// seeEnds brings the lag up to date while nothing is read. What cannot be had now is had later.
-func (s *supervisor) seeEnds(ctx context.Context) {
-	parts := s.parts.all()
+// seeEnds notes where the logs end: the lag is brought up to date by it while nothing is read. What
+// cannot be had now is had later.
+func (s *supervisor) seeEnds(ctx context.Context, parts []*partition) kadm.ListedOffsets {
 	seen := map[string]bool{}
 	var topics []string
 	for _, p := range parts {
@@ -165,7 +178,7 @@ func (s *supervisor) seeEnds(ctx context.Context) {
 		}
 	}
 	if len(topics) == 0 {
-		return
+		return nil
 	}
 	list := kadm.NewClient(s.clients.member()).ListCommittedOffsets
 	if s.cfg.ReadUncommitted {
@@ -177,7 +190,7 @@ func (s *supervisor) seeEnds(ctx context.Context) {
 			p.sawEnd(end)
 		}
 	}
-	s.seeEmpty(ctx, parts, ends)
+	return ends
 }
 
 // seeEmpty counts as lost what Kafka deleted of logs in which nothing is left to read: no record

@@ -115,6 +115,9 @@ func (g *Guard) SawEnd(offset int64) {
 	g.ended = true
 }
 
+// WantsEnd says that owners died, and that SawEnd was not called since.
+func (g *Guard) WantsEnd() bool { return g.now.Deaths > 0 && !g.ended }
+
 // Counts says whether deaths are counted at all.
 func (g *Guard) Counts() bool { return g.rules.Limit > 0 }
 
@@ -219,8 +222,11 @@ func (g *Guard) Mark(oldest, ended, handedOut, ahead int64, running int, last bo
 
 // Urges says whether m must be committed though nothing was settled since the last commit.
 func (g *Guard) Urges(m Mark) bool {
-	if !g.Counts() || m.Owner != g.said.Owner || m.Condemned < g.said.Condemned {
+	if !g.Counts() || m.Owner != g.said.Owner {
 		return g.Counts()
+	}
+	if m.Owner != 0 && (m.Deaths < g.said.Deaths || m.Condemned < g.said.Condemned) {
+		return true // what is over is not to be held against who comes
 	}
 	return m.Owner != 0 && (g.ask || !g.begun || m.Deaths == 0 && m.HandedOut-firstLead > g.said.HandedOut || m.Deaths > 0 && m.Ended > g.said.Ended)
 }

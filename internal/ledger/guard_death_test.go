@@ -163,6 +163,19 @@ func TestOnceAllThatIsSuspectedIsSettledDeathsAreForgotten(t *testing.T) {
 	}
 }
 
+func TestWhereNothingWasLeftToHandOutNothingIsSuspected(t *testing.T) {
+	g := heir(func(m *Mark) { m.Deaths, m.SuspectsEnd = 3, 11 })
+	if !g.WantsEnd() {
+		t.Error("owners died, and nobody asks where the log ends")
+	}
+	g.Stored(g.Mark(10, 10, 10, 0, 0, false))
+	g.SawEnd(10)
+	m := g.Mark(10, 10, 10, 0, 0, false)
+	if m.Deaths != 0 || !g.Urges(m) || g.WantsEnd() || g.Suspects(10) {
+		t.Errorf("the log ends where all is settled: %+v, urgent is %v", m, g.Urges(m))
+	}
+}
+
 // The broker is to know, though nothing was settled: a killer beside it would be let go.
 func TestTheEndOfARowIsCommittedAtOnce(t *testing.T) {
 	g := heir(func(m *Mark) { m.Deaths, m.SuspectsEnd, m.Condemned = 3, 10, 2 })
