@@ -4,7 +4,7 @@ package ledger
 // metadata. It reports false where the broker has all of that already.
 func (l *Ledger) Checkpoint(limit, running int) (c Checkpoint, dirty bool) {
 	next, ok := l.window.Committable()
-	c = Checkpoint{At: next, changes: l.changes}
+	c = Checkpoint{At: l.inherited.past(next), changes: l.changes}
 	if !ok {
 		return c, false
 	}

@@ -37,10 +37,20 @@ func (i *inherited) extended(topicID [16]byte, epoch int32, m *Mark) Metadata {
 	return says
 }
 
+// past is where to commit when everything before next is settled: where a span goes on there, its
+// end. The commit's epoch is that of the span, so that the next owner's client sees where the log
+// was cut meanwhile, and what it would pass over are other records.
+func (i *inherited) past(next Position) Position {
+	if len(i.Spans) > 0 && next.Offset >= i.Spans[0].First && next.Offset < i.Spans[0].End {
+		return At(i.Spans[0].End, i.Epoch)
+	}
+	return next
+}
+
 // beyond yields what is known to be settled behind the first open record of a window, read or not.
 func (i *inherited) beyond(w *window) iter.Seq[Span] {
 	return func(yield func(Span) bool) {
-		open, end := true, int64(0)
+		open, end := true, i.past(w.next).Offset
 		w.Beyond(func(s Span) bool {
 			if len(i.Spans) > 0 && s.End >= i.Spans[0].First {
 				s.End = max(s.End, i.Spans[0].End) // the read part of one that goes on
@@ -50,9 +60,7 @@ func (i *inherited) beyond(w *window) iter.Seq[Span] {
 			return open
 		})
 		for _, s := range i.Spans {
-			// The commit may be in the middle of a span that was read in part; a gap is never 0.
-			s.First = max(s.First, w.next.Offset+1)
-			if open && s.First > end && s.First < s.End {
+			if open && s.First > end {
 				open = yield(s)
 			}
 		}

@@ -3,6 +3,7 @@ package ledger
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -71,17 +72,69 @@ func TestWhatIsLeftOfACommitsSpansIsSaidAgainByTheNext(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		settled int64
+		at      Position
 		want    []Span
 	}{
-		"the span is behind the first open record": {10, []Span{{12, 16}, {20, 22}}},
-		"the commit is in the middle of the span":  {11, []Span{{14, 16}, {20, 22}}},
+		"the span is behind the first open record": {10, At(11, 1), []Span{{12, 16}, {20, 22}}},
+		"all before its unread part is settled":    {11, At(16, 1), []Span{{20, 22}}},
 	} {
 		l := begin()
 		l.Settle(10, test.settled)
 		c, dirty := l.Checkpoint(MetadataLimit, 0)
-		if got := ReadMetadata(c.At.Offset, c.Metadata).Spans; !dirty || !slices.Equal(got, test.want) {
-			t.Errorf("%s: at %d it says %v, want %v", name, c.At.Offset, got, test.want)
+		if got := ReadMetadata(c.At.Offset, c.Metadata).Spans; !dirty || c.At != test.at || !slices.Equal(got, test.want) {
+			t.Errorf("%s: at %v it says %v, want %v at %v", name, c.At, got, test.want, test.at)
 		}
+	}
+}
+
+// A stop may come after any poll.
+func TestWhereverInASpanAStopComesNoneOfItIsCalledAgain(t *testing.T) {
+	for stop := int64(11); stop <= 22; stop++ {
+		l := New(Rules{})
+		l.Restore(10, WriteMetadata(10, Metadata{Epoch: 1}, slices.Values([]Span{{12, 16}, {17, 22}}), MetadataLimit))
+		l.Begin(At(10, 0), false)
+		called := map[int64]int{}
+		read := func(l *Ledger, from, to int64) {
+			l.Reserve(int(to - from))
+			for offset := from; offset < to; offset++ {
+				if !l.Add(offset, 1, 1) {
+					called[offset]++
+				}
+				l.Settle(offset, offset)
+			}
+		}
+		read(&l, 10, stop)
+		c, _ := l.Checkpoint(MetadataLimit, 0)
+		heir := New(Rules{})
+		heir.Restore(c.At.Offset, c.Metadata)
+		heir.Begin(c.At, false)
+		read(&heir, c.At.Offset, 24)
+		if want := map[int64]int{10: 1, 11: 1, 16: 1, 22: 1, 23: 1}; !maps.Equal(called, want) {
+			t.Errorf("a stop before %d: called %v", stop, called)
+		}
+	}
+}
+
+// What was cut is known only with the first record of the other log.
+func TestACommitGoesBackWhereTheUnreadPartOfASpanTurnsOutToBeOfALogThatWasCut(t *testing.T) {
+	l := New(Rules{})
+	l.Restore(10, WriteMetadata(10, Metadata{Epoch: 1}, slices.Values([]Span{{11, 20}}), MetadataLimit))
+	l.Begin(At(10, 0), false)
+	l.Reserve(10)
+	l.Add(10, 1, 1)
+	l.Add(11, 1, 1)
+	l.Settle(10, 11)
+	if c, _ := l.Checkpoint(MetadataLimit, 0); c.At != At(20, 1) {
+		t.Fatalf("commits %v", c.At)
+	} else {
+		l.Stored(c)
+	}
+	if l.Add(12, 2, 1) {
+		t.Error("12 is another record, and passed over")
+	}
+	l.Settle(12, 12)
+	if c, dirty := l.Checkpoint(MetadataLimit, 0); !dirty || c.At != At(13, 2) {
+		t.Errorf("commits %v", c.At)
 	}
 }
 

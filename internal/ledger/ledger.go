@@ -182,7 +182,7 @@ func (l *Ledger) FirstOpen() int64 {
 	if first, ok := l.window.First(); ok {
 		return first
 	}
-	return max(l.window.next.Offset, l.expected)
+	return l.inherited.past(At(max(l.window.next.Offset, l.expected), -1)).Offset
 }
 
 // ResumeAt is where to read from when the log was cut: where it was cut, or at the first open
