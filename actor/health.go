@@ -56,7 +56,7 @@ func (s *stream) check() server.Check {
 		c.Detail += fmt.Sprintf(", %d messages are suspected of ending the process and run one at a time", status.Suspects)
 	}
 	if status.Suspect != "" {
-		c.Detail += ", now " + status.Suspect
+		c.Detail += ", now " + status.Suspect + tried(status.SuspectTriedUntil)
 	}
 	if status.Stuck {
 		c.Detail += ", stuck: " + status.StuckBecause
@@ -68,6 +68,13 @@ func (s *stream) check() server.Check {
 // unready says why the stream is not ready; empty: it is, also where a message cannot be parked: no
 // other instance would do better.
 func unready(status server.Status, of sourceStatus) string { return cmp.Or(status.Error, of.Waits) }
+// tried is what a probe says of a suspect that does not run yet.
+func tried(until time.Time) string {
+	if until.IsZero() {
+		return ""
+	}
+	return ", of which the process died: it waits until " + until.UTC().Format(time.RFC3339) + ", and runs again then, or goes to the dead set"
+}
 
 // drained is what a probe says of a retired stream that is empty.
 func drained(status server.Status) (said string) {

@@ -226,9 +226,11 @@ type Status struct {
 	// Resting is how many messages rest in the process until they are tried again.
 	Resting int `json:"resting,omitempty"`
 	// Suspects are messages that may have ended the process: they run one at a time. Suspect is the
-	// one whose turn it is.
-	Suspects int    `json:"suspects,omitempty"`
-	Suspect  string `json:"suspect,omitempty"`
+	// one whose turn it is. SuspectTriedUntil is until when it waits, since a process died of it:
+	// then it runs again, or is condemned; zero: it runs.
+	Suspects          int       `json:"suspects,omitempty"`
+	Suspect           string    `json:"suspect,omitempty"`
+	SuspectTriedUntil time.Time `json:"suspect_tried_until,omitzero"`
 	// LastProgress is when a record was settled last; zero: none yet.
 	LastProgress time.Time `json:"last_progress,omitzero"`
 	// Stuck: there is lag but no progress, or a handler runs far past its time-out. StuckBecause

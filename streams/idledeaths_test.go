@@ -9,8 +9,8 @@ import (
 	"github.com/stepwell/stepwell/internal/solo"
 )
 
-// Crash loops count deaths in all partitions, of which most may be idle. Another one is read all the
-// while, so that nothing else asks where logs end.
+// Crash loops count deaths in all partitions, of which most may be idle. Another one is read
+// meanwhile, so that nothing else asks where logs end.
 func TestDeathsOfWhoHadNothingOfAPartitionAreForgottenBeforeItsNextRecordComes(t *testing.T) {
 	t.Parallel()
 	w := fakeWorld(t, 2)

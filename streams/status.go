@@ -1,7 +1,6 @@
 package streams
 
 import (
-	"cmp"
 	"time"
 )
 
@@ -25,9 +24,11 @@ type Status struct {
 	// were read and wait because the one before of their key, or partition, runs or rests.
 	Resting, Waiting int64
 	// Suspects is how many records wait aside or run as suspects; Suspect is the one that runs, or
-	// is tried before it runs again, as topic/partition@offset; empty: none is.
-	Suspects int
-	Suspect  string
+	// is tried before it runs again, as topic/partition@offset; empty: none is. TriedUntil is until
+	// when it is tried; zero: it runs.
+	Suspects   int
+	Suspect    string
+	TriedUntil time.Time
 	// LastProgress is when a message was settled last, zero before the first.
 	LastProgress time.Time
 	// Err says what is wrong now and which setting to look at; empty: nothing is.
@@ -48,9 +49,11 @@ func (r *Reader) Status() Status {
 		resting, waiting := p.held()
 		s.Resting += int64(resting)
 		s.Waiting += int64(waiting)
-		n, name := p.suspects.count()
+		n, name, until := p.suspects.count()
 		s.Suspects += n
-		s.Suspect = cmp.Or(s.Suspect, name)
+		if s.Suspect == "" {
+			s.Suspect, s.TriedUntil = name, until
+		}
 		if o, open := p.oldestOpen(); open && (s.Oldest == nil || o.before(*s.Oldest)) {
 			s.Oldest = &o
 		}

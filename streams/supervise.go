@@ -85,8 +85,8 @@ func (s *supervisor) look(ctx context.Context) {
 	}
 }
 
-// seeEndsAfterDeaths looks where logs end of which nothing came since owners died: their next record
-// is not to blame, and no record may come to tell so for long.
+// seeEndsAfterDeaths looks where logs end of which nothing came since owners died: their next
+// record is not to blame, and no record may come to tell so for long.
 func (s *supervisor) seeEndsAfterDeaths(ctx context.Context) {
 	parts := slices.DeleteFunc(s.parts.all(), func(p *partition) bool { return !p.wantsEnd() })
 	if len(parts) > 0 {

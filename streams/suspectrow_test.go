@@ -112,3 +112,37 @@ func TestTheOneThatIsSparedAsTheThirdInARowRunsAfterAllOthers(t *testing.T) {
 		w.called("it is the last", 1, 2, 0)
 	})
 }
+
+func TestATrialThatIsCutOffByTheLossOfItsPartitionBeginsNoTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 1, settle, accuse(0))
+		w.stores()
+		w.suspects("it is on probation", 1, "t/0@0")
+		w.rebalances.drop(w.parts.all(), ErrLost)
+		synctest.Wait()
+		if w.p.suspects.limit.Stop() {
+			t.Error("the time of a turn runs, of a partition that is not ours")
+		}
+	})
+}
+
+// It would read like another killer.
+func TestAfterATrialTheOtherSuspectsAreNotToldOfAnew(t *testing.T) {
+	for name, living := range map[string]map[uint32]bool{"it is condemned": nil, "it runs once more": {5: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWard(t, 3, settle, accuse(1))
+				w.stores()
+				w.members.Store(&members{living: living})
+				time.Sleep(probation)
+				w.stores()
+				if n := len(w.calls.of(0)) + len(w.calls.of(condemnations)); n != 3 {
+					t.Errorf("%d came to an end", n)
+				}
+				if w.log.count("level=")-w.log.count("level=INFO") != 1 || w.log.count("deaths_while_it_ran=", "crash_limit=3", "offset=1") != 1 {
+					t.Errorf("the log has more than what the trial came to:\n%s", &w.log.text)
+				}
+			})
+		})
+	}
+}

@@ -26,6 +26,7 @@ type suspects struct {
 	runs   atomic.Int64 // the offset of the suspect that was handed out to run; -1: none
 	limit  *time.Timer  // ends the time for which the token may be held
 	trial  bool         // the accused is on trial
+	until  time.Time    // its probation lasts
 	tried  bool         // it was, and is to run once more
 	guilty atomic.Int64 // the offset of the record that is condemned; -1: none
 	spared int64        // the record that would have been the third in a row; -1: none
@@ -52,6 +53,13 @@ func (c *suspects) begin(p *partition) {
 	c.turn.Ready = func() {
 		c.limit.Reset(c.p.cfg.Guard.AloneFor)
 		c.p.roster.Offer()
+	}
+}
+
+// timeAnew begins the time anew for which the token may be held.
+func (c *suspects) timeAnew() {
+	if !c.p.released { // else it was stopped for good
+		c.limit.Reset(c.p.cfg.Guard.AloneFor)
 	}
 }
 
@@ -110,7 +118,7 @@ func (c *suspects) NextAside() (crew.Entry, bool) {
 		c.p.cfg.Guard.Token.Request(&c.turn)
 		return crew.Entry{}, false
 	case c.p.ledger.Guard.IsAccused(next.Offset) && !c.tried:
-		c.trial = true
+		c.trial, c.until = true, time.Now().Add(c.p.cfg.Guard.Probation)
 		c.p.ledger.Guard.Withdraw() // who was announced before the accused came does not run meanwhile
 		c.p.hurry()
 		c.p.workers.Go(func() { c.try(next.Offset) })
@@ -120,7 +128,7 @@ func (c *suspects) NextAside() (crew.Entry, bool) {
 		return crew.Entry{}, false
 	default:
 		c.runs.Store(next.Offset)
-		c.limit.Reset(c.p.cfg.Guard.AloneFor)
+		c.timeAnew()
 	}
 	c.aside = append(c.aside[:i:i], c.aside[i+1:]...)
 	if next.back != nil {
@@ -176,7 +184,7 @@ func (c *suspects) announce(offset int64) {
 	g := &c.p.ledger.Guard
 	if g.Now().Alone != offset {
 		g.Announce(offset)
-		c.limit.Reset(c.p.cfg.Guard.AloneFor)
+		c.timeAnew()
 		c.tellOfSuspects(offset)
 	}
 	c.p.hurry()
@@ -207,7 +215,7 @@ func (c *suspects) cameToItsEnd(offset int64) {
 		return
 	}
 	c.runs.Store(-1)
-	c.limit.Reset(c.p.cfg.Guard.AloneFor)
+	c.timeAnew()
 	c.p.ledger.Guard.Returned(offset)
 	c.p.workers.Go(c.p.endRow) // of the other partitions: this one is locked
 	c.p.hurry()
@@ -240,7 +248,7 @@ func (c *suspects) Rests(r crew.Rest) {
 		c.cameToItsEnd(r.Offset)
 	case c.runs.Load() == r.Offset:
 		c.runs.Store(-1)
-		c.limit.Reset(c.p.cfg.Guard.AloneFor)
+		c.timeAnew()
 		c.p.ledger.Guard.Withdraw()
 		c.p.hurry()
 	}
@@ -269,7 +277,7 @@ func (c *suspects) goesOn() {
 	}
 	c.runs.Store(-1)
 	c.p.ledger.Guard.Withdraw()
-	c.limit.Reset(c.p.cfg.Guard.AloneFor)
+	c.timeAnew()
 	c.giveTokenBack()
 	c.p.hurry()
 	c.p.roster.Offer() // where no commit could announce it, none follows that would
@@ -296,8 +304,9 @@ func (c *suspects) standBack() {
 	c.giveTokenBack()
 }
 
-// count counts them, and names the one whose turn it is.
-func (c *suspects) count() (n int, name string) {
+// count counts them, and names the one whose turn it is; where it is on trial, with the end of its
+// probation.
+func (c *suspects) count() (n int, name string, until time.Time) {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
 	n = len(c.aside)
@@ -306,11 +315,11 @@ func (c *suspects) count() (n int, name string) {
 	case at >= 0:
 		n++
 	case c.trial:
-		at = c.p.ledger.Guard.Now().Accused
+		at, until = c.p.ledger.Guard.Now().Accused, c.until
 	default:
-		return n, ""
+		return n, "", until
 	}
-	return n, fmt.Sprintf("%s/%d@%d", c.p.topic, c.p.partition, at)
+	return n, fmt.Sprintf("%s/%d@%d", c.p.topic, c.p.partition, at), until
 }
 
 // end takes the partition out of everybody's way, as it is given up.

@@ -210,11 +210,17 @@ func TestTheStatusNamesTheSuspectThatIsTriedBeforeItRunsAgain(t *testing.T) {
 		w.stores()
 		w.members.Store(&members{living: map[uint32]bool{4: true}})
 		w.suspects("it is on probation", 3, "t/0@1")
+		if left := time.Until(w.Status().TriedUntil); left != probation {
+			t.Errorf("the status says for %v", left)
+		}
 		w.called("so nothing runs")
 		time.Sleep(probation)
 		w.stores()
 		w.called("one of the dead lives: it runs once more, before others", 1)
 		w.suspects("it runs", 3, "t/0@1")
+		if until := w.Status().TriedUntil; !until.IsZero() {
+			t.Errorf("it runs, and the status says that it is tried until %v", until)
+		}
 	})
 }
 
@@ -422,7 +428,7 @@ func TestWhatATrialComesToIsLogged(t *testing.T) {
 				w.members.Store(&members{living: c.living})
 				time.Sleep(probation)
 				w.stores()
-				if n := w.log.count("level="+c.level.String(), says, "offset=1", fmt.Sprintf("deaths=%d", c.died)); n != 1 {
+				if n := w.log.count("level="+c.level.String(), says, "offset=1", fmt.Sprintf("deaths_while_it_ran=%d", c.died)); n != 1 {
 					t.Errorf("told %d times:\n%s", n, &w.log.text)
 				}
 			})

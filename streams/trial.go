@@ -18,7 +18,7 @@ func (c *suspects) try(offset int64) {
 	}
 	c.p.mu.Lock()
 	c.trial, c.tried = false, err == nil
-	c.limit.Reset(c.p.cfg.Guard.AloneFor)
+	c.timeAnew()
 	if !runs || err != nil {
 		c.giveTokenBack()
 	}
@@ -43,16 +43,19 @@ func (c *suspects) judge(offset int64) (runs bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	row, log := c.p.condemned(), c.p.logger(offset)
+	row := c.p.condemned()
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
 	g := &c.p.ledger.Guard
+	kills := g.Review(func(process uint32) bool { return living[process] })
+	log := c.p.logger(offset).With("deaths_while_it_ran", len(g.Now().Died), "crash_limit", c.p.cfg.Guard.CrashLimit)
+	c.told = true // that others are suspected, too, would read like another killer
 	switch {
-	case !g.Review(func(process uint32) bool { return living[process] }):
-		log.Warn("the process died while a suspected record ran: it runs once more, and no other suspect beside it", "deaths", len(g.Now().Died))
+	case !kills:
+		log.Warn("the process died while a suspected record ran: it runs once more, and no other suspect beside it")
 		return true, nil
 	case row >= ledger.MostCondemned:
-		log.Error("the process dies whichever record runs: it is not the records, and no more of them are condemned until one comes to its end", "deaths", len(g.Now().Died))
+		log.Error("the process dies whichever record runs: it is not the records, and no more of them are condemned until one comes to its end")
 		g.Acquit(offset)
 		c.spared = offset
 		return false, nil
@@ -60,6 +63,6 @@ func (c *suspects) judge(offset int64) (runs bool, err error) {
 	c.p.ledger.Condemn(offset)
 	c.row = time.Time{}    // the time to live on begins anew
 	c.guilty.Store(offset) // with the row: a commit in between would count the record twice
-	log.Error("a record killed the process each time it ran: it is not called again", "deaths", len(g.Now().Died))
+	log.Error("a record killed the process each time it ran: it is not called again")
 	return false, nil
 }

@@ -89,12 +89,13 @@ func (c channelJSON) state(paused bool) string {
 
 // lineJSON is what a stream and a channel of one have in common.
 type lineJSON struct {
-	ID       string         `json:"id"`
-	InFlight int            `json:"in_flight"`
-	Suspect  string         `json:"suspect"`
-	Stuck    bool           `json:"stuck"`
-	Queues   map[string]int `json:"queues"`
-	Error    string         `json:"error"`
+	ID         string         `json:"id"`
+	InFlight   int            `json:"in_flight"`
+	Suspect    string         `json:"suspect"`
+	TriedUntil string         `json:"suspect_tried_until"`
+	Stuck      bool           `json:"stuck"`
+	Queues     map[string]int `json:"queues"`
+	Error      string         `json:"error"`
 }
 
 // row is a stream, or a channel of one, in the table of them. A number that is not known is empty.
@@ -203,7 +204,11 @@ func (r *row) hold(pauses []pauseJSON) {
 // row is what streams and channels have alike.
 func (l lineJSON) row(at choice) row {
 	r := row{At: at, Detail: l.Error, InFlight: number(l.InFlight), Oldest: "–", Retrying: "–", Dead: "–"}
-	if l.Suspect != "" && r.Detail == "" {
+	switch {
+	case l.Suspect == "" || r.Detail != "":
+	case l.TriedUntil != "":
+		r.Detail = "may have ended the process, and waits until " + l.TriedUntil + " before it runs again or is condemned: " + l.Suspect
+	default:
 		r.Detail = "may have ended the process, and runs alone now: " + l.Suspect
 	}
 	waiting, known := 0, false
