@@ -33,8 +33,8 @@ type try struct {
 	past   *retry.Past            // its tries in place; nil: there are none
 }
 
-// departure is a message on its way to its queue: what waits for the message has to wait until it is
-// there.
+// departure is a message on its way to its queue: what waits for the message waits until it
+// is there.
 type departure struct {
 	of   task.Gatherable
 	safe <-chan struct{} // closed once it is there

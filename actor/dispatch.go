@@ -110,7 +110,7 @@ func (d *dispatch) hand(ctx context.Context, f *failed, past *retry.Past, done f
 	}
 }
 
-// fromQueue is the handle of what comes from a queue: of retries, and of a queue that is the source.
+// fromQueue is the handle of what comes from a queue: retries, and a queue that is the source.
 func (d *dispatch) fromQueue(ctx context.Context, m *stepwell.Message, t retry.Ticket) task.Outcome {
 	o, f := d.run(ctx, m, t.Ticket.Ticket)
 	switch {

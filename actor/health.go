@@ -68,6 +68,7 @@ func (s *stream) check() server.Check {
 // unready says why the stream is not ready; empty: it is, also where a message cannot be parked: no
 // other instance would do better.
 func unready(status server.Status, of sourceStatus) string { return cmp.Or(status.Error, of.Waits) }
+
 // tried is what a probe says of a suspect that does not run yet.
 func tried(until time.Time) string {
 	if until.IsZero() {

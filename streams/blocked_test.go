@@ -88,7 +88,7 @@ func TestWhatIsReadAfterACutEntersTheWindowOnceTheCallsOfBeforeHaveEnded(t *test
 		t.Errorf("before the call has ended: %d in flight, a lag of %d", s.InFlight, s.Lag)
 	}
 	close(d.release)
-	eventually(t, "it waits no more", func() bool { return !r.parts.lookup(tp).isBlocked() })
+	eventually(t, "it waits no more", func() bool { return !isBlocked(r.parts.lookup(tp)) })
 	r.fetched(tp, records(0, 9), nil)
 	eventually(t, "all is handled", func() bool { return slices.Equal(d.of(0), []int64{0, 1, 2, 3, 4, 5, 6, 7, 8}) })
 }

@@ -53,7 +53,7 @@ func (p *partition) unblock() {
 }
 
 // isBlocked says that nothing is handed out for now, since calls of the assignment before run.
-func (p *partition) isBlocked() bool {
+func isBlocked(p *partition) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.blocked

@@ -148,7 +148,7 @@ func (in *intake) receive(tp topicPartition, f *kgo.FetchPartition, topicID [16]
 	if p == nil {
 		return 0, 0
 	}
-	if p.isBlocked() {
+	if isBlocked(p) {
 		in.putOff(p, f)
 		return 0, 0
 	}

@@ -285,7 +285,7 @@ func TestANewWorkerWaitsForTheOldOneOfTheSamePartition(t *testing.T) {
 	r.intake.receive(tp, records(0, 2), [16]byte{1})
 	<-time.After(100 * time.Millisecond) // time enough for the last worker to do what it must not
 	close(release)
-	eventually(t, "the last worker waits no more", func() bool { return !r.parts.lookup(tp).isBlocked() })
+	eventually(t, "the last worker waits no more", func() bool { return !isBlocked(r.parts.lookup(tp)) })
 	r.intake.receive(tp, records(0, 2), [16]byte{1})
 	eventually(t, "the last worker is through", func() bool { r.parts.flush(); return r.load.records.Load() == 0 })
 	if most.Load() != 1 {

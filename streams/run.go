@@ -75,14 +75,14 @@ func (r *Reader) wind(work context.Context) error {
 	r.rebalances.drain(work, r.parts.all(), shutdownCause(work))
 	for _, p := range r.parts.all() {
 		if !p.isDone() {
-			return fmt.Errorf("stream %s: a handler of %s/%d did not return though it was cancelled%s", r.cfg.Stream, p.topic, p.partition, p.hangsAt())
+			return fmt.Errorf("stream %s: a handler of %s/%d did not return though it was cancelled%s", r.cfg.Stream, p.topic, p.partition, hangsAt(p))
 		}
 	}
 	return nil
 }
 
 // hangsAt says where a handler hangs, as far as that is known.
-func (p *partition) hangsAt() string {
+func hangsAt(p *partition) string {
 	o, open := p.oldestOpen()
 	if !open {
 		return ""

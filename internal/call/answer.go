@@ -32,7 +32,7 @@ type Answer struct {
 // Failed says that the call was a try that failed.
 func (a *Answer) Failed() bool { return a.Kind == stepwell.Retry || a.Kind == stepwell.Dead }
 
-// Finished says that nothing more is to be done with the message: it is done, or skipped on purpose.
+// Finished says that nothing more is to be done with the message: it is done, or skipped.
 func (a *Answer) Finished() bool {
 	if a == nil {
 		return true

@@ -23,8 +23,8 @@ type lane struct {
 	last     stepwell.Kind
 	number   int
 	contexts contexts
-	// shared is the context of the calls in a row that did not ask for Done, which the next call may
-	// have, too. Nil: there is none.
+	// shared is the context of the calls in a row that did not ask for Done, which the next call
+	// may have, too. Nil: there is none.
 	shared *handlerContext
 	// headers are memory for those of the call that runs; see Caller.Headers.
 	headers []stepwell.Header

@@ -60,8 +60,9 @@ type Crew struct {
 	// mu guards the fields up to failed, and of each worker its lane while it has none.
 	mu    sync.Mutex
 	ready turns
-	// idle counts the workers that sleep, and those that were called and have taken nothing yet. Each
-	// is about to take a roster, so that only rosters in ready beyond this number need a new worker.
+	// idle counts the workers that sleep, and those that were called and have taken nothing yet.
+	// Each is about to take a roster, so that only rosters in ready beyond this number need a new
+	// worker.
 	idle int
 	// asleep are the workers that nobody called. The last one is called first, since its memory is
 	// still in the caches.

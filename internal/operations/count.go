@@ -23,7 +23,7 @@ func (w *worker) count(ctx context.Context) (goesOn bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	w.saved(time.Time{}) // who goes on after a kill has to know what there was
+	noteSaved(w, time.Time{}) // who goes on after a kill has to know what there was
 	at, err := w.tell(ctx, func(s *State) {
 		s.Why = ""
 		if w.cutOff {

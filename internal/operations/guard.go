@@ -266,7 +266,7 @@ func (w *worker) awaitCanary(ctx context.Context, at *State, t outcomes.Tally, a
 	handled, wait := len(t.Canary), time.Duration(w.l.request.CanaryWait)
 	switch {
 	case handled >= at.sent(): // also those that a killed process may have replayed
-		w.saved(time.Time{}) // who goes on after a kill is to know that turns are not announced any more
+		noteSaved(w, time.Time{}) // who goes on after a kill is to know that turns are not announced any more
 		_, _ = w.tell(ctx, func(s *State) { s.CanaryOver, s.Why = true, "" })
 		return 0, true
 	case time.Since(w.canarySince) >= wait:

@@ -156,7 +156,7 @@ func (w *worker) acts(ctx context.Context, most int, canary bool) (Turn, State, 
 	}
 	t, err := w.act(ctx, most, canary)
 	if canary {
-		w.saved(time.Time{}) // who goes on with it after a kill is to know how many there are
+		noteSaved(w, time.Time{}) // who goes on with it after a kill is to know how many there are
 	}
 	at, lost := w.tell(ctx, func(s *State) {
 		if announced {

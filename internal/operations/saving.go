@@ -27,8 +27,8 @@ func (w *worker) tell(ctx context.Context, change func(*State)) (State, error) {
 	return s, nil
 }
 
-// saved notes when the store had the state.
-func (w *worker) saved(at time.Time) {
+// noteSaved notes when the store had the state.
+func noteSaved(w *worker, at time.Time) {
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
 	w.l.saved = at
@@ -58,7 +58,7 @@ func (w *worker) save(ctx context.Context, s State) (State, error) {
 	})
 	switch {
 	case err == nil:
-		w.saved(time.Now())
+		noteSaved(w, time.Now())
 	case errors.Is(err, errLost), errors.Is(err, ErrUnknown):
 		w.r.mu.Lock()
 		w.l.lost = true
