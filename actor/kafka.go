@@ -141,7 +141,7 @@ func (k *kafka) Status() (s sourceStatus) {
 	if of.Joined {
 		s.Waits = ""
 	}
-	if of.Joined && of.Err == "" { // else it is that of what was seen before
+	if of.Joined && (of.Err == "" || of.Partitions > 0) { // else nobody knows it
 		s.Lag = &of.Lag
 	}
 	s.Says = fmt.Sprintf("%d partitions, lag %d", of.Partitions, of.Lag)

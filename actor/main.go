@@ -25,11 +25,10 @@ const (
 
 // Main runs the app until SIGTERM or SIGINT and exits: 0 after a stop that was asked for, 1 when it
 // failed, which the log tells as its last line, 2 for a bad configuration, whose errors it prints
-// all at once. A second signal exits at
-// once, with 1; one that comes within a second of the first is the first. Arguments of the program:
-// config (prints the configuration and where each value came from), topology (prints queues and
-// waits), doctor (looks whether everything needed is there), --help, --version; none runs the
-// actor.
+// all at once. A second signal exits at once, with 1; one that comes within a second of the first
+// is the first. Arguments of the program: config (prints the configuration and where each value
+// came from), topology (prints queues and waits), doctor (looks whether everything needed is
+// there), --help, --version; none runs the actor.
 func Main(app App) {
 	ctx, stop := untilSignal()
 	code := command(ctx, app, os.Args[1:], os.Stdout, os.Stderr)

@@ -184,6 +184,21 @@ func TestAStreamThatCannotBeReadHasNoLagInItsMetricsAndIsNotReady(t *testing.T) 
 	})
 }
 
+func TestTheLagOfWhatIsReadIsToldThoughAnotherTopicCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := embeddedWorld(t)
+	release := make(chan struct{})
+	defer close(release)
+	r := w.start(orders(func(context.Context, *stepwell.Message) error { <-release; return nil }),
+		settings{"STREAMS_ORDERS_TOPICS": w.topic + "," + w.app + ".late"})
+	r.notReady("topic " + w.app + ".late does not exist")
+	w.produce(values("a", "b", "c")...)
+	eventually(t, "it is not ready, and its lag is that of the other one", func() bool {
+		return r.metric(`stepwell_stream_ready{stepwell_stream="orders"}`) == 0 &&
+			r.metric(`stepwell_consumer_lag{stepwell_stream="orders"}`) == 3 && r.status("orders")["lag"] == 3.0
+	})
+}
+
 // undeclared are queues whose depth cannot be read at first, as it is while they are being
 // declared.
 type undeclared struct {

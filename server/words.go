@@ -226,8 +226,8 @@ type Status struct {
 	// Resting is how many messages rest in the process until they are tried again.
 	Resting int `json:"resting,omitempty"`
 	// Suspects are messages that may have ended the process: they run one at a time. Suspect is the
-	// one whose turn it is. SuspectTriedUntil is until when it waits, since a process died of it:
-	// then it runs again, or is condemned; zero: it runs.
+	// one whose turn it is. SuspectTriedUntil is until when a record waits, since a process died
+	// of it: then it runs again, or is condemned; zero: it runs, or is no record.
 	Suspects          int       `json:"suspects,omitempty"`
 	Suspect           string    `json:"suspect,omitempty"`
 	SuspectTriedUntil time.Time `json:"suspect_tried_until,omitzero"`

@@ -100,6 +100,6 @@ func TestTheStatusNamesASuspectOfWhicheverPartitionRuns(t *testing.T) {
 			w.reads(t, partition+1, 0)
 		}
 		w.stores()
-		w.suspects("of five partitions one has suspects", 2, "t/0@0")
+		w.suspects("of five partitions one has suspects", 2, "t:0:0")
 	})
 }

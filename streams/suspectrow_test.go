@@ -117,7 +117,7 @@ func TestATrialThatIsCutOffByTheLossOfItsPartitionBeginsNoTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 1, settle, accuse(0))
 		w.stores()
-		w.suspects("it is on probation", 1, "t/0@0")
+		w.suspects("it is on probation", 1, "t:0:0")
 		w.rebalances.drop(w.parts.all(), ErrLost)
 		synctest.Wait()
 		if w.p.suspects.limit.Stop() {

@@ -319,7 +319,7 @@ func (c *suspects) count() (n int, name string, until time.Time) {
 	default:
 		return n, "", until
 	}
-	return n, fmt.Sprintf("%s/%d@%d", c.p.topic, c.p.partition, at), until
+	return n, fmt.Sprintf("%s:%d:%d", c.p.topic, c.p.partition, at), until
 }
 
 // end takes the partition out of everybody's way, as it is given up.

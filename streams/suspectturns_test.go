@@ -193,11 +193,11 @@ func TestTheStatusCountsSuspectsAndNamesTheOneThatRuns(t *testing.T) {
 		tell := make(chan struct{})
 		w := newWard(t, 2, untilTold(tell), unchanged)
 		w.stores()
-		w.suspects("one runs, and one waits", 2, "t/0@0")
+		w.suspects("one runs, and one waits", 2, "t:0:0")
 		tell <- struct{}{}
 		w.suspects("the first came to its end, and no commit says so yet", 1, "")
 		w.stores()
-		w.suspects("the second runs", 1, "t/0@1")
+		w.suspects("the second runs", 1, "t:0:1")
 		tell <- struct{}{}
 		w.suspects("none is left", 0, "")
 	})
@@ -209,7 +209,7 @@ func TestTheStatusNamesTheSuspectThatIsTriedBeforeItRunsAgain(t *testing.T) {
 		w := newWard(t, 3, untilTold(tell), accuse(1))
 		w.stores()
 		w.members.Store(&members{living: map[uint32]bool{4: true}})
-		w.suspects("it is on probation", 3, "t/0@1")
+		w.suspects("it is on probation", 3, "t:0:1")
 		if left := time.Until(w.Status().TriedUntil); left != probation {
 			t.Errorf("the status says for %v", left)
 		}
@@ -217,7 +217,7 @@ func TestTheStatusNamesTheSuspectThatIsTriedBeforeItRunsAgain(t *testing.T) {
 		time.Sleep(probation)
 		w.stores()
 		w.called("one of the dead lives: it runs once more, before others", 1)
-		w.suspects("it runs", 3, "t/0@1")
+		w.suspects("it runs", 3, "t:0:1")
 		if until := w.Status().TriedUntil; !until.IsZero() {
 			t.Errorf("it runs, and the status says that it is tried until %v", until)
 		}
@@ -301,7 +301,7 @@ func TestASuspectThatRunsForTooLongGoesOnAndTheNextOneRunsBesideIt(t *testing.T)
 		w.intake.receive(w.p.topicPartition, records(3, 4), [16]byte{1})
 		w.stores()
 		w.called("within its time no other suspect, and who is none at once", 0, 3)
-		w.suspects("within its time", 3, "t/0@0")
+		w.suspects("within its time", 3, "t:0:0")
 		time.Sleep(time.Nanosecond)
 		w.suspects("its time is over", 2, "")
 		w.stores()

@@ -17,7 +17,7 @@ func TestADeathInTheProbationIsHeldAgainstNobodyAndThoseBeforeAreNotForgotten(t 
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 4, settle, accuse(3))
 		w.stores()
-		w.suspects("it is on probation", 4, "t/0@3")
+		w.suspects("it is on probation", 4, "t:0:3")
 		time.Sleep(probation - 1)
 		w.stores()
 		heir := ledger.NewGuard(w.said, 0, ledger.Rules{Limit: killers, Owner: 9})
@@ -69,7 +69,7 @@ func TestWhereABrokerTakesMarksNoMoreASuspectThatRunsIsNoneAnyMore(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 3, untilTold(nil), unchanged)
 		w.stores()
-		w.suspects("one runs", 3, "t/0@0")
+		w.suspects("one runs", 3, "t:0:0")
 		w.p.dirty(20)
 		w.called("all run", 0, 1, 2)
 		w.suspects("none is suspected", 0, "")

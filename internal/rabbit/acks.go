@@ -2,6 +2,8 @@ package rabbit
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/stepwell/stepwell/internal/queue"
@@ -77,7 +79,8 @@ func (a *acks) Release(tag uint64) { a.settle(tag, released) }
 
 var _ queue.Session = (*acks)(nil)
 
-// Flush has the acks sent now, and waits until the broker has answered what is sent after them.
+// Flush has the acks sent now, and waits until the broker has answered what is sent after them, and
+// a quorum queue has had time for them.
 func (a *acks) Flush(ctx context.Context) error {
 	done := make(chan error, 1)
 	a.mu.Lock()
@@ -90,6 +93,9 @@ func (a *acks) Flush(ctx context.Context) error {
 	a.mu.Unlock()
 	select {
 	case err := <-done:
+		if err == nil && !sleep(ctx, restTime) {
+			return ctx.Err()
+		}
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
@@ -216,8 +222,8 @@ func (a *acks) plan(all bool) (words []word, asked []chan<- error, left int) {
 // planOneByOne appends a word for each tag that is settled behind the first held one: "all before"
 // would ack that one too.
 func (a *acks) planOneByOne(words []word) []word {
-	for tag, m := range a.old {
-		if m != held {
+	for _, tag := range slices.Sorted(maps.Keys(a.old)) { // few, or none
+		if m := a.old[tag]; m != held {
 			words = append(words, word{tag: tag, requeue: m == released})
 			delete(a.old, tag)
 			a.unsaid--

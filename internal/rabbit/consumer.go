@@ -35,7 +35,7 @@ type consumer struct {
 	// subscribed is set while the broker may send something.
 	subscribed atomic.Bool
 	loss       loss
-	crowded    time.Time // when many words were told last; who calls flush sets it
+	toldAt     time.Time // when words were told last; who calls flush sets it
 	// again is readable when the prefetch is to be changed: the keeper asks, Consume's goroutine
 	// does it.
 	again chan struct{}

@@ -22,10 +22,9 @@ const (
 	// prefetchEvery is how often a prefetch may become smaller, and a loss of the consumer is
 	// looked for.
 	prefetchEvery = 5 * time.Second
-	// fewWords are passed on to the queue at once: RabbitMQ's channel keeps to itself what comes
-	// while its quorum queue has 32 commands to apply, and drops that when it is closed. restTime
-	// is what the queue needs for them: nothing tells when it has them, also no answer to a method.
-	fewWords = 16
+	// restTime is what a quorum queue needs to apply what it was told. RabbitMQ's channel keeps to
+	// itself what comes while the queue has 32 commands to apply, and drops that when it is closed.
+	// Nothing tells when the queue has them, also no answer to a method.
 	restTime = 200 * time.Millisecond
 )
 
@@ -102,7 +101,8 @@ func (k *consumer) leaving() bool {
 	return k.subscribed.Load() && (k.stop.Err() != nil || k.paused())
 }
 
-// ask has the broker answer, which it does after it has taken what was sent before.
+// ask has the channel answer, which it does after it has taken what was sent before, and passed it
+// on to the queue, but for what restTime is about.
 func (k *consumer) ask() error {
 	k.rpc.Lock()
 	defer k.rpc.Unlock()
@@ -139,9 +139,7 @@ func (k *consumer) flush(all bool) (left int) {
 		err = tell(k.ch, words)
 		k.session.written()
 		failpoint.Hit("acked")
-		if len(words) > fewWords {
-			k.crowded = time.Now()
-		}
+		k.toldAt = time.Now()
 	}
 	if err == nil && len(asked) > 0 {
 		err = k.ask()
@@ -156,8 +154,8 @@ func (k *consumer) flush(all bool) (left int) {
 }
 
 // rest lets the queue have what it was told last, before the channel is closed: else the acks of
-// finished calls are dropped, and they run again. Few words need no time.
-func (k *consumer) rest() { sleep(k.ctx, time.Until(k.crowded.Add(restTime))) }
+// finished calls are dropped, and they run again.
+func (k *consumer) rest() { sleep(k.ctx, time.Until(k.toldAt.Add(restTime))) }
 
 // tell sends the words in order. After an error it is not known which of them the broker took.
 func tell(ch *amqp.Channel, words []word) error {
