@@ -61,7 +61,6 @@ func (b *books) sawEnd(offset int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ledger.SawEnd(offset)
-	b.ledger.Guard.SawEnd(offset)
 }
 
 // wantsEnd says that it is to be seen where the log ends, since owners died.

@@ -78,7 +78,6 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte, at int64) (r
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ledger.SawEnd(p.endOf(f))
-	p.ledger.Guard.SawEnd(f.HighWatermark)
 	p.ledger.Identify(topicID)
 	p.ledger.Reserve(len(f.Records))
 	markers := 0

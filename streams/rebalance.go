@@ -39,8 +39,9 @@ type rebalancer struct {
 }
 
 // onAssigned gives each partition a ledger and a roster. It runs before the client asks where to
-// begin, and with partitions we count as joined only once that is known: what is produced after we
-// say so is read, also by a group that begins at the latest.
+// begin, and with partitions we count as joined only once that is known, but for topics that the
+// status names: what is produced to others after we say so is read, also by a group that begins at
+// the latest.
 func (r *rebalancer) onAssigned(_ context.Context, client *kgo.Client, assigned map[string][]int32) {
 	r.commits.joined(client)
 	if len(assigned) == 0 {

@@ -252,7 +252,7 @@ func (r *Reader) wasCut(tp topicPartition, at int64) {
 }
 
 func records(from, to int64) *kgo.FetchPartition {
-	f := &kgo.FetchPartition{HighWatermark: to}
+	f := &kgo.FetchPartition{HighWatermark: to, LastStableOffset: to}
 	for o := from; o < to; o++ {
 		f.Records = append(f.Records, &kgo.Record{Topic: "t", Offset: o, Value: []byte("0123456789")})
 	}

@@ -38,8 +38,8 @@ func (i *inherited) extended(topicID [16]byte, epoch int32, m *Mark) Metadata {
 }
 
 // past is where to commit when everything before next is settled: where a span goes on there, its
-// end. The commit's epoch is that of the span, so that the next owner's client sees where the log
-// was cut meanwhile, and what it would pass over are other records.
+// end. The commit's epoch is the highest that the owner before had read, so that the next owner's
+// client sees where the log was cut meanwhile, and what it would pass over are other records.
 func (i *inherited) past(next Position) Position {
 	if len(i.Spans) > 0 && next.Offset >= i.Spans[0].First && next.Offset < i.Spans[0].End {
 		return At(i.Spans[0].End, i.Epoch)

@@ -57,6 +57,18 @@ func TestWhatACommitSaysIsSettledIsOnlyOfItsOwnTopicAndLog(t *testing.T) {
 	}
 }
 
+func TestWhereTheLogIsFoundEmptyNothingOfACommitsSpansIsPassedOver(t *testing.T) {
+	l := New(Rules{})
+	l.Restore(10, WriteMetadata(10, Metadata{Epoch: 1}, slices.Values([]Span{{12, 2000}}), MetadataLimit))
+	l.Begin(At(10, 0), false)
+	if gone := l.Emptied(10, 50); gone != 40 {
+		t.Fatalf("%d are gone", gone)
+	}
+	if c, _ := l.Checkpoint(MetadataLimit, 0); c.At.Offset != 50 {
+		t.Errorf("the commit is at %d, and the log ends at 50", c.At.Offset)
+	}
+}
+
 func TestWhatIsLeftOfACommitsSpansIsSaidAgainByTheNext(t *testing.T) {
 	begin := func() Ledger {
 		l := New(Rules{})

@@ -123,13 +123,17 @@ func (l *Ledger) Emptied(expected, end int64) (gone int64) {
 		return 0
 	}
 	l.expected = end
+	l.inherited.Spans = nil     // what a commit said is settled of them is gone, too
 	l.window.Begin(At(end, -1)) // which leader wrote the last of them nobody knows
 	l.changes++
 	return end - expected
 }
 
-// SawEnd notes where the log ends.
-func (l *Ledger) SawEnd(offset int64) { l.end = max(l.end, offset) }
+// SawEnd notes where the log ends, for who reads no further than committed transactions.
+func (l *Ledger) SawEnd(offset int64) {
+	l.end = max(l.end, offset)
+	l.Guard.SawEnd(offset)
+}
 
 // Lag is how many offsets lie between the settled prefix and the end of the log.
 func (l *Ledger) Lag() int64 {
