@@ -33,6 +33,10 @@ func (s *starter) beginnings(ctx context.Context, admin *kadm.Client, topics []s
 	return listed, unlisted, err
 }
 
+func cannotBegin(topic string, why error) error {
+	return fmt.Errorf("list where topic %s begins: %w", topic, why)
+}
+
 // wholeTopics takes out of a list the topics that are not there as a whole, and says why: a
 // partition has no leader, for instance, or its leader does not answer.
 func wholeTopics(listed kadm.ListedOffsets, err error) (kadm.ListedOffsets, map[string]error, error) {

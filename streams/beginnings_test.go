@@ -51,6 +51,12 @@ func (w *world) leaderless(topic string, allowed <-chan struct{}, asked *atomic.
 	})
 }
 
+// generation is that of the group.
+func (*world) generation(r *running) int32 {
+	_, generation := r.clients.member().GroupMetadata()
+	return generation
+}
+
 // slowly handles a message, and counts where it is lost meanwhile.
 func slowly(ctx context.Context, m *stepwell.Message, handled *journal, lost *atomic.Int64) task.Outcome {
 	if task.Sleep(ctx, 20*time.Millisecond) {
@@ -103,8 +109,11 @@ func TestATopicThatCannotBeListedYetHoldsUpNoOther(t *testing.T) {
 			eventually(t, "the status tells", func() bool {
 				return strings.Contains(r.Status().Err, "list where topic "+other+" begins: partition 1: LEADER_NOT_AVAILABLE")
 			})
-			more := asked.Load() + 2
+			more, before := asked.Load()+2, w.generation(r)
 			eventually(t, "it is asked for again", func() bool { return asked.Load() >= more })
+			if now := w.generation(r); now != before {
+				t.Errorf("to ask for it took the group from generation %d to %d", before, now)
+			}
 			w.send(&kgo.Record{Topic: other})
 			eventually(t, "the topic that was there is handled", func() bool { return len(handled.of(0)) == 510 })
 			if n := lost.Load(); n > 0 || len(handled.of(1)) > 0 {

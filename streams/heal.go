@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -69,10 +70,10 @@ func (h *healer) done(topic string, now time.Time) {
 // offsets are committed for the new topic; where the topic is still the one that we read, calls may
 // end and are committed before, as in a revoke. The group's member comes last: what it is given of
 // the topic then, all read anew. It reports false when the cluster does not say which topic there
-// is.
+// is, nor where one begins that was left out for that.
 func (s *supervisor) healTopic(ctx context.Context, topic string) bool {
 	id, err := s.idOf(ctx, topic)
-	if err != nil {
+	if err != nil || s.status.isUnbegun(topic) && !s.canBegin(ctx, topic) {
 		return false
 	}
 	s.log.Warn("a topic cannot be read, perhaps it was made anew: looking for it again", "topic", topic)
@@ -99,6 +100,19 @@ func (s *supervisor) healTopic(ctx context.Context, topic string) bool {
 	s.clients.member().PurgeTopicsFromConsuming(topic)
 	s.clients.member().ResumeFetchTopics(topic)
 	s.clients.member().AddConsumeTopics(topic)
+	return true
+}
+
+// canBegin says whether a topic that was left out can be listed by now. Until then the group is left
+// in peace: each look by the client would be a rebalance for all of its members.
+func (s *supervisor) canBegin(ctx context.Context, topic string) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	_, unlisted, err := wholeTopics(kadm.NewClient(s.clients.member()).ListEndOffsets(ctx, topic))
+	if why := cmp.Or(unlisted[topic], err); why != nil {
+		s.status.begins(topic, cannotBegin(topic, why))
+		return false
+	}
 	return true
 }
 

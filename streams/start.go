@@ -121,7 +121,7 @@ func (s *starter) leaveOut(topics map[string]error, offsets map[string]map[int32
 	waits := map[string]error{}
 	for topic, why := range topics {
 		if len(offsets[topic]) > 0 {
-			err = fmt.Errorf("list where topic %s begins: %w", topic, why)
+			err = cannotBegin(topic, why)
 			waits[topic] = err
 			delete(offsets, topic)
 		}

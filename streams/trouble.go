@@ -214,6 +214,14 @@ func (s *status) begins(topic string, err error) {
 	s.end(func(m matter, _ trouble) bool { return m == is })
 }
 
+// isUnbegun says that it was not known lately where a topic begins.
+func (s *status) isUnbegun(topic string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known := s.troubles[matter{beginning, topicPartition{topic, -1}}]
+	return known
+}
+
 // unread notes an error of a poll; lasting is one that the client does not try to overcome.
 func (s *status) unread(tp topicPartition, err error, lasting bool) {
 	s.note(matter{reading, tp}, err, lasting)
