@@ -170,3 +170,31 @@ func TestWhereOneBrokerDoesNotListAPartitionItsTopicIsLeftOutAndNoOther(t *testi
 		}
 	}
 }
+
+// Left out, it would count as one that came later, and be read from its start.
+func TestTheFirstTopicsOfAPatternBeginTogetherAlsoWhereOneCannotBeListedYet(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 1)
+	other := w.topic + "-other"
+	w.create(other, 2)
+	w.produce(0, 5)
+	w.send(&kgo.Record{Topic: other})
+	var asked, handled atomic.Int64
+	allowed := make(chan struct{})
+	w.leaderless(other, allowed, &asked)
+	cfg := w.config()
+	cfg.Start, cfg.Topics, cfg.Pattern = "latest", nil, w.topic+".*"
+	r := w.run(cfg, func(context.Context, *stepwell.Message, task.Ticket) task.Outcome {
+		handled.Add(1)
+		return task.Settled
+	})
+	eventually(t, "it is asked again and again", func() bool { return asked.Load() > 3 })
+	if r.Status().Joined || len(w.committed()) > 0 {
+		t.Errorf("joined: %v, committed: %v", r.Status().Joined, w.committed())
+	}
+	close(allowed)
+	within(t, 20*time.Second, "it has joined", func() bool { return r.Status().Joined && r.Status().Partitions == 3 })
+	w.produce(0, 1)
+	w.send(&kgo.Record{Topic: other})
+	eventually(t, "what came then is handled", func() bool { return handled.Load() == 2 })
+}
