@@ -265,21 +265,25 @@ func TestAMemberThatWasExpelledWhileItJoinedGoesOnWhereOthersHaveCommitted(t *te
 	})
 	eventually(t, "it has committed", func() bool { at := w.committed(); return at[0] == 5 && at[1] == 5 })
 	id, _ := r.clients.member().GroupMetadata()
-	var expelled, others atomic.Bool
+	var expelled, again, others atomic.Bool
 	w.fake.ControlKey(int16(kmsg.JoinGroup), func(k kmsg.Request) (kmsg.Response, error, bool) {
 		w.fake.KeepControl()
 		switch member := k.(*kmsg.JoinGroupRequest).MemberID; {
 		case member == id && !expelled.Swap(true):
 			w.fake.SleepControl(func() { w.expel(r) })
-		case member == "" && !others.Swap(true):
-			w.fake.SleepControl(func() { w.commit(0, 15); w.commit(1, 15) }) // those that had them meanwhile
+		case member == "" && !again.Swap(true):
+			w.fake.SleepControl(func() { // those that had them meanwhile
+				w.commit(0, 15)
+				w.commit(1, 15)
+				others.Store(true)
+			})
 		}
 		return nil, nil, false
 	})
 	r.clients.member().ForceRebalance()
 	eventually(t, "it is back", func() bool {
 		now, gen := r.clients.member().GroupMetadata()
-		return others.Load() && now != id && gen > 0 && r.Status().Partitions == 2
+		return others.Load() && now != "" && now != id && gen > 0 && r.Status().Partitions == 2
 	})
 	close(release)
 	eventually(t, "all is committed", func() bool {
