@@ -73,7 +73,7 @@ func (h *healer) done(topic string, now time.Time) {
 // is, nor where one begins that was left out for that.
 func (s *supervisor) healTopic(ctx context.Context, topic string) bool {
 	id, err := s.idOf(ctx, topic)
-	if err != nil || s.status.isUnbegun(topic) && !s.canBegin(ctx, topic) {
+	if err != nil || isUnbegun(s.status, topic) && !s.canBegin(ctx, topic) {
 		return false
 	}
 	s.log.Warn("a topic cannot be read, perhaps it was made anew: looking for it again", "topic", topic)
@@ -103,8 +103,8 @@ func (s *supervisor) healTopic(ctx context.Context, topic string) bool {
 	return true
 }
 
-// canBegin says whether a topic that was left out can be listed by now. Until then the group is left
-// in peace: each look by the client would be a rebalance for all of its members.
+// canBegin says whether a topic that was left out can be listed by now. Until then the group is
+// left in peace: each look by the client would be a rebalance for all of its members.
 func (s *supervisor) canBegin(ctx context.Context, topic string) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()

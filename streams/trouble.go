@@ -215,7 +215,7 @@ func (s *status) begins(topic string, err error) {
 }
 
 // isUnbegun says that it was not known lately where a topic begins.
-func (s *status) isUnbegun(topic string) bool {
+func isUnbegun(s *status, topic string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, known := s.troubles[matter{beginning, topicPartition{topic, -1}}]
