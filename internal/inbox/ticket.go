@@ -63,8 +63,8 @@ func (j *job) end(settled bool) {
 }
 
 // deserted is for a message whose handler ended its goroutine, and with it this process. It becomes
-// a suspect with that death, so that one which does this each time is found; where deaths are not
-// counted it goes back.
+// a suspect with that death, so that one which does this each time is found: where its session is
+// over by then, by the returns that the broker counts. Where deaths are not counted it goes back.
 func (j *job) deserted() {
 	s := j.delivery.run.suspects
 	if s.cfg.Limit == 0 {

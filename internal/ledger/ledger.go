@@ -129,7 +129,8 @@ func (l *Ledger) Emptied(expected, end int64) (gone int64) {
 	return end - expected
 }
 
-// SawEnd notes where the log ends, for who reads no further than committed transactions.
+// SawEnd notes where the log ends for its reader: before an open transaction, if it waits for
+// those.
 func (l *Ledger) SawEnd(offset int64) {
 	l.end = max(l.end, offset)
 	l.Guard.SawEnd(offset)

@@ -136,9 +136,14 @@ func TestBrokerIsToldOfEveryTagOnceAndOfNoOther(t *testing.T) {
 			if all && left > 0 {
 				t.Fatalf("%d left of all", left)
 			}
+			back := uint64(0)
 			for _, w := range words {
 				switch {
 				case w.requeue:
+					if w.tag < back {
+						t.Fatalf("%d goes back behind %d: their queue has them in another order", w.tag, back)
+					}
+					back = w.tag
 					hear(w.tag, released)
 				case w.multiple:
 					for tag := uint64(1); tag < w.tag; tag++ {
