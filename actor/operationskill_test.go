@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os/exec"
 	"slices"
@@ -27,12 +26,7 @@ type victim struct {
 
 func (w *world) victim(t *testing.T, program, mark string) *victim {
 	t.Helper()
-	free, err := net.Listen("tcp", "localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := &victim{t: t, address: free.Addr().String()}
-	_ = free.Close()
+	v := &victim{t: t, address: testbroker.Address(t)}
 	v.cmd = w.actorCommand(t, nil, settings{"MODES": "api", "SERVER_ADDRESS": v.address, failpoint.Variable: mark})
 	v.cmd.Path = program
 	if err := v.cmd.Start(); err != nil {

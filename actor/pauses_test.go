@@ -3,7 +3,6 @@ package actor_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -271,12 +270,7 @@ func TestAProcessThatStartsAfterOneWasKilledInAPauseOfTheAppReadsNothing(t *test
 	t.Parallel()
 	onBrokers(t, func(t *testing.T, w *world) {
 		serve := func() (*worker, *victim) {
-			free, err := net.Listen("tcp", "localhost:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			address := free.Addr().String()
-			_ = free.Close()
+			address := testbroker.Address(t)
 			asked := &victim{t: t, address: address}
 			p := w.work(t, "usual", settings{"SERVER_ADDRESS": address, "RETRY_DELAY": "5s"})
 			eventually(t, "it is ready", func() bool { status, _ := asked.do("GET", "/readyz", "", ""); return status == 200 })

@@ -4,10 +4,9 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -36,24 +35,22 @@ type child struct {
 	t       *testing.T
 	cmd     *exec.Cmd
 	address string
+	log     string // a file
 	ended   chan struct{}
 }
 
 // child starts one and waits until it is ready.
 func (w *world) child() *child {
 	w.t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	c := &child{t: w.t, address: testbroker.Address(w.t), log: filepath.Join(w.t.TempDir(), "log"), ended: make(chan struct{})}
+	out, err := os.Create(c.log)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	c := &child{t: w.t, address: fmt.Sprintf("localhost:%d", listener.Addr().(*net.TCPAddr).Port), ended: make(chan struct{})}
-	listener.Close()
+	defer out.Close() // the process has its own
 	c.cmd = exec.Command(os.Args[0])
 	c.cmd.Env = append(os.Environ(), w.environment("SERVER_ADDRESS="+c.address, childVariable+"=1")...)
-	c.cmd.Stdout, c.cmd.Stderr = io.Discard, io.Discard
-	if testing.Verbose() {
-		c.cmd.Stdout, c.cmd.Stderr = os.Stdout, os.Stderr
-	}
+	c.cmd.Stdout, c.cmd.Stderr = out, out
 	if err := c.cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
@@ -61,17 +58,28 @@ func (w *world) child() *child {
 		defer close(c.ended)
 		_ = c.cmd.Wait() // it is killed
 	}()
-	w.t.Cleanup(c.kill)
+	w.t.Cleanup(c.cleanUp)
 	eventually(w.t, "the process is ready", func() bool {
 		select {
 		case <-c.ended:
-			w.t.Fatal("the process ended; -v shows its log")
+			w.t.Fatal("the process ended: ", c.cmd.ProcessState)
 		default:
 		}
 		a, err := send(w.t.Context(), "GET", "http://"+c.address+"/readyz", "")
 		return err == nil && a.status == 200
 	})
 	return c
+}
+
+// cleanUp ends the process, and shows the end of its log where the test failed.
+func (c *child) cleanUp() {
+	c.kill()
+	if !c.t.Failed() {
+		return
+	}
+	const most = 4 << 10
+	log, err := os.ReadFile(c.log)
+	c.t.Logf("the process at %s logged, at its end (%v):\n%s", c.address, err, log[max(0, len(log)-most):])
 }
 
 // kill ends the process as kill -9 does.

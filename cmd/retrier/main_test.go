@@ -147,23 +147,20 @@ func TestTwoCallsWithOneIDAreTwoCallsAndTellTheirSuccess(t *testing.T) {
 
 func TestADownHostBurnsNoTries(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := listener.Addr().(*net.TCPAddr).Port
-		listener.Close() // from here on nobody listens there
+		address := testbroker.Address(t)
+		_, port, _ := strings.Cut(address, ":")
 		run := w.start()
 		const calls = 12
 		for i := range calls {
 			// Two tries each: without the breaker all would be dead after a second.
-			body := fmt.Sprintf(`{"id":"c%d","request":{"url":"http://localhost:%d/hook"},"waits":["1s"]}`, i, port)
+			body := fmt.Sprintf(`{"id":"c%d","request":{"url":"http://localhost:%s/hook"},"waits":["1s"]}`, i, port)
 			if a := run.do("POST", "/calls", body); a.status != 202 {
 				t.Fatalf("%d %v", a.status, a.json)
 			}
 		}
 		eventually(t, "each call was put off, and some twice", func() bool { return run.snoozed() > calls })
-		if listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
 			t.Fatal(err)
 		}
 		got := make(chan string, 10*calls)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/stepwell/stepwell/internal/testbroker/local"
 )
 
 // The variables through which the runner names the brokers it started.
@@ -65,6 +67,16 @@ func FormatNodes(nodes []Node) string {
 		parts = append(parts, n.Version+"="+n.URL)
 	}
 	return strings.Join(parts, ";")
+}
+
+// Address is one that nobody else listens on until the test ends, for a process that has to be told
+// where: a port that is merely free now may be the other end of somebody's connection a moment later.
+func Address(t testing.TB) string {
+	t.Helper()
+	ports, err := local.TakePorts()
+	check(t, err)
+	t.Cleanup(func() { check(t, ports.Release()) })
+	return ports.Addr(0)
 }
 
 // notRun ends the test: it was asked to run only what needs no broker, or a
