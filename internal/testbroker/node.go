@@ -69,8 +69,8 @@ func FormatNodes(nodes []Node) string {
 	return strings.Join(parts, ";")
 }
 
-// Address is one that nobody else listens on until the test ends, for a process that has to be told
-// where: a port that is merely free now may be the other end of somebody's connection a moment later.
+// Address is one that nobody else listens on until the test ends, for a process that has to be
+// told where: a port that is merely free now may be the other end of somebody's connection soon.
 func Address(t testing.TB) string {
 	t.Helper()
 	ports, err := local.TakePorts()
