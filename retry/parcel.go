@@ -2,13 +2,13 @@ package retry
 
 import (
 	"cmp"
-	"fmt"
 	"reflect"
 	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/errtext"
 )
 
 // parcel is an envelope on its way to a queue.
@@ -33,7 +33,7 @@ func (p *parcel) fail(f Failure, by string, t Topology) {
 	p.traceParent, p.traceState = f.TraceParent, f.TraceState
 	e.Failure = envelope.Failure{Reason: f.Reason, ErrorType: f.errorType(), Stack: f.Stack, Group: f.Group, At: f.At, Run: f.run(by)}
 	if f.Err != nil {
-		e.Failure.Error = fmt.Sprint(f.Err) // survives an Error method that panics
+		e.Failure.Error = errtext.Of(f.Err)
 	}
 	e.AttemptsTotal++
 	e.Of = 1 + len(t.budget)

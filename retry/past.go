@@ -1,11 +1,11 @@
 package retry
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/errtext"
 )
 
 // Past is what is known of tries that a message failed before it comes to a queue for the first
@@ -26,7 +26,7 @@ func (p *Past) Failed(attempt int, f Failure) {
 	}
 	try := envelope.Try{Attempt: attempt, At: f.At, ErrorType: f.errorType(), Run: f.run("")}
 	if f.Err != nil {
-		text := fmt.Sprint(f.Err)
+		text := errtext.Of(f.Err)
 		try.Error = strings.Clone(text[:min(len(text), mostText)])
 	}
 	if len(p.last) == envelope.MaxHistory {

@@ -3,11 +3,13 @@ package call
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/internal/errtext"
 	"github.com/stepwell/stepwell/internal/telemetry"
 )
 
@@ -102,7 +104,7 @@ func (c *Caller) judge(err error) *Answer {
 	return &Answer{
 		Kind: v.Kind, Reason: cut(v.Reason, maxText), After: v.After, Channel: v.Channel, Err: err,
 		Failure: &Failure{
-			Text: abridged(fmt.Sprint(err)), Type: cut(errorType(err), maxType), Stack: stackOf(err), Group: cut(groupOf(err), maxGroup),
+			Text: abridged(errtext.Of(err)), Type: cut(errorType(err), maxType), Stack: stackOf(err), Group: cut(groupOf(err), maxGroup),
 		},
 	}
 }
@@ -220,7 +222,7 @@ func errorType(err error) string {
 				return of
 			}
 		}
-		of := fmt.Sprintf("%T", err)
+		of := reflect.TypeOf(err).String()
 		if !strings.HasPrefix(of, "*fmt.") && of != "*stepwell.verdictError" {
 			return of
 		}
