@@ -291,11 +291,12 @@ func (k *consumer) take(ctx context.Context, d *amqp.Delivery) {
 
 // decode makes what is handed out of what came.
 func (k *consumer) decode(d *amqp.Delivery) queue.Delivery {
-	of := decode
+	var m queue.Delivery
 	if k.c.Foreign {
-		of = decodeForeign
+		m = decodeForeign(d, k.c.Queue, k.acks)
+	} else { // called by their names, so that d need not be on the heap
+		m = decode(d, k.c.Queue, k.acks)
 	}
-	m := of(d, k.c.Queue, k.acks)
 	m.Life = k.ctx
 	return m
 }
