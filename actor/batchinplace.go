@@ -108,7 +108,7 @@ func (c *caller) follow(ctx context.Context, t *try, r round) (again bool, safe 
 	if t.past == nil {
 		t.past = &retry.Past{}
 	}
-	if f.snooze == 0 {
+	if f.snooze() == 0 {
 		d.telemetry.RetriedInPlace()
 	}
 	t.spent += wait

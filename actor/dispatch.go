@@ -59,10 +59,10 @@ func (d *dispatch) tryInPlace(ctx context.Context, f *failed, t task.Ticket) tas
 		}
 		spent += wait
 		kept := f.again(past)
-		if f.snooze == 0 {
+		if f.snooze() == 0 {
 			d.telemetry.RetriedInPlace()
 		}
-		t = t.After(f.trace.Parent, f.trace.State) // before the rest: f holds what was fetched with the message
+		t = t.After(f.answer.Trace.Parent, f.answer.Trace.State) // before the rest: f holds what was fetched with the message
 		failpoint.Hit("rests")
 		if !t.Rest(ctx, wait, kept) {
 			return task.Abandoned
@@ -102,11 +102,11 @@ func (d *dispatch) park(f *failed, past *retry.Past, what next, t task.Ticket) (
 func (d *dispatch) hand(ctx context.Context, f *failed, past *retry.Past, done func(error)) {
 	switch {
 	case f.to != nil:
-		f.to.Hand(ctx, &f.message, past, f.trace.Parent, f.trace.State, done)
-	case f.snooze > 0:
-		d.retrier.Snooze(ctx, &f.message, past, f.snooze, done)
+		f.to.Hand(ctx, &f.message, past, f.answer.Trace.Parent, f.answer.Trace.State, done)
+	case f.snooze() > 0:
+		d.retrier.Snooze(ctx, &f.message, past, f.snooze(), done)
 	default:
-		d.retrier.Fail(ctx, &f.message, past, f.failure, done)
+		d.retrier.Fail(ctx, &f.message, past, f.failure(), done)
 	}
 }
 
@@ -116,25 +116,29 @@ func (d *dispatch) fromQueue(ctx context.Context, m *stepwell.Message, t retry.T
 	switch {
 	case f == nil:
 	case f.to != nil:
-		t.Hand(f.to, f.trace.Parent, f.trace.State)
-	case f.snooze > 0:
-		t.Snooze(f.snooze)
+		t.Hand(f.to, f.answer.Trace.Parent, f.answer.Trace.State)
+	case f.snooze() > 0:
+		t.Snooze(f.snooze())
 	default:
-		t.Fail(f.failure)
+		t.Fail(f.failure())
 	}
 	return o
 }
 
 // parkCondemned is the handle for a message that killed the process; it goes to the dead set.
 func (d *dispatch) parkCondemned(ctx context.Context, m *stepwell.Message, t task.Ticket) task.Outcome {
-	f := &failed{message: *m, failure: retry.Failure{Reason: stepwell.ReasonCrashLoop, Err: errCrashLoop}}
-	return d.tryInPlace(ctx, f, t)
+	return d.tryInPlace(ctx, newFailed(*m, condemned()), t)
 }
 
 // dropCondemned is that where there is no dead set, and failures are dropped.
 func (d *dispatch) dropCondemned(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
-	d.drop(m, &call.Answer{Reason: stepwell.ReasonCrashLoop, Failure: &call.Failure{Text: errCrashLoop.Error()}})
+	d.drop(m, condemned())
 	return task.Settled
+}
+
+// condemned is the answer for a message that is not called again.
+func condemned() *call.Answer {
+	return &call.Answer{Kind: stepwell.Dead, Reason: stepwell.ReasonCrashLoop, Failure: &call.Failure{Text: errCrashLoop.Error(), Type: "*errors.errorString"}}
 }
 
 // settles settles the message once it is safe in a queue. Where it is not there is a stop, or the
@@ -191,7 +195,9 @@ func (d *dispatch) follow(ctx context.Context, came stepwell.Message, a *call.An
 
 // handOver is for what goes to a channel. That there is one was asked when the call was judged.
 func (d *dispatch) handOver(m stepwell.Message, a *call.Answer) *failed {
-	return &failed{message: m, to: d.channels[a.Channel], trace: a.Trace}
+	f := newFailed(m, a)
+	f.to = d.channels[a.Channel]
+	return f
 }
 
 // fail is for what is to be parked, unless somebody takes it over before it dies.
@@ -210,40 +216,49 @@ func (d *dispatch) fail(ctx context.Context, came stepwell.Message, a *call.Answ
 // failed is a try that failed, put its message off, or handed it over, with the message as it came.
 type failed struct {
 	message stepwell.Message
-	failure retry.Failure
-	// snooze is for how long the handler put the message off; 0: it failed.
-	snooze time.Duration
+	answer  *call.Answer
+	at      time.Time
 	// to is the retrier of the channel that gets the message; nil: it is not handed over.
-	to    *retry.Retrier
-	trace telemetry.TraceContext
+	to *retry.Retrier
 }
 
 // newFailed is a function of its own so that m moves to the heap for failures only.
 func newFailed(m stepwell.Message, a *call.Answer) *failed {
-	if a.Kind == stepwell.Snoozed {
-		return &failed{message: m, snooze: a.After, trace: a.Trace}
+	return &failed{message: m, answer: a, at: time.Now()}
+}
+
+// snooze is for how long the handler put the message off; 0: it failed.
+func (f *failed) snooze() time.Duration {
+	if f.answer.Kind == stepwell.Snoozed {
+		return f.answer.After
 	}
-	f := retry.Failure{
+	return 0
+}
+
+// failure is what the queues are told.
+func (f *failed) failure() retry.Failure {
+	a := f.answer
+	told := retry.Failure{
 		After: a.After,
-		Err:   a.Failure, ErrorType: a.Failure.Type, Stack: a.Failure.Stack, Group: a.Failure.Group, At: time.Now(), Took: a.Took,
+		Err:   a.Failure, ErrorType: a.Failure.Type, Stack: a.Failure.Stack, Group: a.Failure.Group, At: f.at, Took: a.Took,
 		TraceParent: a.Trace.Parent, TraceState: a.Trace.State,
 	}
 	if a.Kind == stepwell.Dead {
-		f.Reason = a.Reason
+		told.Reason = a.Reason
 	}
-	return &failed{message: m, failure: f, trace: a.Trace}
+	return told
 }
 
 // again is the message as it is called next, on its own memory.
 func (f *failed) again(past *retry.Past) *stepwell.Message {
 	kept := f.message.Clone()
-	if f.snooze > 0 {
+	if f.snooze() > 0 {
 		kept.Snoozes++
 		return kept
 	}
-	past.Failed(max(1, kept.Attempt), f.failure)
+	past.Failed(max(1, kept.Attempt), f.failure())
 	kept.Attempt = max(1, kept.Attempt) + 1
-	kept.FirstFailed = cmp.Or(kept.FirstFailed, f.failure.At)
+	kept.FirstFailed = cmp.Or(kept.FirstFailed, f.at)
 	return kept
 }
 

@@ -2,14 +2,21 @@ package actor
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/embedded/memory"
 	"github.com/stepwell/stepwell/internal/call"
+	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/internal/telemetry"
+	"github.com/stepwell/stepwell/retry"
 )
 
 // newDispatch is that of a stream that measures as it does in production.
@@ -71,6 +78,55 @@ func BenchmarkDispatch(b *testing.B) {
 				d.calls.Ended(0, time.Microsecond, time.Microsecond)
 			}
 		})
+	}
+}
+
+// parked is where messages come from that are settled once they are parked.
+type parked struct {
+	worker
+	settled chan struct{}
+}
+
+func (p *parked) Settle(int64)                { p.settled <- struct{}{} }
+func (*parked) Context() context.Context      { return context.Background() }
+func (*parked) Trace() (parent, state string) { return "", "" }
+func (*parked) Alone(int64) bool              { return false }
+
+// BenchmarkFailure is what a first try that fails costs until it is confirmed in its delay queue,
+// on queues in memory.
+func BenchmarkFailure(b *testing.B) {
+	away := errors.New("the bank answers 503")
+	d := newDispatch(b, func(context.Context, *stepwell.Message) error { return away })
+	d.failures = newFailureLog(slog.New(slog.DiscardHandler), config.Log{}, config.Stream{Retry: config.Retry{Enabled: new(true)}}, nil)
+	d.calls.Tried = d.failures.tried
+	ctx, cancel := context.WithCancel(b.Context())
+	broker, running := memory.New(), sync.WaitGroup{}
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { _ = broker.Run(ctx) })
+	var err error
+	if d.retrier, err = retry.New(retry.Config{
+		App: "app", Stream: "orders", Broker: broker, Logger: slog.New(slog.DiscardHandler), Delays: []time.Duration{24 * time.Hour}, Telemetry: d.telemetry,
+		Telling: retry.Telling{By: envelope.By("shipping-7d9c5bd6f4-x2x9k", "v1.8.0")},
+	}); err != nil {
+		b.Fatal(err)
+	}
+	if err := d.retrier.Declare(ctx); err != nil {
+		b.Fatal(err)
+	}
+	m := &stepwell.Message{
+		ID: "orders.v1:7:123456789", Stream: "orders", Key: []byte("customer-4711"), Value: make([]byte, 100), Time: time.Now(), Attempt: 1,
+		Origin: stepwell.Origin{Topic: "orders.v1", Partition: 7, Offset: 123456789},
+	}
+	p := parked{settled: make(chan struct{}, 1)}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.began = time.Now()
+		if d.fromLog(ctx, m, task.NewTicket(&p, 0, &p)) != task.Pending {
+			b.Fatal("not parked")
+		}
+		<-p.settled
+		d.calls.Ended(0, time.Microsecond, time.Microsecond)
 	}
 }
 

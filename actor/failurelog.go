@@ -143,9 +143,9 @@ func (l *failureLog) died(d retry.Death) {
 
 // orderGivenUp tells of a message that was to rest in place, and goes through the queues.
 func (l *failureLog) orderGivenUp(f *failed) {
-	e := event{id: f.message.ID, attempts: f.message.Attempt, wait: cmp.Or(f.snooze, f.failure.After)}
-	if f.failure.Err != nil {
-		e.text, e.kind, e.group = f.failure.Err.Error(), f.failure.ErrorType, f.failure.Group
+	e := event{id: f.message.ID, attempts: f.message.Attempt, wait: f.answer.After}
+	if f.answer.Failed() {
+		e.text, e.kind, e.group = f.answer.Failure.Text, f.answer.Failure.Type, f.answer.Failure.Group
 	}
 	l.note(topic{slog.LevelWarn, "a message rests no longer in place, as its waits would be above an hour: it goes through the queues, and what waited for it goes on",
 		"", lossPause, ""}, e, 1)

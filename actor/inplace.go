@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/retry"
 )
@@ -49,17 +50,17 @@ const (
 // how long it has rested so far, and drawn, from 0 to 1, which of the waits it has that jitter
 // allows.
 func (p inPlace) after(f *failed, spent time.Duration, drawn float64) (next, time.Duration) {
-	attempt, wait := max(1, f.message.Attempt), f.snooze
+	attempt, wait := max(1, f.message.Attempt), f.snooze()
 	if f.to != nil {
 		return isHanded, 0
 	}
 	if wait == 0 {
 		policy, left := p.budget.Wait(attempt)
-		if !left || f.failure.Reason != "" {
+		if !left || f.answer.Kind == stepwell.Dead {
 			return dies, 0
 		}
 		shorter := time.Duration(p.jitter * drawn * float64(policy))
-		wait = cmp.Or(f.failure.After, policy-shorter)
+		wait = cmp.Or(f.answer.After, policy-shorter)
 	}
 	switch {
 	case attempt > p.waits:

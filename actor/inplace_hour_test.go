@@ -16,6 +16,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/internal/call"
 	"github.com/stepwell/stepwell/retry"
 )
 
@@ -221,19 +222,17 @@ func TestTheStartSaysWhatABatchThatRestsHoldsBack(t *testing.T) {
 func TestWhereAMessageWaitsIsUpToTheTryTheVerdictAndTheTimeItHasRested(t *testing.T) {
 	three := retry.Linear(10*time.Minute, 0, 3)
 	some, all := inPlace{budget: three, waits: 2}, inPlace{budget: three, waits: math.MaxInt}
-	fails := func(attempt int) *failed { return &failed{message: stepwell.Message{Attempt: attempt}} }
+	answered := func(attempt int, a call.Answer) *failed {
+		return &failed{message: stepwell.Message{Attempt: attempt}, answer: &a}
+	}
+	fails := func(attempt int) *failed { return answered(attempt, call.Answer{Kind: stepwell.Retry}) }
 	asks := func(attempt int, d time.Duration) *failed {
-		f := fails(attempt)
-		f.failure.After = d
-		return f
+		return answered(attempt, call.Answer{Kind: stepwell.Retry, After: d})
 	}
 	snoozes := func(attempt int) *failed {
-		f := fails(attempt)
-		f.snooze = time.Minute
-		return f
+		return answered(attempt, call.Answer{Kind: stepwell.Snoozed, After: time.Minute})
 	}
-	dead := fails(1)
-	dead.failure.Reason = stepwell.ReasonDeadLetter
+	dead := answered(1, call.Answer{Kind: stepwell.Dead, Reason: stepwell.ReasonDeadLetter})
 	for _, test := range []struct {
 		name  string
 		how   inPlace
