@@ -19,19 +19,24 @@ type backlog struct {
 type chunk struct {
 	records []*kgo.Record
 	at      int64
+	owned   bool // the records have memory of their own
 }
 
 func (b *backlog) add(records []*kgo.Record, at int64) {
-	b.chunks = append(b.chunks, chunk{records, at})
+	b.chunks = append(b.chunks, chunk{records: records, at: at})
 }
 
 func (b *backlog) isEmpty() bool { return len(b.chunks) == 0 }
 
 func (b *backlog) clear() { b.chunks = nil }
 
-// next is what comes next, at most as many records as one slab has messages.
+// next is what comes next, at most as many records as one slab has messages. Of those with memory
+// of their own it is one: in a slab with others each would keep theirs alive.
 func (b *backlog) next() []*kgo.Record {
 	records := b.chunks[0].records
+	if b.chunks[0].owned {
+		return records[:1]
+	}
 	return records[:min(slabSize, len(records))]
 }
 
@@ -50,10 +55,12 @@ func (b *backlog) take(n int) (messages []stepwell.Message, at int64) {
 
 // own gives the records that were fetched between from and to memory of their own.
 func (b *backlog) own(from, to int64) {
-	for _, c := range b.chunks {
+	for i := range b.chunks {
+		c := &b.chunks[i]
 		if c.at < from || c.at >= to {
 			continue
 		}
+		c.owned = true
 		for _, r := range c.records {
 			r.Key, r.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
 			for i := range r.Headers {

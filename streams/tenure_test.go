@@ -68,6 +68,32 @@ func blockSmall(settled *atomic.Int64, end <-chan struct{}) Handle {
 	}
 }
 
+// Fetches run ahead of the calls here, so that much of what is blocked is no message yet when it is
+// found to hold too much.
+func TestWhatWaitsAmongWhatWasFetchedAheadHoldsNoMoreMemoryThanTheWindowSays(t *testing.T) {
+	const rounds = 400 // of 0.9 MB
+	w := fakeWorld(t, 1)
+	w.plain()
+	for round := range rounds {
+		w.produceLarge(round, 1)
+	}
+	cfg := w.config()
+	cfg.Calls.Order, cfg.Window.Bytes = OrderKey, smallWindow
+	var settled atomic.Int64
+	end := make(chan struct{})
+	r := w.run(cfg, blockSmall(&settled, end))
+	eventually(t, "what is not blocked is settled", func() bool { return settled.Load() == 90*rounds && r.Status().InFlight == rounds })
+	held := liveHeap()
+	close(end)
+	eventually(t, "all is settled", func() bool { return r.Status().InFlight == 0 })
+	if held -= liveHeap(); held > 2*smallWindow {
+		t.Errorf("%d waiting records of 100 bytes hold %d KiB; the window has %d KiB", rounds, held>>10, smallWindow>>10)
+	}
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestWhatWaitsWhileOthersPassHoldsNoMoreMemoryThanTheWindowSays(t *testing.T) {
 	const rounds = 100 // of 0.9 MB
 	for name, c := range map[string]struct {
