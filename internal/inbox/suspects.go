@@ -74,10 +74,10 @@ func newSuspects(in *Inbox, cfg Suspects) *suspects {
 }
 
 // admit says whether a message may be handled now. If it may not, the end of the delivery is
-// decided. If it may, and is a suspect, then over is to be called after its call; over is nil for
-// all other messages. The delivery of a suspect gets a session that settles once: its call may do
-// so, or vouch, whichever is first.
-func (s *suspects) admit(of *delivery, e *envelope.Envelope) (over func(), ok bool) {
+// decided. If it may, and is a suspect, then over is to be called after its call, and told whether
+// that returned; over is nil for all other messages. The delivery of a suspect gets a session that
+// settles once: its call may do so, or vouch, whichever is first.
+func (s *suspects) admit(of *delivery, e *envelope.Envelope) (over func(returned bool), ok bool) {
 	d := *of
 	how, known := suspicionOf(d.Delivery).treat(d.Delivery, s.name, s.cfg.Limit)
 	// Extra goes with the message into its next queue. A message gets there only when its call has
@@ -171,7 +171,7 @@ func (s *suspects) announce(d delivery, known suspicion) {
 // alone is for the copy of a suspect that was announced. A copy that names another process is
 // handed on until that process gets it: if it ran here, and ended this process, the death would be
 // put down to the other one.
-func (s *suspects) alone(d *delivery, known suspicion) (over func(), ok bool) {
+func (s *suspects) alone(d *delivery, known suspicion) (over func(returned bool), ok bool) {
 	if known.announced != s.name && known.hops < mostHops {
 		known.hops++
 		d.move(s.in.cfg.Queue, known.with(d.Message), nil)
@@ -187,35 +187,45 @@ func (s *suspects) alone(d *delivery, known suspicion) (over func(), ok bool) {
 		s.postpone(*d, known.by(""))
 		return nil, false
 	}
-	d.Session = &once{Session: d.Session, of: *d, unname: func(of delivery, done func(error)) { s.unname(of, known, done) }}
+	o := &once{Session: d.Session, of: *d, unname: func(of delivery, done func(error)) { s.unname(of, known, done) }, told: make(chan struct{})}
+	d.Session = o
 	called, end := make(chan struct{}), sync.OnceFunc(s.turn.end)
 	var vouching sync.WaitGroup
-	vouching.Go(func() { s.vouch(called, *d, known, end) })
-	return func() {
+	vouching.Go(func() {
+		if s.vouch(called, *d, known) {
+			o.await()
+			end()
+		}
+	})
+	return func(returned bool) {
 		close(called)
 		vouching.Wait()
-		s.row.end()
+		if returned { // else the run is over, and the delivery has its end after this
+			s.row.end()
+			o.await()
+		}
 		end()
 	}, true
 }
 
 // vouch sees to it that a suspect which a stop cuts off, or that had its time, does not look as if
 // it had killed the process: a copy takes its place that says so. Should the call come to its end
-// even so, that copy is a repeat. The call is over when called is closed.
-func (s *suspects) vouch(called <-chan struct{}, d delivery, known suspicion, end func()) {
+// even so, that copy is a repeat. The call is over when called is closed. tooLong says that the next
+// suspect is to have its turn.
+func (s *suspects) vouch(called <-chan struct{}, d delivery, known suspicion) (tooLong bool) {
 	stop, work := d.run.stop, d.run.work
 	select {
 	case <-called:
-		return
+		return false
 	case <-time.After(s.cfg.AloneFor):
 		s.in.cfg.Logger.Warn("a suspected message runs for longer than others are to wait for it: the next suspect has its turn", "queue", d.Queue, "id", d.ID, "after", s.cfg.AloneFor)
-		defer end()
+		tooLong = true
 	case <-stop.Done():
 		select {
 		case <-called:
-			return
+			return false
 		case <-work.Done():
-			return
+			return false
 		case <-time.After(vouchTime):
 		}
 	}
@@ -224,6 +234,7 @@ func (s *suspects) vouch(called <-chan struct{}, d delivery, known suspicion, en
 			d.Ack() // else it stays as it is
 		}
 	})
+	return tooLong
 }
 
 // unname publishes a copy of a suspect that names no process.
@@ -266,12 +277,28 @@ type once struct {
 	of      delivery // with the session that once stands for
 	unname  func(of delivery, done func(error))
 	settled atomic.Bool
+	told    chan struct{} // closed when the session was told how the delivery ends
+}
+
+// await waits until the broker has the delivery's end, since the copy names this process until
+// then: if the next suspect killed it before, the death would be put down to this one as well. It
+// waits for copyTime at most; a stop, after which no suspect runs, and the session's end end it.
+func (o *once) await() {
+	waiting, cancel := context.WithTimeout(o.of.run.stop, copyTime)
+	defer cancel()
+	select {
+	case <-o.told:
+		_ = o.Flush(waiting) // without a session the message comes again, whatever we do
+	case <-o.of.Life.Done():
+	case <-waiting.Done():
+	}
 }
 
 // Ack removes the message unless it was settled before.
 func (o *once) Ack(tag uint64) {
 	if !o.settled.Swap(true) {
 		o.Session.Ack(tag)
+		close(o.told)
 	}
 }
 
@@ -283,6 +310,7 @@ func (o *once) Release(tag uint64) {
 		return
 	}
 	o.unname(o.of, func(err error) {
+		defer close(o.told)
 		if err != nil {
 			o.Session.Release(tag)
 			return

@@ -75,7 +75,7 @@ func (w *worker) take(d delivery, e *envelope.Envelope) {
 	}
 	if over != nil {
 		// Once the call has returned, or none is made: the token goes to the next suspect.
-		defer over()
+		defer func() { over(w.calls == nil) }()
 	}
 	j.try, j.alone = w.memory.try(e), over != nil
 	if !w.memory.begin(j.try, &j.delivery) {
