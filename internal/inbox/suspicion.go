@@ -25,8 +25,9 @@ import (
 //     lives was none.
 //  5. A handler that ends its goroutine ends the process in order: its message becomes a suspect
 //     with that death.
-//  6. Two messages in a row are condemned, and a third only after a suspect came to its end: else
-//     it is not the messages.
+//  6. Two messages in a row are condemned by one process, and a third only after a suspect came to
+//     its end: else it is not the messages. A process that dies takes its row with it: were it kept
+//     in the copies, of three that kill, and no other suspect, the third would kill for ever.
 
 const (
 	// suspectAfter is how many returns make a suspect.
