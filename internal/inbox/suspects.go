@@ -210,7 +210,7 @@ func (s *suspects) alone(d *delivery, known suspicion) (over func(returned bool)
 
 // vouch sees to it that a suspect which a stop cuts off, or that had its time, does not look as if
 // it had killed the process: a copy takes its place that says so. Should the call come to its end
-// even so, that copy is a repeat. The call is over when called is closed. tooLong says that the next
+// even so, that copy is a repeat. The call is over when called is closed. tooLong says that another
 // suspect is to have its turn.
 func (s *suspects) vouch(called <-chan struct{}, d delivery, known suspicion) (tooLong bool) {
 	stop, work := d.run.stop, d.run.work
