@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/actortest"
 	"github.com/stepwell/stepwell/embedded"
 )
 
@@ -26,23 +26,7 @@ func TestWhoSignsUpIsWrittenToNowAndLaterThoughTheMailServerIsAwayAtFirst(t *tes
 	}}
 	app := s.app()
 	app.Brokers = embedded.New(embedded.Options{})
-	cfg, err := actor.Load(app, []string{"SERVER_ADDRESS=localhost:0", "RETRY_DELAY=10ms"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := actor.New(cfg, app)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	defer func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	a := actortest.Start(t, app, "RETRY_DELAY=10ms")
 	began := time.Now()
 	signUp(t, a, "mail=ada@example.com")
 	for _, want := range []string{"welcome:ada@example.com", "reminder:ada@example.com"} {
@@ -60,21 +44,14 @@ func TestWhoSignsUpIsWrittenToNowAndLaterThoughTheMailServerIsAwayAtFirst(t *tes
 	}
 }
 
-// signUp posts until the actor serves.
-func signUp(t *testing.T, a *actor.Actor, form string) {
+func signUp(t *testing.T, a *actortest.Actor, form string) {
 	t.Helper()
-	for range 500 {
-		r, err := http.Post("http://"+a.Address()+"/", "application/x-www-form-urlencoded", strings.NewReader(form))
-		if err == nil {
-			r.Body.Close()
-			if r.StatusCode == http.StatusAccepted {
-				return
-			}
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-t.Context().Done():
-		}
+	r, err := http.Post(a.URL("/"), "application/x-www-form-urlencoded", strings.NewReader(form))
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("nobody could sign up")
+	r.Body.Close()
+	if r.StatusCode != http.StatusAccepted {
+		t.Fatalf("nobody could sign up: %s", r.Status)
+	}
 }

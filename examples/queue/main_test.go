@@ -7,42 +7,9 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/actortest"
 	"github.com/stepwell/stepwell/embedded"
 )
-
-// run starts the app with these settings, and ends it with the test.
-func run(t *testing.T, app actor.App, settings ...string) {
-	t.Helper()
-	cfg, err := actor.Load(app, append(settings, "SERVER_ADDRESS=off"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := actor.New(cfg, app)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for limit := time.After(30 * time.Second); !is(); {
-		select {
-		case <-limit:
-			t.Fatalf("it never came to this: %s", what)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
 
 func TestAPaymentThatFailsAtFirstIsChargedLater(t *testing.T) {
 	brokers := embedded.New(embedded.Options{})
@@ -57,11 +24,11 @@ func TestAPaymentThatFailsAtFirstIsChargedLater(t *testing.T) {
 		return nil
 	})
 	app.Brokers = brokers
-	run(t, app, "RETRY_DELAY=50ms")
+	actortest.Start(t, app, "RETRY_DELAY=50ms", "SERVER_ADDRESS=off")
 	if err := brokers.PublishToExchange(t.Context(), "events", "payment.de", stepwell.Message{ID: "p-1", Value: []byte(`{"Order":"17","Cents":1250}`)}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is charged at its third try", func() bool { return len(tries) == 3 })
+	actortest.Await(t, "it is charged at its third try", func() bool { return len(tries) == 3 })
 	first, second, third := <-tries, <-tries, <-tries
 	if second.Sub(first) < 50*time.Millisecond || third.Sub(second) < 100*time.Millisecond {
 		t.Errorf("tries after %s and %s", second.Sub(first), third.Sub(second))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net/http/httptest"
 	"testing"
@@ -9,7 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/actortest"
 	"github.com/stepwell/stepwell/embedded"
 )
 
@@ -19,28 +18,12 @@ func TestThePartnerIsToldOfEachOrderThoughItFailsEveryOtherTime(t *testing.T) {
 	defer p.Close()
 	s := &shop{brokers: embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1}}), partner: p.URL}
 	app := s.app()
-	cfg, err := actor.Load(app, []string{"SERVER_ADDRESS=off"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := actor.New(cfg, app)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	defer func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	actortest.Start(t, app, "SERVER_ADDRESS=off")
 	want := map[string]bool{}
 	for id := range 3 {
 		order := fmt.Sprintf(`{"id":%d,"cents":1700}`, id)
 		want[fmt.Sprintf("order-%d %s", id, order)] = true
-		if err := s.brokers.Produce(ctx, &kgo.Record{Topic: "orders.v1", Value: []byte(order)}); err != nil {
+		if err := s.brokers.Produce(t.Context(), &kgo.Record{Topic: "orders.v1", Value: []byte(order)}); err != nil {
 			t.Fatal(err)
 		}
 	}

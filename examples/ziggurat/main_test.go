@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http/httptest"
@@ -11,7 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/actortest"
 	"github.com/stepwell/stepwell/embedded"
 )
 
@@ -37,22 +36,12 @@ func TestEachOrderGoesTheWayThatItWentBefore(t *testing.T) {
 		brokers := embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1}, VirtualNetwork: true})
 		app := s.app()
 		app.Brokers = brokers
-		cfg, err := actor.Load(app, settings)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err := actor.New(cfg, app)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- a.Run(ctx) }()
+		actortest.Start(t, app, settings...)
 		for _, o := range []string{
 			`{"ID":"small","Items":1}`, `{"ID":"empty"}`, `{"ID":"large","Items":101}`, `{"ID":"stolen","Items":1}`,
 			`{"ID":"flaky","Items":1}`, `{"ID":"never","Items":1}`,
 		} {
-			if err := brokers.Produce(ctx, &kgo.Record{Topic: "orders.v1", Value: []byte(o)}); err != nil {
+			if err := brokers.Produce(t.Context(), &kgo.Record{Topic: "orders.v1", Value: []byte(o)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -70,10 +59,6 @@ func TestEachOrderGoesTheWayThatItWentBefore(t *testing.T) {
 			if calls[call] != want {
 				t.Errorf("%s: %d calls, want %d", call, calls[call], want)
 			}
-		}
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/stepwell/stepwell/actor"
+	"github.com/stepwell/stepwell/actortest"
 	"github.com/stepwell/stepwell/embedded"
 )
 
@@ -27,28 +26,11 @@ var settings = []string{
 var errAway = errors.New("away")
 
 // run starts the program with these settings beside those of the page, and ends it with the test.
-func run(t *testing.T, s *shop, brokers *embedded.Brokers, more ...string) *actor.Actor {
+func run(t *testing.T, s *shop, brokers *embedded.Brokers, more ...string) *actortest.Actor {
 	t.Helper()
 	app := s.app()
 	app.Brokers = brokers
-	cfg, err := actor.Load(app, append(slices.Clone(settings), more...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := actor.New(cfg, app)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	return a
+	return actortest.Start(t, app, append(slices.Clone(settings), more...)...)
 }
 
 func produce(t *testing.T, brokers *embedded.Brokers, topic string, values ...string) {
@@ -120,9 +102,9 @@ func TestWhatDiedIsSeenAndReplayedByRoutesThatNobodyHadToWrite(t *testing.T) {
 		return nil
 	}}}
 	brokers := embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1, "refunds.v1": 1}})
-	a := run(t, s, brokers, "SERVER_ADDRESS=localhost:0", "RETRY_DELAY=10ms")
+	a := run(t, s, brokers, "RETRY_DELAY=10ms")
 	produce(t, brokers, "orders.v1", `{"ID":"17"}`, `no JSON`)
-	until(t, "both are dead", func() bool { return dead(t, a) == 2 })
+	actortest.Await(t, "both are dead", func() bool { return len(a.Dead("orders")) == 2 })
 	if got := s.calls(); got["charge 17"] != 6 {
 		t.Errorf("calls: %v, want 6 of order 17", got)
 	}
@@ -131,44 +113,23 @@ func TestWhatDiedIsSeenAndReplayedByRoutesThatNobodyHadToWrite(t *testing.T) {
 	if status := ask(t, a, "POST", "/v1/dead_set/replay?stream=orders&count=10", &replayed); status != http.StatusOK || replayed.Done != 2 {
 		t.Errorf("a replay: %d, %d replayed", status, replayed.Done)
 	}
-	until(t, "the order is charged, and what is no JSON dead again", func() bool { return s.calls()["charge 17"] == 7 && dead(t, a) == 1 })
+	actortest.Await(t, "the order is charged, and what is no JSON dead again", func() bool { return s.calls()["charge 17"] == 7 && len(a.Dead("orders")) == 1 })
 }
 
-// dead is how many orders are dead; -1 where nobody says so yet.
-func dead(t *testing.T, a *actor.Actor) int {
+// ask returns the status.
+func ask(t *testing.T, a *actortest.Actor, method, path string, answer any) int {
 	t.Helper()
-	var page struct{ Depth int }
-	if ask(t, a, "GET", "/v1/dead_set?stream=orders&count=10", &page) != http.StatusOK {
-		return -1
-	}
-	return page.Depth
-}
-
-// ask returns the status; 0 while nobody listens.
-func ask(t *testing.T, a *actor.Actor, method, path string, answer any) int {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+a.Address()+path, http.NoBody)
+	r, err := http.NewRequestWithContext(t.Context(), method, a.URL(path), http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return 0
+		t.Fatal(err)
 	}
 	defer response.Body.Close()
 	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
 		t.Fatal(err)
 	}
 	return response.StatusCode
-}
-
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for limit := time.After(30 * time.Second); !is(); {
-		select {
-		case <-limit:
-			t.Fatalf("it never came to this: %s", what)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
 }
