@@ -22,24 +22,25 @@ type Order struct {
 
 type store struct{ db *sql.DB }
 
-// open makes the table. The message's ID is its key: what is handled twice is there once.
+// open makes the table. Its key is the message's stream and ID: what is handled twice is there
+// once, and the same record is another message in another stream.
 func open(ctx context.Context, file string) (*store, error) {
 	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_txlock=immediate")
 	if err != nil {
 		return nil, err
 	}
-	_, err = db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS orders (message TEXT PRIMARY KEY, id TEXT NOT NULL, total INTEGER NOT NULL CHECK (total >= 0))`)
+	_, err = db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS orders (stream TEXT, message TEXT, id TEXT NOT NULL, total INTEGER NOT NULL CHECK (total >= 0), PRIMARY KEY (stream, message))`)
 	if err != nil {
 		return nil, fmt.Errorf("make the table: %w", err)
 	}
 	return &store{db}, nil
 }
 
-const insert = `INSERT INTO orders (message, id, total) VALUES (?, ?, ?) ON CONFLICT (message) DO NOTHING`
+const insert = `INSERT INTO orders (stream, message, id, total) VALUES (?, ?, ?, ?) ON CONFLICT (stream, message) DO NOTHING`
 
 // one writes one order: a transaction, and a sync of the disk, for each.
 func (s *store) one(ctx context.Context, o Order, m *stepwell.Message) error {
-	_, err := s.db.ExecContext(ctx, insert, m.ID, o.ID, o.Total)
+	_, err := s.db.ExecContext(ctx, insert, m.Stream, m.ID, o.ID, o.Total)
 	return err
 }
 
@@ -59,7 +60,7 @@ func (s *store) many(ctx context.Context, orders []Order, b *stepwell.Batch) err
 	defer statement.Close()
 	for i, o := range orders {
 		m := b.Messages()[i]
-		switch _, err := statement.ExecContext(ctx, m.ID, o.ID, o.Total); {
+		switch _, err := statement.ExecContext(ctx, m.Stream, m.ID, o.ID, o.Total); {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:

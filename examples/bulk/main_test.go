@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/actor"
 	"github.com/stepwell/stepwell/embedded"
 )
@@ -65,6 +66,28 @@ func TestEveryOrderIsInTheTableOnceButTheOneThatItDoesNotTake(t *testing.T) {
 			})
 			t.Logf("%d orders took %s", n, time.Since(began).Round(time.Millisecond))
 		})
+	}
+}
+
+// Two streams may read the same record, and each has something of its own to do with it.
+func TestARecordThatTwoStreamsReadIsThereOnceOfEach(t *testing.T) {
+	s, err := open(t.Context(), filepath.Join(t.TempDir(), "orders.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.db.Close() })
+	for _, stream := range []string{"orders", "returns", "orders"} {
+		m := &stepwell.Message{Stream: stream, ID: "orders.v1:0:1"}
+		if err := s.one(t.Context(), Order{ID: "1"}, m); err != nil {
+			t.Fatal(err)
+		}
+		m.ID = "orders.v1:0:2"
+		if err := s.many(t.Context(), []Order{{ID: "2"}}, stepwell.NewBatch(m)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := s.rows(t); n != 4 {
+		t.Errorf("%d rows of two records in two streams", n)
 	}
 }
 
