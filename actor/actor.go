@@ -157,8 +157,9 @@ func (a *Actor) Run(ctx context.Context) error {
 	if err == nil {
 		select {
 		case <-ctx.Done():
-		case err = <-parts.failed:
-			a.log.Error("a part ended, stop", "error", err)
+		case p := <-parts.failed:
+			a.log.Warn("a part ended, stop", "part", p.name) // why is what Run returns
+			err = p.failure()
 		}
 	}
 	// From here the budget runs, however the stop came about.

@@ -5,11 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"strings"
 	"testing"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/deadset"
+	"github.com/stepwell/stepwell/embedded"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/server"
 )
@@ -46,13 +50,54 @@ func TestADurationInTheLogHasItsUnit(t *testing.T) {
 func TestTheErrorOfAPartIsReportedOnce(t *testing.T) {
 	parts := newStack()
 	parts.push(t.Context(), "http", func(context.Context) error { return errors.New("port in use") })
-	first := <-parts.failed
+	first := (<-parts.failed).failure()
 	if err := parts.unwind(t.Context()); first == nil || err != nil {
 		t.Errorf("%v, and again %v", first, err)
 	}
 	parts.push(t.Context(), "brokers", func(ctx context.Context) error { <-ctx.Done(); return errors.New("not closed") })
 	if err := parts.unwind(t.Context()); err == nil || err.Error() != "stop brokers: not closed" {
 		t.Errorf("what went wrong in the stop: %v", err)
+	}
+}
+
+func TestNoErrorOfAPartThatEndedByItselfIsLostWhereSeveralDoOrNobodyLooks(t *testing.T) {
+	for name, looks := range map[string]bool{"one is looked at": true, "none is": false} {
+		parts := newStack()
+		for _, part := range []string{"http", "brokers"} {
+			parts.push(t.Context(), part, func(context.Context) error { return errors.New("no " + part) })
+			<-parts.parts[len(parts.parts)-1].done
+		}
+		var first error
+		if looks {
+			first = (<-parts.failed).failure()
+		}
+		err := fmt.Sprint(errors.Join(first, parts.unwind(t.Context())))
+		for _, part := range []string{"http", "brokers"} {
+			if strings.Count(err, part+": no "+part) != 1 || strings.Contains(err, "stop ") {
+				t.Errorf("%s: %s", name, err)
+			}
+		}
+	}
+}
+
+func TestTheLogOfAnActorWhosePortIsInUseSaysItOnceInTheLastLine(t *testing.T) { // not parallel: it sets variables
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	t.Setenv("SERVER_ADDRESS", taken.Addr().String())
+	t.Setenv("STREAMS_ORDERS_TOPICS", "orders.v1")
+	log, out := &lines{}, &bytes.Buffer{}
+	code := command(t.Context(), App{
+		Name: "shop", Logger: slog.New(slog.NewTextHandler(log, nil)), Brokers: embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1}}),
+		Streams: Streams{"orders": {Handler: func(context.Context, *stepwell.Message) error { return nil }}},
+	}, nil, out, out)
+	all := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if code != exitFailed || out.Len() > 0 || strings.Count(log.String(), "listen on ") != 1 || strings.Count(log.String(), "level=ERROR") != 1 ||
+		!strings.Contains(log.String(), `level=WARN msg="a part ended, stop" part=http`+"\n") ||
+		!strings.Contains(all[len(all)-1], `level=ERROR msg="the actor ends with an error" error="http: listen on SERVER_ADDRESS `) {
+		t.Errorf("exit %d, %q, and the log\n%s", code, out, log)
 	}
 }
 

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,21 +12,22 @@ import (
 // reverse order. It is owned by one goroutine.
 type stack struct {
 	parts []*part
-	// failed takes the first error of a part that ended by itself.
-	failed chan error
+	// failed takes the first part that ended by itself.
+	failed chan *part
 }
 
-// part is one function that runs until its cancel. err and told belong to its goroutine until done
-// is closed, and then to who has waited for that.
+// part is one function that runs until its cancel. err and itself belong to its goroutine until
+// done is closed or failed has the part, and then to who has waited for that.
 type part struct {
 	name   string
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error
-	told   bool // err went to failed
+	itself bool // it ended without being asked to
+	told   bool // failure was called; of the stack's owner
 }
 
-func newStack() *stack { return &stack{failed: make(chan error, 1)} }
+func newStack() *stack { return &stack{failed: make(chan *part, 1)} }
 
 // push starts run. Its context keeps the values of ctx but ends only when the stack unwinds down to
 // it: a part must outlive those above, whatever asked for the stop.
@@ -39,17 +41,22 @@ func (s *stack) push(ctx context.Context, name string, run func(context.Context)
 		if ctx.Err() != nil {
 			return // asked to stop
 		}
-		err := p.err
-		if err == nil {
-			err = errors.New("ended by itself")
-		}
+		p.itself = true
 		select {
-		case s.failed <- fmt.Errorf("%s: %w", name, err):
-			p.told = true
+		case s.failed <- p:
 		default:
 		}
 	}()
 }
+
+// failure is why a part that came from failed has ended. Who takes it has to tell it: unwind does
+// no more.
+func (p *part) failure() error {
+	p.told = true
+	return fmt.Errorf("%s: %w", p.name, cmp.Or(p.err, errEnded))
+}
+
+var errEnded = errors.New("ended by itself")
 
 // unwind stops the parts, last one first, each when those above are gone. When ctx ends it stops
 // waiting and says which parts still run.
@@ -62,7 +69,10 @@ func (s *stack) unwind(ctx context.Context) error {
 		switch {
 		case !p.wait(ctx):
 			stuck = append(stuck, p.name)
-		case p.err != nil && !p.told && !errors.Is(p.err, context.Canceled):
+		case p.err == nil || p.told || errors.Is(p.err, context.Canceled):
+		case p.itself: // which nobody has looked for, as a stop or another failure came first
+			errs = append(errs, p.failure())
+		default:
 			errs = append(errs, fmt.Errorf("stop %s: %w", p.name, p.err))
 		}
 	}

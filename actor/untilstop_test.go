@@ -32,8 +32,8 @@ func TestWhatEndsWithTheBeginningOfAStopIsOverBesideTheDrainAndIsNoFailure(t *te
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 		select {
-		case err := <-s.failed:
-			t.Errorf("a failure: %v", err)
+		case p := <-s.failed:
+			t.Errorf("a failure: %v", p.failure())
 		default:
 		}
 	})
@@ -44,7 +44,7 @@ func TestWhatEndsByItselfBeforeAStopIsAFailure(t *testing.T) {
 		for _, want := range []error{nil, errors.New("no")} {
 			s := newStack()
 			s.push(t.Context(), "operations", untilStop(t.Context(), func(context.Context) error { return want }))
-			if err := <-s.failed; err == nil || want != nil && !errors.Is(err, want) {
+			if err := (<-s.failed).failure(); err == nil || want != nil && !errors.Is(err, want) {
 				t.Errorf("%v", err)
 			}
 			_ = s.unwind(t.Context()) // it was told

@@ -61,7 +61,8 @@ func (a *Actor) startFunction(ctx context.Context, parts *stack) error {
 	case err := <-returned:
 		return inStart(err)
 	// A part of the actor has ended: the function is asked to return as well.
-	case failed = <-parts.failed:
+	case p := <-parts.failed:
+		failed = p.failure()
 		cancel()
 	case <-ctx.Done():
 	}
