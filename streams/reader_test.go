@@ -181,38 +181,43 @@ func TestAFullWindowStopsFetchingButNotTheGroup(t *testing.T) {
 
 func TestTheWindowCountsBytesToo(t *testing.T) {
 	t.Parallel()
-	const size, window = 10_000, 100_000
+	const size, window, few, many = 10_000, 100_000, 20, 200
 	w := fakeWorld(t, 1)
 	cfg := w.config()
 	cfg.Window.Bytes = window
-	var most int64
-	j := newJournal()
-	var r *running
-	ready := make(chan struct{})
-	r = w.run(cfg, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
-		<-ready
-		most = max(most, r.Status().InFlightBytes)
+	j, held := newJournal(), make(chan task.Ticket, many)
+	r := w.run(cfg, func(_ context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
 		j.note(m)
-		return task.Settled
+		if m.Origin.Offset < few {
+			return task.Settled
+		}
+		held <- tk // what one fetch brought is still in flight at the next
+		return task.Pending
 	})
-	close(ready)
 	records := func(n int) (all []*kgo.Record) {
 		for range n {
 			all = append(all, &kgo.Record{Value: make([]byte, size)})
 		}
 		return all
 	}
-	for n := range 20 { // how large records are is learnt
+	for n := range few { // how large records are is learnt
 		w.send(records(1)...)
 		eventually(t, "it is handled", func() bool { return j.count() == n+1 })
 	}
-	w.send(records(200)...) // five fetches
-	eventually(t, "all is handled", func() bool { return j.count() == 220 })
+	w.send(records(many)...)
+	eventually(t, "the window is full", func() bool { return r.Status().InFlightBytes >= window })
+	<-time.After(time.Second) // for fetches that should not be
+	if n := r.Status().InFlightBytes; n > window+2*size || int64(len(held))*size > n {
+		t.Fatalf("%d bytes are in flight, with a window of %d, and %d calls are held", n, window, len(held))
+	}
+	for range many {
+		(<-held).Settle()
+		if n := r.Status().InFlightBytes; n > window+2*size {
+			t.Fatalf("%d bytes were in flight, with a window of %d", n, window)
+		}
+	}
 	if err := r.end(); err != nil {
 		t.Fatal(err)
-	}
-	if most <= window/2 || most > window+2*size {
-		t.Fatalf("%d bytes were in flight, with a window of %d", most, window)
 	}
 }
 
