@@ -69,7 +69,8 @@ type App struct {
 	// after Check, if that found nothing wrong, and before Start: options that the stream's reader
 	// sets itself are refused then, with their name, and so are those that would break what Produce
 	// promises: other acks than all, writes that are not idempotent, a bound of retries or of time,
-	// transactions. Nil: none.
+	// transactions. One of these that says the client's own default is mostly not noticed, and the
+	// reader's comes after it. Nil: none.
 	Kafka func(stream string) []kgo.Opt
 	// Logger receives the actor's log. Nil: standard error, as LOG_LEVEL and LOG_FORMAT say.
 	Logger *slog.Logger

@@ -2,6 +2,9 @@ package streams
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -10,10 +13,7 @@ import (
 
 // reservedOptions are those that a reader sets itself, or that would break what it promises.
 func reservedOptions(setting func(key string) string) []reserved.Option {
-	const (
-		commits = "the reader commits by itself, and only what is settled"
-		group   = "the reader is told of its partitions by it"
-	)
+	const commits = "the reader commits by itself, and only what is settled"
 	var (
 		offsets = "the reader says where it begins: " + setting("start")
 		topics  = "the reader says what it reads: its topics or their pattern"
@@ -22,6 +22,7 @@ func reservedOptions(setting func(key string) string) []reserved.Option {
 		is      = func(key string) string { return "there is a setting: " + setting(key) }
 	)
 	return []reserved.Option{
+		{Name: "SeedBrokers", Option: kgo.SeedBrokers, Why: is("kafka.brokers") + ", for all streams of a program"},
 		{Name: "ConsumerGroup", Option: kgo.ConsumerGroup, Why: groups},
 		{Name: "ShareGroup", Option: kgo.ShareGroup, Why: groups},
 		{Name: "GroupProtocol", Option: kgo.GroupProtocol, Why: groups},
@@ -37,7 +38,7 @@ func reservedOptions(setting func(key string) string) []reserved.Option {
 		{Name: "AutoCommitMarks", Option: kgo.AutoCommitMarks, Why: commits},
 		{Name: "AutoCommitInterval", Option: kgo.AutoCommitInterval, Why: commits},
 		{Name: "AutoCommitCallback", Option: kgo.AutoCommitCallback, Why: commits},
-		{Name: "OnOffsetsFetched", Option: kgo.OnOffsetsFetched, Why: group},
+		{Name: "OnOffsetsFetched", Option: kgo.OnOffsetsFetched, Why: tellsPartitions},
 		{Name: "AdjustFetchOffsetsFn", Option: kgo.AdjustFetchOffsetsFn, Why: offsets},
 		{Name: "ConsumeStartOffset", Option: kgo.ConsumeStartOffset, Why: offsets},
 		{Name: "ConsumeResetOffset", Option: kgo.ConsumeResetOffset, Why: offsets},
@@ -56,19 +57,67 @@ func reservedOptions(setting func(key string) string) []reserved.Option {
 	}
 }
 
-// CheckOptions returns an error that names each option which a reader does not leave to others.
-// Nothing is connected. setting is [Config.Setting].
+// tellsPartitions is why callbacks about them are reserved.
+const tellsPartitions = "the reader is told of its partitions by it"
+
+// callbacks are reserved, too. A client with a group wraps them, so that they do not show, and one
+// without refuses them, but not those that are nil.
+func callbacks() map[string]kgo.Opt {
+	return map[string]kgo.Opt{
+		"OnPartitionsAssigned": kgo.OnPartitionsAssigned(nil),
+		"OnPartitionsRevoked":  kgo.OnPartitionsRevoked(nil),
+		"OnPartitionsLost":     kgo.OnPartitionsLost(nil),
+	}
+}
+
+// callbacksIn returns an error for each callback in opts. err is the client's own: opts are refused
+// without a group for another reason.
+func callbacksIn(opts []kgo.Opt) (found []error, err error) {
+	without := callbacks()
+	with := func(name string) error { // none but that
+		all := slices.Clone(opts)
+		for other, none := range without {
+			if other != name {
+				all = append(all, none)
+			}
+		}
+		return kgo.ValidateOpts(all...)
+	}
+	if err := with(""); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(without)) {
+		if with(name) != nil {
+			found = append(found, fmt.Errorf("kgo.%s is not to be set: %s", name, tellsPartitions))
+		}
+	}
+	return found, nil
+}
+
+// nobodys are options without which some others are refused, or change one another. Their values
+// are nobody's, so that what sets the client's default shows as well.
+func nobodys() []kgo.Opt {
+	offset := kgo.NewOffset().At(1 << 62)
+	return []kgo.Opt{
+		kgo.ConsumerGroup("none"), kgo.SeedBrokers("none:1"), kgo.ConsumeStartOffset(offset), kgo.ConsumeResetOffset(offset),
+		kgo.FetchMaxPartitionBytes(1), // which FetchMaxBytes would lower
+	}
+}
+
+// CheckOptions returns an error that names each option which a reader does not leave to others. One
+// that sets the client's default mostly does not show. Nothing is connected. setting is
+// [Config.Setting].
 func CheckOptions(setting func(key string) string, opts []kgo.Opt) error {
 	if len(opts) == 0 {
 		return nil
 	}
-	// Some options are refused without a group.
-	found, err := reserved.Find(reservedOptions(setting), []kgo.Opt{kgo.ConsumerGroup("none"), kgo.ConsumeTopics("none")}, opts)
+	found, err := reserved.Find(reservedOptions(setting), nobodys(), opts)
 	if err != nil {
 		return err
 	}
-	if len(found) == 0 { // callbacks about partitions do not show in a client, and are refused without a group
-		return kgo.ValidateOpts(opts...)
+	more, err := callbacksIn(opts)
+	if len(found) == 0 && err != nil {
+		return err
 	}
-	return errors.Join(found...)
+	return errors.Join(append(found, more...)...)
 }

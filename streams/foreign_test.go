@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,7 +16,7 @@ func TestOptionsThatWouldBreakAPromiseAreRefusedAtStart(t *testing.T) {
 	t.Parallel()
 	called := func(context.Context, *kgo.Client, map[string][]int32) {}
 	options := map[string]kgo.Opt{
-		"ConsumerGroup": kgo.ConsumerGroup("other"), "ShareGroup": kgo.ShareGroup("other"), "GroupProtocol": kgo.GroupProtocol("connect"),
+		"SeedBrokers": kgo.SeedBrokers("other:9092"), "ConsumerGroup": kgo.ConsumerGroup("other"), "ShareGroup": kgo.ShareGroup("other"), "GroupProtocol": kgo.GroupProtocol("connect"),
 		"Balancers": kgo.Balancers(kgo.RangeBalancer()), "ServerSideBalancer": kgo.ServerSideBalancer(), "InstanceID": kgo.InstanceID("i"),
 		"SessionTimeout": kgo.SessionTimeout(20 * time.Second), "RebalanceTimeout": kgo.RebalanceTimeout(30 * time.Second),
 		"HeartbeatInterval": kgo.HeartbeatInterval(time.Second), "BlockRebalanceOnPoll": kgo.BlockRebalanceOnPoll(),
@@ -39,9 +40,13 @@ func TestOptionsThatWouldBreakAPromiseAreRefusedAtStart(t *testing.T) {
 			t.Errorf("%s is not tried", o.Name)
 		}
 	}
+	for name := range callbacks() {
+		if options[name] == nil {
+			t.Errorf("%s is not tried", name)
+		}
+	}
 	says := map[string]string{ // by the client itself
 		"ShareGroup": "ShareGroup", "ConsumePartitions": "direct-partition", "ConsumeExcludeTopics": "ConsumeExcludeTopics",
-		"OnPartitionsAssigned": "assigned/revoked/lost", "OnPartitionsRevoked": "assigned/revoked/lost", "OnPartitionsLost": "assigned/revoked/lost",
 	}
 	for name, option := range options {
 		t.Run(name, func(t *testing.T) {
@@ -49,12 +54,40 @@ func TestOptionsThatWouldBreakAPromiseAreRefusedAtStart(t *testing.T) {
 			_, err := New(Config{Stream: "orders", Group: Group{ID: "g"}, Topics: []string{"t"}, Kafka: Kafka{Extra: func() []kgo.Opt { return []kgo.Opt{option} }}}, newJournal().settleAll)
 			want := says[name]
 			if want == "" {
-				want = "kgo." + name + " is not to be set"
+				want = "kgo." + name + " is not to be set: "
+				if strings.Count(fmt.Sprint(err), "kgo.") != 1 && name != "TransactionalID" { // with which the client sets DisableAutoCommit
+					t.Errorf("others are named: %v", err)
+				}
 			}
 			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "stream orders: kafka options") {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+func TestAllOptionsThatAreRefusedAreNamedAtOnceWithTheirReasons(t *testing.T) {
+	t.Parallel()
+	called := func(context.Context, *kgo.Client, map[string][]int32) {}
+	for name, test := range map[string]struct {
+		opts []kgo.Opt
+		want string
+	}{
+		"callbacks": {[]kgo.Opt{kgo.OnPartitionsRevoked(called), kgo.SessionTimeout(20 * time.Second), kgo.OnPartitionsAssigned(called)},
+			"kgo.SessionTimeout is not to be set: there is a setting: kafka.session_timeout\n" +
+				"kgo.OnPartitionsAssigned is not to be set: the reader is told of its partitions by it\n" +
+				"kgo.OnPartitionsRevoked is not to be set: the reader is told of its partitions by it"},
+		"where to begin and where brokers are, as by default": {[]kgo.Opt{kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.SeedBrokers("127.0.0.1")},
+			"kgo.SeedBrokers is not to be set: there is a setting: kafka.brokers, for all streams of a program\n" +
+				"kgo.ConsumeStartOffset is not to be set: the reader says where it begins: start"},
+		"topics": {[]kgo.Opt{kgo.ConsumeRegex(), kgo.ConsumeTopics("o.*")},
+			"kgo.ConsumeTopics is not to be set: the reader says what it reads: its topics or their pattern\n" +
+				"kgo.ConsumeRegex is not to be set: the reader says what it reads: its topics or their pattern"},
+		"none": {[]kgo.Opt{kgo.Rack("r"), kgo.OnPartitionsLost(nil)}, "<nil>"},
+	} {
+		if got := fmt.Sprint(CheckOptions(byKey, test.opts)); got != test.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, test.want)
+		}
 	}
 }
 
@@ -76,7 +109,7 @@ func TestOtherOptionsReachEveryClientAndNothingIsAskedBeforeTheReaderRuns(t *tes
 	cfg.Kafka.Fetchers = 2
 	cfg.Kafka.Extra = func() []kgo.Opt {
 		made.Add(1)
-		return []kgo.Opt{kgo.SeedBrokers(w.seeds...), kgo.WithHooks(all, &requests), kgo.Rack("r"), kgo.DialTimeout(time.Second)}
+		return []kgo.Opt{kgo.WithHooks(all, &requests), kgo.Rack("r"), kgo.DialTimeout(time.Second)}
 	}
 	reader, err := New(cfg, j.settleAll)
 	if err != nil {
