@@ -158,8 +158,9 @@ func (a *Actor) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case p := <-parts.failed:
-			a.log.Warn("a part ended, stop", "part", p.name) // why is what Run returns
 			err = p.failure()
+			// Run returns it, too, but that may be at the end of a long stop.
+			a.log.Warn("a part ended, stop", "part", p.name, "error", err)
 		}
 	}
 	// From here the budget runs, however the stop came about.
