@@ -67,7 +67,7 @@ func (k *kafka) open(opts []kgo.Opt, s *stream) error {
 			CrashLimit: *cfg.CrashLimit, Process: k.process, AloneFor: aloneFor(cfg), Probation: cfg.CrashProbation,
 			Condemn: l.condemn, Token: k.token,
 		},
-		ConfirmsHealthy: s.confirmsHealthy, Forgotten: s.forget,
+		ConfirmsHealthy: s.confirmsHealthy, Numbered: s.numbered(),
 		Setting: k.setting, Logger: k.log, Telemetry: l.telemetry,
 	}
 	handle := l.dispatch.fromLog

@@ -71,11 +71,11 @@ func (l *left) work(stop, _ context.Context) error {
 	}
 }
 
-func (*left) Close()               {}
-func (*left) Pause()               {}
-func (*left) Resume()              {}
-func (*left) Status() retry.Status { return retry.Status{} }
-func (*left) Forget(string, int32) {}
+func (*left) Close()                       {}
+func (*left) Pause()                       {}
+func (*left) Resume()                      {}
+func (*left) Status() retry.Status         { return retry.Status{} }
+func (*left) Number(string, int32, uint32) {}
 
 // FindRungs finds no more than there were at the start: nobody here makes any. Its error says that
 // nobody knows yet what that was.

@@ -69,8 +69,8 @@ type retries interface {
 	Pause()
 	Resume()
 	Status() retry.Status
-	// Forget says that the positions of a partition mean other messages from here on.
-	Forget(topic string, partition int32)
+	// Number says which number the log of a partition has from here on.
+	Number(topic string, partition int32, log uint32)
 	Topology() retry.Topology
 	// names are the queues whose depths are shown.
 	names() []string

@@ -41,6 +41,81 @@ func TestARewindOfAStoppedActorRetriesAgain(t *testing.T) {
 	})
 }
 
+// Who has the retries remembers what it settled, and lives on while the reader is another process.
+func TestARewindIsRetriedAgainByAProcessThatLivesThroughIt(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var c calls
+		retries, first := w.apart(t, failsFirst(&c))
+		w.produce(values("x")...)
+		eventually(t, "it failed, was retried and is committed", func() bool { return c.of("x", 1) > 0 && c.of("x", 2) > 0 && w.committed() == 1 })
+		retries.queuesEmpty()
+		first.end()
+		w.rewind()
+		w.start(orders(failsFirst(&c)), settings{"MODES": "streams,api"})
+		eventually(t, "it is handled and retried again", func() bool { return c.of("x", 1) >= 2 && c.of("x", 2) >= 2 })
+		retries.queuesEmpty()
+	})
+}
+
+func TestAnotherGroupThatReadsTheSameRetriesAgainInAProcessThatLivesThroughIt(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var c calls
+		retries, first := w.apart(t, failsFirst(&c))
+		w.produce(values("x")...)
+		eventually(t, "it failed, was retried and is committed", func() bool { return c.of("x", 1) > 0 && c.of("x", 2) > 0 && w.committed() == 1 })
+		retries.queuesEmpty()
+		first.end()
+		w.start(orders(failsFirst(&c)), settings{"MODES": "streams,api", "STREAMS_ORDERS_GROUP": w.app + ".anew"})
+		eventually(t, "it is handled and retried again", func() bool { return c.of("x", 1) >= 2 && c.of("x", 2) >= 2 })
+		retries.queuesEmpty()
+	})
+}
+
+// What was settled after a commit is read again by the next owner where that commit was the last
+// one that Kafka has.
+func TestAFailureThatTheNextOwnerRepeatsIsNotRetriedTwiceByWhoRemembersIt(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var c calls
+		flaky := failsFirst(&c)
+		retries, first := w.apart(t, func(ctx context.Context, m *stepwell.Message) error {
+			if string(m.Value) == "done" {
+				return nil
+			}
+			return flaky(ctx, m)
+		})
+		admin, group := kadm.NewClient(w.client), w.app+".orders"
+		w.produce(keyed("k", "done")...)
+		eventually(t, "the one before it is committed", func() bool { return w.committed() == 1 })
+		before, err := admin.FetchOffsets(t.Context(), group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.produce(keyed("k", "x")...)
+		eventually(t, "it failed, was retried and is committed", func() bool { return c.of("x", 1) > 0 && c.of("x", 2) > 0 && w.committed() == 2 })
+		retries.queuesEmpty()
+		first.end()
+		repeats, calls := max(0, retries.metric("stepwell_duplicates_total")), c.of("x", 2)
+		eventually(t, "that commit is lost", func() bool {
+			answers, err := admin.CommitOffsets(t.Context(), group, before.Offsets())
+			return err == nil && answers.Error() == nil
+		})
+		w.start(orders(failsFirst(&c)), settings{"MODES": "streams,api"})
+		eventually(t, "it failed again and is committed", func() bool { return c.of("x", 1) >= 2 && w.committed() == 2 })
+		eventually(t, "its retry is known", func() bool { return retries.metric("stepwell_duplicates_total") > repeats })
+		retries.queuesEmpty()
+		if again := c.of("x", 2) - calls; again > 0 {
+			t.Errorf("it was retried %d times more", again)
+		}
+	})
+}
+
+// apart starts a process for the retries and one that reads.
+func (w *world) apart(t *testing.T, h stepwell.Handler) (retries, reader *running) {
+	t.Helper()
+	retries = w.start(orders(h), settings{"MODES": "retries,api"})
+	return retries, w.start(orders(h), settings{"MODES": "streams,api"})
+}
+
 func TestARecordOfATopicMadeAnewIsRetriedThoughItsOffsetWasSettledBefore(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		var c calls

@@ -157,10 +157,16 @@ func (s *stream) confirmsHealthy() bool {
 	return !slices.ContainsFunc(s.lines(), func(l *line) bool { return !l.confirmsHealthy() })
 }
 
-// forget says that the positions of a partition mean other messages from here on.
-func (s *stream) forget(topic string, partition int32) {
-	for _, l := range s.lines() {
-		l.retries.Forget(topic, partition)
+// numbered returns what is told the numbers of logs; nil: nothing is ever parked, and nobody
+// remembers positions.
+func (s *stream) numbered() func(topic string, partition int32, log uint32) {
+	if !slices.ContainsFunc(s.lines(), func(l *line) bool { return l.retries.on() }) {
+		return nil
+	}
+	return func(topic string, partition int32, log uint32) {
+		for _, l := range s.lines() {
+			l.retries.Number(topic, partition, log)
+		}
 	}
 }
 

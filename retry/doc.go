@@ -28,7 +28,7 @@
 //	firsts.go              what is not parked yet
 //	parcel.go, parking.go  a message and where it goes; how it gets there
 //	owner.go, intake.go    what the instant queue has; a queue of somebody else's
-//	former.go, logs.go     queues of former delays; logs that began anew
+//	former.go, logs.go     queues of former delays; the numbers of logs
 //
 // # Glossary
 //

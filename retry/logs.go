@@ -1,14 +1,12 @@
 package retry
 
 import (
-	"math/rand/v2"
 	"sync"
 
 	"github.com/stepwell/stepwell"
 )
 
-// logs has a number for each partition whose positions no longer mean the messages that they meant
-// before.
+// logs has the number of each partition's log, as it was told.
 type logs struct{ numbers sync.Map }
 
 type place struct {
@@ -16,9 +14,9 @@ type place struct {
 	partition int32
 }
 
-// begin makes a new number for the partition.
-func (l *logs) begin(topic string, partition int32) {
-	l.numbers.Store(place{topic, partition}, max(1, rand.Uint32()))
+// set says that the partition's log has this number from now on.
+func (l *logs) set(topic string, partition int32, number uint32) {
+	l.numbers.Store(place{topic, partition}, number)
 }
 
 // of is the partition's number; 0: it has none.

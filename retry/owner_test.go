@@ -12,7 +12,7 @@ import (
 	"github.com/stepwell/stepwell/retry"
 )
 
-func TestARepeatOfASettledMessageIsNotCalledUnlessItsPartitionWasForgotten(t *testing.T) {
+func TestARepeatOfASettledMessageIsNotCalledUnlessItsLogHasAnotherNumber(t *testing.T) {
 	inWorld(t, retry.Linear(s, 0, 1), func(w *world) {
 		var c calls
 		r := w.start(c.succeeding)
@@ -26,7 +26,7 @@ func TestARepeatOfASettledMessageIsNotCalledUnlessItsPartitionWasForgotten(t *te
 		}
 		again(1, 0)
 		again(1, 1)
-		w.retrier.Forget("orders.v1", 3)
+		w.retrier.Number("orders.v1", 3, 7)
 		again(2, 1)
 		again(2, 2)
 		r.end()
@@ -34,11 +34,11 @@ func TestARepeatOfASettledMessageIsNotCalledUnlessItsPartitionWasForgotten(t *te
 	})
 }
 
-func TestWhatAnotherProcessForgotIsRetriedByOneThatRemembersIt(t *testing.T) {
+func TestWhatIsOfALogOfAnotherNumberIsRetriedByAProcessThatRemembersItsPosition(t *testing.T) {
 	tests := []struct {
 		name   string
 		second string
-		forget bool
+		anew   bool
 	}{
 		{"the same record, wanted again", "x", true},
 		{"another record of that time", "y", true},
@@ -60,8 +60,8 @@ func TestWhatAnotherProcessForgotIsRetriedByOneThatRemembersIt(t *testing.T) {
 						w.t.Fatal(err)
 					}
 					time.Sleep(time.Minute)
-					if test.forget {
-						owner.Forget("orders.v1", 3)
+					if test.anew {
+						owner.Number("orders.v1", 3, 8)
 					}
 				}
 				r.end()
@@ -72,6 +72,24 @@ func TestWhatAnotherProcessForgotIsRetriedByOneThatRemembersIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestARepeatByTheNextOwnerOfALogIsNotRetriedTwiceByAProcessThatRemembersIt(t *testing.T) {
+	inWorld(t, retry.Linear(s, 0, 1), func(w *world) {
+		var c calls
+		r := w.start(c.succeeding)
+		for range 2 {
+			w.renew() // an owner of the partition; another process has all retries
+			w.retrier.Number("orders.v1", 3, 8)
+			w.first(record("x"), retry.Failure{Err: errAway})
+			time.Sleep(time.Minute)
+		}
+		r.end()
+		if got := len(c.attempts()); got != 1 || w.counts.now().duplicates != 1 {
+			t.Errorf("%d calls, %d duplicates", got, w.counts.now().duplicates)
+		}
+		w.empty()
+	})
 }
 
 func TestJunkInTheInstantQueueEndsInTheDeadSetAsItIs(t *testing.T) {

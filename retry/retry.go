@@ -298,11 +298,13 @@ func (r *Retrier) Status() Status {
 	return Status{Status: r.inbox.Status(), Trouble: r.trouble.Text(), Hopeful: r.firsts.hopeful()}
 }
 
-// Forget says that the positions of a partition no longer mean the messages that they meant before:
-// call it when its log was cut, its topic made anew, or an operator rewound it. What fails there
-// from now on bears a number that no process has seen, so that none takes its tries for those it
-// remembers.
-func (r *Retrier) Forget(topic string, partition int32) { r.logs.begin(topic, partition) }
+// Number says which number the log of a partition has: what fails there from now on bears it. All
+// processes take the same position for the same message as long as the number is the same; so it
+// has to be another where the log was cut, the topic made anew, or the group rewound by an
+// operator: else a process that remembers a try acks that of another message uncalled.
+func (r *Retrier) Number(topic string, partition int32, log uint32) {
+	r.logs.set(topic, partition, log)
+}
 
 type uncounted struct{}
 

@@ -116,7 +116,6 @@ func (a *assignments) dropLocked(p *partition, cause error) {
 	delete(a.owned, p.topicPartition)
 	p.stop()
 	p.release(cause)
-	a.cfg.Forgotten(p.topic, p.partition)
 	maps.DeleteFunc(a.ending, func(_ topicPartition, q *partition) bool { return q.isDone() })
 	if !p.isDone() {
 		a.ending[p.topicPartition] = p

@@ -269,7 +269,7 @@ func TestATopicIsHealedOnlyWhenItsCommitsAreRefusedForAWhileWithoutOneThatIsTake
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tp := topicPartition{"orders", 0}
-		p := &partition{topicPartition: tp, books: books{ledger: ledger.New(ledger.Rules{})}}
+		p := &partition{topicPartition: tp, books: books{ledger: ledger.New(ledger.Rules{}, nil)}}
 		heal := newHealer()
 		c := newCommitter(&common{}, &assignments{owned: map[topicPartition]*partition{tp: p}}, nil, nil, heal)
 		answered := func(err error) {

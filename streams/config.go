@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"regexp"
 	"time"
 
@@ -43,11 +44,13 @@ type Config struct {
 	// ConfirmsHealthy says whether it is worth waiting for pending messages when a partition has to
 	// be given up. Nil: always.
 	ConfirmsHealthy func() bool
-	// Forgotten is called when a partition is given up, and when its log was cut. Until its records
-	// are handed out again its topic may be made anew, or its group rewound by an operator: the
-	// same offset is then another record, or is wanted again. It must not call the Reader. Nil:
-	// nobody needs to know.
-	Forgotten func(topic string, partition int32)
+	// Numbered is told the number of a partition's log before the first of its records is handed
+	// out, and each time that it is another from the next record on. The same number means that the
+	// same offset is the same record, whoever reads it; commits carry it from owner to owner. It is
+	// another one where the log was cut, the topic made anew, or the group rewound by an operator:
+	// the same offset is then another record, or is wanted again. It must not call the Reader. Nil:
+	// nobody needs to know, and commits carry none.
+	Numbered func(topic string, partition int32, log uint32)
 	// Setting is how users call a setting, by its key, say "kafka.brokers" or
 	// "streams.orders.group". Nil: by that.
 	Setting func(key string) string
@@ -200,9 +203,6 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Telemetry == nil {
 		c.Telemetry = uncounted{}
 	}
-	if c.Forgotten == nil {
-		c.Forgotten = func(string, int32) {}
-	}
 	return c, c.check()
 }
 
@@ -253,6 +253,14 @@ func (c Config) check() error {
 		errs = append(errs, fmt.Errorf("topic pattern: %w", err))
 	}
 	return errors.Join(errs...)
+}
+
+// draw returns what draws numbers for logs; nil: they have none.
+func (c Config) draw() func() uint32 {
+	if c.Numbered == nil {
+		return nil
+	}
+	return func() uint32 { return max(1, rand.Uint32()) }
 }
 
 // wholeName is the pattern made to match whole names only.

@@ -22,7 +22,6 @@ func (in *intake) cut(from *fetcher, tp topicPartition, e *kgo.ErrDataLoss, cuts
 	p := in.parts.lookup(tp)
 	expected := p.position()
 	p.goOn(e.ResetTo)
-	in.cfg.Forgotten(p.topic, p.partition)
 	switch {
 	case e.ResetTo > expected && expected >= 0:
 		in.lost(tp, expected, e.ResetTo-expected)

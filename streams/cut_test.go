@@ -3,7 +3,6 @@ package streams
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -87,7 +86,7 @@ func TestACutBeginsAnewAtTheFirstRecordThatIsNotSettledBeforeIt(t *testing.T) {
 	}
 }
 
-func TestWhereverALogIsCutItsRecordsAreForgottenAndThoseThatAreSkippedAreCounted(t *testing.T) {
+func TestWhereverALogIsCutItGetsAnotherNumberAndRecordsThatAreSkippedAreCounted(t *testing.T) {
 	for name, test := range map[string]struct{ read, resetTo, lost, goesOn int64 }{
 		"behind what was read":           {10, 13, 3, 13},
 		"at the end of what was read":    {10, 10, 0, 10},
@@ -96,12 +95,11 @@ func TestWhereverALogIsCutItsRecordsAreForgottenAndThoseThatAreSkippedAreCounted
 		"before its commit is known":     {-1, 7, 0, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var forgotten []string
 			var c counter
 			var log logbook
 			r, tp := lone(t, func(context.Context, *stepwell.Message, task.Ticket) task.Outcome { return task.Settled })
 			r.cfg.Telemetry, r.log = &c, log.logger()
-			r.cfg.Forgotten = func(topic string, partition int32) { forgotten = append(forgotten, fmt.Sprint(topic, partition)) }
+			r.cfg.Numbered = func(string, int32, uint32) {}
 			r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {0}})
 			p := r.parts.lookup(tp)
 			if test.read >= 0 {
@@ -109,9 +107,13 @@ func TestWhereverALogIsCutItsRecordsAreForgottenAndThoseThatAreSkippedAreCounted
 				r.fetched(tp, records(0, test.read), nil)
 				within(t, 2*time.Second, "all are settled", func() bool { c, _ := p.dirty(4096); return c.At.Offset == test.read })
 			}
+			before := p.ledger.Log()
 			r.wasCut(tp, test.resetTo)
-			if lost := c.lost.Load(); lost != test.lost || len(forgotten) == 0 {
-				t.Errorf("%d are lost, want %d; forgotten: %v", lost, test.lost, forgotten)
+			if now := r.parts.lookup(tp).ledger.Log(); before == 0 || now == 0 || now == before {
+				t.Errorf("the log's number is %d, and was %d", now, before)
+			}
+			if lost := c.lost.Load(); lost != test.lost {
+				t.Errorf("%d are lost, want %d", lost, test.lost)
 			}
 			if told := log.count("level=ERROR", "records were deleted") > 0; told != (test.lost > 0) {
 				t.Errorf("the log tells of a loss: %v", told)

@@ -58,13 +58,14 @@ type partition struct {
 	backlog  backlog      // what was fetched, and the crew has not taken yet
 	gathered int          // messages that wait for a call with others, or are in one
 	suspects suspects
-	released bool // no longer counted in the load
+	released bool   // no longer counted in the load
+	numbered uint32 // of which log it was told that the records are
 }
 
 func newPartition(s *shared, tp topicPartition) *partition {
 	p := &partition{
 		topicPartition: tp, shared: s, lifetime: newLifetime(s.life),
-		books: books{ledger: ledger.New(s.cfg.Guard.rules())}, backlog: backlog{slab: newSlab(s.cfg.Stream, tp)},
+		books: books{ledger: ledger.New(s.cfg.Guard.rules(), s.cfg.draw())}, backlog: backlog{slab: newSlab(s.cfg.Stream, tp)},
 	}
 	p.roster = s.crew.NewRoster(p, &p.suspects)
 	p.suspects.begin(p)
@@ -79,6 +80,7 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte, at int64) (r
 	defer p.mu.Unlock()
 	p.ledger.SawEnd(p.endOf(f))
 	p.ledger.Identify(topicID)
+	tellLog(p)
 	p.ledger.Reserve(len(f.Records))
 	markers := 0
 	for _, r := range f.Records {
@@ -101,6 +103,14 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte, at int64) (r
 	}
 	p.roster.Came()
 	return records, bytes
+}
+
+// tellLog tells of which log the records are that are handed out next, where nobody was told yet.
+func tellLog(p *partition) {
+	if now := p.ledger.Log(); now != p.numbered {
+		p.numbered = now
+		p.cfg.Numbered(p.topic, p.partition, now)
+	}
 }
 
 // goesOnAt is where the partition is to be read from where its log was cut: where it was cut, or at

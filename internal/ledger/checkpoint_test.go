@@ -10,7 +10,7 @@ import (
 // and has read 10 to 19.
 func heirs(change func(m *Mark)) *Ledger {
 	said := lastSaid(change)
-	l := New(Rules{Limit: 3, Owner: mine})
+	l := New(Rules{Limit: 3, Owner: mine}, nil)
 	l.Restore(10, WriteMetadata(10, Metadata{Mark: &said}, slices.Values([]Span(nil)), MetadataLimit))
 	l.Begin(At(10, 0), false)
 	l.Reserve(10)
@@ -42,7 +42,7 @@ func commitOf(t *testing.T, l *Ledger, running int) Mark {
 }
 
 func TestNothingIsCommittedOfAPartitionWhoseBeginningIsNotKnown(t *testing.T) {
-	l := New(Rules{Limit: 3, Owner: mine})
+	l := New(Rules{Limit: 3, Owner: mine}, nil)
 	if c, dirty := l.Checkpoint(MetadataLimit, 0); dirty {
 		t.Errorf("%+v", c)
 	}
@@ -64,7 +64,7 @@ func TestTheFirstCommitOfAnOwnerNamesItAndLetsRecordsGo(t *testing.T) {
 }
 
 func TestWhereDeathsAreNotCountedACommitSaysNothingOfThem(t *testing.T) {
-	l := New(Rules{Owner: mine})
+	l := New(Rules{Owner: mine}, nil)
 	l.Begin(At(10, 0), false)
 	l.Reserve(1)
 	l.Add(10, 0, 1)
@@ -145,7 +145,7 @@ func TestASentenceCountsOnceTheCondemnedIsSettled(t *testing.T) {
 // Its offset is the lowest there is.
 func TestTheFirstRecordOfALogIsCondemnedAndAcquittedLikeOthers(t *testing.T) {
 	said := Mark{Owner: 0, HandedOut: 2, Deaths: 3, SuspectsEnd: 2, Alone: -1, Accused: 0, Died: []uint32{1, 2, 3, 4}}
-	l := New(Rules{Limit: 3, Owner: mine})
+	l := New(Rules{Limit: 3, Owner: mine}, nil)
 	l.Restore(0, WriteMetadata(0, Metadata{Mark: &said}, slices.Values([]Span(nil)), MetadataLimit))
 	l.Begin(At(0, 0), false)
 	l.Reserve(2)
@@ -186,7 +186,7 @@ func TestNoCommitOfAnOwnerSaysMuchMoreThanWhatItHandedOut(t *testing.T) {
 		"all before it was deleted":            func(l *Ledger) { l.Begin(At(100, -1), true); l.Emptied(100, begin) },
 		"there are no records between the two": func(l *Ledger) { l.Begin(At(100, -1), true) },
 	} {
-		l := New(Rules{Limit: 3, Owner: 7})
+		l := New(Rules{Limit: 3, Owner: 7}, nil)
 		prepare(&l)
 		c, _ := l.Checkpoint(MetadataLimit, 0)
 		l.Stored(c) // before there is a record

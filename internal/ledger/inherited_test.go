@@ -14,7 +14,7 @@ import (
 // a topic, the last record it read being of leader epoch 1.
 func after(topic byte) Ledger {
 	text := WriteMetadata(10, Metadata{Topic: fingerprint([16]byte{1}), Epoch: 1}, slices.Values([]Span{{12, 14}}), MetadataLimit)
-	l := New(Rules{})
+	l := New(Rules{}, nil)
 	l.Restore(10, text)
 	l.Begin(At(10, 0), false)
 	l.Identify([16]byte{topic})
@@ -58,7 +58,7 @@ func TestWhatACommitSaysIsSettledIsOnlyOfItsOwnTopicAndLog(t *testing.T) {
 }
 
 func TestWhereTheLogIsFoundEmptyNothingOfACommitsSpansIsPassedOver(t *testing.T) {
-	l := New(Rules{})
+	l := New(Rules{}, nil)
 	l.Restore(10, WriteMetadata(10, Metadata{Epoch: 1}, slices.Values([]Span{{12, 2000}}), MetadataLimit))
 	l.Begin(At(10, 0), false)
 	if gone := l.Emptied(10, 50); gone != 40 {
@@ -71,7 +71,7 @@ func TestWhereTheLogIsFoundEmptyNothingOfACommitsSpansIsPassedOver(t *testing.T)
 
 func TestWhatIsLeftOfACommitsSpansIsSaidAgainByTheNext(t *testing.T) {
 	begin := func() Ledger {
-		l := New(Rules{})
+		l := New(Rules{}, nil)
 		l.Restore(10, WriteMetadata(10, Metadata{Epoch: 1}, slices.Values([]Span{{12, 16}, {20, 22}}), MetadataLimit))
 		l.Begin(At(10, 0), false)
 		l.Reserve(10)
@@ -102,7 +102,7 @@ func TestWhatIsLeftOfACommitsSpansIsSaidAgainByTheNext(t *testing.T) {
 // A stop may come after any poll.
 func TestWhereverInASpanAStopComesNoneOfItIsCalledAgain(t *testing.T) {
 	for stop := int64(11); stop <= 22; stop++ {
-		l := New(Rules{})
+		l := New(Rules{}, nil)
 		l.Restore(10, WriteMetadata(10, Metadata{Epoch: 1}, slices.Values([]Span{{12, 16}, {17, 22}}), MetadataLimit))
 		l.Begin(At(10, 0), false)
 		called := map[int64]int{}
@@ -117,7 +117,7 @@ func TestWhereverInASpanAStopComesNoneOfItIsCalledAgain(t *testing.T) {
 		}
 		read(&l, 10, stop)
 		c, _ := l.Checkpoint(MetadataLimit, 0)
-		heir := New(Rules{})
+		heir := New(Rules{}, nil)
 		heir.Restore(c.At.Offset, c.Metadata)
 		heir.Begin(c.At, false)
 		read(&heir, c.At.Offset, 24)
@@ -129,7 +129,7 @@ func TestWhereverInASpanAStopComesNoneOfItIsCalledAgain(t *testing.T) {
 
 // What was cut is known only with the first record of the other log.
 func TestACommitGoesBackWhereTheUnreadPartOfASpanTurnsOutToBeOfALogThatWasCut(t *testing.T) {
-	l := New(Rules{})
+	l := New(Rules{}, nil)
 	l.Restore(10, WriteMetadata(10, Metadata{Epoch: 1}, slices.Values([]Span{{11, 20}}), MetadataLimit))
 	l.Begin(At(10, 0), false)
 	l.Reserve(10)

@@ -12,6 +12,8 @@ type Ledger struct {
 	Rests Rests
 	rules Rules
 
+	// log is which log the partition's is.
+	log log
 	// window knows what is settled of what was read; calls, what was handed out; front, since when
 	// the first open record is that; inherited, what is settled beyond the window, by the commit.
 	window    window
@@ -41,11 +43,12 @@ type Checkpoint struct {
 	changes  uint64 // of the ledger when it was made
 }
 
-// New returns the ledger of an assignment of which nothing is known yet.
-func New(rules Rules) Ledger {
+// New returns the ledger of an assignment of which nothing is known yet. draw returns a number for
+// a log, which no other log has, and never 0; nil: logs have no numbers.
+func New(rules Rules, draw func() uint32) Ledger {
 	return Ledger{
 		Guard: NewGuard(NoMark(), 0, rules), rules: rules,
-		Rests:  Rests{},
+		Rests: Rests{}, log: newLog(draw),
 		window: newWindow(At(-1, -1)), calls: newCalls(), inherited: inherited{noMetadata()},
 		start: -1, expected: -1, end: -1, epoch: -1, sent: Checkpoint{At: At(-1, -1)}, sentence: -1,
 	}
@@ -54,6 +57,7 @@ func New(rules Rules) Ledger {
 // Restore notes what the commit at offset says, from which the assignment begins.
 func (l *Ledger) Restore(offset int64, metadata string) {
 	l.inherited = inherited{ReadMetadata(offset, metadata)}
+	l.log.restore(l.inherited.Log)
 	if !l.Guard.begun {
 		l.Guard = NewGuard(l.inherited.MarkOrNone(), offset, l.rules)
 	}
@@ -72,13 +76,21 @@ func (l *Ledger) Begin(at Position, restate bool) {
 // Identify says of which topic the records are that come next. The first time it is compared with
 // the one that the commit was about: its metadata may have been copied from another cluster.
 func (l *Ledger) Identify(topicID [16]byte) {
-	first := l.topicID == [16]byte{}
+	first, anew := l.topicID == [16]byte{}, topicID != l.topicID && topicID != [16]byte{}
 	l.topicID = topicID
-	if first && l.inherited.isOfAnother(topicID) {
+	switch {
+	case first && l.inherited.isOfAnother(topicID):
 		l.inherited = inherited{noMetadata()}
 		l.Guard = NewGuard(NoMark(), l.start, l.rules)
+		l.log.renew()
+	case !first && anew: // a fetcher may find that before the group's member does
+		l.log.renew()
 	}
 }
+
+// Log is the number of the log of which the records are that come next; 0: it has none. It is known
+// once Identify was called.
+func (l *Ledger) Log() uint32 { return l.log.number }
 
 // TopicID is what Identify said last; zero: nothing, or the brokers know no IDs.
 func (l *Ledger) TopicID() [16]byte { return l.topicID }
@@ -110,6 +122,7 @@ func (l *Ledger) GoOn(offset int64) {
 	// Offsets of the new log may be the same, but they are other records: taken for settled they
 	// would be passed over.
 	l.inherited.Spans = nil
+	l.log.renew()
 	if l.expected >= 0 {
 		l.expected = max(l.expected, offset)
 	}

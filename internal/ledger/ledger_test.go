@@ -23,7 +23,7 @@ type owners struct {
 // takeOver begins the ownership of another process.
 func (o *owners) takeOver() {
 	o.life++
-	o.l = New(Rules{Limit: 3, Owner: o.life})
+	o.l = New(Rules{Limit: 3, Owner: o.life}, nil)
 	o.l.Restore(o.commit.At.Offset, o.commit.Metadata)
 	o.l.Begin(o.commit.At, false)
 	o.l.Identify([16]byte{1})
@@ -110,7 +110,7 @@ func TestNoOwnerPassesOverWhatNobodySettledNorRunsAgainWhatACommitSaysIsSettled(
 }
 
 func TestACommitIsSentOnceAndAgainOnlyWhenItSaysMore(t *testing.T) {
-	l := New(Rules{})
+	l := New(Rules{}, nil)
 	l.Begin(At(10, 1), false)
 	for offset := int64(10); offset < 20; offset++ {
 		l.Reserve(1)
@@ -138,7 +138,7 @@ func TestACommitIsSentOnceAndAgainOnlyWhenItSaysMore(t *testing.T) {
 }
 
 func TestABeginningThatIsToBeRestatedIsCommittedOnce(t *testing.T) {
-	l := New(Rules{})
+	l := New(Rules{}, nil)
 	l.Begin(At(5, 0), true)
 	c, dirty := l.Checkpoint(MetadataLimit, 0)
 	if !dirty || c.At != At(5, 0) {
@@ -151,7 +151,7 @@ func TestABeginningThatIsToBeRestatedIsCommittedOnce(t *testing.T) {
 }
 
 func TestTheOldestIsTheFirstOpenRecordAndWhatIsBehindItIsCounted(t *testing.T) {
-	l := New(Rules{})
+	l := New(Rules{}, nil)
 	l.Begin(At(0, 0), false)
 	now := time.Now()
 	if _, _, _, open := l.Oldest(now); open {
@@ -171,7 +171,7 @@ func TestTheOldestIsTheFirstOpenRecordAndWhatIsBehindItIsCounted(t *testing.T) {
 }
 
 func TestALogThatIsEmptyIsPassedOverOnceNothingBeforeIsOpen(t *testing.T) {
-	l := New(Rules{})
+	l := New(Rules{}, nil)
 	if gone := l.Emptied(-1, 10); gone != 0 {
 		t.Errorf("%d are gone of what nobody knows where it begins", gone)
 	}

@@ -22,6 +22,8 @@ type Metadata struct {
 	// Epoch is the highest leader epoch of the records that were read; -1: none. Where records of a
 	// higher one are met the log was cut meanwhile, and what was settled there were other records.
 	Epoch int32
+	// Log is the number by which the log is told from others that had the same positions; 0: none.
+	Log uint32
 	// Mark says which owners died; nil: the commit has none.
 	Mark *Mark
 	// Spans are settled beyond the commit, in ascending order; they do not touch.
@@ -41,27 +43,29 @@ func (m Metadata) MarkOrNone() Mark {
 
 // Metadata is ours if it begins with Prefix. Then come unsigned varints, in base64 since the broker
 // takes only UTF-8: the committed offset, since tools that move a group's offset may leave its
-// metadata as it was; the topic's fingerprint; 1 and a mark, or 0; the epoch plus one; and by turns
-// how many offsets are open and how many are settled, from the committed one on.
+// metadata as it was; the topic's fingerprint; what comes next, as the sum of hasMark and hasLog;
+// the log's number and the mark, as far as there are any; the epoch plus one; and by turns how many
+// offsets are open and how many are settled, from the committed one on.
 const (
 	Prefix = "stepwell/2 "
 	// MetadataLimit is how long metadata may be: a broker takes 4096 bytes unless its
 	// offset.metadata.max.bytes says otherwise.
 	MetadataLimit = 4096
+
+	hasMark = 1
+	hasLog  = 2
 )
 
 // WriteMetadata is the text of a commit at offset, with as many of the spans as fit into limit
-// bytes; m.Spans is not looked at. Without a mark and without spans it is empty.
+// bytes; m.Spans is not looked at. The log's number is left out where it does not fit. Without it,
+// without a mark and without spans the text is empty.
 func WriteMetadata(offset int64, m Metadata, spans iter.Seq[Span], limit int) string {
 	room := base64.RawStdEncoding.DecodedLen(max(0, limit-len(Prefix)))
-	raw := binary.AppendUvarint(nil, uint64(offset))
-	raw = binary.AppendUvarint(raw, uint64(m.Topic))
-	if m.Mark != nil {
-		raw = appendMark(append(raw, 1), offset, *m.Mark)
-	} else {
-		raw = append(raw, 0)
+	raw := head(offset, m)
+	if len(raw) > room && m.Log != 0 {
+		m.Log = 0
+		raw = head(offset, m)
 	}
-	raw = binary.AppendUvarint(raw, uint64(m.Epoch+1))
 	bare := len(raw)
 	for s := range spans {
 		n := len(raw)
@@ -73,10 +77,27 @@ func WriteMetadata(offset int64, m Metadata, spans iter.Seq[Span], limit int) st
 			break
 		}
 	}
-	if m.Mark == nil && len(raw) == bare {
+	if m.Mark == nil && m.Log == 0 && len(raw) == bare {
 		return ""
 	}
 	return Prefix + base64.RawStdEncoding.EncodeToString(raw)
+}
+
+// head is what comes before the spans.
+func head(offset int64, m Metadata) []byte {
+	raw := binary.AppendUvarint(nil, uint64(offset))
+	raw = binary.AppendUvarint(raw, uint64(m.Topic))
+	at := len(raw)
+	raw = append(raw, 0)
+	if m.Log != 0 {
+		raw[at] |= hasLog
+		raw = binary.AppendUvarint(raw, uint64(m.Log))
+	}
+	if m.Mark != nil {
+		raw[at] |= hasMark
+		raw = appendMark(raw, offset, *m.Mark)
+	}
+	return binary.AppendUvarint(raw, uint64(m.Epoch+1))
 }
 
 // ReadMetadata returns what the text of a commit at offset says. Text that is not ours, or that was
@@ -88,11 +109,18 @@ func ReadMetadata(offset int64, text string) Metadata {
 		return noMetadata()
 	}
 	var head [3]uint64
-	if raw, ours = cutNumbers(raw, head[:]); !ours || head[0] != uint64(offset) || head[1] > math.MaxUint32 || head[2] > 1 {
+	if raw, ours = cutNumbers(raw, head[:]); !ours || head[0] != uint64(offset) || head[1] > math.MaxUint32 || head[2] > hasMark+hasLog {
 		return noMetadata()
 	}
 	m := Metadata{Topic: uint32(head[1])}
-	if head[2] == 1 {
+	if head[2]&hasLog != 0 {
+		var log [1]uint64
+		if raw, ours = cutNumbers(raw, log[:]); !ours || log[0] == 0 || log[0] > math.MaxUint32 {
+			return noMetadata()
+		}
+		m.Log = uint32(log[0])
+	}
+	if head[2]&hasMark != 0 {
 		var mark Mark
 		if mark, raw, ours = cutMark(offset, raw); !ours {
 			return noMetadata()

@@ -1,0 +1,37 @@
+package ledger
+
+// log is the number by which a partition's log is told from others that had the same positions.
+// Whoever remembers positions takes two records for one only where the number is the same, too. So
+// all owners of one log have the same, which commits carry; and an owner draws another one where no
+// commit says that the log is the same, nor that its records are not wanted again by an operator.
+// Drawn once too often, a repeat is called a second time; once too rarely, a message is taken for a
+// repeat and is lost.
+type log struct {
+	draw   func() uint32 // nil: logs have no numbers
+	number uint32
+}
+
+func newLog(draw func() uint32) log {
+	l := log{draw: draw}
+	l.renew()
+	return l
+}
+
+// renew gives the log a number that no other has.
+func (l *log) renew() {
+	if l.draw != nil {
+		l.number = l.draw()
+	}
+}
+
+// restore is told the number that the commit carries, 0 where there is none of ours.
+func (l *log) restore(number uint32) {
+	if l.draw == nil {
+		return
+	}
+	if number == 0 {
+		l.renew()
+		return
+	}
+	l.number = number
+}
