@@ -261,7 +261,10 @@ func TestMetadataWithANumberThatNoLogHasSaysNothing(t *testing.T) {
 	}
 	for name, numbers := range map[string][]uint64{
 		"a topic of more than 32 bits":     {10, 1 << 32, 0, 2, 2, 2},
-		"neither a mark nor none":          {10, 7, 2, 2, 2, 2},
+		"what is not known by now":         {10, 7, 4, 2, 2, 2},
+		"a log's number of 0":              {10, 7, 2, 0, 2, 2, 2},
+		"a log's number over 32 bits":      {10, 7, 2, 1 << 32, 2, 2, 2},
+		"a log's number that is missing":   {10, 7, 2},
 		"an epoch of more than 31 bits":    {10, 7, 0, 1 << 31, 2, 2},
 		"no epoch":                         {10, 7, 0},
 		"a gap of nothing":                 {10, 7, 0, 2, 0, 2},
@@ -274,7 +277,7 @@ func TestMetadataWithANumberThatNoLogHasSaysNothing(t *testing.T) {
 		"a mark of an owner that is none":  {10, 7, 1, 1 << 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2},
 		"a mark whose dead are not listed": {10, 7, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2},
 	} {
-		if got := ReadMetadata(10, textOf(numbers...)); len(got.Spans) > 0 || got.Mark != nil || got.Topic != 0 {
+		if got := ReadMetadata(10, textOf(numbers...)); len(got.Spans) > 0 || got.Mark != nil || got.Topic != 0 || got.Log != 0 {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
