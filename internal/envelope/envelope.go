@@ -53,7 +53,8 @@ type Envelope struct {
 	// the next replay, as of the last failure: it is for people. 0: not known.
 	AttemptsTotal, Of int
 	// Log tells records apart that have the same position: another number where the log was cut,
-	// the topic made anew, or the group set back. 0 before all that.
+	// the topic made anew, or the group set back. The group's commits carry it. 0: it has none, as
+	// in messages of versions before.
 	Log uint32
 	// Token tells messages apart that have no place in a log: their ids are their producers', who
 	// may use one twice. It is random, see [NewToken], and stays through retries, hand-overs, the

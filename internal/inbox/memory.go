@@ -52,9 +52,10 @@ func newMemory(limit int) *memory {
 }
 
 // try is the hash of a message's next attempt. Two records may have had the same position, where
-// the log was cut or the topic made anew. If a process saw that, the envelope's Log tells them
-// apart, even where they are byte for byte the same; if none did, time, key and value do. What has
-// no position has a Token: without it the second message of a producer who uses an id twice would
+// the log was cut or the topic made anew. If a reader saw that, or its commit showed it, the
+// envelope's Log tells them apart, even where they are byte for byte the same; if none did, time,
+// key and value do. So Log does with one that an operator wants again. What has no position has a
+// Token: without it the second message of a producer who uses an id twice would
 // be acked uncalled.
 func (m *memory) try(e *envelope.Envelope) (t try) {
 	if m == nil {

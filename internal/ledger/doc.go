@@ -16,6 +16,9 @@
 // is settled behind that gap travels as text in the commit's metadata, as far as it fits, so that
 // the next owner does not run it again. If the text is lost, records repeat; none is passed over.
 //
+// The same text has a number, by which the log is told from others that had the same positions, for
+// those who remember positions. All owners of one log have the same.
+//
 // The same text has a mark, by which the next owner sees how this one ended. An owner whose last
 // commit has no farewell died, and after some deaths the guard suspects the records that were out.
 //
@@ -33,6 +36,7 @@
 //	window     the records from the first open one to the last that was read
 //	span       a run of settled offsets behind an open one
 //	metadata   the text that Kafka keeps beside a commit; at most 4096 bytes, unless set otherwise
+//	log        one run of a partition's positions; after a cut, or a rewind, it is another
 //	mark       what the metadata says of the owner, and of owners before it that died
 //	guard      the rules by which a record that ends the process is found and condemned
 //	suspect    a record that was handed out when an owner died
