@@ -133,7 +133,7 @@ func (w *world) doneBeyond(t *testing.T) (sum int64) {
 		if !ours || err != nil {
 			return
 		}
-		const head = 4 // the offset, the topic, no mark, the epoch; then by turns how many are not done, and how many are
+		const head = 5 // the offset, the topic, no mark, the log, the epoch; then by turns how many are not done, and how many are
 		for i := 0; len(raw) > 0; i++ {
 			number, size := binary.Uvarint(raw)
 			if i > head && (i-head)%2 == 1 {

@@ -100,6 +100,13 @@ func TestWhoeverRemembersOffsetsIsToldBeforeTheyMeanSomethingElse(t *testing.T) 
 	}
 }
 
+// numberOf is that of the log of which the records are that come next.
+func numberOf(p *partition) uint32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ledger.Identify([16]byte{1})
+}
+
 // again takes the partition away and gives it back with a commit.
 func again(r *Reader, tp topicPartition, start int64, metadata string, id byte) {
 	ours := map[string][]int32{tp.topic: {tp.partition}}

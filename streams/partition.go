@@ -79,8 +79,7 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte, at int64) (r
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ledger.SawEnd(p.endOf(f))
-	p.ledger.Identify(topicID)
-	tellLog(p)
+	tellLog(p, p.ledger.Identify(topicID))
 	p.ledger.Reserve(len(f.Records))
 	markers := 0
 	for _, r := range f.Records {
@@ -106,10 +105,10 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte, at int64) (r
 }
 
 // tellLog tells of which log the records are that are handed out next, where nobody was told yet.
-func tellLog(p *partition) {
-	if now := p.ledger.Log(); now != p.numbered {
-		p.numbered = now
-		p.cfg.Numbered(p.topic, p.partition, now)
+func tellLog(p *partition, log uint32) {
+	if log != p.numbered {
+		p.numbered = log
+		p.cfg.Numbered(p.topic, p.partition, log)
 	}
 }
 

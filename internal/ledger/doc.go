@@ -19,7 +19,7 @@
 // The same text has a number, by which the log is told from others that had the same positions, for
 // those who remember positions. All owners of one log have the same.
 //
-// The same text has a mark, by which the next owner sees how this one ended. An owner whose last
+// It has a mark, too, by which the next owner sees how this one ended. An owner whose last
 // commit has no farewell died, and after some deaths the guard suspects the records that were out.
 //
 // One assignment has one [Ledger]. It is told where the partition begins (Restore, Begin), what is

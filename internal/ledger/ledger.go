@@ -73,9 +73,10 @@ func (l *Ledger) Begin(at Position, restate bool) {
 	l.window.Begin(at)
 }
 
-// Identify says of which topic the records are that come next. The first time it is compared with
-// the one that the commit was about: its metadata may have been copied from another cluster.
-func (l *Ledger) Identify(topicID [16]byte) {
+// Identify says of which topic the records are that come next, and returns the number of the log
+// that they are of; 0: it has none. The first time the topic is compared with the one that the
+// commit was about: its metadata may have been copied from another cluster.
+func (l *Ledger) Identify(topicID [16]byte) (log uint32) {
 	first, anew := l.topicID == [16]byte{}, topicID != l.topicID && topicID != [16]byte{}
 	l.topicID = topicID
 	switch {
@@ -86,11 +87,8 @@ func (l *Ledger) Identify(topicID [16]byte) {
 	case !first && anew: // a fetcher may find that before the group's member does
 		l.log.renew()
 	}
+	return l.log.number
 }
-
-// Log is the number of the log of which the records are that come next; 0: it has none. It is known
-// once Identify was called.
-func (l *Ledger) Log() uint32 { return l.log.number }
 
 // TopicID is what Identify said last; zero: nothing, or the brokers know no IDs.
 func (l *Ledger) TopicID() [16]byte { return l.topicID }

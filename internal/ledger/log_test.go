@@ -41,7 +41,7 @@ func TestAnOwnerHasTheNumberOfTheCommitItBeginsFromAndDrawsOneWhereThatIsOfAnoth
 		test.restore(&l)
 		l.Begin(At(10, 0), false)
 		l.Identify([16]byte{test.topic})
-		if now := l.Log(); now == 0 || (now == was) != test.same {
+		if now := l.log.number; now == 0 || (now == was) != test.same {
 			t.Errorf("%s: number %d", name, now)
 		}
 	}
@@ -51,7 +51,7 @@ func TestEachCommitCarriesTheNumberToTheNextOwner(t *testing.T) {
 	first := New(Rules{}, drawn(100))
 	first.Begin(At(10, 0), false)
 	first.Identify([16]byte{1})
-	number := first.Log()
+	number := first.log.number
 	first.Reserve(2)
 	for offset := int64(10); offset < 12; offset++ {
 		first.Add(offset, 0, 1)
@@ -61,8 +61,8 @@ func TestEachCommitCarriesTheNumberToTheNextOwner(t *testing.T) {
 		heir.Restore(c.At.Offset, c.Metadata)
 		heir.Begin(c.At, false)
 		heir.Identify([16]byte{1})
-		if !dirty || heir.Log() != number {
-			t.Errorf("the commit at %d carries %d, want %d", c.At.Offset, heir.Log(), number)
+		if !dirty || heir.log.number != number {
+			t.Errorf("the commit at %d carries %d, want %d", c.At.Offset, heir.log.number, number)
 		}
 		first.Stored(c)
 	}
@@ -73,24 +73,24 @@ func TestEachCommitCarriesTheNumberToTheNextOwner(t *testing.T) {
 	first.Reserve(1)
 	first.Add(12, 1, 1)
 	first.Settle(12, 12)
-	if c, _ := first.Checkpoint(MetadataLimit, 0); ReadMetadata(13, c.Metadata).Log != first.Log() || first.Log() == number {
-		t.Errorf("after a cut the number is %d, and %q is committed", first.Log(), c.Metadata)
+	if c, _ := first.Checkpoint(MetadataLimit, 0); ReadMetadata(13, c.Metadata).Log != first.log.number || first.log.number == number {
+		t.Errorf("after a cut the number is %d, and %q is committed", first.log.number, c.Metadata)
 	}
 }
 
 func TestATopicThatIsAnotherWhileItIsReadHasAnotherNumberOnce(t *testing.T) {
 	l := New(Rules{}, drawn(100))
 	l.Identify([16]byte{1})
-	first := l.Log()
+	first := l.log.number
 	l.Identify([16]byte{1})
-	if l.Log() != first {
-		t.Errorf("number %d, then %d", first, l.Log())
+	if l.log.number != first {
+		t.Errorf("number %d, then %d", first, l.log.number)
 	}
 	l.Identify([16]byte{2})
-	second := l.Log()
+	second := l.log.number
 	l.Identify([16]byte{2})
-	if second == first || l.Log() != second {
-		t.Errorf("number %d, then %d and %d", first, second, l.Log())
+	if second == first || l.log.number != second {
+		t.Errorf("number %d, then %d and %d", first, second, l.log.number)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestWithoutNumbersNoneIsTakenOverNorCarriedOn(t *testing.T) {
 	l.Reserve(1)
 	l.Add(10, 0, 1)
 	l.Settle(10, 10)
-	if c, dirty := l.Checkpoint(MetadataLimit, 0); !dirty || c.Metadata != "" || l.Log() != 0 {
-		t.Errorf("%+v %v, number %d", c, dirty, l.Log())
+	if c, dirty := l.Checkpoint(MetadataLimit, 0); !dirty || c.Metadata != "" || l.log.number != 0 {
+		t.Errorf("%+v %v, number %d", c, dirty, l.log.number)
 	}
 }
