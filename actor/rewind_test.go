@@ -120,29 +120,57 @@ func TestARecordOfATopicMadeAnewIsRetriedThoughItsOffsetWasSettledBefore(t *test
 	everywhere(t, func(t *testing.T, w *world) {
 		var c calls
 		r := w.start(orders(failsFirst(&c)), nil)
-		// The topic is filled again with what it had: the same bytes, the same times. Only that it
-		// is another topic tells them apart. The time is today's: Kafka deletes what is old, within
-		// five minutes.
-		at := time.UnixMilli(time.Now().UnixMilli())
-		fill := func() {
-			x := values("x")
-			x[0].Timestamp = at
-			w.produce(x...)
-		}
+		fill := w.filling()
 		fill()
 		eventually(t, "it failed, was retried and is committed", func() bool { return c.of("x", 1) > 0 && c.of("x", 2) > 0 && w.committed() == 1 })
 		r.queuesEmpty()
 		before := c.of("x", 2)
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		defer cancel()
-		if err := testbroker.RemakeTopic(ctx, w.client, w.topic, 4); err != nil {
-			t.Fatal(err)
-		}
-		w.client.PurgeTopicsFromClient(w.topic)
+		w.remake(t)
 		fill()
 		eventually(t, "the new record is handled and retried", func() bool { return c.of("x", 1) > 1 && c.of("x", 2) > before })
 		r.queuesEmpty()
 	})
+}
+
+func TestARecordOfATopicMadeAnewIsRetriedByAProcessThatLivesThroughIt(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var c calls
+		retries, first := w.apart(t, failsFirst(&c))
+		fill := w.filling()
+		fill()
+		eventually(t, "it failed, was retried and is committed", func() bool { return c.of("x", 1) > 0 && c.of("x", 2) > 0 && w.committed() == 1 })
+		retries.queuesEmpty()
+		first.end()
+		before := c.of("x", 2)
+		w.remake(t)
+		fill()
+		w.start(orders(failsFirst(&c)), settings{"MODES": "streams,api"})
+		eventually(t, "the new record is handled and retried", func() bool { return c.of("x", 1) > 1 && c.of("x", 2) > before })
+		retries.queuesEmpty()
+	})
+}
+
+// filling fills the topic, each time with what it had: the same bytes, the same times. Only that it
+// is another topic tells them apart. The time is today's: Kafka deletes what is old, within five
+// minutes.
+func (w *world) filling() func() {
+	at := time.UnixMilli(time.Now().UnixMilli())
+	return func() {
+		x := values("x")
+		x[0].Timestamp = at
+		w.produce(x...)
+	}
+}
+
+// remake makes the topic anew.
+func (w *world) remake(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := testbroker.RemakeTopic(ctx, w.client, w.topic, 4); err != nil {
+		t.Fatal(err)
+	}
+	w.client.PurgeTopicsFromClient(w.topic)
 }
 
 // failsFirst fails each first try.
