@@ -2,10 +2,10 @@ package ledger
 
 // log is the number by which a partition's log is told from others that had the same positions.
 // Whoever remembers positions takes two records for one only where the number is the same, too. So
-// all owners of one log have the same, which commits carry; and an owner draws another one where no
-// commit says that the log is the same, nor that its records are not wanted again by an operator.
-// Drawn once too often, a repeat is called a second time; once too rarely, a message is taken for a
-// repeat and is lost.
+// all owners of one log have the same, which commits carry. An owner draws another where no commit
+// of ours is for the offset and the topic at which it begins: the log may be another one, or an
+// operator wants its records again. Drawn once too often, a repeat is called a second time; once
+// too rarely, a message is taken for a repeat and is lost.
 type log struct {
 	draw   func() uint32 // nil: logs have no numbers
 	number uint32
