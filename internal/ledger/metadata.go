@@ -108,34 +108,43 @@ func ReadMetadata(offset int64, text string) Metadata {
 	if !ours || err != nil || offset < 0 || offset > 1<<62 {
 		return noMetadata()
 	}
-	var head [3]uint64
-	if raw, ours = cutNumbers(raw, head[:]); !ours || head[0] != uint64(offset) || head[1] > math.MaxUint32 || head[2] > hasMark+hasLog {
+	m, raw, ours := cutHead(offset, raw)
+	if ours {
+		m.Spans, ours = readSpans(offset, raw)
+	}
+	if !ours {
 		return noMetadata()
 	}
-	m := Metadata{Topic: uint32(head[1])}
-	if head[2]&hasLog != 0 {
+	return m
+}
+
+// cutHead reads what head wrote, and returns what follows.
+func cutHead(offset int64, raw []byte) (m Metadata, rest []byte, ok bool) {
+	var of [3]uint64
+	if raw, ok = cutNumbers(raw, of[:]); !ok || of[0] != uint64(offset) || of[1] > math.MaxUint32 || of[2] > hasMark+hasLog {
+		return m, nil, false
+	}
+	m.Topic = uint32(of[1])
+	if of[2]&hasLog != 0 {
 		var log [1]uint64
-		if raw, ours = cutNumbers(raw, log[:]); !ours || log[0] == 0 || log[0] > math.MaxUint32 {
-			return noMetadata()
+		if raw, ok = cutNumbers(raw, log[:]); !ok || log[0] == 0 || log[0] > math.MaxUint32 {
+			return m, nil, false
 		}
 		m.Log = uint32(log[0])
 	}
-	if head[2]&hasMark != 0 {
+	if of[2]&hasMark != 0 {
 		var mark Mark
-		if mark, raw, ours = cutMark(offset, raw); !ours {
-			return noMetadata()
+		if mark, raw, ok = cutMark(offset, raw); !ok {
+			return m, nil, false
 		}
 		m.Mark = &mark
 	}
 	var epoch [1]uint64
-	if raw, ours = cutNumbers(raw, epoch[:]); !ours || epoch[0] > math.MaxInt32 {
-		return noMetadata()
+	if raw, ok = cutNumbers(raw, epoch[:]); !ok || epoch[0] > math.MaxInt32 {
+		return m, nil, false
 	}
 	m.Epoch = int32(epoch[0]) - 1
-	if m.Spans, ours = readSpans(offset, raw); !ours {
-		return noMetadata()
-	}
-	return m
+	return m, raw, true
 }
 
 // cutNumbers reads unsigned varints and returns what follows.
