@@ -158,14 +158,12 @@ func (a *Actor) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case p := <-parts.failed:
-			err = p.failure()
-			// Run returns it, too, but that may be at the end of a long stop.
-			a.log.Warn("a part ended, stop", "part", p.name, "error", err)
+			err = a.partEnded(p)
 		}
 	}
 	// From here the budget runs, however the stop came about.
 	a.stopBegins()
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && !parts.hasFailed() {
 		err = nil // the stop came while we were starting
 	}
 	budget, cancel := context.WithDeadline(context.WithoutCancel(ctx), a.over)
@@ -173,6 +171,14 @@ func (a *Actor) Run(ctx context.Context) error {
 	// Telemetry last: the stop itself is measured, too.
 	err = errors.Join(err, parts.unwind(budget), a.telemetry.Shutdown(budget))
 	a.log.Info("stopped")
+	return err
+}
+
+// partEnded says why a part has ended that is not to. Run returns that, too, but that may be at the
+// end of a long stop.
+func (a *Actor) partEnded(p *part) error {
+	err := p.failure()
+	a.log.Warn("a part ended, stop", "part", p.name, "error", err)
 	return err
 }
 

@@ -162,9 +162,7 @@ func TestAQueueWithOtherArgumentsIsNamedAndOnceItIsGoneTheActorGoesOn(t *testing
 				r := w.start(app, settings{"RETRY_COUNT": "1"})
 				w.produce(values("x")...)
 				r.notReady("stream orders", "queue "+name+" exists with other arguments")
-				if !b.said("ERROR", "exists with other arguments", name) {
-					t.Errorf("the log does not say so:\n%s", b)
-				}
+				eventually(t, "the log says so", func() bool { return b.said("ERROR", "exists with other arguments", name) })
 				if n := len(c.all()); n != 0 {
 					t.Errorf("%d calls without a place for failures", n)
 				}

@@ -60,6 +60,53 @@ func TestTheErrorOfAPartIsReportedOnce(t *testing.T) {
 	}
 }
 
+func TestWhyAPartEndedIsToldAtOnceAndReturnedThoughAStopComesWhileTheStartFunctionRuns(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	log := &lines{}
+	app := App{
+		Name: "shop", Logger: slog.New(slog.NewTextHandler(log, nil)), Brokers: embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1}}),
+		Streams: Streams{"orders": {Handler: func(context.Context, *stepwell.Message) error { return nil }}},
+		Start: func(ctx context.Context, _ *Env) error {
+			<-ctx.Done()
+			if !strings.Contains(log.String(), "listen on ") {
+				t.Error("nobody said why")
+			}
+			stop()
+			return ctx.Err()
+		},
+	}
+	cfg, err := Load(app, []string{"SERVER_ADDRESS=" + taken.Addr().String(), "STREAMS_ORDERS_TOPICS=orders.v1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(cfg, app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Run(ctx); err == nil || !strings.Contains(err.Error(), "listen on ") {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestAPartThatEndsWithoutAnErrorOrWithThatOfAContextIsToldWhereNobodyLooks(t *testing.T) {
+	for _, why := range []error{nil, fmt.Errorf("asked: %w", context.Canceled)} {
+		parts := newStack()
+		for _, part := range []string{"http", "brokers"} {
+			parts.push(t.Context(), part, func(context.Context) error { return why })
+			<-parts.parts[len(parts.parts)-1].done
+		}
+		if text := fmt.Sprint(parts.unwind(t.Context())); !strings.Contains(text, "http: ") || !strings.Contains(text, "brokers: ") {
+			t.Errorf("%v: %s", why, text)
+		}
+	}
+}
+
 func TestNoErrorOfAPartThatEndedByItselfIsLostWhereSeveralDoOrNobodyLooks(t *testing.T) {
 	for name, looks := range map[string]bool{"one is looked at": true, "none is": false} {
 		parts := newStack()

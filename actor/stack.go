@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -58,6 +59,11 @@ func (p *part) failure() error {
 
 var errEnded = errors.New("ended by itself")
 
+// hasFailed says whether a part was found to have ended by itself.
+func (s *stack) hasFailed() bool {
+	return slices.ContainsFunc(s.parts, func(p *part) bool { return p.told })
+}
+
 // unwind stops the parts, last one first, each when those above are gone. When ctx ends it stops
 // waiting and says which parts still run.
 func (s *stack) unwind(ctx context.Context) error {
@@ -69,9 +75,10 @@ func (s *stack) unwind(ctx context.Context) error {
 		switch {
 		case !p.wait(ctx):
 			stuck = append(stuck, p.name)
-		case p.err == nil || p.told || errors.Is(p.err, context.Canceled):
+		case p.told:
 		case p.itself: // which nobody has looked for, as a stop or another failure came first
 			errs = append(errs, p.failure())
+		case p.err == nil || errors.Is(p.err, context.Canceled):
 		default:
 			errs = append(errs, fmt.Errorf("stop %s: %w", p.name, p.err))
 		}

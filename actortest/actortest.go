@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// patience is how long Await waits, and Start until the actor is ready.
+	// patience is how long Await, Dead, and Start until the actor is ready, wait at most.
 	patience = 30 * time.Second
 	// tick is how often they look.
 	tick = 10 * time.Millisecond
@@ -29,13 +29,16 @@ const (
 type Actor struct {
 	t     testing.TB
 	actor *actor.Actor
+	ended chan struct{} // closed when Run has returned
+	err   error         // what it returned
 }
 
 // Start runs the app until the test ends, and returns once it is ready to work. The settings are as
-// os.Environ has them, and are all there are: the process's own count for nothing. It serves on a
-// free port of localhost, unless SERVER_ADDRESS says otherwise; where that is off it returns at
-// once. What is logged is shown with the test, unless the app has a Logger of its own. Mistakes in
-// the configuration, a start that fails, and an error of Run at the end fail the test.
+// os.Environ has them, and stand in place of the process's own variables. It serves on a free port
+// of localhost, whatever a file says, unless SERVER_ADDRESS is among the settings; where that is
+// off it returns at once. What is logged is shown with the test, unless the app has a Logger of its
+// own. Mistakes in the configuration, an actor that does not become ready within 30 seconds, and an
+// error of its Run fail the test.
 func Start(t testing.TB, app actor.App, settings ...string) *Actor {
 	t.Helper()
 	if app.Logger == nil {
@@ -45,36 +48,34 @@ func Start(t testing.TB, app actor.App, settings ...string) *Actor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := actor.New(cfg, app)
-	if err != nil {
+	a := &Actor{t: t, ended: make(chan struct{})}
+	if a.actor, err = actor.New(cfg, app); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan struct{})
 	go func() {
-		defer close(ended)
-		err = a.Run(ctx)
+		defer close(a.ended)
+		a.err = a.actor.Run(ctx)
 	}()
 	t.Cleanup(func() {
 		stop()
-		<-ended
-		if err != nil {
-			t.Errorf("the actor ended with an error: %v", err)
+		<-a.ended
+		if a.err != nil {
+			t.Errorf("the actor ended with an error: %v", a.err)
 		}
 	})
-	started := &Actor{t: t, actor: a}
 	if cfg.Server.Address == server.Off {
-		return started
+		return a
 	}
-	Await(t, "the actor is ready", func() bool {
-		select {
-		case <-ended:
-			t.FailNow() // with its error, by the cleanup
-		default:
+	why := "it does not listen"
+	a.await(func() string { return "it is ready to work; the last answer: " + why }, func() bool {
+		status, text := a.get("/readyz?verbose")
+		if status != 0 {
+			why = string(text)
 		}
-		return a.Address() != "" && started.get("/readyz", nil) == http.StatusOK
+		return status == http.StatusOK
 	})
-	return started
+	return a
 }
 
 // URL is that of a path, "/readyz" or one of the program's own, on the actor's server.
@@ -95,56 +96,69 @@ type Dead struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// Dead returns the dead messages of a stream, the oldest first, a hundred at most. An actor that
-// wants a token for that fails the test.
+// Dead returns the dead messages of a stream, the oldest first, a hundred at most, as they were
+// within the last second. Where they cannot be looked at for now it waits. A stream without a dead
+// set, an actor that wants a token for them or serves nothing, and a test that is over, fail the
+// test.
 func (a *Actor) Dead(stream string) []Dead {
 	a.t.Helper()
 	var page struct {
 		Messages []Dead `json:"messages"`
 	}
 	path := "/v1/dead_set?" + url.Values{"stream": {stream}, "count": {mostDead}}.Encode()
-	if status := a.get(path, &page); status != http.StatusOK {
-		a.t.Fatalf("GET %s: status %d", path, status)
-	}
+	a.Await("dead messages can be looked at", func() bool {
+		status, text := a.get(path)
+		switch status {
+		case http.StatusOK:
+		case http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+			return false
+		default:
+			a.t.Fatalf("GET %s: status %d: %s", path, status, text)
+		}
+		if err := json.Unmarshal(text, &page); err != nil {
+			a.t.Fatalf("GET %s: %v: %s", path, err, text)
+		}
+		return true
+	})
 	return page.Messages
 }
 
-// get returns the status; 0 where there was no answer. The answer goes into the pointer, unless it
-// is nil.
-func (a *Actor) get(path string, into any) (status int) {
-	a.t.Helper()
-	ask, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, a.URL(path), http.NoBody)
+// get returns the status, 0 where there was no answer, and the answer.
+func (a *Actor) get(path string) (status int, text []byte) {
+	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
+	defer cancel()
+	ask, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL(path), http.NoBody)
 	if err != nil {
-		a.t.Fatal(err)
+		return 0, nil
 	}
 	answer, err := http.DefaultClient.Do(ask)
 	if err != nil {
-		return 0
+		return 0, nil
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	switch {
-	case err != nil:
-		return 0
-	case into == nil || answer.StatusCode != http.StatusOK:
-		return answer.StatusCode
+	if text, err = io.ReadAll(answer.Body); err != nil {
+		return 0, nil
 	}
-	if err := json.Unmarshal(text, into); err != nil {
-		a.t.Fatalf("GET %s: %v: %s", path, err, text)
-	}
-	return answer.StatusCode
+	return answer.StatusCode, text
 }
 
-// Await waits until it is so, looking every few milliseconds; after 30 seconds the test fails with
-// what was waited for.
-func Await(t testing.TB, what string, isSo func() bool) {
-	t.Helper()
+// Await waits until it is so, looking every few milliseconds. After 30 seconds, and where the actor
+// has ended, the test fails with what was waited for.
+func (a *Actor) Await(what string, isSo func() bool) {
+	a.t.Helper()
+	a.await(func() string { return what }, isSo)
+}
+
+func (a *Actor) await(what func() string, isSo func() bool) {
+	a.t.Helper()
 	limit := time.After(patience)
 	for !isSo() {
 		select {
 		case <-time.After(tick):
+		case <-a.ended:
+			a.t.Fatalf("the actor has ended before it came to this: %s", what()) // the cleanup says why
 		case <-limit:
-			t.Fatalf("it never came to this: %s", what)
+			a.t.Fatalf("it never came to this: %s", what())
 		}
 	}
 }

@@ -48,7 +48,7 @@ func TestAnActorRunsUntilTheTestEndsAndShowsItsDead(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		actortest.Await(t, "two orders are dead", func() bool { return len(a.Dead("orders")) == 2 })
+		a.Await("two orders are dead", func() bool { return len(a.Dead("orders")) == 2 })
 		first, second := a.Dead("orders")[0], a.Dead("orders")[1]
 		if first.ID != "orders.v1:0:1" || first.Attempts != 1 || first.Reason != stepwell.ReasonDeadLetter || first.Error != "no such order" || first.Key != "ada" || string(first.Value) != `{"card":"stolen"}` || string(second.Value) != `"no JSON"` {
 			t.Errorf("%+v %+v", first, second)
@@ -86,6 +86,21 @@ func (f *failing) Errorf(s string, a ...any) {
 	f.said.WriteString(strings.TrimSpace(fmt.Sprintf(s, a...)) + "\n")
 }
 
+// run runs the test to its end.
+func (f *failing) run(test func()) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer func() {
+			for _, c := range f.cleanups {
+				c()
+			}
+		}()
+		test()
+	}()
+	<-ended
+}
+
 func TestWhatGoesWrongFailsTheTestWithItsReason(t *testing.T) {
 	for name, test := range map[string]struct {
 		change   func(*actor.App)
@@ -106,17 +121,7 @@ func TestWhatGoesWrongFailsTheTestWithItsReason(t *testing.T) {
 			if test.change != nil {
 				test.change(&app)
 			}
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				defer func() {
-					for _, c := range f.cleanups {
-						c()
-					}
-				}()
-				actortest.Start(f, app, test.settings...)
-			}()
-			<-ended
+			f.run(func() { actortest.Start(f, app, test.settings...) })
 			if !strings.Contains(f.said.String(), test.want) {
 				t.Errorf("it said %q", &f.said)
 			}
@@ -144,16 +149,41 @@ func TestWithoutAServerAndOnAFalseClockItStartsAtOnce(t *testing.T) {
 }
 
 func TestAwaitFailsWithWhatItWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &failing{}
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			actortest.Await(f, "the moon is full", func() bool { return false })
-		}()
-		<-ended
-		if !strings.Contains(f.said.String(), "the moon is full") {
-			t.Errorf("it said %q", &f.said)
-		}
+	for name, test := range map[string]struct {
+		handler stepwell.Handler
+		want    string
+	}{
+		"nothing happens":     {refuse, "it never came to this: the moon is full"},
+		"the actor has ended": {func(context.Context, *stepwell.Message) error { runtime.Goexit(); return nil }, "the actor has ended before it came to this: the moon is full"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &failing{ctx: t.Context()}
+				brokers := embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1}, VirtualNetwork: true})
+				app := shop(brokers)
+				app.Streams["orders"] = actor.Stream{Handler: test.handler}
+				began := time.Now()
+				f.run(func() {
+					a := actortest.Start(f, app, "STREAMS_ORDERS_TOPICS=orders.v1", "SERVER_ADDRESS=off")
+					if err := brokers.Produce(t.Context(), &kgo.Record{Topic: "orders.v1", Value: []byte("x")}); err != nil {
+						t.Error(err)
+					}
+					a.Await("the moon is full", func() bool { return false })
+				})
+				if !strings.Contains(f.said.String(), test.want) {
+					t.Errorf("after %v it said %q", time.Since(began), &f.said)
+				}
+			})
+		})
+	}
+}
+
+func TestAStreamWithoutADeadSetFailsTheTest(t *testing.T) {
+	f := &failing{ctx: t.Context()}
+	f.run(func() {
+		actortest.Start(f, shop(one()), "STREAMS_ORDERS_TOPICS=orders.v1").Dead("payments")
 	})
+	if !strings.Contains(f.said.String(), "status 4") || !strings.Contains(f.said.String(), "payments") {
+		t.Errorf("it said %q", &f.said)
+	}
 }

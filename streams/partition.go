@@ -79,7 +79,7 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte, at int64) (r
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ledger.SawEnd(p.endOf(f))
-	tellLog(p, p.ledger.Identify(topicID))
+	p.ledger.Identify(topicID)
 	p.ledger.Reserve(len(f.Records))
 	markers := 0
 	for _, r := range f.Records {
@@ -93,6 +93,7 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte, at int64) (r
 			markers++
 		}
 	}
+	tellLog(p)
 	records = len(f.Records)
 	if markers > 0 {
 		f.Records = slices.DeleteFunc(f.Records, func(r *kgo.Record) bool { return r.Attrs.IsControl() })
@@ -105,8 +106,9 @@ func (p *partition) append(f *kgo.FetchPartition, topicID [16]byte, at int64) (r
 }
 
 // tellLog tells of which log the records are that are handed out next, where nobody was told yet.
-func tellLog(p *partition, log uint32) {
-	if log != p.numbered {
+// Locked; a function, since a partition has as many methods as a type may have.
+func tellLog(p *partition) {
+	if log := p.ledger.Log.Number; log != p.numbered {
 		p.numbered = log
 		p.cfg.Numbered(p.topic, p.partition, log)
 	}

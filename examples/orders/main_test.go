@@ -25,7 +25,7 @@ func TestAStolenCardRestsInTheDeadSetAfterOneTryAndAnExpiredOneAfterThree(t *tes
 		}
 	}
 
-	actortest.Await(t, "the stolen card is dead after one try, and the expired one after three", func() bool {
+	a.Await("the stolen card is dead after one try, and the expired one after three", func() bool {
 		attempts := map[string]int{}
 		for _, m := range a.Dead("orders") {
 			var o Order

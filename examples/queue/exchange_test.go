@@ -85,16 +85,16 @@ func TestAPaymentIsChargedInTheCountryOfItsRoutingKeyAlsoWhenItIsTriedAgain(t *t
 				}
 				return nil
 			})
-			actortest.Start(t, app, "SERVER_ADDRESS=off", "APP_NAME="+name, "RABBITMQ_URL="+node.URL, "RABBITMQ_RECORDS=false", "STREAMS_PAYMENTS_EXCHANGE="+events.name, "RETRY_DELAY=50ms", "RETRY_COUNT=2")
-			actortest.Await(t, "the queue is bound", func() bool { return events.publish(t, "payment.de", `{"Order":"17","Cents":1250}`) })
-			actortest.Await(t, "the payment is charged at its second try", func() bool { return len(calls) == 2 })
+			a := actortest.Start(t, app, "SERVER_ADDRESS=off", "APP_NAME="+name, "RABBITMQ_URL="+node.URL, "RABBITMQ_RECORDS=false", "STREAMS_PAYMENTS_EXCHANGE="+events.name, "RETRY_DELAY=50ms", "RETRY_COUNT=2")
+			a.Await("the queue is bound", func() bool { return events.publish(t, "payment.de", `{"Order":"17","Cents":1250}`) })
+			a.Await("the payment is charged at its second try", func() bool { return len(calls) == 2 })
 			if events.publish(t, "refund.de", `{"Order":"17","Cents":1250}`) {
 				t.Error("a queue took what has another key")
 			}
 			if !events.publish(t, "payment.fr", `{"Order":"18","Cents":900}`) {
 				t.Error("no queue took a payment of fr")
 			}
-			actortest.Await(t, "the next payment is charged", func() bool { return len(calls) == 3 })
+			a.Await("the next payment is charged", func() bool { return len(calls) == 3 })
 			for _, want := range []charged{{"de", Payment{"17", 1250}}, {"de", Payment{"17", 1250}}, {"fr", Payment{"18", 900}}} {
 				if got := <-calls; got != want {
 					t.Errorf("charged %+v, want %+v", got, want)

@@ -24,11 +24,11 @@ func TestAPaymentThatFailsAtFirstIsChargedLater(t *testing.T) {
 		return nil
 	})
 	app.Brokers = brokers
-	actortest.Start(t, app, "RETRY_DELAY=50ms", "SERVER_ADDRESS=off")
+	a := actortest.Start(t, app, "RETRY_DELAY=50ms", "SERVER_ADDRESS=off")
 	if err := brokers.PublishToExchange(t.Context(), "events", "payment.de", stepwell.Message{ID: "p-1", Value: []byte(`{"Order":"17","Cents":1250}`)}); err != nil {
 		t.Fatal(err)
 	}
-	actortest.Await(t, "it is charged at its third try", func() bool { return len(tries) == 3 })
+	a.Await("it is charged at its third try", func() bool { return len(tries) == 3 })
 	first, second, third := <-tries, <-tries, <-tries
 	if second.Sub(first) < 50*time.Millisecond || third.Sub(second) < 100*time.Millisecond {
 		t.Errorf("tries after %s and %s", second.Sub(first), third.Sub(second))

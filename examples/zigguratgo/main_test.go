@@ -104,7 +104,7 @@ func TestWhatDiedIsSeenAndReplayedByRoutesThatNobodyHadToWrite(t *testing.T) {
 	brokers := embedded.New(embedded.Options{Topics: map[string]int32{"orders.v1": 1, "refunds.v1": 1}})
 	a := run(t, s, brokers, "RETRY_DELAY=10ms")
 	produce(t, brokers, "orders.v1", `{"ID":"17"}`, `no JSON`)
-	actortest.Await(t, "both are dead", func() bool { return len(a.Dead("orders")) == 2 })
+	a.Await("both are dead", func() bool { return len(a.Dead("orders")) == 2 })
 	if got := s.calls(); got["charge 17"] != 6 {
 		t.Errorf("calls: %v, want 6 of order 17", got)
 	}
@@ -113,7 +113,7 @@ func TestWhatDiedIsSeenAndReplayedByRoutesThatNobodyHadToWrite(t *testing.T) {
 	if status := ask(t, a, "POST", "/v1/dead_set/replay?stream=orders&count=10", &replayed); status != http.StatusOK || replayed.Done != 2 {
 		t.Errorf("a replay: %d, %d replayed", status, replayed.Done)
 	}
-	actortest.Await(t, "the order is charged, and what is no JSON dead again", func() bool { return s.calls()["charge 17"] == 7 && len(a.Dead("orders")) == 1 })
+	a.Await("the order is charged, and what is no JSON dead again", func() bool { return s.calls()["charge 17"] == 7 && len(a.Dead("orders")) == 1 })
 }
 
 // ask returns the status.

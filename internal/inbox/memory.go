@@ -54,9 +54,9 @@ func newMemory(limit int) *memory {
 // try is the hash of a message's next attempt. Two records may have had the same position, where
 // the log was cut or the topic made anew. If a reader saw that, or its commit showed it, the
 // envelope's Log tells them apart, even where they are byte for byte the same; if none did, time,
-// key and value do. So Log does with one that an operator wants again. What has no position has a
-// Token: without it the second message of a producer who uses an id twice would
-// be acked uncalled.
+// key and value do. Log also tells a record that an operator wants once more from the first time.
+// What has no position has a Token: without it the second message of a producer who uses an id
+// twice would be acked uncalled.
 func (m *memory) try(e *envelope.Envelope) (t try) {
 	if m == nil {
 		return try{}

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// copyTime is how long the token is kept for a copy that another process may have got.
+	// copyTime is how long the token is kept for a copy that another process may have got, and after
+	// a call for the broker to have the delivery's end.
 	copyTime = 10 * time.Second
 	// vouchTime is how long after a stop was asked for a suspect that still runs is given back as
 	// one that did not kill the process.
@@ -57,7 +58,7 @@ type suspects struct {
 	turn *turn
 	// tried is the last trial that was decided.
 	tried trial
-	// trials are those that are under way.
+	// trials are those that are under way, and those who hold the token after a call.
 	trials sync.WaitGroup
 	row    row
 }
@@ -199,12 +200,16 @@ func (s *suspects) alone(d *delivery, known suspicion) (over func(returned bool)
 	})
 	return func(returned bool) {
 		close(called)
-		vouching.Wait()
-		if returned { // else the run is over, and the delivery has its end after this
+		if returned {
 			s.row.end()
-			o.await()
 		}
-		end()
+		s.trials.Go(func() { // not on the worker, which others want
+			vouching.Wait()
+			if returned { // else the run is over
+				o.await()
+			}
+			end()
+		})
 	}, true
 }
 
@@ -282,7 +287,8 @@ type once struct {
 
 // await waits until the broker has the delivery's end, since the copy names this process until
 // then: if the next suspect killed it before, the death would be put down to this one as well. It
-// waits for copyTime at most; a stop, after which no suspect runs, and the session's end end it.
+// waits for copyTime at most; a stop, after which no suspect of this queue runs, and the session's
+// end end it.
 func (o *once) await() {
 	waiting, cancel := context.WithTimeout(o.of.run.stop, copyTime)
 	defer cancel()

@@ -74,7 +74,7 @@ func (w *worker) take(d delivery, e *envelope.Envelope) {
 		return
 	}
 	if over != nil {
-		// Once the call has returned, or none is made: the token goes to the next suspect.
+		// Once the call has returned, or none is made: the token goes to the next suspect soon.
 		defer func() { over(w.calls == nil) }()
 	}
 	j.try, j.alone = w.memory.try(e), over != nil

@@ -18,7 +18,7 @@ func (l *Ledger) Checkpoint(limit, running int) (c Checkpoint, dirty bool) {
 		c.mark = *mark
 	}
 	says := l.inherited.extended(l.topicID, l.epoch, mark)
-	says.Log = l.log.number
+	says.Log = l.Log.Number
 	c.Metadata = WriteMetadata(c.At.Offset, says, l.inherited.beyond(&l.window), limit)
 	return c, urgent || c.At.Offset != l.sent.At.Offset || c.Metadata != l.sent.Metadata
 }

@@ -14,6 +14,12 @@ func (i *inherited) isOfAnother(topicID [16]byte) bool {
 	return i.Topic != 0 && of != 0 && i.Topic != of
 }
 
+// isCut says that a record of this offset and leader epoch takes the place of one that the owner
+// before had read: the log was cut since.
+func (i *inherited) isCut(offset int64, epoch int32) bool {
+	return epoch > i.Epoch && offset < i.Spans[len(i.Spans)-1].End
+}
+
 // knows says whether the owner before settled the record of this offset and leader epoch. It is
 // asked in ascending order, in which epochs never fall.
 func (i *inherited) knows(offset int64, epoch int32) bool {

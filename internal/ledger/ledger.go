@@ -12,8 +12,8 @@ type Ledger struct {
 	Rests Rests
 	rules Rules
 
-	// log is which log the partition's is.
-	log log
+	// Log is which log the partition's is.
+	Log log
 	// window knows what is settled of what was read; calls, what was handed out; front, since when
 	// the first open record is that; inherited, what is settled beyond the window, by the commit.
 	window    window
@@ -48,7 +48,7 @@ type Checkpoint struct {
 func New(rules Rules, draw func() uint32) Ledger {
 	return Ledger{
 		Guard: NewGuard(NoMark(), 0, rules), rules: rules,
-		Rests: Rests{}, log: newLog(draw),
+		Rests: Rests{}, Log: newLog(draw),
 		window: newWindow(At(-1, -1)), calls: newCalls(), inherited: inherited{noMetadata()},
 		start: -1, expected: -1, end: -1, epoch: -1, sent: Checkpoint{At: At(-1, -1)}, sentence: -1,
 	}
@@ -57,7 +57,7 @@ func New(rules Rules, draw func() uint32) Ledger {
 // Restore notes what the commit at offset says, from which the assignment begins.
 func (l *Ledger) Restore(offset int64, metadata string) {
 	l.inherited = inherited{ReadMetadata(offset, metadata)}
-	l.log.restore(l.inherited.Log)
+	l.Log.restore(l.inherited.Log)
 	if !l.Guard.begun {
 		l.Guard = NewGuard(l.inherited.MarkOrNone(), offset, l.rules)
 	}
@@ -73,21 +73,19 @@ func (l *Ledger) Begin(at Position, restate bool) {
 	l.window.Begin(at)
 }
 
-// Identify says of which topic the records are that come next, and returns the number of the log
-// that they are of; 0: it has none. The first time the topic is compared with the one that the
-// commit was about: its metadata may have been copied from another cluster.
-func (l *Ledger) Identify(topicID [16]byte) (log uint32) {
+// Identify says of which topic the records are that come next. The first time it is compared with
+// the one that the commit was about: its metadata may have been copied from another cluster.
+func (l *Ledger) Identify(topicID [16]byte) {
 	first, anew := l.topicID == [16]byte{}, topicID != l.topicID && topicID != [16]byte{}
 	l.topicID = topicID
 	switch {
 	case first && l.inherited.isOfAnother(topicID):
 		l.inherited = inherited{noMetadata()}
 		l.Guard = NewGuard(NoMark(), l.start, l.rules)
-		l.log.renew()
+		l.Log.renew()
 	case !first && anew: // a fetcher may find that before the group's member does
-		l.log.renew()
+		l.Log.renew()
 	}
-	return l.log.number
 }
 
 // TopicID is what Identify said last; zero: nothing, or the brokers know no IDs.
@@ -108,7 +106,13 @@ func (l *Ledger) Add(offset int64, epoch int32, bytes int) (known bool) {
 	l.window.Add(offset, epoch, bytes)
 	l.expected = offset + 1
 	l.epoch = max(l.epoch, epoch)
-	return len(l.inherited.Spans) > 0 && l.inherited.knows(offset, epoch)
+	if len(l.inherited.Spans) == 0 {
+		return false
+	}
+	if l.inherited.isCut(offset, epoch) {
+		l.Log.renew()
+	}
+	return l.inherited.knows(offset, epoch)
 }
 
 // Expected is the offset that the next record should have; negative: not known.
@@ -120,7 +124,7 @@ func (l *Ledger) GoOn(offset int64) {
 	// Offsets of the new log may be the same, but they are other records: taken for settled they
 	// would be passed over.
 	l.inherited.Spans = nil
-	l.log.renew()
+	l.Log.renew()
 	if l.expected >= 0 {
 		l.expected = max(l.expected, offset)
 	}

@@ -7,8 +7,9 @@ package ledger
 // operator wants its records again. Drawn once too often, a repeat is called a second time; once
 // too rarely, a message is taken for a repeat and is lost.
 type log struct {
-	draw   func() uint32 // nil: logs have no numbers
-	number uint32
+	draw func() uint32 // nil: logs have no numbers
+	// Number is that of the records which are added next; 0: there are none.
+	Number uint32
 }
 
 func newLog(draw func() uint32) log {
@@ -20,7 +21,7 @@ func newLog(draw func() uint32) log {
 // renew gives the log a number that no other has.
 func (l *log) renew() {
 	if l.draw != nil {
-		l.number = l.draw()
+		l.Number = l.draw()
 	}
 }
 
@@ -33,5 +34,5 @@ func (l *log) restore(number uint32) {
 		l.renew()
 		return
 	}
-	l.number = number
+	l.Number = number
 }

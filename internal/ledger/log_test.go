@@ -41,7 +41,7 @@ func TestAnOwnerHasTheNumberOfTheCommitItBeginsFromAndDrawsOneWhereThatIsOfAnoth
 		test.restore(&l)
 		l.Begin(At(10, 0), false)
 		l.Identify([16]byte{test.topic})
-		if now := l.log.number; now == 0 || (now == was) != test.same {
+		if now := l.Log.Number; now == 0 || (now == was) != test.same {
 			t.Errorf("%s: number %d", name, now)
 		}
 	}
@@ -51,7 +51,7 @@ func TestEachCommitCarriesTheNumberToTheNextOwner(t *testing.T) {
 	first := New(Rules{}, drawn(100))
 	first.Begin(At(10, 0), false)
 	first.Identify([16]byte{1})
-	number := first.log.number
+	number := first.Log.Number
 	first.Reserve(2)
 	for offset := int64(10); offset < 12; offset++ {
 		first.Add(offset, 0, 1)
@@ -61,8 +61,8 @@ func TestEachCommitCarriesTheNumberToTheNextOwner(t *testing.T) {
 		heir.Restore(c.At.Offset, c.Metadata)
 		heir.Begin(c.At, false)
 		heir.Identify([16]byte{1})
-		if !dirty || heir.log.number != number {
-			t.Errorf("the commit at %d carries %d, want %d", c.At.Offset, heir.log.number, number)
+		if !dirty || heir.Log.Number != number {
+			t.Errorf("the commit at %d carries %d, want %d", c.At.Offset, heir.Log.Number, number)
 		}
 		first.Stored(c)
 	}
@@ -73,24 +73,24 @@ func TestEachCommitCarriesTheNumberToTheNextOwner(t *testing.T) {
 	first.Reserve(1)
 	first.Add(12, 1, 1)
 	first.Settle(12, 12)
-	if c, _ := first.Checkpoint(MetadataLimit, 0); ReadMetadata(13, c.Metadata).Log != first.log.number || first.log.number == number {
-		t.Errorf("after a cut the number is %d, and %q is committed", first.log.number, c.Metadata)
+	if c, _ := first.Checkpoint(MetadataLimit, 0); ReadMetadata(13, c.Metadata).Log != first.Log.Number || first.Log.Number == number {
+		t.Errorf("after a cut the number is %d, and %q is committed", first.Log.Number, c.Metadata)
 	}
 }
 
 func TestATopicThatIsAnotherWhileItIsReadHasAnotherNumberOnce(t *testing.T) {
 	l := New(Rules{}, drawn(100))
 	l.Identify([16]byte{1})
-	first := l.log.number
+	first := l.Log.Number
 	l.Identify([16]byte{1})
-	if l.log.number != first {
-		t.Errorf("number %d, then %d", first, l.log.number)
+	if l.Log.Number != first {
+		t.Errorf("number %d, then %d", first, l.Log.Number)
 	}
 	l.Identify([16]byte{2})
-	second := l.log.number
+	second := l.Log.Number
 	l.Identify([16]byte{2})
-	if second == first || l.log.number != second {
-		t.Errorf("number %d, then %d and %d", first, second, l.log.number)
+	if second == first || l.Log.Number != second {
+		t.Errorf("number %d, then %d and %d", first, second, l.Log.Number)
 	}
 }
 
@@ -103,7 +103,32 @@ func TestWithoutNumbersNoneIsTakenOverNorCarriedOn(t *testing.T) {
 	l.Reserve(1)
 	l.Add(10, 0, 1)
 	l.Settle(10, 10)
-	if c, dirty := l.Checkpoint(MetadataLimit, 0); !dirty || c.Metadata != "" || l.log.number != 0 {
-		t.Errorf("%+v %v, number %d", c, dirty, l.log.number)
+	if c, dirty := l.Checkpoint(MetadataLimit, 0); !dirty || c.Metadata != "" || l.Log.Number != 0 {
+		t.Errorf("%+v %v, number %d", c, dirty, l.Log.Number)
+	}
+}
+
+// What the owner before had settled behind its commit shows a cut that nobody else saw: a leader of
+// a higher epoch wrote something else there.
+func TestALogThatWasCutWhileNobodyReadItHasAnotherNumber(t *testing.T) {
+	for name, test := range map[string]struct {
+		offset int64
+		epoch  int32
+		same   bool
+	}{
+		"as before":                           {12, 1, true},
+		"a higher epoch before a settled one": {10, 2, false},
+		"in the place of one":                 {12, 2, false},
+		"behind all that was read":            {14, 2, true},
+	} {
+		l := New(Rules{}, drawn(100))
+		l.Restore(10, WriteMetadata(10, Metadata{Topic: fingerprint([16]byte{1}), Epoch: 1, Log: 7}, slices.Values([]Span{{12, 14}}), MetadataLimit))
+		l.Begin(At(10, 1), false)
+		l.Identify([16]byte{1})
+		l.Reserve(1)
+		l.Add(test.offset, test.epoch, 1)
+		if now := l.Log.Number; (now == 7) != test.same {
+			t.Errorf("%s: number %d", name, now)
+		}
 	}
 }
