@@ -158,7 +158,7 @@ func (a *Actor) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case p := <-parts.failed:
-			err = a.partEnded(p)
+			err = p.tell(a.log)
 		}
 	}
 	// From here the budget runs, however the stop came about.
@@ -171,14 +171,6 @@ func (a *Actor) Run(ctx context.Context) error {
 	// Telemetry last: the stop itself is measured, too.
 	err = errors.Join(err, parts.unwind(budget), a.telemetry.Shutdown(budget))
 	a.log.Info("stopped")
-	return err
-}
-
-// partEnded says why a part has ended that is not to. Run returns that, too, but that may be at the
-// end of a long stop.
-func (a *Actor) partEnded(p *part) error {
-	err := p.failure()
-	a.log.Warn("a part ended, stop", "part", p.name, "error", err)
 	return err
 }
 

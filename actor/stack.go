@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 )
@@ -58,6 +59,13 @@ func (p *part) failure() error {
 }
 
 var errEnded = errors.New("ended by itself")
+
+// tell returns the failure, and logs it: who returns it may be at the end of a long stop.
+func (p *part) tell(log *slog.Logger) error {
+	err := p.failure()
+	log.Warn("a part ended, stop", "part", p.name, "error", err)
+	return err
+}
 
 // hasFailed says whether a part was found to have ended by itself.
 func (s *stack) hasFailed() bool {

@@ -62,7 +62,7 @@ func (a *Actor) startFunction(ctx context.Context, parts *stack) error {
 		return inStart(err)
 	// A part of the actor has ended: the function is asked to return as well.
 	case p := <-parts.failed:
-		failed = a.partEnded(p)
+		failed = p.tell(a.log)
 		cancel()
 	case <-ctx.Done():
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// copyTime is how long the token is kept for a copy that another process may have got, and after
-	// a call for the broker to have the delivery's end.
+	// copyTime is how long the token is kept for a copy that another process may have got, and for
+	// the broker to have the end of a delivery whose call is over.
 	copyTime = 10 * time.Second
 	// vouchTime is how long after a stop was asked for a suspect that still runs is given back as
 	// one that did not kill the process.
