@@ -83,11 +83,19 @@ func TestWhatWaitsAmongWhatWasFetchedAheadHoldsNoMoreMemoryThanTheWindowSays(t *
 	end := make(chan struct{})
 	r := w.run(cfg, blockSmall(&settled, end))
 	eventually(t, "what is not blocked is settled", func() bool { return settled.Load() == 90*rounds && r.Status().InFlight == rounds })
+	r.holdsNoMoreThanTheWindowSays(rounds, end)
+}
+
+// holdsNoMoreThanTheWindowSays compares what lives while so many records wait with what does after
+// their end.
+func (r *running) holdsNoMoreThanTheWindowSays(waiting int, end chan<- struct{}) {
+	t := r.t
+	t.Helper()
 	held := liveHeap()
 	close(end)
 	eventually(t, "all is settled", func() bool { return r.Status().InFlight == 0 })
 	if held -= liveHeap(); held > 2*smallWindow {
-		t.Errorf("%d waiting records of 100 bytes hold %d KiB; the window has %d KiB", rounds, held>>10, smallWindow>>10)
+		t.Errorf("%d waiting records of 100 bytes hold %d KiB; the window has %d KiB", waiting, held>>10, smallWindow>>10)
 	}
 	if err := r.end(); err != nil {
 		t.Fatal(err)
@@ -117,15 +125,7 @@ func TestWhatWaitsWhileOthersPassHoldsNoMoreMemoryThanTheWindowSays(t *testing.T
 				eventually(t, "what is not blocked is settled", func() bool { return settled.Load() == 90*(round+1) })
 				eventually(t, "what is blocked is read", func() bool { return r.Status().InFlight == round+1 })
 			}
-			held := liveHeap()
-			close(end)
-			eventually(t, "all is settled", func() bool { return r.Status().InFlight == 0 })
-			if held -= liveHeap(); held > 2*smallWindow {
-				t.Errorf("%d waiting records of 100 bytes hold %d KiB; the window has %d KiB", rounds, held>>10, smallWindow>>10)
-			}
-			if err := r.end(); err != nil {
-				t.Fatal(err)
-			}
+			r.holdsNoMoreThanTheWindowSays(rounds, end)
 		})
 	}
 }

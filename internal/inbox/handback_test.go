@@ -131,6 +131,34 @@ func TestTheTokenIsNotKeptForLongForASuspectThatCannotBeParked(t *testing.T) {
 	})
 }
 
+func TestTheWorkerOfASuspectGoesOnWhileTheTokenWaitsForItsEnd(t *testing.T) {
+	inWorld(t, time.Hour, func(w *world) {
+		w.cfg.Suspects.Limit, w.cfg.Suspects.Process, w.cfg.Workers = 3, 7, 1
+		w.renew()
+		w.announced("x", "00000007")
+		called := make(chan string, 2)
+		r := w.start(func(_ context.Context, m *stepwell.Message, t inbox.Ticket) task.Outcome {
+			called <- m.ID
+			if m.ID != "x" {
+				return task.Settled
+			}
+			t.Park(func(ctx context.Context, _ *envelope.Envelope, done func(error)) {
+				context.AfterFunc(ctx, func() { done(ctx.Err()) })
+			})
+			return task.Pending
+		})
+		<-called
+		began := time.Now()
+		w.put(w.cfg.Queue, unsuspected("another"))
+		if id, took := <-called, time.Since(began); id != "another" || took > s {
+			t.Errorf("%s is called after %v", id, took)
+		}
+		r.stop()
+		r.abort()
+		r.end()
+	})
+}
+
 func TestASuspectWhoseHandlerEndsItsGoroutineEndsTheRunAtOnce(t *testing.T) {
 	inWorld(t, time.Hour, func(w *world) {
 		w.cfg.Suspects.Limit, w.cfg.Suspects.Process = 3, 7
