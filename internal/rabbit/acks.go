@@ -52,13 +52,19 @@ type acks struct {
 	// leaving says that nothing is to be told now; nil: never. It is asked under the lock: what is
 	// released because of it is in no plan.
 	leaving func() bool
+	// stop has ended once a stop has begun. What is released waits then until it is let go: it
+	// takes a frame each, and behind 32 of them acks of finished calls could be dropped; see
+	// restTime. Of the frames before these, the queue has applied those that it had when it
+	// answered the cancel.
+	stop  context.Context
+	letgo bool
 }
 
 // keepAtLeast is how many marks are kept of what the broker was told: each plan may look at them.
 const keepAtLeast = 1000
 
 func newAcks() *acks {
-	return &acks{base: 1, old: map[uint64]mark{}, keep: keepAtLeast, enough: 1, wake: make(chan struct{}, 1), quiet: make(chan struct{}, 1)}
+	return &acks{stop: context.Background(), base: 1, old: map[uint64]mark{}, keep: keepAtLeast, enough: 1, wake: make(chan struct{}, 1), quiet: make(chan struct{}, 1)}
 }
 
 // take notes that the tag is handed out.
@@ -124,6 +130,13 @@ func (a *acks) settle(tag uint64, as mark) {
 	if a.open == 0 {
 		signal(a.quiet)
 	}
+}
+
+// letGo ends the wait of what is released.
+func (a *acks) letGo() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.letgo = true
 }
 
 // signal makes c readable, and does not wait: one signal stands for many.
@@ -193,9 +206,13 @@ func (a *acks) plan(all bool) (words []word, asked []chan<- error, left int) {
 		return nil, nil, a.unsaid + len(a.asked)
 	}
 	asked, a.asked = a.asked, nil
+	waits := a.stop.Err() != nil && !a.letgo
 	var last uint64
 	n := 0
 	for ; len(a.old) == 0 && n < len(a.marks) && a.marks[n] != held; n++ {
+		if waits && a.marks[n] == released {
+			break
+		}
 		switch a.marks[n] { //nolint:exhaustive // the other states need nothing here
 		case acked:
 			a.unsaid--
@@ -213,24 +230,25 @@ func (a *acks) plan(all bool) (words []word, asked []chan<- error, left int) {
 	a.marks = a.marks[n:]
 	a.base += uint64(n)
 	if all || len(asked) > 0 || a.unsaid > a.most {
-		words = a.planOneByOne(words)
+		words = a.planOneByOne(words, waits)
 	}
 	a.left = a.unsaid
 	return words, asked, a.left
 }
 
-// planOneByOne appends a word for each tag that is settled behind the first held one: "all before"
-// would ack that one too.
-func (a *acks) planOneByOne(words []word) []word {
+// planOneByOne appends a word for each tag that is settled behind the first one that stays: "all
+// before" would ack that one too. What is released stays as well where it waits.
+func (a *acks) planOneByOne(words []word, waits bool) []word {
+	goes := func(m mark) bool { return m == acked || m == released && !waits }
 	for _, tag := range slices.Sorted(maps.Keys(a.old)) { // few, or none
-		if m := a.old[tag]; m != held {
+		if m := a.old[tag]; goes(m) {
 			words = append(words, word{tag: tag, requeue: m == released})
 			delete(a.old, tag)
 			a.unsaid--
 		}
 	}
-	for i := 0; a.unsaid > 0; i++ {
-		if m := a.marks[i]; m == acked || m == released {
+	for i := 0; a.unsaid > 0 && i < len(a.marks); i++ {
+		if m := a.marks[i]; goes(m) {
 			words = append(words, word{tag: a.base + uint64(i), requeue: m == released})
 			a.marks[i] = told
 			a.unsaid--
@@ -242,11 +260,11 @@ func (a *acks) planOneByOne(words []word) []word {
 	return words
 }
 
-// forgetTold drops the marks once each is held or told, and keeps the former as old.
+// forgetTold drops the marks of what was told, and keeps the others as old.
 func (a *acks) forgetTold() {
 	for i, m := range a.marks {
-		if m == held {
-			a.old[a.base+uint64(i)] = held
+		if m != told {
+			a.old[a.base+uint64(i)] = m
 		}
 	}
 	a.base += uint64(len(a.marks))

@@ -5,14 +5,11 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/stepwell/stepwell/internal/queue"
 )
 
 func TestAcksWithoutAGapGoTogether(t *testing.T) {
@@ -338,6 +335,35 @@ func TestNothingIsToldWhileTheConsumerIsToBeCancelled(t *testing.T) {
 	})
 }
 
+// Behind what is given back, a frame each, acks may be dropped as the channel is closed.
+func TestWhatAStopGivesBackIsToldBehindTheAcksOfItsLastCalls(t *testing.T) {
+	a := newAcks()
+	stop, begin := context.WithCancel(t.Context())
+	a.stop = stop
+	begin()
+	plan := func(want []word, left int) {
+		t.Helper()
+		if words, _, n := a.plan(true); !slices.Equal(words, want) || n != left {
+			t.Errorf("told %v, %d are left", words, n)
+		}
+	}
+	a.keep = 3
+	for tag := range uint64(6) {
+		a.take(tag + 1)
+	}
+	for _, tag := range []uint64{3, 5, 6} {
+		a.Release(tag)
+	}
+	a.Ack(4)
+	plan([]word{{tag: 4}}, 3) // and more than keep are gone through: what waits is kept
+	a.Ack(2)
+	plan([]word{{tag: 2}}, 3)
+	a.Ack(1)
+	plan([]word{{tag: 1}}, 3)
+	a.letGo()
+	plan([]word{{tag: 3, requeue: true}, {tag: 5, requeue: true}, {tag: 6, requeue: true}}, 0)
+}
+
 // A stop waits for that.
 func TestWhoWaitsForAllToBeSettledIsToldByTheLastAndByTheEnd(t *testing.T) {
 	a := newAcks()
@@ -389,104 +415,4 @@ func TestAcksBehindHeldMessagesAreToldBeforeThePrefetchIsUsedUp(t *testing.T) {
 			}
 		}
 	}
-}
-
-// The keeper leaves the acks of 2 and 3 out at first, since 1 is held, and nothing else wakes it:
-// the broker sends no more while it waits for four.
-func TestAcksThatWereLeftOutBehindAHeldMessageAreToldThoughNoOtherComes(t *testing.T) {
-	onEach(t, func(t *testing.T, url string) {
-		n := newNames(t, url)
-		b, _ := run(t, Config{URLs: []string{url}})
-		declare(t, b, n.specs())
-		publish(t, b, n.instant, 0, 5)
-		var in inbox
-		stop := consume(t, b, queue.Consumption{Queue: n.instant, Handle: in.add, Prefetch: func() int { return 4 }})
-		eventually(t, 10*time.Second, "as many deliveries as the prefetch", in.has(4))
-		in.deliveries()[1].Ack()
-		in.deliveries()[2].Ack()
-		eventually(t, 10*time.Second, "the fifth", in.has(5))
-		for _, d := range in.deliveries() {
-			d.Ack()
-		}
-		stop()
-		depthIs(t, b, n.instant, 0)
-	})
-}
-
-// What is prefetched is given back with a frame each. RabbitMQ's channel passes on 32 of them at
-// once, and drops the rest, with acks among it, when it is closed before its queue applied those.
-func TestStopsInOrderUnderLoadRepeatNoFinishedCall(t *testing.T) {
-	onEach(t, func(t *testing.T, url string) {
-		const stops, each, workers = 5, 200, 16
-		for _, took := range []time.Duration{0, 20 * time.Millisecond} { // ended by the stop, or soon after
-			n := newNames(t, url)
-			b, _ := run(t, Config{URLs: []string{url}})
-			declare(t, b, n.specs())
-			publish(t, b, n.instant, 0, stops*each+500)
-			var mu sync.Mutex
-			calls := map[string]int{}
-			for i := range stops {
-				stop, end := context.WithCancel(t.Context())
-				seats := make(chan struct{}, workers)
-				handle := func(ctx context.Context, d queue.Delivery) bool {
-					select {
-					case <-ctx.Done():
-						return false
-					case seats <- struct{}{}:
-					}
-					time.AfterFunc(took, func() {
-						mu.Lock()
-						defer mu.Unlock()
-						calls[d.ID]++
-						d.Ack()
-						if <-seats; len(calls) >= (i+1)*each {
-							end()
-						}
-					})
-					return true
-				}
-				_ = b.Consume(stop, t.Context(), queue.Consumption{Queue: n.instant, Prefetch: func() int { return 300 }, Handle: handle})
-			}
-			again := 0
-			for _, times := range calls {
-				again += times - 1
-			}
-			if again > 0 {
-				t.Errorf("calls of %s: %d of %d ran again after a stop", took, again, len(calls))
-			}
-		}
-	})
-}
-
-func TestAnAckThatWasFlushedHoldsThoughTheConnectionIsCutAtOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, url string) {
-		n := newNames(t, url)
-		proxy := newProxy(t, url)
-		b, _ := run(t, Config{URLs: []string{url}})
-		cut, _ := run(t, Config{URLs: []string{proxy.url}})
-		declare(t, b, n.specs())
-		const rounds = 10
-		for i := range rounds {
-			publish(t, b, n.instant, i, i+1)
-			acked := make(chan error, 1)
-			var in inbox
-			stop := consume(t, cut, queue.Consumption{Queue: n.instant, Handle: func(ctx context.Context, d queue.Delivery) bool {
-				if in.add(ctx, d); len(in.deliveries()) == 1 {
-					d.Ack()
-					acked <- d.Flush(ctx)
-					proxy.cut()
-				}
-				return true
-			}})
-			if err := <-acked; err != nil {
-				t.Fatal(err)
-			}
-			stop()
-			if got := in.deliveries(); len(got) != 1 || got[0].ID != numbered(i).ID {
-				t.Fatalf("round %d: %d deliveries, the first %s", i, len(got), got[0].ID)
-			}
-		}
-		depthIs(t, b, n.dead, 0)
-		depthIs(t, b, n.instant, 0)
-	})
 }

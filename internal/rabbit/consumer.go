@@ -152,7 +152,7 @@ func (b *Broker) newConsumer(stop context.Context, s *session, ch *amqp.Channel,
 		loss:  loss{renewal: anew}, again: make(chan struct{}, 1), resumed: make(chan struct{}, 1),
 	}
 	k.ctx, k.end = context.WithCancelCause(s.ctx)
-	k.acks.leaving = k.leaving
+	k.acks.leaving, k.acks.stop = k.leaving, stop
 	return k
 }
 
@@ -164,6 +164,8 @@ func (k *consumer) finish(err error) error {
 	}
 	k.subscribed.Store(false) // also where it could not be opened, or cancelled
 	if k.session.alive() && !k.ch.IsClosed() {
+		k.flush(true)
+		k.acks.letGo()
 		k.flush(true)
 		k.rest()
 		_ = k.session.closeChannel(k.ch)
@@ -334,17 +336,4 @@ func (k *consumer) giveBack(ctx context.Context, deliveries <-chan amqp.Delivery
 		k.take(ctx, &d)
 	}
 	return nil
-}
-
-// drain waits until all that was handed out is settled, or work or the channel ends.
-func (k *consumer) drain(work context.Context) {
-	for k.acks.outstanding() > 0 {
-		select {
-		case <-k.acks.quiet:
-		case <-work.Done():
-			return
-		case <-k.ctx.Done():
-			return
-		}
-	}
 }

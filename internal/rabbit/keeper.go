@@ -26,6 +26,9 @@ const (
 	// itself what comes while the queue has 32 commands to apply, and drops that when it is closed.
 	// Nothing tells when the queue has them, also no answer to a method.
 	restTime = 200 * time.Millisecond
+	// returnsWait is how long what a stop gives back waits for the acks of the calls that it lets
+	// end: less where these end before.
+	returnsWait = time.Second
 )
 
 // keep looks after the channel until ctx ends: it sends acks, and ends the consumer's life when the
@@ -151,6 +154,20 @@ func (k *consumer) flush(all bool) (left int) {
 		k.end(err)
 	}
 	return left
+}
+
+// drain waits until all that was handed out is settled, or work or the channel ends.
+func (k *consumer) drain(work context.Context) {
+	defer time.AfterFunc(returnsWait, k.acks.letGo).Stop()
+	for k.acks.outstanding() > 0 {
+		select {
+		case <-k.acks.quiet:
+		case <-work.Done():
+			return
+		case <-k.ctx.Done():
+			return
+		}
+	}
 }
 
 // rest lets the queue have what it was told last, before the channel is closed: else the acks of

@@ -328,6 +328,7 @@ func TestAConsumerIsNotTakenForLostWhileAStopWaitsForItsHandlers(t *testing.T) {
 		if err := k.run(); err != nil {
 			t.Fatal(err)
 		}
+		k.acks.letGo()
 		k.flush(true)
 		depthIs(t, b, n.instant, 2)
 		for look := range 4 {

@@ -17,6 +17,7 @@ func consuming() map[string]func(*testing.T, *world) {
 		"WhatIsNotAckedComesBackInItsOrder":       comesBackInOrder,
 		"WhatIsReleasedComesAgain":                releasedComesAgain,
 		"WhatIsReleasedAtAStopComesNoMore":        releasedAtAStop,
+		"WhatAStopGivesBackWaitsForNoLongCall":    releasedBesideALongCall,
 		"WhatIsReleasedInAPauseComesAfterIt":      releasedInAPause,
 		"AnAckAfterTheEndOfItsSessionIsDropped":   lateAck,
 		"APausedConsumerGivesBackAndGoesOn":       paused,
@@ -129,6 +130,24 @@ func releasedAtAStop(t *testing.T, w *world) {
 		}
 	}
 	w.depthIs(t, w.instant, messages)
+}
+
+func releasedBesideALongCall(t *testing.T, w *world) {
+	const messages = 8
+	w.declare(t)
+	w.fill(t, w.instant, 0, messages)
+	k := w.consume(t, w.instant, messages)
+	held := k.take(t, messages)
+	k.stop()
+	for _, d := range held[1:] {
+		d.Release()
+	}
+	w.depthIs(t, w.instant, messages-1)
+	held[0].Ack()
+	if err := await(t, k.returned, "the end of Consume"); err != nil {
+		t.Errorf("Consume: %v", err)
+	}
+	w.depthIs(t, w.instant, messages-1)
 }
 
 func releasedInAPause(t *testing.T, w *world) {
