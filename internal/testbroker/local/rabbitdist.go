@@ -14,6 +14,7 @@ type RabbitDist struct {
 	Version string
 	Root    string // root folder of the system it belongs to; empty: this one
 	bin     string // folder of its scripts, within that system
+	home    string // folder of its applications, within that system
 }
 
 // debianBin is where Debian and Ubuntu keep the scripts.
@@ -74,15 +75,16 @@ func distAt(root, bin string) (RabbitDist, bool) {
 	if !exists(filepath.Join(root, bin, "rabbitmq-server")) {
 		return RabbitDist{}, false
 	}
-	d := RabbitDist{Version: "unknown", Root: root, bin: bin}
-	for _, pattern := range []string{"../lib/rabbitmq_server-*", "../plugins/rabbit-*"} {
-		found, err := filepath.Glob(filepath.Join(root, bin, pattern))
+	d := RabbitDist{Root: root, bin: bin}
+	for _, home := range []string{"../lib/rabbitmq_server-*", ".."} {
+		found, err := filepath.Glob(filepath.Join(root, bin, home, "plugins", "rabbit-*"))
 		if err == nil && len(found) > 0 {
 			_, d.Version, _ = strings.Cut(filepath.Base(found[0]), "-")
-			break
+			d.home = strings.TrimPrefix(filepath.Dir(filepath.Dir(found[0])), root)
+			return d, true
 		}
 	}
-	return d, true
+	return d, false
 }
 
 // inside is what the node calls its folder dir.
@@ -92,8 +94,6 @@ func (d RabbitDist) inside(dir string) string {
 	}
 	return mount
 }
-
-func (d RabbitDist) script(name string) string { return filepath.Join(d.bin, name) }
 
 func (d RabbitDist) path() string {
 	own := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -13,9 +13,8 @@ import (
 
 // RabbitOptions say what a node has beyond the defaults.
 type RabbitOptions struct {
-	Conf    []string // more lines for rabbitmq.conf
-	Plugins []string // enabled besides none
-	TLS     bool     // a second listener, for amqps
+	Conf []string // more lines for rabbitmq.conf
+	TLS  bool     // a second listener, for amqps
 	// ClientCerts makes the TLS listener refuse who shows no certificate
 	// that is signed by Certs.CA.
 	ClientCerts bool
@@ -157,13 +156,16 @@ func (r *Rabbit) setUp(o RabbitOptions) error {
 		// How long an expired message waits that met no queue. The broker's own three minutes are
 		// long in a test.
 		"advanced.config": "[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 5000}]}].\n",
-		"plugins":         "[" + strings.Join(o.Plugins, ",") + "].\n",
+		"plugins":         "[].\n",
 		".erlang.cookie":  "tests",
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o400); err != nil {
 			return fmt.Errorf("set up a RabbitMQ node: %w", err)
 		}
+	}
+	if err := r.setUpHome(); err != nil {
+		return err
 	}
 	if o.Join != nil {
 		return nil
@@ -189,7 +191,7 @@ func (r *Rabbit) tlsConf(clientCerts bool) []string {
 
 // command runs a script of the distribution for this node.
 func (r *Rabbit) command(ctx context.Context, script string, args ...string) *exec.Cmd {
-	return r.dist.command(ctx, r.dir, r.env(), r.dist.script(script), args...)
+	return r.dist.command(ctx, r.dir, r.env(), filepath.Join(r.in, "home", "sbin", script), args...)
 }
 
 // env is the whole environment of the node's programs: nothing of ours, and
