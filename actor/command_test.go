@@ -118,8 +118,7 @@ func eachOf(handle stepwell.Handler) stepwell.BatchHandler {
 func (w *world) actorCommand(t testing.TB, args []string, env settings) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, os.Args[0])
-	cmd.Args = append(cmd.Args[:1], args...)
+	cmd := exec.CommandContext(ctx, program(t), args...)
 	all := settings{
 		roleVariable: "usual", "APP_NAME": w.app, "KAFKA_BROKERS": w.seeds, "RABBITMQ_URL": w.rabbit, "STREAMS_ORDERS_TOPICS": w.topic,
 		"RETRY_DELAY": "200ms", "KAFKA_SESSION_TIMEOUT": "6s", "SERVER_ADDRESS": "off",

@@ -43,7 +43,11 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
+	}
+	os.Exit(code)
 }
 
 // child runs an actor whose every tenth record fails twice. Each call is in the ledger before its
@@ -270,8 +274,7 @@ func (w *world) produceSlowly(n int, over time.Duration) error {
 type process struct{ cmd *exec.Cmd }
 
 func (w *world) spawn(t *testing.T, ledger string) *process {
-	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Args = cmd.Args[:1] // the actor takes no arguments
+	cmd := exec.Command(program(t))
 	cmd.Env = append(os.Environ(), ledgerVariable+"="+ledger,
 		"APP_NAME="+w.app, "KAFKA_BROKERS="+w.seeds, "RABBITMQ_URL="+w.rabbit, "STREAMS_ORDERS_TOPICS="+w.topic,
 		"RETRY_COUNT=5", "RETRY_DELAY=200ms", "KAFKA_SESSION_TIMEOUT=6s", "SERVER_ADDRESS=off")

@@ -169,8 +169,7 @@ func (w *world) deadlyActor(ctx context.Context, t *testing.T, path string, env 
 		return -1
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, os.Args[0])
-	cmd.Args = cmd.Args[:1]
+	cmd := exec.CommandContext(ctx, program(t))
 	cmd.Env = append(os.Environ(), roleVariable+"=deadly",
 		"APP_NAME="+w.app, "KAFKA_BROKERS="+w.seeds, "RABBITMQ_URL="+w.rabbit, "STREAMS_ORDERS_TOPICS="+w.topic,
 		"RETRY_COUNT=5", "RETRY_DELAY=1s", "KAFKA_SESSION_TIMEOUT=6s", "CRASH_PROBATION=7s", "SERVER_ADDRESS=off")

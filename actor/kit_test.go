@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -254,14 +255,31 @@ func ready(ctx context.Context, b queue.Broker, name string) (n int, err error) 
 	}
 }
 
-// mortal is this test's program as one that kills itself where [failpoint.Variable] says.
-func mortal(t *testing.T) string {
+// built is the program that [program] makes once; TestMain deletes its folder.
+var built struct {
+	sync.Once
+	dir string
+	err error
+}
+
+// program is this test's program for actors in processes of their own, which kill themselves where
+// [failpoint.Variable] says. It is without the race detector, which the tests themselves have: with
+// it the start of each takes several times as long, and there are hundreds.
+func program(t testing.TB) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "mortal")
-	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", "failpoint", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	built.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "actor-test"); built.err != nil {
+			return
+		}
+		out, err := exec.Command("go", "test", "-c", "-tags", "failpoint", "-o", filepath.Join(built.dir, "actor"), ".").CombinedOutput()
+		if err != nil {
+			built.err = fmt.Errorf("%w: %s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
 	}
-	return path
+	return filepath.Join(built.dir, "actor")
 }
 
 // logged is the app with its log in a book.

@@ -24,11 +24,10 @@ type victim struct {
 	cmd     *exec.Cmd
 }
 
-func (w *world) victim(t *testing.T, program, mark string) *victim {
+func (w *world) victim(t *testing.T, mark string) *victim {
 	t.Helper()
 	v := &victim{t: t, address: testbroker.Address(t)}
 	v.cmd = w.actorCommand(t, nil, settings{"MODES": "api", "SERVER_ADDRESS": v.address, failpoint.Variable: mark})
-	v.cmd.Path = program
 	if err := v.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -66,9 +65,8 @@ func TestAnOperationWhoseProcessIsKilledAtAnyStepGoesOnInAnother(t *testing.T) {
 		t.Skip(testbroker.NotRun + "processes that are killed again and again, because of -short")
 	}
 	t.Parallel()
-	program := mortal(t)
 	onBrokers(t, func(t *testing.T, w *world) {
-		k := &killing{w: w, program: program}
+		k := &killing{w: w}
 		app := orders(func(_ context.Context, m *stepwell.Message) error {
 			if m.Replays == 0 {
 				return stepwell.DeadLetter(errors.New("not mended"))
@@ -96,7 +94,6 @@ func TestAnOperationWhoseProcessIsKilledAtAnyStepGoesOnInAnother(t *testing.T) {
 
 type killing struct {
 	w          *world
-	program    string
 	one, other *running
 	handled    calls
 	round      int
@@ -109,7 +106,7 @@ func (k *killing) at(t *testing.T, action, mark string) {
 	before := k.values("chosen", n)
 	k.w.produce(values(before...)...)
 	k.one.deadCount(n)
-	v := k.w.victim(t, k.program, mark)
+	v := k.w.victim(t, mark)
 	handled := len(k.handled.all())
 	key := fmt.Sprintf("%s-%d", k.w.app, k.round)
 	does, forever := action, ""

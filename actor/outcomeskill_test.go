@@ -20,7 +20,6 @@ func TestACanaryWhoseProcessIsKilledIsUnknownAndTheReplayPauses(t *testing.T) {
 		t.Skip(testbroker.NotRun + "processes that are killed, because of -short")
 	}
 	t.Parallel()
-	program := mortal(t)
 	const n, canary = 12, 4
 	for name, test := range map[string]struct {
 		role, value string
@@ -48,7 +47,6 @@ func TestACanaryWhoseProcessIsKilledIsUnknownAndTheReplayPauses(t *testing.T) {
 				r := w.start(app, settings{"MODES": "api"})
 				r.ready()
 				cmd := w.actorCommand(t, nil, settings{roleVariable: test.role}.with(test.env))
-				cmd.Path = program
 				k := read(t, cmd)
 				_, o := r.do("POST", "/v1/dead_set/operations", fmt.Sprintf(`{"action":"replay","stream":"orders","select":{"all":true},"canary":%d,"canary_wait":"4s"}`, canary))
 				path := fmt.Sprint("/v1/dead_set/operations/", o["id"])
