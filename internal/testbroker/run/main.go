@@ -147,7 +147,7 @@ func (o options) testArgs(dir string) []string {
 	if o.quick {
 		return append(append(args, "-short", "-p", "6", "-parallel", "16"), o.packages()...)
 	}
-	args = append(args, "-race", "-p", "2", "-parallel", "6", "-timeout", o.timeout.String(), "-vet=off") // vet was there
+	args = append(args, "-race", "-p", "2", "-parallel", "8", "-timeout", o.timeout.String(), "-vet=off") // vet was there
 	if self, err := os.Executable(); err == nil {
 		args = append(args, "-exec", "'"+self+"' "+measuredFlag)
 	}
