@@ -29,7 +29,6 @@ const (
 	noticed        = 2 * s                  // until it is seen that a process has died: less than the probation
 	restart        = 730 * time.Millisecond // until another process takes the place of one that ended
 	copyTime       = 10 * s
-	presenceEvery  = s
 )
 
 // mood is what the dead set does with what is published to it.
@@ -63,7 +62,7 @@ const always = 1 << 30
 // them, or take longer than others are to wait for them.
 type crashWorld struct {
 	limit   int
-	group   bool // all processes are members of a group, which shows who lives
+	group   bool // it can be seen who lives
 	wait    bool // there is a queue beside
 	workers int
 	seats   int // how many calls of a process run at once at most; 0: as many as there are workers
@@ -78,9 +77,7 @@ type crashWorld struct {
 	deaths int
 	// What others do to the processes.
 	deadSet mood
-	blind   bool      // nobody can say who lives
-	sees    time.Time // since then somebody can
-	leases  map[string]*modelLease
+	blind   bool          // nobody can say who lives
 	deploy  time.Duration // after so long each call ends its process; 0: none does
 	// began is when the last change was; until the next one everybody waited who did.
 	began   time.Time
@@ -122,7 +119,7 @@ type oneCall struct {
 func newCrashWorld(limit, workers int) *crashWorld {
 	w := &crashWorld{
 		limit: limit, workers: workers, messages: map[string]*temper{}, dead: map[string]int{},
-		diedOf: map[string][]*process{}, leases: map[string]*modelLease{}, began: time.Now(), start: time.Now(),
+		diedOf: map[string][]*process{}, began: time.Now(), start: time.Now(),
 	}
 	w.queue.w = w
 	return w
@@ -175,7 +172,7 @@ func (w *crashWorld) begin() {
 		return
 	}
 	p := &process{w: w, number: uint32(len(w.procs) + 1), ended: make(chan struct{})}
-	p.link = &link{p: p, up: true, upAt: time.Now(), changed: make(chan struct{})}
+	p.link = &link{p: p, up: true, changed: make(chan struct{})}
 	cfg := inbox.Config{
 		Queue: modelMain, Broker: p.link, Publisher: p.link, Owner: p, Workers: w.workers,
 		HandlerTimeout: modelAloneFor / 2, Logger: slog.New(saying{w}),

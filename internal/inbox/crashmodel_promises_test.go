@@ -15,8 +15,7 @@ func (w *crashWorld) mustBeSomewhere(id string) {
 
 // condemns checks a sentence. More than the limit of processes must have died while the message ran
 // in them as a suspect: so many were held against it from before, and of those of the model it is
-// known. A process that was cut off then and lives does not count, but where it is cut off now and
-// only its lease can show that it lives.
+// known. A process that was cut off then and lives does not count where it can be seen who lives.
 func (p *process) condemns(id, try string) {
 	w := p.w
 	w.note("process %d condemns %s", p.number, id)
@@ -32,7 +31,7 @@ func (p *process) condemns(id, try string) {
 	p.condemned = append(p.condemned, try)
 	held := w.messages[id].accused
 	for _, q := range w.diedOf[id] {
-		if q.gone || !w.group && !q.isSeen() {
+		if q.gone || !w.group {
 			held++
 		}
 	}
@@ -42,12 +41,6 @@ func (p *process) condemns(id, try string) {
 	if p.row = append(p.row, try); len(p.row) > 2 {
 		w.broke("process %d condemned %v in a row", p.number, p.row)
 	}
-}
-
-// isSeen says that the process has had the time to show that it lives.
-func (p *process) isSeen() bool {
-	const most = 2 * presenceEvery
-	return p.link.up && time.Since(p.link.upAt) > most && time.Since(p.w.sees) > most
 }
 
 // countWaits adds the time since the last change to each message that is not suspected and could

@@ -318,7 +318,6 @@ type link struct {
 	p       *process
 	up      bool
 	since   int           // counts the connections
-	upAt    time.Time     // when the connection began
 	changed chan struct{} // closed, and made anew, when up has changed
 	s       *session
 	sends   []*send
@@ -354,51 +353,10 @@ func (l *link) Consume(stop, work context.Context, c queue.Consumption) error {
 	return nil
 }
 
-// modelLease is the lease of a name.
-type modelLease struct {
-	queue.Lease
-	w     *crashWorld
-	name  string
-	by    *link
-	ended chan struct{}
-}
-
-func (l *modelLease) Ended() <-chan struct{} { return l.ended }
-func (l *modelLease) Release()               { l.w.change(l.over) }
-
-func (l *modelLease) over() {
-	if l.w.leases[l.name] == l {
-		delete(l.w.leases, l.name)
-		close(l.ended)
-	}
-}
-
-// Lease takes a name.
-func (l *link) Lease(_ context.Context, name string) (lease queue.Lease, err error) {
-	w := l.p.w
-	w.change(func() {
-		switch {
-		case !l.up || w.blind:
-			err = queue.ErrUnavailable
-		case w.leases[name] != nil:
-			err = queue.ErrLeased
-		default:
-			w.leases[name] = &modelLease{w: w, name: name, by: l, ended: make(chan struct{})}
-			lease = w.leases[name]
-		}
-	})
-	return lease, err
-}
-
 // cut ends the connection. What was published and has not come to the broker arrives, or does not.
 func (l *link) cut(arrives bool) {
 	l.up = false
 	l.p.w.note("process %d is cut off", l.p.number)
-	for _, lease := range l.p.w.leases {
-		if lease.by == l {
-			lease.over()
-		}
-	}
 	if l.s != nil { // first: what arrives goes to somebody else
 		l.s.close(false)
 	}
@@ -414,7 +372,7 @@ func (l *link) connect() {
 	if l.up || l.p.gone {
 		return
 	}
-	l.up, l.upAt = true, time.Now()
+	l.up = true
 	l.since++
 	l.p.w.note("process %d is connected", l.p.number)
 	for _, one := range l.sends {

@@ -37,7 +37,6 @@
 //	suspects.go    suspects run one at a time, each announced to other processes first
 //	trial.go       the trial of a suspect that a process died of
 //	turn.go        the token that a suspect holds while it runs
-//	presence.go    which processes live
 //
 // # Glossary
 //
@@ -134,8 +133,6 @@ type Config struct {
 type Consumer interface {
 	// Consume is that of [queue.Broker].
 	Consume(stop, work context.Context, c queue.Consumption) error
-	// Lease is that of [queue.Broker]: the lease of a name shows that a process lives.
-	Lease(ctx context.Context, name string) (queue.Lease, error)
 }
 
 // Prefetch bounds what an Inbox holds at once.

@@ -27,7 +27,6 @@ type run struct {
 	// life is that of the session whose delivery came last, and its work the [delivery.work] of its
 	// deliveries. Only offer has them.
 	life, itsWork context.Context
-	presence      *presence
 }
 
 // Run calls handle for each message that comes to the queue, until stop ends. It returns when all
@@ -40,8 +39,7 @@ func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 	}
 	stop, end := context.WithCancel(stop)
 	defer end()
-	r := &run{Inbox: in, stop: stop, work: work, handle: handle, end: end, failed: make(chan error, in.cfg.Workers), presence: newPresence(in)}
-	defer r.presence.over() // once no suspect runs
+	r := &run{Inbox: in, stop: stop, work: work, handle: handle, end: end, failed: make(chan error, in.cfg.Workers)}
 	// As many may wait as there are workers: one that is done finds the next without a switch to
 	// whoever offers it.
 	deliveries := make(chan delivery, in.cfg.Workers)

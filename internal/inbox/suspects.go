@@ -38,8 +38,8 @@ type Suspects struct {
 	Token *solo.Token
 	// Process tells the process from others. 0: a number of the Inbox's own.
 	Process uint32
-	// Living says which processes are members of the stream's group, by their numbers; their deaths
-	// were none. Nil: there is no group, or this process does not see it.
+	// Living says which processes live, by their numbers; their deaths were none. Nil: of none it
+	// is known.
 	Living func(context.Context) (map[uint32]bool, error)
 	// AloneFor is how long a suspect that runs holds up other suspects. Default: 10 minutes.
 	AloneFor time.Duration
@@ -149,7 +149,6 @@ func (s *suspects) prepare(d delivery, e *envelope.Envelope, known suspicion) {
 // the copy stands for. The copy is not called before the broker has that ack (swapped is closed
 // then): if its call killed the process at once, there would be two messages.
 func (s *suspects) announce(d delivery, known suspicion) {
-	d.run.presence.show(s.name)
 	swapped, published := make(chan struct{}), make(chan error, 1)
 	defer close(swapped)
 	s.turn.await(copyTime, swapped)

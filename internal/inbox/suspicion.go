@@ -22,7 +22,7 @@ import (
 //     copy that names no process.
 //  4. After a death the suspect runs again only in a process that has lived through the probation
 //     with no suspect running. More than CRASH_LIMIT deaths condemn it; a death of a process that
-//     lives was none: one that is a member of the group, or holds the lease of its name.
+//     lives was none.
 //  5. A handler that ends its goroutine ends the process in order: its message becomes a suspect
 //     with that death.
 //  6. Two messages in a row are condemned by one process, and a third only after a suspect came to

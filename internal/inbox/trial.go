@@ -23,14 +23,14 @@ func (s *suspects) judge(d delivery, e *envelope.Envelope, known suspicion) {
 		d.release()
 		return
 	}
-	died, err := s.dead(stop, known.died)
+	living, err := s.cfg.Living(stop)
 	if err != nil {
 		s.in.cfg.Logger.Warn("a suspected message waits until it can be seen which processes live", "queue", d.Queue, "id", d.ID, "error", err)
 		s.turn.end()
 		s.postpone(d, known)
 		return
 	}
-	known.died = died
+	known.died = slices.DeleteFunc(known.died, func(name string) bool { return lives(living, name) })
 	log := s.in.cfg.Logger.With("queue", d.Queue, "id", d.ID, "deaths", len(known.died))
 	switch {
 	case len(known.died) <= s.cfg.Limit:

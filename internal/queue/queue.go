@@ -103,8 +103,8 @@ type Property struct{ Name, Value string }
 // Session is the life of one consumer on one connection.
 type Session interface {
 	// Ack removes the message; Release gives it back to its queue: at once, but where a stop or a
-	// pause has begun, once the consumer can be handed nothing more. Both are dropped when the
-	// session is over.
+	// pause has begun, once the consumer can be handed nothing more, and at a stop behind the acks
+	// of what is handled still, a second later at most. Both are dropped when the session is over.
 	Ack(tag uint64)
 	Release(tag uint64)
 	// Flush returns when the broker has taken what was acked before, or with an error when the

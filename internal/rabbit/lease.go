@@ -219,11 +219,9 @@ func (l *lease) Ended() <-chan struct{} { return l.session.ctx.Done() }
 
 // Release gives the lease back by closing its connection. It deletes the exclusive queue before:
 // the broker does so only some moments after the connection is gone, and who walks again at once
-// would find the lease taken. For a broker that does not answer soon the end of the connection will
-// do: a stop waits for this.
+// would find the lease taken.
 func (l *lease) Release() {
 	if l.locked != nil && l.session.alive() {
-		defer time.AfterFunc(farewell, func() { l.session.cut(errSessionOver) }).Stop()
 		_ = l.session.call("free lease of "+l.queue, func() error {
 			_, err := l.locked.QueueDelete(l.lockName(), false, false, false)
 			return err

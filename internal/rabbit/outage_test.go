@@ -153,24 +153,6 @@ func TestSilentConnectionIsGivenUp(t *testing.T) {
 	})
 }
 
-// A stop waits for it, and has no time for the ten seconds that any other answer is waited for.
-func TestALeaseIsGivenBackSoonThoughTheBrokerDoesNotAnswer(t *testing.T) {
-	onEach(t, func(t *testing.T, url string) {
-		proxy := newProxy(t, url)
-		b, _ := run(t, Config{URLs: []string{proxy.url}})
-		l, err := b.Lease(t.Context(), newNames(t, url).dead)
-		if err != nil {
-			t.Fatal(err)
-		}
-		proxy.hold()
-		began := time.Now()
-		l.Release()
-		if took := time.Since(began); took > callLimit/2 {
-			t.Errorf("it took %v", took)
-		}
-	})
-}
-
 func TestLateConfirmEndsTheSession(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)

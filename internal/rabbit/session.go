@@ -145,9 +145,9 @@ func (s *session) lostOver(err error) bool {
 }
 
 // written waits until what was sent has left the process, so that the mark which follows stands
-// where its name says. Without marks it does nothing.
+// where its name says. In a process that no mark is to kill it does nothing.
 func (s *session) written() {
-	if failpoint.On {
+	if failpoint.On() {
 		s.bytes.drain()
 	}
 }
