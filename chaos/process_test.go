@@ -181,9 +181,16 @@ func (p *process) stop() {
 		_ = p.cmd.Process.Kill()
 		<-p.ended
 	}
-	if exit, ok := errors.AsType[*exec.ExitError](p.err); ok {
+	if exit, ok := errors.AsType[*exec.ExitError](p.err); ok && !p.toldTooSoon() {
 		p.r.complain("the actor ended with %v", exit)
 	}
+}
+
+// toldTooSoon says that the actor was to stop before it could hear that: it has said nothing yet.
+func (p *process) toldTooSoon() bool {
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	said, err := os.ReadFile(p.log)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGTERM && err == nil && len(said) == 0
 }
 
 // leave is stop for an actor that is none of ours from then on.
