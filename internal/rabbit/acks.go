@@ -29,8 +29,8 @@ type acks struct {
 	// mu guards the fields below.
 	mu sync.Mutex
 	// marks has a byte for each tag from base on: those before base are settled, and the broker was
-	// told, but for those in old. These are held for so long that more than keep marks, nearly all
-	// of them told, were behind them.
+	// told, but for those in old. These are held, or released and wait, for so long that more than
+	// keep marks, nearly all of them told, were behind them.
 	base  uint64
 	marks []mark
 	old   map[uint64]mark
@@ -52,10 +52,10 @@ type acks struct {
 	// leaving says that nothing is to be told now; nil: never. It is asked under the lock: what is
 	// released because of it is in no plan.
 	leaving func() bool
-	// stop has ended once a stop has begun. What is released waits then until it is let go: it
-	// takes a frame each, and behind 32 of them acks of finished calls could be dropped; see
-	// restTime. Of the frames before these, the queue has applied those that it had when it
-	// answered the cancel.
+	// stop has ended once a stop has begun. Until letGo is called only acks are told then, and what
+	// is released waits: it takes a frame each, and behind 32 of them the channel could drop acks
+	// when it is closed (see restTime). Frames from before the cancel are none of the 32: the queue
+	// has applied what it was passed when it answers that.
 	stop  context.Context
 	letgo bool
 }

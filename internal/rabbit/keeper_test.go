@@ -79,6 +79,40 @@ func TestStopsInOrderUnderLoadRepeatNoFinishedCall(t *testing.T) {
 	})
 }
 
+// A process may die while that waits: the ack of a call that ended beside it must not cover it.
+func TestWhatAStopHasNotGivenBackYetIsBackWhenTheProcessDies(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		const messages = 8
+		n := newNames(t, url)
+		proxy := newProxy(t, url)
+		b, _ := run(t, Config{URLs: []string{url}})
+		dying, _ := run(t, Config{URLs: []string{proxy.url}})
+		declare(t, b, n.specs())
+		publish(t, b, n.instant, 0, messages)
+		var in inbox
+		stop, begin := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- dying.Consume(stop, t.Context(), queue.Consumption{Queue: n.instant, Handle: in.add, Prefetch: func() int { return messages }})
+		}()
+		eventually(t, 10*time.Second, "all deliveries", in.has(messages))
+		begin()
+		all := in.deliveries()
+		for _, d := range all[1 : messages-1] {
+			d.Release()
+		}
+		all[messages-1].Ack() // the first runs still
+		if err := all[messages-1].Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		proxy.cut()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		depthIs(t, b, n.instant, messages-1)
+	})
+}
+
 func TestAnAckThatWasFlushedHoldsThoughTheConnectionIsCutAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		n := newNames(t, url)

@@ -12,8 +12,8 @@ import (
 // without plugins needs. In the home that is installed Erlang looks for each module in the folders
 // of all plugins before it finds it, which is half of the processor time of a start.
 func (r *Rabbit) setUpHome() error {
-	real, home := filepath.Join(r.dist.Root, r.dist.home), filepath.Join(r.dir, "home")
-	if err := os.CopyFS(filepath.Join(home, "sbin"), os.DirFS(filepath.Join(real, "sbin"))); err != nil {
+	installed, home := filepath.Join(r.dist.Root, r.dist.home), filepath.Join(r.dir, "home")
+	if err := os.CopyFS(filepath.Join(home, "sbin"), os.DirFS(filepath.Join(installed, "sbin"))); err != nil {
 		return fmt.Errorf("copy RabbitMQ's scripts: %w", err)
 	}
 	if err := os.Mkdir(filepath.Join(home, "plugins"), 0o700); err != nil {
@@ -21,7 +21,7 @@ func (r *Rabbit) setUpHome() error {
 	}
 	links := []string{"escript"} // of rabbitmqctl
 	apps := map[string]string{}
-	if err := addApp(filepath.Join(real, "plugins"), "rabbit", apps); err != nil {
+	if err := addApp(filepath.Join(installed, "plugins"), "rabbit", apps); err != nil {
 		return err
 	}
 	for _, folder := range apps {
