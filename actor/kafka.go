@@ -2,7 +2,6 @@ package actor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -83,15 +82,6 @@ func (k *kafka) open(opts []kgo.Opt, s *stream) error {
 	}
 	k.reader.Store(r)
 	return nil
-}
-
-// living says which processes live, as far as the stream's group shows.
-func (k *kafka) living(ctx context.Context) (map[uint32]bool, error) {
-	r := k.reader.Load()
-	if r == nil {
-		return nil, errors.New("the stream does not read yet")
-	}
-	return r.Living(ctx)
 }
 
 // Run reads until stop ends.

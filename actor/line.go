@@ -104,10 +104,9 @@ type lineConfig struct {
 	channel string                // empty: it is the stream's own
 	// enqueued: its messages are enqueued, and come from its own queue.
 	enqueued bool
-	cfg      config.Stream                                  // its settings
-	others   map[string]*retry.Retrier                      // to which it may hand over
-	source   kafkaRecords                                   // of what is too large for the queues
-	living   func(context.Context) (map[uint32]bool, error) // which processes live; nil: of none it is known
+	cfg      config.Stream             // its settings
+	others   map[string]*retry.Retrier // to which it may hand over
+	source   kafkaRecords              // of what is too large for the queues
 	logger   *slog.Logger
 	metrics  *telemetry.Stream
 }
@@ -200,7 +199,7 @@ func (a *Actor) openRetries(l *line, c lineConfig) error {
 		Workers: cfg.Concurrency, FirstLane: cfg.Concurrency, Ended: l.dispatch.calls.Ended,
 		Seats: l.seats.Retry(), Prefetch: inbox.Prefetch{Messages: cfg.Retry.Prefetch, Bytes: cfg.WindowBytes},
 		Suspects: inbox.Suspects{
-			Limit: *cfg.CrashLimit, Token: &a.token, Process: a.process, Living: c.living,
+			Limit: *cfg.CrashLimit, Token: &a.token, Process: a.process,
 			AloneFor: aloneFor(cfg), Probation: cfg.CrashProbation,
 		},
 		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: a.cfg.RabbitMQ.ConsumerTimeout,

@@ -75,9 +75,6 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 		source: kafkaRecords{a.brokers, k.extra},
 		logger: a.log.With("stream", id),
 	}
-	if a.cfg.Reads(id) {
-		c.living = k.living
-	}
 	channels, to, ofChannels := newChannels(a, c, s.Channels)
 	c.others = to
 	if s.Enqueued || a.cfg.SourceQueue(id) != "" {

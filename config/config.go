@@ -182,7 +182,7 @@ type Stream struct {
 	Concurrency    int           `key:"concurrency" default:"16" doc:"Messages of one stream that run at once, first tries and retries together; 1 … 1999. While first tries wait, retries take at most half of it (of 1: every second turn). Of a stream that is handled in batches: batches, and 1 where nobody sets it."`
 	Order          string        `key:"order" default:"key" doc:"Which first tries of a partition run one after another: key (those of one key), partition (all) or none."`
 	CrashLimit     *int          `key:"crash_limit" default:"3" doc:"After so many deaths of the process in a row what was under way is suspected, and suspects run one at a time; one that the process died of more often than that goes to the dead set; 0 … 100, 0: off."`
-	CrashProbation time.Duration `key:"crash_probation" default:"1m" doc:"How long a process must have lived, with no suspect running, before a message that another process died of runs in it again; at most 1h. Longer than KAFKA_SESSION_TIMEOUT, else a dead process may count as one that lives."`
+	CrashProbation time.Duration `key:"crash_probation" default:"1m" doc:"How long a process must have lived, with no suspect running, before a message that another process died of runs in it again; at most 1h. Longer than KAFKA_SESSION_TIMEOUT, else a dead process may count as one that lives. A process that is cut off from RabbitMQ for as long counts as dead."`
 	OnFailure      string        `key:"on_failure" default:"retry" doc:"With retries off: retry (again in place, for ever) or drop (counted)."`
 	Batch          Batch         `key:"batch"`
 	Retry          Retry         `key:"retry"`

@@ -27,11 +27,8 @@ func processOf(clientID string) (process uint32, ok bool) {
 	return uint32(n), err == nil
 }
 
-// Living says which processes are members of the stream's group now, by [Guard.Process].
-func (r *Reader) Living(ctx context.Context) (map[uint32]bool, error) { return r.watch.living(ctx) }
-
-// living asks for a group of either protocol: one that is being moved to the other has members of
-// both.
+// living says which processes are members of the stream's group now, by [Guard.Process]. It asks
+// for a group of either protocol: one that is being moved to the other has members of both.
 func (s *supervisor) living(ctx context.Context) (map[uint32]bool, error) {
 	if joined, _ := s.status.read(); !joined {
 		return nil, fmt.Errorf("look at the members of group %s: %w", s.cfg.Group.ID, errNotThere)

@@ -6,7 +6,7 @@ import "testing"
 func TestWhoIsNoMemberDoesNotSayWhoLives(t *testing.T) {
 	t.Parallel()
 	r, _ := lone(t, newJournal().settleAll)
-	if living, err := r.Living(t.Context()); err == nil {
+	if living, err := r.watch.living(t.Context()); err == nil {
 		t.Errorf("says that %v live", living)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 // Broker implements queue.Broker.
 type Broker struct {
+	alone
 	// MaxMessageSize bounds body and headers of a message in bytes; 0: no bound.
 	MaxMessageSize int
 
@@ -171,6 +172,15 @@ func (b *Broker) Delete(name string) {
 		}
 	})
 }
+
+// alone is the one process that uses the broker.
+type alone struct{}
+
+// Show shows nobody, since there is nobody to see it.
+func (alone) Show(string) {}
+
+// Shown sees nobody.
+func (alone) Shown(context.Context, string) (bool, error) { return false, nil }
 
 // Examine says whether there is such a queue.
 func (b *Broker) Examine(ctx context.Context, name string) error {

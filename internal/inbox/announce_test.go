@@ -152,14 +152,15 @@ func TestASuspectWhoseTurnIsNotNowWaitsBesideOrGoesAroundSlowly(t *testing.T) {
 func TestAStopWhileATrialAsksWhoLivesGivesTheMessageBack(t *testing.T) {
 	inWorld(t, s, func(w *world) {
 		w.cfg.Suspects.Limit = 3
-		w.cfg.Suspects.Living = func(ctx context.Context) (map[uint32]bool, error) {
+		w.cfg.Suspects.Probation = 8 * s
+		w.sees(func(ctx context.Context, _ string) (bool, error) {
 			<-ctx.Done()
-			return nil, ctx.Err()
-		}
+			return false, ctx.Err()
+		})
 		told := w.watched()
 		w.copied("x", "00000008")
 		r := w.start(told.succeeding)
-		time.Sleep(2 * time.Minute)
+		time.Sleep(6 * s)
 		r.end()
 		if st := w.inbox.Status(); w.depth(w.cfg.Queue) != 1 || st.InFlight != 0 || st.Suspect != "" || len(told.sofar()) != 0 {
 			t.Errorf("%d are back, status %+v, it went %q", w.depth(w.cfg.Queue), st, told.sofar())
@@ -171,12 +172,12 @@ func TestRunReturnsOnlyWhenATrialHasEnded(t *testing.T) {
 	inWorld(t, s, func(w *world) {
 		w.cfg.Suspects.Limit = 3
 		asked, ended := make(chan struct{}), false
-		w.cfg.Suspects.Living = func(context.Context) (map[uint32]bool, error) {
+		w.sees(func(context.Context, string) (bool, error) {
 			close(asked)
 			time.Sleep(5 * s) // whatever its context says
 			ended = true
-			return nil, nil
-		}
+			return false, nil
+		})
 		w.renew()
 		w.copied("x", "00000008")
 		r := w.start(new(calls).succeeding)

@@ -14,7 +14,7 @@ func TestSuspectsThatWaitForTheirTurnAreNotDoubledByEachDeath(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newCrashWorld(3, 8)
 			defer w.close()
-			w.group, w.wait = true, wait
+			w.wait = wait
 			const innocents = 5
 			for n := range innocents {
 				w.put(fmt.Sprint("innocent ", n), temper{takes: 10 * time.Millisecond}, 11)

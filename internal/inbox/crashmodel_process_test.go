@@ -2,7 +2,6 @@ package inbox_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -26,7 +25,7 @@ const (
 	modelProbation = 5370 * time.Millisecond
 	modelAloneFor  = 6130 * time.Millisecond
 	modelDrain     = 4 * s                  // what a stop gives to handlers: longer than a suspect is waited for
-	noticed        = 2 * s                  // until it is seen that a process has died: less than the probation
+	noticed        = 2 * s                  // until it is seen that a process has died: less than half of the probation
 	restart        = 730 * time.Millisecond // until another process takes the place of one that ended
 	copyTime       = 10 * s
 )
@@ -62,7 +61,6 @@ const always = 1 << 30
 // them, or take longer than others are to wait for them.
 type crashWorld struct {
 	limit   int
-	group   bool // it can be seen who lives
 	wait    bool // there is a queue beside
 	workers int
 	seats   int // how many calls of a process run at once at most; 0: as many as there are workers
@@ -172,7 +170,7 @@ func (w *crashWorld) begin() {
 		return
 	}
 	p := &process{w: w, number: uint32(len(w.procs) + 1), ended: make(chan struct{})}
-	p.link = &link{p: p, up: true, changed: make(chan struct{})}
+	p.link = &link{p: p, up: true, changed: make(chan struct{}), shows: map[string]bool{}}
 	cfg := inbox.Config{
 		Queue: modelMain, Broker: p.link, Publisher: p.link, Owner: p, Workers: w.workers,
 		HandlerTimeout: modelAloneFor / 2, Logger: slog.New(saying{w}),
@@ -185,9 +183,6 @@ func (w *crashWorld) begin() {
 	}
 	if w.seats > 0 {
 		cfg.Seats = seats.New(w.seats).Retry()
-	}
-	if w.group {
-		cfg.Suspects.Living = w.living
 	}
 	p.in = inbox.New(cfg)
 	stop, cancelStop := context.WithCancel(context.Background())
@@ -219,21 +214,6 @@ func (l saying) Handle(_ context.Context, r slog.Record) error {
 		}
 	})
 	return nil
-}
-
-// living are the processes that live, and those of which it was not noticed yet that they do not.
-func (w *crashWorld) living(context.Context) (all map[uint32]bool, err error) {
-	w.change(func() {
-		if w.blind {
-			err = errors.New("no broker answers")
-			return
-		}
-		all = map[uint32]bool{}
-		for _, p := range w.procs {
-			all[p.number] = !p.gone || time.Since(p.goneAt) < noticed
-		}
-	})
-	return all, err
 }
 
 // alive are the processes that take messages, or would but for a cut or a pause.

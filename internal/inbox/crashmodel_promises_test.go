@@ -15,7 +15,7 @@ func (w *crashWorld) mustBeSomewhere(id string) {
 
 // condemns checks a sentence. More than the limit of processes must have died while the message ran
 // in them as a suspect: so many were held against it from before, and of those of the model it is
-// known. A process that was cut off then and lives does not count where it can be seen who lives.
+// known. A process that was cut off then and lives does not count, unless it is cut off now.
 func (p *process) condemns(id, try string) {
 	w := p.w
 	w.note("process %d condemns %s", p.number, id)
@@ -31,7 +31,7 @@ func (p *process) condemns(id, try string) {
 	p.condemned = append(p.condemned, try)
 	held := w.messages[id].accused
 	for _, q := range w.diedOf[id] {
-		if q.gone || !w.group {
+		if q.gone || !q.link.up {
 			held++
 		}
 	}

@@ -323,6 +323,27 @@ type link struct {
 	sends   []*send
 	// trap is what happens after the next publish; nil: nothing does.
 	trap func()
+	// shows is what Show was called with.
+	shows map[string]bool
+}
+
+// Show has the process be seen to live.
+func (l *link) Show(name string) { l.p.w.change(func() { l.shows[name] = true }) }
+
+// Shown says whether somebody of that name is seen to live: who is connected, and for a while who
+// died.
+func (l *link) Shown(_ context.Context, name string) (shown bool, err error) {
+	w := l.p.w
+	w.change(func() {
+		if w.blind || !l.up {
+			err = queue.ErrUnavailable
+			return
+		}
+		shown = slices.ContainsFunc(w.procs, func(p *process) bool {
+			return p.link.shows[name] && (p.link.up || p.gone && time.Since(p.goneAt) < noticed)
+		})
+	})
+	return shown, err
 }
 
 // Consume hands out until stop ends, through all cuts.

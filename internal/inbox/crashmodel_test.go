@@ -18,7 +18,6 @@ func drawnWorld(t *rapid.T) *crashWorld {
 		rapid.IntRange(1, 3).Draw(t, "limit"),
 		rapid.SampledFrom([]int{2, 8}).Draw(t, "workers"),
 	)
-	w.group = rapid.Bool().Draw(t, "it can be seen who lives")
 	w.wait = rapid.Bool().Draw(t, "there is a queue beside")
 	w.queue.newRabbit = rapid.Bool().Draw(t, "what is given back is not counted")
 	w.seats = rapid.IntRange(0, 2).Draw(t, "seats")
@@ -185,27 +184,25 @@ func (w *crashWorld) mustBeWhole(t rapid.TB) {
 // The numbers are for whoever wants to see them, with -v.
 func TestAKillerAmongManyIsFoundAndTheOthersDoNotWait(t *testing.T) {
 	for _, killers := range []int{1, 2} {
-		for _, group := range []bool{true, false} {
-			synctest.Test(t, func(t *testing.T) {
-				w := newCrashWorld(3, 8)
-				defer w.close()
-				w.group, w.wait = group, true
-				for n := range 20 {
-					w.put(fmt.Sprint("innocent ", n), temper{takes: 10 * time.Millisecond}, 0)
-				}
-				for n := range killers {
-					w.put(fmt.Sprint("killer ", n), temper{takes: time.Millisecond, kills: always}, 0)
-				}
-				w.put("slow", temper{takes: 2*modelAloneFor + s}, 0)
-				for range 2 {
-					w.change(w.begin)
-				}
-				began := time.Now()
-				w.calm()
-				w.mustBeWhole(t)
-				t.Logf("%d killers, it is seen who lives %v: over after %v and %d deaths, %d trials; unsuspected ones waited %v at most",
-					killers, group, time.Since(began), w.deaths, w.trials, w.longest)
-			})
-		}
+		synctest.Test(t, func(t *testing.T) {
+			w := newCrashWorld(3, 8)
+			defer w.close()
+			w.wait = true
+			for n := range 20 {
+				w.put(fmt.Sprint("innocent ", n), temper{takes: 10 * time.Millisecond}, 0)
+			}
+			for n := range killers {
+				w.put(fmt.Sprint("killer ", n), temper{takes: time.Millisecond, kills: always}, 0)
+			}
+			w.put("slow", temper{takes: 2*modelAloneFor + s}, 0)
+			for range 2 {
+				w.change(w.begin)
+			}
+			began := time.Now()
+			w.calm()
+			w.mustBeWhole(t)
+			t.Logf("%d killers: over after %v and %d deaths, %d trials; unsuspected ones waited %v at most",
+				killers, time.Since(began), w.deaths, w.trials, w.longest)
+		})
 	}
 }

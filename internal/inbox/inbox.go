@@ -133,6 +133,9 @@ type Config struct {
 type Consumer interface {
 	// Consume is that of [queue.Broker].
 	Consume(stop, work context.Context, c queue.Consumption) error
+	// Show and Shown are those of [queue.Broker]: they tell a cut from a death.
+	Show(name string)
+	Shown(ctx context.Context, name string) (bool, error)
 }
 
 // Prefetch bounds what an Inbox holds at once.

@@ -2,7 +2,6 @@ package inbox_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/inbox"
+	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/task"
 )
 
@@ -34,7 +34,6 @@ func (h *heard) Handle(_ context.Context, r slog.Record) error {
 
 // The log is all that tells whoever is on call which message it is.
 func TestWhatBecomesOfASuspectIsLoggedOnce(t *testing.T) {
-	blind := func(context.Context) (map[uint32]bool, error) { return nil, errors.New("no broker answers") }
 	returned := func(w *world) {
 		w.put(w.cfg.Queue, unsuspected("x"))
 		w.givenBack(11)
@@ -46,6 +45,11 @@ func TestWhatBecomesOfASuspectIsLoggedOnce(t *testing.T) {
 			}
 		}
 	}
+	blind := func(w *world) {
+		w.sees(func(context.Context, string) (bool, error) { return false, queue.ErrUnavailable })
+		w.renew()
+		w.accused("x", 1)
+	}
 	for name, test := range map[string]struct {
 		suspects inbox.Suspects
 		put      func(w *world)
@@ -56,7 +60,7 @@ func TestWhatBecomesOfASuspectIsLoggedOnce(t *testing.T) {
 		"one death":            {inbox.Suspects{Limit: 3}, accused(1, "x"), []string{"it runs once more"}},
 		"too many deaths":      {inbox.Suspects{Limit: 3}, accused(4, "x"), []string{"it goes to the dead set"}},
 		"three in a row":       {inbox.Suspects{Limit: 3}, accused(4, "x", "y", "z"), []string{"it goes to the dead set", "it goes to the dead set", "it is not the messages"}},
-		"nobody sees who died": {inbox.Suspects{Limit: 3, Living: blind, Probation: 6 * time.Minute}, accused(1, "x"), []string{"until it can be seen which processes live"}},
+		"nobody sees who died": {inbox.Suspects{Limit: 3, Probation: 12 * time.Minute}, blind, []string{"until it can be seen which processes live"}},
 		"it takes its time":    {inbox.Suspects{Limit: 3, AloneFor: 5 * s}, accused(0, "x"), []string{"the next suspect has its turn"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,14 +38,11 @@ type Suspects struct {
 	Token *solo.Token
 	// Process tells the process from others. 0: a number of the Inbox's own.
 	Process uint32
-	// Living says which processes live, by their numbers; their deaths were none. Nil: of none it
-	// is known.
-	Living func(context.Context) (map[uint32]bool, error)
 	// AloneFor is how long a suspect that runs holds up other suspects. Default: 10 minutes.
 	AloneFor time.Duration
 	// Probation is how long a process must have lived, with no suspect running, before a message
-	// that ran while another died runs in it again. It must be longer than Living takes to notice a
-	// death. Default: a minute.
+	// that ran while another died runs in it again. Who is cut off and connected again within half
+	// of it is no death. Default: a minute.
 	Probation time.Duration
 }
 
@@ -68,9 +65,6 @@ func newSuspects(in *Inbox, cfg Suspects) *suspects {
 	cfg.Process = cmp.Or(cfg.Process, rand.Uint32()|1)
 	cfg.AloneFor = cmp.Or(cfg.AloneFor, 10*time.Minute)
 	cfg.Probation = cmp.Or(cfg.Probation, time.Minute)
-	if cfg.Living == nil {
-		cfg.Living = func(context.Context) (map[uint32]bool, error) { return nil, nil }
-	}
 	return &suspects{in: in, cfg: cfg, name: nameOf(cfg.Process), turn: newTurn(cfg.Token)}
 }
 
@@ -149,6 +143,7 @@ func (s *suspects) prepare(d delivery, e *envelope.Envelope, known suspicion) {
 // the copy stands for. The copy is not called before the broker has that ack (swapped is closed
 // then): if its call killed the process at once, there would be two messages.
 func (s *suspects) announce(d delivery, known suspicion) {
+	s.in.cfg.Broker.Show(s.shownAs(s.name))
 	swapped, published := make(chan struct{}), make(chan error, 1)
 	defer close(swapped)
 	s.turn.await(copyTime, swapped)

@@ -212,7 +212,9 @@ func (w *world) cut(process uint32) {
 func TestDeathsOfProcessesThatLiveAreHeldAgainstNoMessage(t *testing.T) {
 	inWorld(t, s, func(w *world) {
 		w.cfg.Suspects.Limit = 1
-		w.cfg.Suspects.Living = func(context.Context) (map[uint32]bool, error) { return map[uint32]bool{7: true, 8: true}, nil }
+		w.sees(func(_ context.Context, name string) (bool, error) {
+			return name == w.cfg.Queue+".process.00000007" || name == w.cfg.Queue+".process.00000008", nil
+		})
 		w.returned("slow")
 		for range 10 {
 			w.cut(7)
@@ -224,8 +226,8 @@ func TestDeathsOfProcessesThatLiveAreHeldAgainstNoMessage(t *testing.T) {
 	})
 }
 
-// There is no group then: a stream has no topics, or the process does not read them.
-func TestWhereNothingShowsWhoLivesACutWhileASuspectRunsIsADeath(t *testing.T) {
+// It is away for longer than the probation, or may not show itself.
+func TestACutOfAProcessThatNobodySeesIsADeath(t *testing.T) {
 	inWorld(t, s, func(w *world) {
 		w.cfg.Suspects.Limit = 1
 		w.returned("slow")

@@ -22,7 +22,7 @@ import (
 //     copy that names no process.
 //  4. After a death the suspect runs again only in a process that has lived through the probation
 //     with no suspect running. More than CRASH_LIMIT deaths condemn it; a death of a process that
-//     lives was none.
+//     the broker shows to live was none: its connection was cut.
 //  5. A handler that ends its goroutine ends the process in order: its message becomes a suspect
 //     with that death.
 //  6. Two messages in a row are condemned by one process, and a third only after a suspect came to
@@ -82,6 +82,12 @@ func (s suspicion) bereaved(most int) suspicion {
 
 // nameOf is a process in headers.
 func nameOf(process uint32) string { return fmt.Sprintf("%08x", process) }
+
+// isName says that the text is a process's name; a header may have any.
+func isName(text string) bool {
+	process, err := strconv.ParseUint(text, 16, 32)
+	return err == nil && text == nameOf(uint32(process))
+}
 
 // treatment is what is done with a delivery.
 type treatment int

@@ -1,10 +1,10 @@
 package inbox
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -12,25 +12,35 @@ import (
 	"github.com/stepwell/stepwell/internal/envelope"
 )
 
+const (
+	// trialLooks is how often a trial looks who lives, the last time at its end: who is cut off at
+	// that moment was seen before.
+	trialLooks = 2
+	// lookTime bounds a look.
+	lookTime = 5 * time.Second
+)
+
 // judge is the trial of a message that processes died of. After the probation it decides whether
 // the message is condemned or runs once more. The message has the token meanwhile.
 func (s *suspects) judge(d delivery, e *envelope.Envelope, known suspicion) {
 	stop := d.run.stop
-	select {
-	case <-time.After(s.cfg.Probation):
-	case <-stop.Done():
-		s.turn.end()
-		d.release()
-		return
+	living := map[string]bool{s.name: true}
+	for range trialLooks {
+		select {
+		case <-time.After(s.cfg.Probation / trialLooks):
+		case <-stop.Done():
+			s.turn.end()
+			d.release()
+			return
+		}
+		if err := s.look(stop, known.died, living); err != nil {
+			s.in.cfg.Logger.Warn("a suspected message waits until it can be seen which processes live", "queue", d.Queue, "id", d.ID, "error", err)
+			s.turn.end()
+			s.postpone(d, known)
+			return
+		}
 	}
-	living, err := s.cfg.Living(stop)
-	if err != nil {
-		s.in.cfg.Logger.Warn("a suspected message waits until it can be seen which processes live", "queue", d.Queue, "id", d.ID, "error", err)
-		s.turn.end()
-		s.postpone(d, known)
-		return
-	}
-	known.died = slices.DeleteFunc(known.died, func(name string) bool { return lives(living, name) })
+	known.died = slices.DeleteFunc(known.died, func(name string) bool { return living[name] })
 	log := s.in.cfg.Logger.With("queue", d.Queue, "id", d.ID, "deaths", len(known.died))
 	switch {
 	case len(known.died) <= s.cfg.Limit:
@@ -68,10 +78,25 @@ func (t *trial) is(id string, known suspicion) bool {
 	return t.id == id && t.died == len(known.died)
 }
 
-func lives(living map[uint32]bool, name string) bool {
-	process, err := strconv.ParseUint(name, 16, 32)
-	return err == nil && living[uint32(process)]
+// look adds those of the processes that live.
+func (s *suspects) look(stop context.Context, processes []string, living map[string]bool) error {
+	ctx, cancel := context.WithTimeout(stop, lookTime)
+	defer cancel()
+	for _, name := range processes {
+		if living[name] || !isName(name) {
+			continue
+		}
+		shown, err := s.in.cfg.Broker.Shown(ctx, s.shownAs(name))
+		if err != nil {
+			return err
+		}
+		living[name] = shown
+	}
+	return nil
 }
+
+// shownAs is what the broker shows of a process that lives and has run suspects of this queue.
+func (s *suspects) shownAs(name string) string { return s.in.cfg.Queue + ".process." + name }
 
 // condemn puts a message into the dead set, uncalled. Its other copies are repeats here from then
 // on: a process that dies between the confirm of a suspect's copy and the ack of what it stands for

@@ -180,12 +180,12 @@ func TestATrialThatCannotSeeWhoLivesPutsTheMessageOffAndTriesAgain(t *testing.T)
 	inWorld(t, s, func(w *world) {
 		w.cfg.Suspects.Limit = 3
 		var sees atomic.Bool
-		w.cfg.Suspects.Living = func(context.Context) (map[uint32]bool, error) {
+		w.sees(func(context.Context, string) (bool, error) {
 			if !sees.Load() {
-				return nil, errors.New("no broker answers")
+				return false, queue.ErrUnavailable
 			}
-			return nil, nil
-		}
+			return false, nil
+		})
 		w.renew()
 		w.accused("x", 1)
 		var c calls

@@ -78,6 +78,19 @@ func (w *world) renew() {
 	w.inbox = inbox.New(w.cfg)
 }
 
+// seeing is a broker that says as it is told who lives.
+type seeing struct {
+	queue.Broker
+	shown func(ctx context.Context, name string) (bool, error)
+}
+
+func (b *seeing) Shown(ctx context.Context, name string) (bool, error) { return b.shown(ctx, name) }
+
+// sees has the inbox, once it is renewed, ask shown who lives.
+func (w *world) sees(shown func(ctx context.Context, name string) (bool, error)) {
+	w.cfg.Broker = &seeing{w.broker, shown}
+}
+
 // owner has envelopes in the queue.
 type owner struct {
 	publisher queue.Publisher

@@ -170,6 +170,15 @@ type Broker interface {
 	// taken. There need not be such a queue: the name is then all that is leased.
 	Lease(ctx context.Context, queue string) (Lease, error)
 
+	// Show lets all who use the broker see that somebody of that name lives, as soon as there is a
+	// connection, until Run ends. It does not wait.
+	Show(name string)
+
+	// Shown says whether somebody shows that name now. Who died does so no more once the messages
+	// that it held are handed out again; who was cut off does not until it is connected again. The
+	// error is [ErrUnavailable] where that cannot be seen now.
+	Shown(ctx context.Context, name string) (bool, error)
+
 	// Accepts waits until the broker takes what is published, as Lease waits for one that is away,
 	// and for as long under an alarm, when nothing is confirmed. The error is ErrUnavailable. A
 	// process that has published nothing since an alarm began does not know of it.

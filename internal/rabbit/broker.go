@@ -12,6 +12,7 @@
 //	publisher  takes messages over from any goroutine; its lane, on one, sends them
 //	consumer   one channel of a Consume; its keeper sends acks, and sees when the broker ended it
 //	lease      a connection of its own, with an exclusive queue that only one can have: who walks
+//	presence   exclusive queues on the connection that consumes: who lives
 //	window     the oldest messages of a queue, held on a channel of a lease's connection
 //	topology   the queues that were declared: it makes those again that vanished
 //	trouble    what is wrong now, by part, for Status and the log
@@ -70,6 +71,7 @@ type Broker struct {
 	// so that no goroutine begins after that wait.
 	closed  bool
 	running sync.WaitGroup
+	presence
 }
 
 var _ queue.Broker = (*Broker)(nil)
@@ -82,6 +84,7 @@ func New(config Config) *Broker {
 	b.publish = newLink("publish", &b.config, b.trouble)
 	b.consume = newLink("consume", &b.config, b.trouble)
 	b.topology = newTopology(b)
+	b.presence = presence{b: b, shown: map[string]bool{}}
 	return b
 }
 

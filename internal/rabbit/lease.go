@@ -192,13 +192,7 @@ func (b *Broker) leaseSession(ctx context.Context) (*session, error) {
 // lock declares the exclusive queue, which the broker lets only one connection have at a time.
 // ErrLeased means that another has it.
 func (l *lease) lock() error {
-	ch, err := l.session.channel()
-	if err == nil {
-		err = l.session.call("take lease of "+l.queue, func() error {
-			_, err := ch.QueueDeclare(l.lockName(), false, false, true, false, amqp.Table{"x-queue-type": "classic"})
-			return err
-		})
-	}
+	ch, err := l.session.exclusive(l.queue)
 	switch {
 	case err == nil:
 		l.locked = ch
@@ -212,8 +206,6 @@ func (l *lease) lock() error {
 	}
 }
 
-func (l *lease) lockName() string { return l.queue + ".lease" }
-
 // Ended is closed when the lease has ended; see queue.Lease.
 func (l *lease) Ended() <-chan struct{} { return l.session.ctx.Done() }
 
@@ -223,7 +215,7 @@ func (l *lease) Ended() <-chan struct{} { return l.session.ctx.Done() }
 func (l *lease) Release() {
 	if l.locked != nil && l.session.alive() {
 		_ = l.session.call("free lease of "+l.queue, func() error {
-			_, err := l.locked.QueueDelete(l.lockName(), false, false, false)
+			_, err := l.locked.QueueDelete(lockOf(l.queue), false, false, false)
 			return err
 		})
 	}
