@@ -76,12 +76,12 @@ func (v *checker) handler(at string, s *Stream, onDead bool) {
 }
 
 // probation checks CRASH_PROBATION, which is to outlast the session of a member that died; who
-// reads no topic is no member.
+// reads no topic is no member, and only RabbitMQ has to notice that its connection is gone.
 func (v *checker) probation(at string, s *Stream) {
 	switch {
 	case *s.CrashLimit == 0:
 	case len(s.Topics) == 0 && s.TopicPattern == "":
-		v.check(s.CrashProbation > 0 && s.CrashProbation <= time.Hour, at+"crash_probation", "must be above 0, and at most 1h")
+		v.check(s.CrashProbation >= 5*time.Second && s.CrashProbation <= time.Hour, at+"crash_probation", "must be at least 5s, and at most 1h")
 	default:
 		v.check(s.CrashProbation > v.cfg.Kafka.SessionTimeout && s.CrashProbation <= time.Hour, at+"crash_probation",
 			"must be longer than %s (%s), and at most 1h", v.names.variable("kafka.session_timeout"), v.cfg.setting("kafka.session_timeout").value)

@@ -15,7 +15,7 @@ func (w *crashWorld) mustBeSomewhere(id string) {
 
 // condemns checks a sentence. More than the limit of processes must have died while the message ran
 // in them as a suspect: so many were held against it from before, and of those of the model it is
-// known. A process that was cut off then and lives does not count, unless it is cut off now.
+// known. A process that was cut off then and lives does not count, unless nobody can see it.
 func (p *process) condemns(id, try string) {
 	w := p.w
 	w.note("process %d condemns %s", p.number, id)
@@ -31,7 +31,7 @@ func (p *process) condemns(id, try string) {
 	p.condemned = append(p.condemned, try)
 	held := w.messages[id].accused
 	for _, q := range w.diedOf[id] {
-		if q.gone || !q.link.up {
+		if q.gone || !q.link.wasUp(0) && !q.link.wasUp(modelProbation/2) {
 			held++
 		}
 	}
@@ -41,6 +41,20 @@ func (p *process) condemns(id, try string) {
 	if p.row = append(p.row, try); len(p.row) > 2 {
 		w.broke("process %d condemned %v in a row", p.number, p.row)
 	}
+}
+
+// wasUp says whether the process was connected so long ago, and before and after that moment.
+func (l *link) wasUp(ago time.Duration) bool {
+	up := true
+	for _, at := range l.changes {
+		if time.Since(at) == ago {
+			return false
+		}
+		if time.Since(at) > ago {
+			up = !up
+		}
+	}
+	return up
 }
 
 // countWaits adds the time since the last change to each message that is not suspected and could

@@ -318,6 +318,7 @@ type link struct {
 	p       *process
 	up      bool
 	since   int           // counts the connections
+	changes []time.Time   // of up, which was true before the first
 	changed chan struct{} // closed, and made anew, when up has changed
 	s       *session
 	sends   []*send
@@ -376,6 +377,9 @@ func (l *link) Consume(stop, work context.Context, c queue.Consumption) error {
 
 // cut ends the connection. What was published and has not come to the broker arrives, or does not.
 func (l *link) cut(arrives bool) {
+	if l.up {
+		l.changes = append(l.changes, time.Now())
+	}
 	l.up = false
 	l.p.w.note("process %d is cut off", l.p.number)
 	if l.s != nil { // first: what arrives goes to somebody else
@@ -394,6 +398,7 @@ func (l *link) connect() {
 		return
 	}
 	l.up = true
+	l.changes = append(l.changes, time.Now())
 	l.since++
 	l.p.w.note("process %d is connected", l.p.number)
 	for _, one := range l.sends {

@@ -24,6 +24,7 @@ func TestAMessageWhoseHandlerEndsItsGoroutineEachTimeIsCondemnedAfterRestartsAnd
 			w.named(fmt.Sprintf("t:0:%d", i))
 		}
 		w.cfg.Suspects.Limit = 3
+		w.sees(func(context.Context, string) (bool, error) { return true, nil }) // in their drains
 		var mu sync.Mutex
 		done := map[string]int{}
 		deaths := 0

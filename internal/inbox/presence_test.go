@@ -137,7 +137,8 @@ func TestWhoRunsASuspectIsShownFirst(t *testing.T) {
 	})
 }
 
-// A trial looks twice: who is cut off at one of these moments is seen at the other.
+// A trial looks twice, at its end and a little before: who is cut off at one of these moments is
+// seen at the other.
 func TestWhoIsSeenOnceInATrialLives(t *testing.T) {
 	const probation = 40 * s
 	for name, c := range map[string]struct {
@@ -145,10 +146,12 @@ func TestWhoIsSeenOnceInATrialLives(t *testing.T) {
 		died      string
 		condemned bool
 	}{
-		"at the first look":      {[]time.Duration{probation / 2}, "00000007", false},
+		"at the first look":      {[]time.Duration{probation - 5*s}, "00000007", false},
 		"at the last look":       {[]time.Duration{probation}, "00000007", false},
 		"at none":                {nil, "00000007", true},
+		"before both":            {[]time.Duration{probation - 6*s, probation / 2}, "00000007", true},
 		"it is this one":         {nil, "00000009", false},
+		"it died for certain":    {[]time.Duration{probation}, "00000007!", true},
 		"it has no name of ours": {[]time.Duration{probation}, "7", true},
 	} {
 		t.Run(name, func(t *testing.T) {

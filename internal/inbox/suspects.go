@@ -41,8 +41,8 @@ type Suspects struct {
 	// AloneFor is how long a suspect that runs holds up other suspects. Default: 10 minutes.
 	AloneFor time.Duration
 	// Probation is how long a process must have lived, with no suspect running, before a message
-	// that ran while another died runs in it again. Who is cut off and connected again within half
-	// of it is no death. Default: a minute.
+	// that ran while another died runs in it again. At its end, and a little before, the broker is
+	// to have noticed that death, and who was cut off is to be connected again. Default: a minute.
 	Probation time.Duration
 }
 

@@ -32,11 +32,13 @@ import (
 const (
 	// suspectAfter is how many returns make a suspect.
 	suspectAfter = 10
-	// hSuspect names the processes that died while the message ran, with commas between.
+	// hSuspect names the processes that died while the message ran, with commas between, and with
+	// certain behind those that need not be looked for.
 	hSuspect = "x-stepwell-suspect"
 	// hAnnounced names the process that runs it, then + and how many others had the copy first;
 	// empty: none.
 	hAnnounced = "x-stepwell-suspect-by"
+	certain    = "!"
 )
 
 // suspicion is what the headers of a delivery say.
@@ -83,7 +85,7 @@ func (s suspicion) bereaved(most int) suspicion {
 // nameOf is a process in headers.
 func nameOf(process uint32) string { return fmt.Sprintf("%08x", process) }
 
-// isName says that the text is a process's name; a header may have any.
+// isName says that the text is the name of a process that may live; a header may have any.
 func isName(text string) bool {
 	process, err := strconv.ParseUint(text, 16, 32)
 	return err == nil && text == nameOf(uint32(process))

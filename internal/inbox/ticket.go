@@ -63,8 +63,9 @@ func (j *job) end(settled bool) {
 }
 
 // deserted is for a message whose handler ended its goroutine, and with it this process. It becomes
-// a suspect with that death, so that one which does this each time is found: where its session is
-// over by then, by the returns that the broker counts. Where deaths are not counted it goes back.
+// a suspect with that death, which is certain though the process is seen while it drains, so that
+// one which does this each time is found: where its session is over by then, by the returns that
+// the broker counts. Where deaths are not counted it goes back.
 func (j *job) deserted() {
 	s := j.delivery.run.suspects
 	if s.cfg.Limit == 0 {
@@ -73,7 +74,8 @@ func (j *job) deserted() {
 	}
 	if j.ended.CompareAndSwap(false, true) {
 		s.in.memory.end(j.try, false)
-		j.delivery.move(s.in.cfg.Queue, suspicionOf(j.delivery.Delivery).by(s.name).bereaved(s.cfg.Limit+1).with(j.delivery.Message), nil)
+		known := suspicionOf(j.delivery.Delivery).by(s.name + certain)
+		j.delivery.move(s.in.cfg.Queue, known.bereaved(s.cfg.Limit+1).with(j.delivery.Message), nil)
 	}
 }
 

@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	// trialLooks is how often a trial looks who lives, the last time at its end: who is cut off at
-	// that moment was seen before.
-	trialLooks = 2
-	// lookTime bounds a look.
+	// lookAgain is how long before its end a trial looks who lives, beside the look at its end: who
+	// is cut off at one of these moments, and connects again at once, is seen at the other. Who
+	// dies in between is taken for alive.
+	lookAgain = 5 * time.Second
+	// lookTime bounds a look for one process.
 	lookTime = 5 * time.Second
 )
 
@@ -25,9 +26,10 @@ const (
 func (s *suspects) judge(d delivery, e *envelope.Envelope, known suspicion) {
 	stop := d.run.stop
 	living := map[string]bool{s.name: true}
-	for range trialLooks {
+	again := min(lookAgain, s.cfg.Probation/2)
+	for _, wait := range []time.Duration{s.cfg.Probation - again, again} {
 		select {
-		case <-time.After(s.cfg.Probation / trialLooks):
+		case <-time.After(wait):
 		case <-stop.Done():
 			s.turn.end()
 			d.release()
@@ -80,13 +82,13 @@ func (t *trial) is(id string, known suspicion) bool {
 
 // look adds those of the processes that live.
 func (s *suspects) look(stop context.Context, processes []string, living map[string]bool) error {
-	ctx, cancel := context.WithTimeout(stop, lookTime)
-	defer cancel()
-	for _, name := range processes {
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(processes))) {
 		if living[name] || !isName(name) {
 			continue
 		}
+		ctx, cancel := context.WithTimeout(stop, lookTime)
 		shown, err := s.in.cfg.Broker.Shown(ctx, s.shownAs(name))
+		cancel()
 		if err != nil {
 			return err
 		}

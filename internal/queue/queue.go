@@ -174,9 +174,9 @@ type Broker interface {
 	// connection, until Run ends. It does not wait.
 	Show(name string)
 
-	// Shown says whether somebody shows that name now. Who died does so no more once the messages
-	// that it held are handed out again; who was cut off does not until it is connected again. The
-	// error is [ErrUnavailable] where that cannot be seen now.
+	// Shown says whether somebody shows that name now. Who died does so no more from about when the
+	// messages that it held are handed out again; who was cut off does not until it is connected
+	// again. The error is [ErrUnavailable] where that cannot be seen now.
 	Shown(ctx context.Context, name string) (bool, error)
 
 	// Accepts waits until the broker takes what is published, as Lease waits for one that is away,

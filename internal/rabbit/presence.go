@@ -11,9 +11,17 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
-// showAgain is how long a process waits that could not show itself, since the broker has not
-// noticed yet that the connection on which it did before is gone.
-const showAgain = time.Second
+const (
+	// showAgain is how long a process waits that could not show itself, as where the broker has not
+	// noticed yet that the connection on which it did before is gone. Each further wait is twice as
+	// long, up to showSeldom: whatever refuses the queue may refuse it for good, and a channel too
+	// many ends the connection.
+	showAgain  = time.Second
+	showSeldom = time.Minute
+	// showStill is how often the queue is declared that should be there: it may be deleted while
+	// the connection lives.
+	showStill = 10 * time.Second
+)
 
 // presence is who lives. An exclusive queue shows it, on the connection that consumes: it is gone
 // with that, as what was handed out there is back.
@@ -35,32 +43,42 @@ func (p *presence) Show(name string) {
 	}
 }
 
-// show declares the queue in one session after another, until ctx ends.
+// show declares the queue again and again until ctx ends.
 func (p *presence) show(ctx context.Context, name string) {
-	for told := false; ; {
+	wait, told := showAgain, false
+	for {
 		s := p.b.consume.wait(ctx, p.b.over)
-		if s == nil {
+		if s == nil || ctx.Err() != nil {
 			return
 		}
-		ch, err := s.exclusive(name)
-		if err == nil { // the queue is the connection's
-			err = s.closeChannel(ch)
-		}
-		switch {
-		case code(err) == amqp.ResourceLocked, err != nil && s.lostOver(err):
-			sleep(ctx, showAgain)
+		err := s.show(name)
+		if err == nil {
+			wait, told = showAgain, false
+			select {
+			case <-time.After(showStill):
+			case <-s.ctx.Done():
+			case <-ctx.Done():
+			}
 			continue
-		case err != nil && !told:
+		}
+		passes := code(err) == amqp.ResourceLocked || s.lostOver(err)
+		if !told && (!passes || wait == showSeldom) {
 			told = true
 			p.b.config.Logger.Warn("no other process can see that this one lives: if its connection to RabbitMQ is cut while a suspected message runs, that counts as a death",
 				"queue", lockOf(name), "error", err)
 		}
-		select {
-		case <-s.ctx.Done():
-		case <-ctx.Done():
-			return
-		}
+		sleep(ctx, wait)
+		wait = min(2*wait, showSeldom)
 	}
+}
+
+// show declares the queue, which is the connection's.
+func (s *session) show(name string) error {
+	ch, err := s.exclusive(name)
+	if err != nil {
+		return err
+	}
+	return s.closeChannel(ch)
 }
 
 // Shown says whether somebody of that name lives; see queue.Broker. Who has no right to look sees
@@ -86,7 +104,7 @@ func (s *session) exclusive(name string) (*amqp.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ch, s.call("take lease of "+name, func() error {
+	return ch, s.call("declare exclusive queue "+lockOf(name), func() error {
 		_, err := ch.QueueDeclare(lockOf(name), false, false, true, false, amqp.Table{"x-queue-type": "classic"})
 		return err
 	})

@@ -104,6 +104,20 @@ func TestNobodyCanSayWhoIsShownWhileRabbitMQIsAway(t *testing.T) {
 	}
 }
 
+// It may be deleted while the connection lives.
+func TestWhoseQueueIsDeletedIsSeenAgain(t *testing.T) {
+	onOwn(t, testbroker.RabbitOptions{}, func(t *testing.T, node *testbroker.Rabbit) {
+		one, _ := run(t, Config{URLs: []string{node.URL}})
+		other, _ := run(t, Config{URLs: []string{node.URL}})
+		name := somebody()
+		one.Show(name)
+		eventually(t, 10*time.Second, "it to be seen", func() bool { return isShown(t, other, name) })
+		node.Ctl("eval", fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<%q>>)), rabbit_amqqueue:delete(Q, false, false, <<"test">>).`, lockOf(name)))
+		eventually(t, 10*time.Second, "it to be seen no more", func() bool { return !isShown(t, other, name) })
+		eventually(t, 2*showStill, "it to be seen again", func() bool { return isShown(t, other, name) })
+	})
+}
+
 // Nobody may be held up for a right that is missing.
 func TestWhoMayNotShowItselfSaysSoOnceAndIsNotSeen(t *testing.T) {
 	onOwn(t, testbroker.RabbitOptions{}, func(t *testing.T, node *testbroker.Rabbit) {
