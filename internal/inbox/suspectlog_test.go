@@ -60,7 +60,7 @@ func TestWhatBecomesOfASuspectIsLoggedOnce(t *testing.T) {
 		"one death":            {inbox.Suspects{Limit: 3}, accused(1, "x"), []string{"it runs once more"}},
 		"too many deaths":      {inbox.Suspects{Limit: 3}, accused(4, "x"), []string{"it goes to the dead set"}},
 		"three in a row":       {inbox.Suspects{Limit: 3}, accused(4, "x", "y", "z"), []string{"it goes to the dead set", "it goes to the dead set", "it is not the messages"}},
-		"nobody sees who died": {inbox.Suspects{Limit: 3, Probation: 12 * time.Minute}, blind, []string{"until it can be seen which processes live"}},
+		"nobody sees who died": {inbox.Suspects{Limit: 3, Probation: 6 * time.Minute}, blind, []string{"until it can be seen which processes live"}},
 		"it takes its time":    {inbox.Suspects{Limit: 3, AloneFor: 5 * s}, accused(0, "x"), []string{"the next suspect has its turn"}},
 	} {
 		t.Run(name, func(t *testing.T) {
