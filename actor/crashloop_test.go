@@ -52,8 +52,6 @@ func TestAMessageThatKillsTheProcessComesToTheDeadSetAloneAndTheGroupGoesOn(t *t
 		{"kills at once", 1, nodes[0]},
 		{"kills at once", 3, nodes[len(nodes)-1]},
 		{"kills later", 1, nodes[0]},
-		{"kills later", 3, nodes[0]},
-		{"kills later", 1, nodes[len(nodes)-1]},
 		{"kills later", 3, nodes[len(nodes)-1]},
 		{"ends its goroutine at once", 3, nodes[0]},
 		{"ends its goroutine later", 1, nodes[0]},
