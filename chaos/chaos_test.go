@@ -79,8 +79,8 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// everySecond are those scenarios of the short selection that the release has: the other one has the
-// others. With the time that is meant for all, `make chaos` runs each on both.
+// everySecond are those scenarios of the short selection that the release has: the other one has
+// the others. `make chaos` runs each on both.
 func everySecond(from []scenario, release string) (run []scenario) {
 	for i, c := range from {
 		if (i%2 == 0) == (release == "oldest") {
