@@ -24,7 +24,8 @@
 //	supervisor    what the cluster must be asked, and topics to be found anew
 //
 // They share what knows none of them: gate, load, status, healer and the crew. A partition knows
-// no part either; what it asks of them is three functions (shared).
+// no part either; what it asks of them is four functions (shared), which are set once all parts are
+// there.
 //
 // # Map
 //
@@ -51,10 +52,10 @@
 //	suspects.go, trial.go      records that may kill the process: their turns, the trial
 //	living.go                  which processes live, as the group shows
 //	order.go                   Handle, and the orders of the crew by their names
-//	trouble.go, explain.go     errors of fetches and of the group, and what they mean
+//	trouble.go, explain.go     status: errors of fetches and of the group; what they mean
 //	supervise.go, heal.go      what polling does not tell; topics made anew are found again
 //	unread.go                  topics of the group that nobody reads any more
-//	record.go, status.go       one record by its position; how the reader is doing
+//	record.go, status.go       one record by its position; Status, how the reader is doing
 //
 // # Glossary
 //
@@ -67,6 +68,11 @@
 //	lost        gone without notice: nothing more is committed
 //	cut         the log became shorter, and other records take the offsets
 //	suspect     a record that ran when the process died again and again
+//	aside       where a suspect waits for its turn
+//	token       held by the one suspect of a process that runs, or is on trial (internal/solo)
+//	trial       what a suspect that the process died of goes through before it runs again
+//	probation   how long a process must have lived, with no suspect running, before a trial ends
+//	row         how many records were condemned since a suspect came to its end, in all partitions
 //	mark        what a commit says of deaths, beside its offset
 //
 // # Locks
