@@ -43,20 +43,23 @@
 //	delivery    a message that the broker handed out and that is neither acked nor released yet
 //	try         one attempt of one message, as a hash: a repeat has the same
 //	repeat      a delivery whose try runs, or was settled by this process
-//	suspect     a message that was returned more than ten times: it may kill the process
+//	suspect     a message that was returned more than ten times, or whose handler ended its
+//	            goroutine: it may kill the process
 //	token       held by the one suspect of a process that runs, or is about to
 //	announce    to publish a copy of a suspect that names the process which will run it
-//	death       an announced copy was returned, and came to another process than it names
+//	death       an announced copy was returned, and came to another process than it names, which
+//	            the broker does not show to live when a trial looks
 //	trial       what a suspect that a process died of goes through before it runs again
 //	probation   how long a process must have lived, with no suspect running, before a trial ends
 //	condemn     to send a suspect to the dead set, uncalled, after too many deaths
+//	row         the messages that were condemned since a suspect came to its end
 //	stop        the context whose end means: take no more deliveries
 //	work        the context whose end means: cancel the calls, and give back what is not settled
 //
 // # Locks
 //
-// memory, slowest, turn, trial, row and Trouble have a lock each, and guard nothing but their own
-// fields. There is no order among them: whoever holds one takes no other, and calls neither the
+// memory, slowest, gathering, turn, passed, row and Trouble have a lock each, and guard nothing but
+// their own fields. There is no order among them: whoever holds one takes no other, and calls neither the
 // broker, nor the owner, nor a handler.
 //
 // # Contexts

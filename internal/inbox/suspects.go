@@ -31,8 +31,8 @@ const (
 
 // Suspects says how messages that may kill the process are found. The rules are in suspicion.go.
 type Suspects struct {
-	// Limit is how many deaths of a process, each while the message ran as a suspect, are not
-	// enough to condemn it. 0: nothing is suspected.
+	// Limit: more deaths than that, each of a process while the message ran as a suspect, condemn
+	// it. 0: nothing is suspected.
 	Limit int
 	// Token is held by the suspect that runs. Nil: nobody else has suspects in this process.
 	Token *solo.Token
@@ -51,10 +51,9 @@ type suspects struct {
 	in  *Inbox
 	cfg Suspects
 	// name is this process, as headers have it.
-	name string
-	turn *turn
-	// tried is the last trial that was decided.
-	tried trial
+	name   string
+	turn   *turn
+	passed passed
 	// trials are those that are under way, and those who hold the token after a call.
 	trials sync.WaitGroup
 	row    row
@@ -132,7 +131,7 @@ func (s *suspects) prepare(d delivery, e *envelope.Envelope, known suspicion) {
 	switch {
 	case !s.turn.begin(d.ID):
 		s.postpone(d, known)
-	case len(known.died) == 0, s.tried.is(d.ID, known):
+	case len(known.died) == 0, s.passed.is(d.ID, known):
 		s.announce(d, known)
 	default:
 		s.trials.Go(func() { s.judge(d, e, known) })

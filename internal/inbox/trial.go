@@ -47,7 +47,7 @@ func (s *suspects) judge(d delivery, e *envelope.Envelope, known suspicion) {
 	switch {
 	case len(known.died) <= s.cfg.Limit:
 		log.Warn("the process died while a suspected message ran: it runs once more, and no other suspect beside it")
-		s.tried.set(d.ID, known)
+		s.passed.set(d.ID, known)
 		s.announce(d, known)
 	case s.row.long():
 		log.Error("the process dies whichever message runs: it is not the messages, and no more of them are condemned until one comes to its end")
@@ -59,25 +59,25 @@ func (s *suspects) judge(d delivery, e *envelope.Envelope, known suspicion) {
 	}
 }
 
-// trial is the last trial that let its message run once more. The announced copy of that message
+// passed is the last trial that let its message run once more. The announced copy of that message
 // may come to other processes first, and come here without a name. With as many deaths as then
 // there is no second trial.
-type trial struct {
+type passed struct {
 	mu   sync.Mutex
 	id   string // of the message
 	died int    // how many deaths were held against it
 }
 
-func (t *trial) set(id string, known suspicion) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.id, t.died = id, len(known.died)
+func (p *passed) set(id string, known suspicion) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.id, p.died = id, len(known.died)
 }
 
-func (t *trial) is(id string, known suspicion) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.id == id && t.died == len(known.died)
+func (p *passed) is(id string, known suspicion) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.id == id && p.died == len(known.died)
 }
 
 // look adds those of the processes that live.

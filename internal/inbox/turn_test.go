@@ -54,7 +54,7 @@ func TestACopyThatComesInTimeKeepsTheTokenUntilItsTurnEnds(t *testing.T) {
 }
 
 func TestOneTrialIsEnoughForAMessageUntilItHasAnotherDeath(t *testing.T) {
-	var last trial
+	var last passed
 	last.set("x", suspicion{died: []string{"a"}})
 	for name, test := range map[string]struct {
 		id    string

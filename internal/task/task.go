@@ -31,8 +31,8 @@ const (
 // with a cause.
 type Handle func(ctx context.Context, m *stepwell.Message, t Ticket) Outcome
 
-// Origin is where messages came from: the assignment of a partition, or a delivery. Its methods may
-// be called from any goroutine.
+// Origin is where messages came from: the assignment of a partition, a delivery, or deliveries that
+// are gathered. Its methods may be called from any goroutine.
 type Origin interface {
 	// Settle says that the message at that offset is safe.
 	Settle(offset int64)
@@ -93,7 +93,8 @@ type Ticket struct {
 	call   Call
 }
 
-// NewTicket is the ticket of the message at that offset; deliveries have none, and pass 0.
+// NewTicket is the ticket of the message at that offset. Deliveries have none: one passes 0, those
+// that are gathered the order in which they came.
 func NewTicket(origin Origin, offset int64, call Call) Ticket { return Ticket{origin, offset, call} }
 
 // Place says where the message came from, for who gathers it: nil where its origin does not allow
