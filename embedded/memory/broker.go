@@ -29,9 +29,9 @@ type Broker struct {
 	leases map[string]*lease
 	// seq is the place of the message that came last; see item.
 	seq uint64
-	// inbox has what was published and not stored, also while there is an outage, an alarm or no
+	// unstored has what was published and not stored, also while there is an outage, an alarm or no
 	// queue.
-	inbox []outgoing
+	unstored []outgoing
 	// news is closed, and made anew, whenever queues or one of the fields below changes.
 	news chan struct{}
 	// running is since Run began; down is an outage and blocked an alarm, both for tests; closed is
@@ -65,7 +65,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	var left []outgoing
 	b.change(func() {
 		b.closed, b.running = true, false
-		left, b.inbox = b.inbox, nil
+		left, b.unstored = b.unstored, nil
 		for _, l := range b.queues {
 			l.stop()
 		}

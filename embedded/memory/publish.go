@@ -16,7 +16,7 @@ type outgoing struct {
 	done  func(error)
 }
 
-// Publisher returns a publisher; all share the broker's inbox.
+// Publisher returns a publisher; all share what the broker has not stored yet.
 func (b *Broker) Publisher(string) queue.Publisher { return publisher{b} }
 
 type publisher struct{ b *Broker }
@@ -31,13 +31,13 @@ func (p publisher) Publish(ctx context.Context, name string, m queue.Message, do
 	p.keep(o)
 }
 
-// keep puts a message into the inbox.
+// keep notes a message that is to be stored.
 func (p publisher) keep(o outgoing) {
 	b := p.b
 	b.mu.Lock()
 	closed := b.closed
 	if !closed {
-		b.inbox = append(b.inbox, o)
+		b.unstored = append(b.unstored, o)
 	}
 	b.mu.Unlock()
 	if closed {
@@ -55,12 +55,12 @@ func (b *Broker) poke() {
 	}
 }
 
-// storable takes out of the inbox what Run can act on now: messages whose queue is there while
+// storable takes out of unstored what Run can act on now: messages whose queue is there while
 // there is neither an outage nor an alarm, and messages whose context has ended.
 func (b *Broker) storable() (ready []outgoing) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.inbox = slices.DeleteFunc(b.inbox, func(o outgoing) bool {
+	b.unstored = slices.DeleteFunc(b.unstored, func(o outgoing) bool {
 		open := !b.down && !b.blocked && b.queues[o.queue] != nil
 		// A message whose context has ended is taken out as well, to be told so by store.
 		if open || o.ctx.Err() != nil {
