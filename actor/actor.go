@@ -229,7 +229,7 @@ func (a *Actor) runStreams(ctx context.Context) error {
 	defer cancel(nil)
 	g, stop := errgroup.WithContext(ctx)
 	defer context.AfterFunc(stop, func() { // also where one of them failed: the calls of the others are not waited for any longer
-		time.AfterFunc(a.cfg.Shutdown.Timeout-a.lastPart(), func() { cancel(errShutdown) })
+		time.AfterFunc(a.cfg.Shutdown.Timeout-lastPart(a.cfg), func() { cancel(errShutdown) })
 	})()
 	g.Go(func() error {
 		a.watchProgress(stop)

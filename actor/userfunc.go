@@ -13,8 +13,6 @@ import (
 
 // lastPart is the part of SHUTDOWN_TIMEOUT that handlers do not get: for confirms, commits, and the
 // user's stop function.
-func (a *Actor) lastPart() time.Duration { return lastPart(a.cfg) }
-
 func lastPart(cfg *config.Config) time.Duration {
 	return min(5*time.Second, cfg.Shutdown.Timeout/5)
 }

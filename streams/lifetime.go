@@ -16,7 +16,7 @@ type lifetime struct {
 
 	done    chan struct{} // closed when nothing of it runs, or will
 	over    bool          // done is closed; the partition's lock guards it
-	blocked bool          // calls of the assignment before this one run; the same
+	blocked bool          // calls of the assignment before this one run; likewise guarded
 }
 
 func newLifetime(life context.Context) (l lifetime) {

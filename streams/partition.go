@@ -59,7 +59,7 @@ type partition struct {
 	gathered int          // messages that wait for a call with others, or are in one
 	suspects suspects
 	released bool   // no longer counted in the load
-	numbered uint32 // of which log it was told that the records are
+	numbered uint32 // the number of its log that was told last: see tellLog
 }
 
 func newPartition(s *shared, tp topicPartition) *partition {

@@ -78,7 +78,7 @@ func New(cfg Config, handle Handle) (*Reader, error) {
 	return r, nil
 }
 
-// build makes the parts, each of those before it.
+// build makes the parts, each of those before it, and then tells partitions whom to ask.
 func (r *Reader) build(begin startAt) {
 	late := newLatecomers()
 	s := &shared{common: r.common, crew: r.crew, load: r.load, seed: maphash.MakeSeed()}
@@ -88,7 +88,10 @@ func (r *Reader) build(begin startAt) {
 	r.rebalances = &rebalancer{r.common, r.gate, r.parts, r.clients, r.commits, r.status}
 	r.starts = &starter{r.common, begin, r.gate, r.parts, r.clients, r.commits, r.status, r.heal, late}
 	r.intake = newIntake(s, r.gate, r.parts, r.status, r.heal)
-	r.watch = &supervisor{r.common, r.parts, r.clients, r.rebalances, r.status, r.heal, late, r.crew.Paused, nil, newUnread()}
+	r.watch = &supervisor{
+		common: r.common, parts: r.parts, clients: r.clients, rebalances: r.rebalances, status: r.status, heal: r.heal, late: late,
+		paused: r.crew.Paused, unread: newUnread(),
+	}
 	s.hurry, s.living, s.condemned, s.endRow = r.commits.hurry, r.watch.living, r.parts.condemnedInARow, r.parts.endRow
 }
 

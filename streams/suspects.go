@@ -16,9 +16,9 @@ import (
 	"github.com/stepwell/stepwell/internal/task"
 )
 
-// suspects are the records of a partition that may end the process, and what it does about deaths.
-// It is the partition's [crew.Suspects]. The partition's lock guards it, with two exceptions, which
-// are atomic: guilty, and runs where it is only read.
+// suspects are the records of a partition that may end the process, and what the partition does
+// about deaths. It is the partition's [crew.Suspects]. The partition's lock guards it, with two
+// exceptions, which are atomic: guilty, and runs where it is only read.
 type suspects struct {
 	p      *partition
 	turn   solo.Turn
@@ -26,8 +26,8 @@ type suspects struct {
 	runs   atomic.Int64 // the offset of the suspect that was handed out to run; -1: none
 	limit  *time.Timer  // ends the time for which the token may be held
 	trial  bool         // the accused is on trial
-	until  time.Time    // its probation lasts
-	tried  bool         // it was, and is to run once more
+	until  time.Time    // the end of that trial's probation
+	tried  bool         // the trial was held; there is one accused at most
 	guilty atomic.Int64 // the offset of the record that is condemned; -1: none
 	spared int64        // the record that would have been the third in a row; -1: none
 	told   bool         // the log says that there are suspects
