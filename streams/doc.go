@@ -30,7 +30,7 @@
 // # Map
 //
 //	reader.go, config.go       Reader, its parts, Pause; what it is told
-//	options.go, foreign.go     options of our clients; those of a user that must be left alone
+//	options.go, reserved.go    options of our clients; those of a user that must be left alone
 //	run.go                     one Run: start, stop, the drain
 //	assignments.go             which partitions are ours
 //	clients.go, fetcher.go     all clients; one of them
