@@ -55,7 +55,7 @@ const (
 	ReasonUndecodable = "undecodable" // the envelope could not be read
 	ReasonTooLarge    = "too_large"   // larger than RabbitMQ takes
 	ReasonGone        = "gone"        // it was larger than RabbitMQ takes, and Kafka no longer has it
-	ReasonCrashLoop   = "crash_loop"  // the process died each time it ran alone; its handler was not called again
+	ReasonCrashLoop   = "crash_loop"  // the process died each time it ran; its handler was not called again
 )
 
 // Verdict is what an error of a handler means.

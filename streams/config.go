@@ -143,7 +143,8 @@ type Guard struct {
 	// Process tells the process from others; what it commits says so, and the client id of its
 	// member, so that others see that it lives. 0: a number of the reader's own.
 	Process uint32
-	// AloneFor is how long a suspect that runs holds up other suspects. Default: 10 minutes.
+	// AloneFor is for how long at most other suspects wait for a step of one's turn, its call for
+	// instance; all others wait for none. Default: 10 minutes.
 	AloneFor time.Duration
 	// Probation is how long a process must have lived, with no suspect running, before it condemns
 	// one. It must be longer than a session of the group. Default: a minute.

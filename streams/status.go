@@ -24,8 +24,8 @@ type Status struct {
 	// were read and wait because the one before of their key, or partition, runs or rests.
 	Resting, Waiting int64
 	// Suspects is how many records wait aside or run as suspects; Suspect is the one that runs, or
-	// is tried before it runs again, as topic:partition:offset; empty: none is. TriedUntil is until
-	// when it is tried; zero: it runs.
+	// is on trial before it runs again, as topic:partition:offset; empty: none is. TriedUntil is
+	// when the probation of its trial ends; zero: it runs.
 	Suspects   int
 	Suspect    string
 	TriedUntil time.Time

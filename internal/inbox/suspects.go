@@ -38,7 +38,8 @@ type Suspects struct {
 	Token *solo.Token
 	// Process tells the process from others. 0: a number of the Inbox's own.
 	Process uint32
-	// AloneFor is how long a suspect that runs holds up other suspects. Default: 10 minutes.
+	// AloneFor is for how long at most other suspects wait for the call of one; all others wait
+	// for none. Default: 10 minutes.
 	AloneFor time.Duration
 	// Probation is how long a process must have lived, with no suspect running, before a message
 	// that ran while another died runs in it again. At its end, and a little before, the broker is

@@ -40,7 +40,7 @@
 //	mark       what the metadata says of the owner, and of owners before it that died
 //	guard      the rules by which a record that ends the process is found and condemned
 //	suspect    a record that was handed out when an owner died
-//	accused    the suspect that ran alone when an owner died
+//	accused    the suspect that was announced, and ran or was about to, when an owner died
 //	pending    its call is over, and it is settled later, by a ticket
 //	inherited  what the commit says from which an assignment begins
 //	front      the first open record and since when it is that, for whoever asks what waits

@@ -17,8 +17,8 @@ type Mark struct {
 	// SuspectsFrom and SuspectsEnd are the first suspect and the offset after the last one.
 	SuspectsFrom, SuspectsEnd int64
 
-	Alone     int64    // the suspect that runs alone; -1: none
-	Accused   int64    // the suspect that ran alone when an owner died; -1: none
+	Alone     int64    // the suspect that runs, or is about to, and no other; -1: none
+	Accused   int64    // the suspect that was Alone when an owner died; -1: none
 	Died      []uint32 // the owners that died then
 	Condemned int      // how many records were condemned in a row
 }

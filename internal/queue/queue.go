@@ -171,7 +171,8 @@ type Broker interface {
 	Lease(ctx context.Context, queue string) (Lease, error)
 
 	// Show lets all who use the broker see that somebody of that name lives, as soon as there is a
-	// connection, until Run ends. It does not wait.
+	// connection, until Run ends. It does not wait. A broker in memory shows nobody, whose users
+	// live and die together; so this is not in queuetest.
 	Show(name string)
 
 	// Shown says whether somebody shows that name now. Who died does so no more from about when the

@@ -58,7 +58,7 @@ type Gatherable interface {
 	// order. They may be settled already.
 	Ended(offsets []int64, o Outcome)
 	// Rest says that a message rests, and until when: then it is called again. With the zero time
-	// it has rested. One that runs alone does so still: nothing else has its turn meanwhile.
+	// it has rested. A suspect keeps its turn: no other runs meanwhile.
 	Rest(offset int64, until time.Time)
 	// Desert says that their call ended its goroutine, and that they will never be done. The error
 	// names the first.

@@ -209,7 +209,7 @@ func (l lineJSON) row(at choice) row {
 	case l.TriedUntil != "":
 		r.Detail = "may have ended the process, and waits until " + l.TriedUntil + " before it runs again or is condemned: " + l.Suspect
 	default:
-		r.Detail = "may have ended the process, and runs alone now: " + l.Suspect
+		r.Detail = "may have ended the process, and runs now, with no other such message beside it: " + l.Suspect
 	}
 	waiting, known := 0, false
 	for name, depth := range l.Queues {
