@@ -182,7 +182,7 @@ func New(cfg Config) (*Retrier, error) {
 	owner := &owner{parking, cfg.Stream, cfg.Channel, r.former, cfg.Source}
 	r.inbox = inbox.New(inbox.Config{
 		Queue: topology.Instant, Wait: wait,
-		Broker: cfg.Broker, Publisher: parking.publisher, Owner: owner, Divert: owner.divert,
+		Broker: cfg.Broker, Presence: cfg.Broker, Publisher: parking.publisher, Owner: owner, Divert: owner.divert,
 		Workers: cfg.Workers, FirstLane: cfg.FirstLane, Seats: cfg.Seats, Prefetch: cfg.Prefetch,
 		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: cfg.ConsumerTimeout,
 		Suspects: cfg.Suspects, Trouble: trouble,

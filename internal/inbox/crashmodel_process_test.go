@@ -172,7 +172,7 @@ func (w *crashWorld) begin() {
 	p := &process{w: w, number: uint32(len(w.procs) + 1), ended: make(chan struct{})}
 	p.link = &link{p: p, up: true, changed: make(chan struct{}), shows: map[string]bool{}}
 	cfg := inbox.Config{
-		Queue: modelMain, Broker: p.link, Publisher: p.link, Owner: p, Workers: w.workers,
+		Queue: modelMain, Broker: p.link, Presence: p.link, Publisher: p.link, Owner: p, Workers: w.workers,
 		HandlerTimeout: modelAloneFor / 2, Logger: slog.New(saying{w}),
 		Suspects: inbox.Suspects{
 			Limit: w.limit, Token: &solo.Token{}, Process: p.number, AloneFor: modelAloneFor, Probation: modelProbation,

@@ -88,6 +88,8 @@ type Config struct {
 	Wait string
 	// Broker hands out what is in Queue.
 	Broker Consumer
+	// Presence shows which processes live, once suspects run. Nil: each death counts.
+	Presence Presence
 	// Publisher sends what is moved.
 	Publisher queue.Publisher
 	// Owner decodes what is in the queue, and buries what is dead.
@@ -136,7 +138,11 @@ type Config struct {
 type Consumer interface {
 	// Consume is that of [queue.Broker].
 	Consume(stop, work context.Context, c queue.Consumption) error
-	// Show and Shown are those of [queue.Broker]: they tell a cut from a death.
+}
+
+// Presence tells a cut from a death: a [queue.Broker] does, where it is one of many processes.
+type Presence interface {
+	// Show and Shown are those of [queue.Broker].
 	Show(name string)
 	Shown(ctx context.Context, name string) (bool, error)
 }
@@ -218,6 +224,9 @@ func New(cfg Config) *Inbox {
 	if cfg.Divert == nil {
 		cfg.Divert = func(context.Context, queue.Delivery) (string, queue.Message, bool) { return "", queue.Message{}, false }
 	}
+	if cfg.Presence == nil {
+		cfg.Presence = nobody{}
+	}
 	if cfg.Repeated == nil {
 		cfg.Repeated = func() {}
 	}
@@ -259,6 +268,11 @@ func (in *Inbox) setPaused(paused bool) {
 func (in *Inbox) Status() Status {
 	return Status{Paused: in.paused.Load(), InFlight: int(in.inFlight.Load()), Suspect: in.suspects.turn.whose()}
 }
+
+type nobody struct{}
+
+func (nobody) Show(string)                                 {}
+func (nobody) Shown(context.Context, string) (bool, error) { return false, nil }
 
 type unlimited struct{}
 

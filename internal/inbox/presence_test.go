@@ -37,7 +37,7 @@ func TestCutsAloneCondemnNobody(t *testing.T) {
 			for number := range processes {
 				p, b := throughProxy(t, node.URL)
 				cfg := w.cfg
-				cfg.Broker, cfg.Publisher = b, b.Publisher("test")
+				cfg.Broker, cfg.Presence, cfg.Publisher = b, b, b.Publisher("test")
 				cfg.Suspects = inbox.Suspects{Limit: limit, Process: uint32(number + 1), Probation: 3 * time.Second}
 				in := inbox.New(cfg)
 				running.Go(func() {
@@ -119,7 +119,7 @@ func TestWhoRunsASuspectIsShownFirst(t *testing.T) {
 		w.cfg.Suspects.Limit, w.cfg.Suspects.Process = 3, 7
 		w.renew()
 		b := &showing{Broker: w.broker, Publisher: w.cfg.Publisher}
-		w.cfg.Broker, w.cfg.Publisher = b, b
+		w.cfg.Broker, w.cfg.Presence, w.cfg.Publisher = b, b, b
 		w.inbox = inbox.New(w.cfg)
 		var c calls
 		w.instant(1)

@@ -143,7 +143,7 @@ func (s *suspects) prepare(d delivery, e *envelope.Envelope, known suspicion) {
 // the copy stands for. The copy is not called before the broker has that ack (swapped is closed
 // then): if its call killed the process at once, there would be two messages.
 func (s *suspects) announce(d delivery, known suspicion) {
-	s.in.cfg.Broker.Show(s.shownAs(s.name))
+	s.in.cfg.Presence.Show(s.shownAs(s.name))
 	swapped, published := make(chan struct{}), make(chan error, 1)
 	defer close(swapped)
 	s.turn.await(copyTime, swapped)

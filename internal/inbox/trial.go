@@ -87,7 +87,7 @@ func (s *suspects) look(stop context.Context, processes []string, living map[str
 			continue
 		}
 		ctx, cancel := context.WithTimeout(stop, lookTime)
-		shown, err := s.in.cfg.Broker.Shown(ctx, s.shownAs(name))
+		shown, err := s.in.cfg.Presence.Shown(ctx, s.shownAs(name))
 		cancel()
 		if err != nil {
 			return err

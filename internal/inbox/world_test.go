@@ -55,7 +55,7 @@ func newWorld(t *testing.T, broker queue.Broker, name string, wait time.Duration
 		{Name: name + ".dead", Kind: queue.DeadSet},
 		{Name: name, Kind: queue.Instant, Target: name + ".dead"},
 	}}
-	w.cfg = inbox.Config{Queue: name, Broker: broker, Divert: divert, Logger: slog.New(slog.DiscardHandler)}
+	w.cfg = inbox.Config{Queue: name, Broker: broker, Presence: broker, Divert: divert, Logger: slog.New(slog.DiscardHandler)}
 	if wait > 0 {
 		w.cfg.Wait = name + ".wait"
 		w.specs = append(w.specs, queue.Spec{Name: w.cfg.Wait, Kind: queue.Delay, TTL: wait, Target: name})
@@ -88,7 +88,7 @@ func (b *seeing) Shown(ctx context.Context, name string) (bool, error) { return 
 
 // sees has the inbox, once it is renewed, ask shown who lives.
 func (w *world) sees(shown func(ctx context.Context, name string) (bool, error)) {
-	w.cfg.Broker = &seeing{w.broker, shown}
+	w.cfg.Presence = &seeing{w.broker, shown}
 }
 
 // owner has envelopes in the queue.
