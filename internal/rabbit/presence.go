@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// showAgain is how long a process waits that could not show itself, as where the broker has not
-	// noticed yet that the connection on which it did before is gone. Each further wait is twice as
-	// long, up to showSeldom: whatever refuses the queue may refuse it for good, and a channel too
-	// many ends the connection.
+	// showAgain is how long a process waits that could not show itself, be it that the broker has
+	// not noticed yet that the connection on which it did before is gone. For other reasons each
+	// further wait is twice as long, up to showSeldom: whatever refuses the queue may refuse it for
+	// good, and a channel too many ends the connection.
 	showAgain  = time.Second
 	showSeldom = time.Minute
 	// showStill is how often the queue is declared that should be there: it may be deleted while
@@ -61,8 +61,11 @@ func (p *presence) show(ctx context.Context, name string) {
 			}
 			continue
 		}
-		passes := code(err) == amqp.ResourceLocked || s.lostOver(err)
-		if !told && (!passes || wait == showSeldom) {
+		if code(err) == amqp.ResourceLocked {
+			sleep(ctx, showAgain)
+			continue
+		}
+		if !told && (!s.lostOver(err) || wait == showSeldom) {
 			told = true
 			p.b.config.Logger.Warn("no other process can see that this one lives: if its connection to RabbitMQ is cut while a suspected message runs, that counts as a death",
 				"queue", lockOf(name), "error", err)
