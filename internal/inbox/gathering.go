@@ -20,11 +20,13 @@ type Gather struct {
 
 // gathering is the origin of messages that are handled in batches: it settles many at once. Each
 // pause ends one, so that what waits for a batch then goes back to the queue, and what is picked up
-// after the pause is told apart from it. A delivery's offset in it is the order in which it came.
+// after the pause is told apart from it; so does the end of a session, after which what waits is
+// handed out again. A delivery's offset in it is the order in which it came.
 type gathering struct {
 	*Inbox
 	stop, work context.Context
-	// calls ends when the next gathering begins, and with work.
+	life       context.Context // of the session
+	// calls ends when the next gathering begins, and with work and life.
 	calls    context.Context
 	end      context.CancelFunc
 	isHalted atomic.Bool
@@ -36,10 +38,12 @@ type gathering struct {
 	jobs map[int64]*job
 }
 
-// gather begins a gathering of a Run with these contexts.
-func (in *Inbox) gather(stop, work context.Context) {
-	g := &gathering{Inbox: in, stop: stop, work: work, jobs: map[int64]*job{}}
+// gather begins a gathering of a Run with these contexts, for deliveries of the session with that
+// life.
+func (in *Inbox) gather(stop, work, life context.Context) {
+	g := &gathering{Inbox: in, stop: stop, work: work, life: life, jobs: map[int64]*job{}}
 	g.calls, g.end = context.WithCancel(work)
+	context.AfterFunc(life, g.end)
 	if before := in.gathering.Swap(g); before != nil {
 		before.end()
 	}
@@ -55,7 +59,7 @@ func (in *Inbox) halt() {
 // anew begins the next gathering after a pause, if the last was halted.
 func (in *Inbox) anew() {
 	if g := in.gathering.Load(); g != nil && g.isHalted.Load() {
-		in.gather(g.stop, g.work)
+		in.gather(g.stop, g.work, g.life)
 	}
 }
 

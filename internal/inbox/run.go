@@ -35,7 +35,7 @@ type run struct {
 // with an error.
 func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 	if in.cfg.Gather != nil {
-		in.gather(stop, work)
+		in.gather(stop, work, stop) // until there is a session
 	}
 	stop, end := context.WithCancel(stop)
 	defer end()
@@ -103,6 +103,9 @@ func (r *run) workOf(life context.Context) context.Context {
 		work, end := context.WithCancel(r.work)
 		context.AfterFunc(life, end)
 		r.life, r.itsWork = life, work
+		if r.cfg.Gather != nil {
+			r.gather(r.stop, r.work, life)
+		}
 	}
 	return r.itsWork
 }

@@ -58,6 +58,10 @@ func (w *worker) pick(d delivery) {
 		w.suspects.giveBack(d)
 		return
 	}
+	if d.isOver() { // or since before its session ended: it was handed out again
+		d.release()
+		return
+	}
 	e, err := w.cfg.Owner.Decode(d.Delivery)
 	if err != nil {
 		d.unreadable(err)
@@ -102,8 +106,8 @@ func (w *worker) call(j *job) task.Outcome {
 		return task.Abandoned
 	}
 	defer w.cfg.Seats.Leave()
-	// A pause may have begun while this worker waited for the seat.
-	if w.paused.Load() {
+	// A pause may have begun while this worker waited for the seat, or the session ended.
+	if w.paused.Load() || j.delivery.isOver() {
 		return task.Abandoned
 	}
 	m := j.envelope.Message // the handler's own, with a list of headers
