@@ -23,7 +23,8 @@ func (w *world) cutOff() {
 	synctest.Wait()
 }
 
-// Another process may have handled it long before that worker is free, and nobody has begun it here.
+// Another process may have handled it long before that worker is free, and nobody has begun it
+// here.
 func TestWhatWaitedForAWorkerOrASeatAsItsSessionEndedIsNotCalled(t *testing.T) {
 	for name, workers := range map[string]int{"a worker": 1, "a seat": 2} {
 		t.Run(name, func(t *testing.T) {

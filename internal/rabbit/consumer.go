@@ -57,6 +57,7 @@ type consumer struct {
 var (
 	errConsumerLost   = errors.New("the broker ended the consumer: its time-out passed, or the queue is gone")
 	errConsumerForgot = errors.New("the queue was declared anew, and the broker forgot its consumer")
+	errNotCancelled   = fmt.Errorf("the consumer is not cancelled: %w", errMute)
 )
 
 // Consume hands out the queue's messages until stop ends; see queue.Broker.
@@ -100,12 +101,6 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 	}
 	return nil
 }
-
-// consumerOf is the part that trouble has for a consumer.
-func consumerOf(name string) string { return "consumer of " + name }
-
-// Trouble is why nothing is consumed from the queue; see queue.Broker.
-func (b *Broker) Trouble(name string) string { return b.trouble.of(consumerOf(name)) }
 
 // awaitGone waits a moment for a queue that is perhaps being deleted. The broker tells consumers
 // first; who looks in between finds the queue, and then declares a new one without knowing it.
@@ -168,7 +163,11 @@ func (k *consumer) finish(err error) error {
 		k.acks.letGo()
 		k.flush(true)
 		k.rest()
-		_ = k.session.closeChannel(k.ch)
+		if errors.Is(err, errNotCancelled) {
+			k.b.spawn(func(ctx context.Context) { k.session.closeLater(ctx, k.ch, k.c.Queue) })
+		} else {
+			_ = k.session.closeChannel(k.ch)
+		}
 	}
 	k.acks.die()
 	k.end(err)
@@ -223,6 +222,9 @@ func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err
 		if err := k.session.examine(k.c.Queue); err != nil {
 			return nil, "", err
 		}
+	}
+	if k.session.isMute(k.c.Queue) {
+		return nil, "", errMute
 	}
 	n := k.wantedPrefetch()
 	k.rpc.Lock()
@@ -314,7 +316,13 @@ func (k *consumer) setHand(cancel context.CancelFunc) {
 	}
 }
 
+// unsubscribe cancels the consumer, once the queue answers: a stop waits for that no longer.
 func (k *consumer) unsubscribe(tag string) error {
+	for k.session.isMute(k.c.Queue) {
+		if !sleep(k.stop, time.Second) {
+			return errNotCancelled
+		}
+	}
 	k.rpc.Lock()
 	defer k.rpc.Unlock()
 	return k.session.call("cancel consumer", func() error { return k.ch.Cancel(tag, false) })

@@ -276,6 +276,32 @@ func (s *session) count(name string) (amqp.Queue, error) {
 	return state, err
 }
 
+// muteLooks is how many looks in a row, of 240 ms or more each, a queue does not answer that is
+// taken for mute: a busy machine may hold up one.
+const muteLooks = 4
+
+// isMute says that the queue answers nobody. Whoever asked it for a consumer, or to cancel one,
+// would wait until the connection is cut for that, which others use too: after callLimit by us,
+// after about a minute by RabbitMQ itself.
+func (s *session) isMute(name string) bool {
+	for range muteLooks {
+		if _, err := s.count(name); !errors.Is(err, errMute) {
+			return false
+		}
+	}
+	return true
+}
+
+// closeLater closes a channel with a consumer of the queue, once that answers.
+func (s *session) closeLater(ctx context.Context, ch *amqp.Channel, queue string) {
+	for s.isMute(queue) {
+		if !sleep(ctx, time.Second) {
+			return
+		}
+	}
+	_ = s.closeChannel(ch)
+}
+
 // declare makes the queue, or compares its arguments where it is there, on a channel of its own
 // since a refusal closes it.
 func (s *session) declare(queue string, args amqp.Table) error {

@@ -96,3 +96,9 @@ func (t *trouble) text() string {
 	slices.Sort(all)
 	return strings.Join(slices.Compact(all), "; ")
 }
+
+// consumerOf is the part that trouble has for a consumer.
+func consumerOf(name string) string { return "consumer of " + name }
+
+// Trouble is why nothing is consumed from the queue; see queue.Broker.
+func (b *Broker) Trouble(name string) string { return b.trouble.of(consumerOf(name)) }
