@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stepwell/stepwell/internal/inbox"
 	"github.com/stepwell/stepwell/internal/telemetry"
 	"github.com/stepwell/stepwell/server"
 )
@@ -157,9 +158,9 @@ func (s *stream) Status(ctx context.Context) server.Status {
 
 // channelStatus is that of the line of a channel, without the depths of its queues.
 func (l *line) channelStatus(setting func(string) string) server.ChannelStatus {
-	retries, hangs := l.retries.Status(), l.hangs(setting)
+	retries, hangs := l.retries.Status(), l.hangs(setting, inbox.Call{})
 	return server.ChannelStatus{
-		ID: l.channel, Runs: l.works, InFlight: retries.InFlight, Suspect: retries.Suspect, Stuck: hangs != "", StuckBecause: hangs, Error: retries.Trouble,
+		ID: l.channel, Runs: l.works, InFlight: retries.InFlight, Suspect: retries.Suspect, SuspectTriedUntil: retries.TriedUntil.Truncate(time.Second), Stuck: hangs != "", StuckBecause: hangs, Error: retries.Trouble,
 	}
 }
 
@@ -179,16 +180,11 @@ func (s *stream) look() (status server.Status, of sourceStatus) {
 	status.InFlight += retries.InFlight
 	if retries.Suspect != "" {
 		status.Suspects++
-		status.Suspect = cmp.Or(status.Suspect, retries.Suspect)
+		if status.Suspect == "" {
+			status.Suspect, status.SuspectTriedUntil = retries.Suspect, retries.TriedUntil.Truncate(time.Second)
+		}
 	}
-	switch {
-	case s.enqueued:
-		status.Source = server.FromEnqueue
-	case s.cfg.Queue != "" || s.cfg.Exchange != "":
-		status.Source = server.FromQueue
-	default:
-		status.Source = server.FromKafka
-	}
+	status.Source = s.from()
 	status.Retired = s.cfg.Retired
 	status.Reads = !s.cfg.Retired && (s.reads || s.consumes != "" || s.enqueued && s.works)
 	if status.Retired {
@@ -202,15 +198,26 @@ func (s *stream) look() (status server.Status, of sourceStatus) {
 	}
 	// Where retries are off a message may rest for ever, again and again: that is no progress.
 	waits := of.Held && s.retries.on()
-	status.StuckBecause = s.stuck(status, (of.InFlight > 0 || of.Behind) && !waits)
+	status.StuckBecause = s.stuck(status, of.Call, (of.InFlight > 0 || of.Behind) && !waits)
 	status.Stuck = status.StuckBecause != ""
 	return status, of
 }
 
+// from is the kind of its source.
+func (s *stream) from() string {
+	switch {
+	case s.enqueued:
+		return server.FromEnqueue
+	case s.cfg.Queue != "" || s.cfg.Exchange != "":
+		return server.FromQueue
+	}
+	return server.FromKafka
+}
+
 // stuck says why something must be wrong though nothing else says so; empty: nothing must.
-func (s *stream) stuck(status server.Status, work bool) string {
+func (s *stream) stuck(status server.Status, runs inbox.Call, work bool) string {
 	idle := s.progress.idleFor(status, work, time.Now())
-	if hangs := s.hangs(s.setting); hangs != "" || idle < stuckAfter {
+	if hangs := s.hangs(s.setting, runs); hangs != "" || idle < stuckAfter {
 		return hangs
 	}
 	return fmt.Sprintf("there is work, and none was done for %v", idle.Round(time.Second))

@@ -126,7 +126,7 @@ func (k *kafka) Status() (s sourceStatus) {
 	s.Status = server.Status{
 		Joined: of.Joined, Partitions: of.Partitions,
 		InFlight: int(of.InFlight), InFlightBytes: int(of.InFlightBytes),
-		LastProgress: of.LastProgress, Error: of.Err, Resting: int(of.Resting), Suspects: of.Suspects, Suspect: of.Suspect, SuspectTriedUntil: of.TriedUntil,
+		LastProgress: of.LastProgress, Error: of.Err, Resting: int(of.Resting), Suspects: of.Suspects, Suspect: of.Suspect, SuspectTriedUntil: of.TriedUntil.Truncate(time.Second),
 	}
 	if of.Joined {
 		s.Waits = ""

@@ -244,3 +244,21 @@ func TestAConnectionCutWhileARetrySucceedsMakesNoSecondCallAndAllWorkersGoOn(t *
 		}
 	})
 }
+
+func TestAStreamWhoseSourceIsAQueueIsNotReadyWhileRabbitMQIsAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	node := testbroker.StartRabbitMQ(t, "newest", testbroker.RabbitOptions{})
+	w.rabbit = node.URL
+	name, _ := w.foreign(t, "quorum")
+	r := w.start(orders(func(context.Context, *stepwell.Message) error { return nil }), ofQueue(name))
+	r.ready()
+	node.Freeze()
+	r.notReady("[-] stream orders: waits for RabbitMQ")
+	node.Thaw()
+	r.ready()
+	node.Kill()
+	r.notReady("[-] stream orders: waits for RabbitMQ")
+	node.Start()
+	r.ready()
+}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stepwell/stepwell/internal/inbox"
 	"github.com/stepwell/stepwell/server"
 )
 
@@ -51,10 +52,10 @@ func (a *Actor) watchProgress(ctx context.Context) {
 			return
 		case <-tick.C:
 			for _, s := range a.streams {
-				oldest := s.now().Oldest
+				status, of := s.look()
 				for _, l := range s.lines() {
-					l.warnOfSlow(s.setting, oldest, warned)
-					oldest = nil // it is the source's, whose messages no channel has
+					l.warnOfSlow(s.setting, status.Oldest, of.Call, warned)
+					status.Oldest, of.Call = nil, inbox.Call{} // of the source, and of no channel
 				}
 			}
 		}
@@ -62,26 +63,44 @@ func (a *Actor) watchProgress(ctx context.Context) {
 }
 
 // warnOfSlow tells, once, of the call that has run for the longest if that is past HANDLER_TIMEOUT:
-// its context has ended, and it goes on. Which message it has is not known where many run; the one
-// that holds the window, if any does, is likely to be it.
-func (l *line) warnOfSlow(setting func(string) string, holds *server.Oldest, warned map[string]time.Time) {
+// its context has ended, and it goes on. Which record it has is not known where many run; the one
+// that holds the window, if any does, is likely to be it. ofSource is what runs of a queue that is
+// the source.
+func (l *line) warnOfSlow(setting func(string) string, holds *server.Oldest, ofSource inbox.Call, warned map[string]time.Time) {
 	since := l.dispatch.calls.Oldest()
 	if since.IsZero() || time.Since(since) <= l.cfg.HandlerTimeout || since.Equal(warned[l.name()]) {
 		return
 	}
 	warned[l.name()] = since
 	attrs := []any{"since", since, "timeout", l.cfg.HandlerTimeout, "setting", setting("handler_timeout")}
-	if holds != nil {
+	if c := calledAt(since, ofSource, l.retries.Status().Oldest); c.ID != "" {
+		attrs = append(attrs, "id", c.ID, "attempt", c.Attempt)
+	} else if holds != nil {
 		attrs = append(attrs, "oldest", recordID(holds))
 	}
 	l.log.Warn("a handler runs past its time-out", attrs...)
 }
 
+// calledAt is the one of the calls that began then; zero: none did.
+func calledAt(since time.Time, calls ...inbox.Call) (found inbox.Call) {
+	for _, c := range calls {
+		if c.Began.Sub(since).Abs() < time.Millisecond { // the clock of calls has no nanoseconds
+			found = c
+		}
+	}
+	return found
+}
+
 // hangs says of a call that it runs far past its time-out, and for how long; empty: none does.
-func (l *line) hangs(setting func(string) string) string {
+// ofSource is what runs of a queue that is the source.
+func (l *line) hangs(setting func(string) string, ofSource inbox.Call) string {
 	since := l.dispatch.calls.Oldest()
 	if since.IsZero() || time.Since(since) <= 2*l.cfg.HandlerTimeout {
 		return ""
 	}
-	return fmt.Sprintf("a call has run for %v, and %s is %v", time.Since(since).Round(time.Second), setting("handler_timeout"), l.cfg.HandlerTimeout)
+	said := fmt.Sprintf("a call has run for %v, and %s is %v", time.Since(since).Round(time.Second), setting("handler_timeout"), l.cfg.HandlerTimeout)
+	if c := calledAt(since, ofSource, l.retries.Status().Oldest); c.ID != "" {
+		said += fmt.Sprintf(": that of message %s (attempt %d)", c.ID, c.Attempt)
+	}
+	return said
 }

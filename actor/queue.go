@@ -153,9 +153,12 @@ func (i *intake) waitsFor(why string) { i.waits.Store(&why) }
 // that something is under way: a call that hangs is seen by itself, as one of a retry is.
 func (i *intake) Status() (s sourceStatus) {
 	of := i.Intake.Status()
-	s.Status, s.Held = server.Status{InFlight: of.InFlight}, true
+	s.Status, s.Held, s.Call = server.Status{InFlight: of.InFlight}, true, of.Oldest
 	s.Says = "consumes queue " + i.spec.Name
 	s.Waits = i.broker.Trouble(i.spec.Name) // since it began to be consumed
+	if !i.broker.Status().Up {
+		s.Waits = "waits for RabbitMQ"
+	}
 	if why := i.waits.Load(); why != nil {
 		s.Waits = *why
 	}

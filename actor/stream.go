@@ -58,12 +58,13 @@ type source interface {
 
 // sourceStatus is how a source is doing.
 type sourceStatus struct {
-	server.Status        // as far as it is the source's
-	Waits         string // for what it waits before it hands anything out; empty: it does not
-	Says          string // how it is, in a few words
-	Behind        bool   // there is something that it has not handed out
-	Held          bool   // all there is to do waits for messages that rest until a known time
-	First         string // names the message that holds the window; empty: there is none
+	server.Status            // as far as it is the source's
+	Waits         string     // for what it waits before it hands anything out; empty: it does not
+	Says          string     // how it is, in a few words
+	Behind        bool       // there is something that it has not handed out
+	Held          bool       // all there is to do waits for messages that rest until a known time
+	Call          inbox.Call // of a queue: the one that runs for the longest
+	First         string     // names the message that holds the window; empty: there is none
 }
 
 // newStream puts a stream together, with its channels first: the stream's own line hands over to

@@ -226,8 +226,8 @@ type Status struct {
 	// Resting is how many messages rest in the process until they are tried again.
 	Resting int `json:"resting,omitempty"`
 	// Suspects are messages that may have ended the process: they run one at a time. Suspect is the
-	// one whose turn it is. SuspectTriedUntil is until when a record waits, since a process died
-	// of it: then it runs again, or is condemned; zero: it runs, or is no record.
+	// one whose turn it is. SuspectTriedUntil is until when it waits, since a process died of
+	// it: then it runs again, or is condemned; zero: it runs.
 	Suspects          int       `json:"suspects,omitempty"`
 	Suspect           string    `json:"suspect,omitempty"`
 	SuspectTriedUntil time.Time `json:"suspect_tried_until,omitzero"`
@@ -256,8 +256,10 @@ type ChannelStatus struct {
 	Runs bool `json:"runs"`
 	// InFlight is how many messages were picked up and are neither done nor given back.
 	InFlight int `json:"in_flight"`
-	// Suspect is the message that may have ended the process and runs now.
-	Suspect string `json:"suspect,omitempty"`
+	// Suspect is the message that may have ended the process and runs now, or waits until
+	// SuspectTriedUntil before it runs again.
+	Suspect           string    `json:"suspect,omitempty"`
+	SuspectTriedUntil time.Time `json:"suspect_tried_until,omitzero"`
 	// Stuck: a handler runs far past its time-out. StuckBecause says for how long; empty: it is not
 	// stuck.
 	Stuck        bool   `json:"stuck"`

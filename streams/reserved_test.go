@@ -83,6 +83,7 @@ func TestAllOptionsThatAreRefusedAreNamedAtOnceWithTheirReasons(t *testing.T) {
 		"topics": {[]kgo.Opt{kgo.ConsumeRegex(), kgo.ConsumeTopics("o.*")},
 			"kgo.ConsumeTopics is not to be set: the reader says what it reads: its topics or their pattern\n" +
 				"kgo.ConsumeRegex is not to be set: the reader says what it reads: its topics or their pattern"},
+		"nil":  {[]kgo.Opt{kgo.Rack("r"), nil}, "option 2 of 2 is nil"},
 		"none": {[]kgo.Opt{kgo.Rack("r"), kgo.OnPartitionsLost(nil)}, "<nil>"},
 	} {
 		if got := fmt.Sprint(CheckOptions(byKey, test.opts)); got != test.want {

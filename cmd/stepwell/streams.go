@@ -33,6 +33,7 @@ type streamState struct {
 	Retired    bool           `json:"retired"`
 	MayGo      bool           `json:"may_go"`
 	Stuck      bool           `json:"stuck"`
+	Suspect    string         `json:"suspect"`
 	Partitions int            `json:"partitions"`
 	Lag        *int64         `json:"lag"`
 	InFlight   int            `json:"in_flight"`
@@ -182,6 +183,8 @@ func (s streamState) word() string {
 		return paused(s.Pauses)
 	case s.Stuck:
 		return "stuck"
+	case s.Suspect != "":
+		return "suspect"
 	case s.MayGo:
 		return "retired, may go"
 	case s.Retired:

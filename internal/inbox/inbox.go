@@ -206,8 +206,18 @@ type Status struct {
 	// InFlight counts deliveries that were picked up and are neither acked nor released.
 	InFlight int
 	// Suspect is the id of the suspect that runs, or is on trial before it runs again; empty: none
-	// is.
-	Suspect string
+	// is. TriedUntil is when that trial ends; zero: it runs.
+	Suspect    string
+	TriedUntil time.Time
+	// Oldest is the call that runs for the longest; zero: none does, or messages are gathered.
+	Oldest Call
+}
+
+// Call is one of a handler that runs.
+type Call struct {
+	ID      string // of its message
+	Attempt int
+	Began   time.Time
 }
 
 // New makes an Inbox. It connects nowhere.
@@ -266,7 +276,9 @@ func (in *Inbox) setPaused(paused bool) {
 
 // Status tells what is going on.
 func (in *Inbox) Status() Status {
-	return Status{Paused: in.paused.Load(), InFlight: int(in.inFlight.Load()), Suspect: in.suspects.turn.whose()}
+	s := Status{Paused: in.paused.Load(), InFlight: int(in.inFlight.Load()), Oldest: in.slow.oldest()}
+	s.Suspect, s.TriedUntil = in.suspects.turn.whose()
+	return s
 }
 
 type nobody struct{}

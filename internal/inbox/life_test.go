@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,6 +67,42 @@ func TestWhatWaitedForAWorkerOrASeatAsItsSessionEndedIsNotCalled(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The rest of a stop, the user's stop function for one, is not to wait for it.
+func TestAHandlerThatDoesNotReturnIsNamedAndLeftBehind(t *testing.T) {
+	inWorld(t, s, func(w *world) {
+		forever := make(chan struct{})
+		defer func() { close(forever); synctest.Wait() }()
+		w.named("quick", "hangs")
+		r := w.start(func(_ context.Context, m *stepwell.Message, _ inbox.Ticket) task.Outcome {
+			if m.ID == "hangs" {
+				<-forever
+			}
+			return task.Settled
+		})
+		time.Sleep(s)
+		if c := w.inbox.Status().Oldest; c.ID != "hangs" || c.Attempt != 2 || time.Since(c.Began) != s {
+			t.Errorf("what runs for the longest is %+v", c)
+		}
+		r.stop()
+		time.Sleep(time.Minute)
+		select {
+		case err := <-r.ended:
+			t.Fatalf("the drain is not over, and Run has returned: %v", err)
+		default:
+		}
+		r.abort()
+		time.Sleep(2 * s)
+		select {
+		case err := <-r.ended:
+			if want := "consume orders: a handler did not return though it was cancelled; it has message hangs (attempt 2)"; fmt.Sprint(err) != want {
+				t.Errorf("got %v", err)
+			}
+		default:
+			t.Error("Run waits for it")
+		}
+	})
 }
 
 // It came back, and goes on to the instant queue, where it is called. What is gathered anew is no

@@ -55,14 +55,15 @@ func (l *largest) fit(in Prefetch) int {
 // worst, so that not too much is fetched before anything is known.
 type slowest struct {
 	mu sync.Mutex
-	// time is how long a slow call took, of those that are over. mu guards it and running.
+	// time is how long a slow call took, of those that are over. mu guards it, running and calls.
 	time time.Duration
-	// running has for each worker when its call began; zero: it has none.
+	// running has for each worker when its call began, or its wait for a seat; zero: it has none.
 	running []time.Time
+	calls   []Call // for each worker that of its handler; zero: it has none
 }
 
 func newSlowest(workers int, worst time.Duration) *slowest {
-	return &slowest{time: worst, running: make([]time.Time, workers)}
+	return &slowest{time: worst, running: make([]time.Time, workers), calls: make([]Call, workers)}
 }
 
 func (s *slowest) begin(worker int) {
@@ -77,7 +78,26 @@ func (s *slowest) end(worker int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.time = max(time.Since(s.running[worker]), s.time-s.time/50)
-	s.running[worker] = time.Time{}
+	s.running[worker], s.calls[worker] = time.Time{}, Call{}
+}
+
+// called notes the call of a handler.
+func (s *slowest) called(worker int, c Call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls[worker] = c
+}
+
+// oldest is the call of a handler that runs for the longest; zero: none runs.
+func (s *slowest) oldest() (oldest Call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.calls {
+		if c.ID != "" && (oldest.ID == "" || c.Began.Before(oldest.Began)) {
+			oldest = c
+		}
+	}
+	return oldest
 }
 
 // now counts a call that still runs as well: the first slow call would else be noticed only when it

@@ -168,6 +168,10 @@ func TestWhoIsSeenOnceInATrialLives(t *testing.T) {
 				w.copied("x", strings.Repeat(c.died+",", 2))
 				var told calls
 				r := w.start(told.succeeding)
+				time.Sleep(s)
+				if st := w.inbox.Status(); st.Suspect != "x" || !st.TriedUntil.Equal(began.Add(probation)) {
+					t.Errorf("on trial the status is %+v", st)
+				}
 				time.Sleep(5 * time.Minute)
 				r.end()
 				if condemned := len(told.attempts()) == 0; condemned != c.condemned || len(w.dead()) == 1 != condemned {

@@ -2,7 +2,10 @@ package inbox
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/queue"
@@ -13,6 +16,9 @@ import (
 // connections to the broker: the result is then remembered for when the message is handed out
 // again. An Outcome that was forgotten counts as [task.Abandoned].
 type Handle func(ctx context.Context, m *stepwell.Message, t Ticket) task.Outcome
+
+// handlerGrace is how long a cancelled handler may take to return before it is left behind.
+const handlerGrace = time.Second
 
 // run is one Run of an Inbox.
 type run struct {
@@ -31,8 +37,8 @@ type run struct {
 
 // Run calls handle for each message that comes to the queue, until stop ends. It returns when all
 // calls have, and is nil for a stop that was asked for. When work ends, calls are cancelled and
-// what is not settled goes back. A handle that ends its goroutine with runtime.Goexit ends the run
-// with an error.
+// what is not settled goes back; the error names one that does not return within a second then. A
+// handle that ends its goroutine with runtime.Goexit ends the run with an error.
 func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 	if in.cfg.Gather != nil {
 		in.gather(stop, work, stop) // until there is a session
@@ -61,13 +67,42 @@ func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 	// for deliveries, trials for workers.
 	end()
 	close(deliveries)
-	workers.Wait()
+	hangs := r.await(&workers)
 	in.suspects.trials.Wait()
 	if len(r.failed) > 0 {
-		return <-r.failed
+		return errors.Join(<-r.failed, hangs)
+	}
+	if hangs != nil {
+		return hangs
 	}
 	if failed {
 		return err // it names the queue
+	}
+	return nil
+}
+
+// await waits for the workers. One whose handler does not return though it was cancelled is left
+// behind, since the stop has other things to do.
+func (r *run) await(workers *sync.WaitGroup) error {
+	done := make(chan struct{})
+	go func() {
+		workers.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-r.work.Done():
+	}
+	select {
+	case <-done:
+	case <-time.After(handlerGrace):
+		c := r.slow.oldest()
+		if c.ID == "" { // no handler is to blame: all else that is waited for has a bound
+			<-done
+			return nil
+		}
+		return fmt.Errorf("consume %s: a handler did not return though it was cancelled; it has message %s (attempt %d)", r.cfg.Queue, c.ID, c.Attempt)
 	}
 	return nil
 }

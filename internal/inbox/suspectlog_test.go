@@ -57,10 +57,10 @@ func TestWhatBecomesOfASuspectIsLoggedOnce(t *testing.T) {
 	}{
 		"it became one":        {inbox.Suspects{Limit: 3}, returned, []string{"it is suspected of killing the process"}},
 		"nothing is suspected": {inbox.Suspects{}, returned, nil},
-		"one death":            {inbox.Suspects{Limit: 3}, accused(1, "x"), []string{"it runs once more"}},
-		"too many deaths":      {inbox.Suspects{Limit: 3}, accused(4, "x"), []string{"it goes to the dead set"}},
-		"three in a row":       {inbox.Suspects{Limit: 3}, accused(4, "x", "y", "z"), []string{"it goes to the dead set", "it goes to the dead set", "it is not the messages"}},
-		"nobody sees who died": {inbox.Suspects{Limit: 3, Probation: 6 * time.Minute}, blind, []string{"until it can be seen which processes live"}},
+		"one death":            {inbox.Suspects{Limit: 3}, accused(1, "x"), []string{"it waits before it runs again", "it runs once more"}},
+		"too many deaths":      {inbox.Suspects{Limit: 3}, accused(4, "x"), []string{"it waits before it runs again", "it goes to the dead set, not called"}},
+		"three in a row":       {inbox.Suspects{Limit: 3}, accused(4, "x", "y", "z"), []string{"it waits before", "it goes to the dead set, not called", "it waits before", "it goes to the dead set, not called", "it waits before", "it is not the messages"}},
+		"nobody sees who died": {inbox.Suspects{Limit: 3, Probation: 6 * time.Minute}, blind, []string{"it waits before", "until it can be seen which processes live", "it waits before"}},
 		"it takes its time":    {inbox.Suspects{Limit: 3, AloneFor: 5 * s}, accused(0, "x"), []string{"the next suspect has its turn"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,6 +25,10 @@ const (
 // the message is condemned or runs once more. The message has the token meanwhile.
 func (s *suspects) judge(d delivery, e *envelope.Envelope, known suspicion) {
 	stop := d.run.stop
+	until := time.Now().Add(s.cfg.Probation)
+	s.turn.tries(until)
+	s.in.cfg.Logger.Info("a process died while a suspected message ran: it waits before it runs again, or goes to the dead set",
+		"queue", d.Queue, "id", d.ID, "processes", len(known.died), "until", until)
 	living := map[string]bool{s.name: true}
 	again := min(lookAgain, s.cfg.Probation/2)
 	for _, wait := range []time.Duration{s.cfg.Probation - again, again} {
@@ -48,10 +52,12 @@ func (s *suspects) judge(d delivery, e *envelope.Envelope, known suspicion) {
 	case len(known.died) <= s.cfg.Limit:
 		log.Warn("the process died while a suspected message ran: it runs once more, and no other suspect beside it")
 		s.passed.set(d.ID, known)
+		s.turn.tries(time.Time{})
 		s.announce(d, known)
 	case s.row.long():
 		log.Error("the process dies whichever message runs: it is not the messages, and no more of them are condemned until one comes to its end")
 		known.died = nil
+		s.turn.tries(time.Time{})
 		s.announce(d, known)
 	default:
 		s.turn.end()

@@ -104,7 +104,7 @@ func TestAMessageOfWhichACopyRunsIsNotCondemnedBeforeThatIsOver(t *testing.T) {
 				}
 				time.Sleep(time.Hour)
 				r.end()
-				if dead := len(w.dead()); dead != 0 || len(c.tries) != times || strings.Contains(said.String(), "dead set") {
+				if dead := len(w.dead()); dead != 0 || len(c.tries) != times || strings.Contains(said.String(), "it goes to the dead set, not called") {
 					t.Errorf("%d dead, %d calls, want 0 and %d; it says %s", dead, len(c.tries), times, said.String())
 				}
 				w.empty()

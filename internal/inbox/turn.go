@@ -20,8 +20,9 @@ type turn struct {
 	waiting *time.Timer
 	// swapped is closed when that copy may be called: see announce.
 	swapped <-chan struct{}
-	// id is that of the suspect that has the token.
-	id string
+	// id is that of the suspect that has the token, and until the end of its trial.
+	id    string
+	until time.Time
 }
 
 func newTurn(token *solo.Token) *turn {
@@ -39,11 +40,19 @@ func (t *turn) begin(id string) bool {
 	return true
 }
 
-// whose is the id of the suspect that has the token; empty: none of this Inbox.
-func (t *turn) whose() string {
+// tries says until when the suspect is on trial; zero: it is no more.
+func (t *turn) tries(until time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.id
+	t.until = until
+}
+
+// whose is the id of the suspect that has the token, and until when it is on trial; empty: none of
+// this Inbox.
+func (t *turn) whose() (id string, until time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.id, t.until
 }
 
 // await keeps the token until the announced copy comes, which calls resume, and gives it back after
@@ -77,7 +86,7 @@ func (t *turn) forgo() {
 // end gives the token back.
 func (t *turn) end() {
 	t.mu.Lock()
-	t.id = ""
+	t.id, t.until = "", time.Time{}
 	t.mu.Unlock()
 	t.token.Release(&t.hold)
 }

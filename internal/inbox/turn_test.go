@@ -21,7 +21,7 @@ func TestTheTokenIsKeptForACopyThatIsOnItsWayAndNotForLong(t *testing.T) {
 			t.Error("the token was given away while the copy is on its way")
 		}
 		time.Sleep(2 * s)
-		if !token.Try(other) || mine.whose() != "" {
+		if !token.Try(other) || mine.id != "" {
 			t.Error("the token is kept for a copy that another process got")
 		}
 		if _, kept := mine.resume(); kept {
@@ -43,11 +43,11 @@ func TestACopyThatComesInTimeKeepsTheTokenUntilItsTurnEnds(t *testing.T) {
 			t.Error("two copies have the token")
 		}
 		time.Sleep(time.Minute)
-		if token.Try(other) || mine.whose() != "x" {
+		if token.Try(other) || mine.id != "x" {
 			t.Error("the token was given away while the suspect runs")
 		}
 		mine.end()
-		if !token.Try(other) || mine.whose() != "" {
+		if !token.Try(other) || mine.id != "" {
 			t.Error("the token was not given back")
 		}
 	})

@@ -113,6 +113,9 @@ func (w *worker) call(j *job) task.Outcome {
 	m := j.envelope.Message // the handler's own, with a list of headers
 	m.Headers = slices.Clone(m.Headers)
 	w.calls, w.began = j, time.Now()
+	if w.cfg.Gather == nil { // else it only joins others
+		w.slow.called(w.number, Call{m.ID, m.Attempt, w.began})
+	}
 	t, held := task.NewTicket(j, 0, w), 0
 	if g := w.gathering.Load(); g != nil {
 		t, held = g.add(j, w)

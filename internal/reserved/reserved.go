@@ -22,8 +22,13 @@ type Option struct {
 
 // Find returns an error for each of all that opts set to something else than base alone. What an
 // option sets shows only in a client, so two are made, which connect nowhere, and closed. err is
-// the client's own: it cannot be made with base and opts.
+// the client's own: it cannot be made with base and opts. Or one of these is nil.
 func Find(all []Option, base, opts []kgo.Opt) (found []error, err error) {
+	for i, o := range opts {
+		if o == nil {
+			return nil, fmt.Errorf("option %d of %d is nil", i+1, len(opts))
+		}
+	}
 	never, cancel := context.WithCancel(context.Background())
 	cancel()
 	clientWith := func(opts []kgo.Opt) (*kgo.Client, error) {

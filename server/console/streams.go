@@ -94,6 +94,7 @@ type lineJSON struct {
 	Suspect    string         `json:"suspect"`
 	TriedUntil string         `json:"suspect_tried_until"`
 	Stuck      bool           `json:"stuck"`
+	Because    string         `json:"stuck_because"`
 	Queues     map[string]int `json:"queues"`
 	Error      string         `json:"error"`
 }
@@ -205,7 +206,10 @@ func (r *row) hold(pauses []pauseJSON) {
 func (l lineJSON) row(at choice) row {
 	r := row{At: at, Detail: l.Error, InFlight: number(l.InFlight), Oldest: "–", Retrying: "–", Dead: "–"}
 	switch {
-	case l.Suspect == "" || r.Detail != "":
+	case r.Detail != "":
+	case l.Because != "":
+		r.Detail = l.Because
+	case l.Suspect == "":
 	case l.TriedUntil != "":
 		r.Detail = "may have ended the process, and waits until " + l.TriedUntil + " before it runs again or is condemned: " + l.Suspect
 	default:
