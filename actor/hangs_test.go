@@ -13,7 +13,8 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// A person at night needs to know which message it is, and the rest of a stop is not to wait for it.
+// A person at night needs to know which message it is, and the rest of a stop is not to wait for
+// it.
 func TestAHangingCallOfAQueueIsNamedAndDoesNotKeepTheStopFunctionFromRunning(t *testing.T) {
 	for name, hangsAt := range map[string]int{"at its first try": 1, "at its second try": 2} {
 		t.Run(name, func(t *testing.T) {

@@ -184,7 +184,7 @@ func (s *stream) look() (status server.Status, of sourceStatus) {
 			status.Suspect, status.SuspectTriedUntil = retries.Suspect, retries.TriedUntil.Truncate(time.Second)
 		}
 	}
-	status.Source = s.from()
+	status.Source = sourceOf(s)
 	status.Retired = s.cfg.Retired
 	status.Reads = !s.cfg.Retired && (s.reads || s.consumes != "" || s.enqueued && s.works)
 	if status.Retired {
@@ -203,8 +203,8 @@ func (s *stream) look() (status server.Status, of sourceStatus) {
 	return status, of
 }
 
-// from is the kind of its source.
-func (s *stream) from() string {
+// sourceOf is the kind of a stream's source.
+func sourceOf(s *stream) string {
 	switch {
 	case s.enqueued:
 		return server.FromEnqueue
