@@ -3,7 +3,6 @@ package actor
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -31,9 +30,6 @@ type dispatch struct {
 	hold     hold
 	fallback *fallback // nil: there is none
 }
-
-// errCrashLoop is written beside a message that is not called again.
-var errCrashLoop = errors.New("the process died each time the message ran alone")
 
 // fromLog is the handle of a source whose messages were in no queue yet.
 func (d *dispatch) fromLog(ctx context.Context, m *stepwell.Message, t task.Ticket) task.Outcome {
@@ -138,7 +134,7 @@ func (d *dispatch) dropCondemned(_ context.Context, m *stepwell.Message, _ task.
 
 // condemned is the answer for a message that is not called again.
 func condemned() *call.Answer {
-	return &call.Answer{Kind: stepwell.Dead, Reason: stepwell.ReasonCrashLoop, Failure: &call.Failure{Text: errCrashLoop.Error(), Type: "*errors.errorString"}}
+	return &call.Answer{Kind: stepwell.Dead, Reason: stepwell.ReasonCrashLoop, Failure: &call.Failure{Text: task.Killed}}
 }
 
 // settles settles the message once it is safe in a queue. Where it is not there is a stop, or the

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/crew"
+	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/task"
 )
 
@@ -138,8 +139,8 @@ func (p *partition) Done(first, last int64, o task.Outcome) {
 func (p *partition) Deserted(offset int64) error {
 	p.suspects.deserted = true
 	p.ledger.Part(false) // should a stop have begun before
-	return fmt.Errorf("stream %s: the handler ended its goroutine with runtime.Goexit, which stops the actor; it had %s/%d@%d, which counts a death",
-		p.cfg.Stream, p.topic, p.partition, offset)
+	return fmt.Errorf("stream %s: the handler ended its goroutine with runtime.Goexit, which stops the actor; it had message %s, of which that counts as a death",
+		p.cfg.Stream, envelope.ID(p.topic, p.partition, offset))
 }
 
 // Trace is empty: what comes from Kafka is tried for the first time.

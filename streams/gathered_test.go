@@ -86,7 +86,7 @@ func TestWhatIsGatheredCountsUntilItsCallIsOverWhateverComesFirst(t *testing.T) 
 			p.stop()
 		}, n, n, true},
 		"its call ends its goroutine": {func(t *testing.T, p *partition, offsets []int64) {
-			if err := p.Desert(offsets); err == nil || !strings.Contains(err.Error(), "t/0@0") {
+			if err := p.Desert(offsets); err == nil || !strings.Contains(err.Error(), "t:0:0") {
 				t.Errorf("the error does not name the first: %v", err)
 			}
 		}, 0, 0, true},

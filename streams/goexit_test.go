@@ -55,7 +55,7 @@ func TestAHandlerThatEndsItsGoroutineEndsTheReaderWithAnErrorAndItsRecordIsNotCo
 					return false
 				}
 			})
-			if text := fmt.Sprint(r.err); !strings.Contains(text, "runtime.Goexit") || !strings.Contains(text, fmt.Sprintf("%s/0@%d", w.topic, deserter)) {
+			if text := fmt.Sprint(r.err); !strings.Contains(text, "runtime.Goexit") || !strings.Contains(text, fmt.Sprintf("%s:0:%d,", w.topic, deserter)) {
 				t.Errorf("the error says %q", text)
 			}
 			if at := w.committed()[0]; at != deserter {

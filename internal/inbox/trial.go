@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/envelope"
+	"github.com/stepwell/stepwell/internal/task"
 )
 
 const (
@@ -116,8 +116,7 @@ func (s *suspects) condemn(d delivery, e *envelope.Envelope, log *slog.Logger) {
 	}
 	s.row.add(t)
 	log.Error("a message killed the process each time it ran: it goes to the dead set, not called again")
-	text := fmt.Sprintf("the process died more than %d times while the message ran", s.cfg.Limit)
-	s.in.cfg.Owner.Bury(d.run.work, e, stepwell.ReasonCrashLoop, text, func(err error) {
+	s.in.cfg.Owner.Bury(d.run.work, e, stepwell.ReasonCrashLoop, task.Killed, func(err error) {
 		if err != nil {
 			s.row.remove(t)
 		}

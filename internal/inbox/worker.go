@@ -35,7 +35,7 @@ func (w *worker) serve(deliveries <-chan delivery) {
 			panic(p)
 		}
 		// First the error, then the end of the run, which makes Run look for it; then the message.
-		w.failed <- fmt.Errorf("consume %s: the handler ended its goroutine with runtime.Goexit, which stops the actor; it had message %s, which counts a death",
+		w.failed <- fmt.Errorf("consume %s: the handler ended its goroutine with runtime.Goexit, which stops the actor; it had message %s, of which that counts as a death",
 			w.cfg.Queue, w.calls.envelope.Message.ID)
 		w.end()
 		w.calls.deserted()

@@ -112,6 +112,13 @@ func TestWhoseQueueIsDeletedIsSeenAgain(t *testing.T) {
 		name := somebody()
 		one.Show(name)
 		eventually(t, 10*time.Second, "it to be seen", func() bool { return isShown(t, other, name) })
+		_, rest, _ := strings.Cut(node.Ctl("-q", "list_queues", "name", "owner_pid"), lockOf(name)+"\t")
+		owner, _, _ := strings.Cut(rest, "\n")
+		for line := range strings.Lines(node.Ctl("-q", "list_connections", "pid", "client_properties")) {
+			if strings.HasPrefix(line, owner) && !strings.Contains(line, "stepwell consume") {
+				t.Errorf("it has another connection than that which consumes: %s", line)
+			}
+		}
 		node.Ctl("eval", fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<%q>>)), rabbit_amqqueue:delete(Q, false, false, <<"test">>).`, lockOf(name)))
 		eventually(t, 10*time.Second, "it to be seen no more", func() bool { return !isShown(t, other, name) })
 		eventually(t, 2*showStill, "it to be seen again", func() bool { return isShown(t, other, name) })

@@ -27,6 +27,9 @@ const (
 	Gathered
 )
 
+// Killed is the error of a message that is condemned.
+const Killed = "the process died each time the message ran"
+
 // Handle does the work for one message. Its context lives through a stop, for the drain, and ends
 // with a cause.
 type Handle func(ctx context.Context, m *stepwell.Message, t Ticket) Outcome
