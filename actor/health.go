@@ -116,7 +116,7 @@ func ofChannel(c server.ChannelStatus) (said string) {
 		said += fmt.Sprintf(", channel %s: %s", c.ID, c.Error)
 	}
 	if c.Suspect != "" {
-		said += fmt.Sprintf(", channel %s: a message that is suspected of ending the process runs, %s", c.ID, c.Suspect)
+		said += fmt.Sprintf(", channel %s: a message that is suspected of ending the process has its turn, %s", c.ID, c.Suspect+tried(c.SuspectTriedUntil))
 	}
 	if c.Stuck {
 		said += fmt.Sprintf(", channel %s, stuck: %s", c.ID, c.StuckBecause)

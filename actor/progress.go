@@ -84,7 +84,7 @@ func (l *line) warnOfSlow(setting func(string) string, holds *server.Oldest, ofS
 // calledAt is the one of the calls that began then; zero: none did.
 func calledAt(since time.Time, calls ...inbox.Call) (found inbox.Call) {
 	for _, c := range calls {
-		if c.Began.Sub(since).Abs() < time.Millisecond { // the clock of calls has no nanoseconds
+		if c.Began.Sub(since).Abs() < time.Millisecond { // they are told by different clocks
 			found = c
 		}
 	}

@@ -48,6 +48,7 @@ type channelState struct {
 	ID       string         `json:"id"`
 	Runs     bool           `json:"runs"`
 	Stuck    bool           `json:"stuck"`
+	Suspect  string         `json:"suspect"`
 	InFlight int            `json:"in_flight"`
 	Queues   map[string]int `json:"queues"`
 	Error    string         `json:"error"`
@@ -158,7 +159,7 @@ func (a *actor) showStreams(ctx context.Context) error {
 			s.ID, s.word(), cmp.Or(s.Source, "-"), partitions, lag, strconv.Itoa(s.InFlight), s.Oldest.String(), full(s.Queues), s.Error,
 		})
 		for _, c := range s.Channels {
-			state := streamState{Paused: s.Paused, Pauses: s.Pauses, Reads: true, Stuck: c.Stuck}.word()
+			state := streamState{Paused: s.Paused, Pauses: s.Pauses, Reads: true, Stuck: c.Stuck, Suspect: c.Suspect}.word()
 			if !c.Runs {
 				state = "not run here"
 			}

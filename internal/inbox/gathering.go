@@ -41,6 +41,13 @@ type gathering struct {
 // gather begins a gathering of a Run with these contexts, for deliveries of the session with that
 // life.
 func (in *Inbox) gather(stop, work, life context.Context) {
+	in.gatherings.Lock()
+	defer in.gatherings.Unlock()
+	in.gatherIn(stop, work, life)
+}
+
+// gatherIn is gather under the lock.
+func (in *Inbox) gatherIn(stop, work, life context.Context) {
 	g := &gathering{Inbox: in, stop: stop, work: work, life: life, jobs: map[int64]*job{}}
 	g.calls, g.end = context.WithCancel(work)
 	context.AfterFunc(life, g.end)
@@ -51,6 +58,8 @@ func (in *Inbox) gather(stop, work, life context.Context) {
 
 // halt has what was gathered be given up.
 func (in *Inbox) halt() {
+	in.gatherings.Lock()
+	defer in.gatherings.Unlock()
 	if g := in.gathering.Load(); g != nil {
 		g.isHalted.Store(true)
 	}
@@ -58,8 +67,10 @@ func (in *Inbox) halt() {
 
 // anew begins the next gathering after a pause, if the last was halted.
 func (in *Inbox) anew() {
+	in.gatherings.Lock()
+	defer in.gatherings.Unlock()
 	if g := in.gathering.Load(); g != nil && g.isHalted.Load() {
-		in.gather(g.stop, g.work, g.life)
+		in.gatherIn(g.stop, g.work, g.life)
 	}
 }
 

@@ -73,6 +73,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -190,8 +191,10 @@ type Inbox struct {
 	slow     *slowest
 	largest  largest
 	suspects *suspects
-	// gathering is that of now; nil: no message is gathered, or no Run has begun.
-	gathering atomic.Pointer[gathering]
+	// gathering is that of now; nil: no message is gathered, or no Run has begun. Who puts another
+	// one there, or halts it, has the lock.
+	gathering  atomic.Pointer[gathering]
+	gatherings sync.Mutex
 
 	paused  atomic.Bool
 	changed chan struct{} // signalled when paused has changed

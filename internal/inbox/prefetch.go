@@ -93,7 +93,7 @@ func (s *slowest) oldest() (oldest Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.calls {
-		if c.ID != "" && (oldest.ID == "" || c.Began.Before(oldest.Began)) {
+		if !c.Began.IsZero() && (oldest.Began.IsZero() || c.Began.Before(oldest.Began)) {
 			oldest = c
 		}
 	}

@@ -69,16 +69,13 @@ func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 	close(deliveries)
 	hangs := r.await(&workers)
 	in.suspects.trials.Wait()
+	if !failed {
+		err = nil
+	}
 	if len(r.failed) > 0 {
-		return errors.Join(<-r.failed, hangs)
+		err = <-r.failed
 	}
-	if hangs != nil {
-		return hangs
-	}
-	if failed {
-		return err // it names the queue
-	}
-	return nil
+	return errors.Join(err, hangs) // each names the queue
 }
 
 // await waits for the workers. One whose handler does not return though it was cancelled is left
@@ -98,7 +95,7 @@ func (r *run) await(workers *sync.WaitGroup) error {
 	case <-done:
 	case <-time.After(handlerGrace):
 		c := r.slow.oldest()
-		if c.ID == "" { // no handler is to blame: all else that is waited for has a bound
+		if c.Began.IsZero() { // no handler is to blame: all else that is waited for has a bound
 			<-done
 			return nil
 		}

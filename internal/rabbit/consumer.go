@@ -57,7 +57,6 @@ type consumer struct {
 var (
 	errConsumerLost   = errors.New("the broker ended the consumer: its time-out passed, or the queue is gone")
 	errConsumerForgot = errors.New("the queue was declared anew, and the broker forgot its consumer")
-	errNotCancelled   = fmt.Errorf("the consumer is not cancelled: %w", errMute)
 )
 
 // Consume hands out the queue's messages until stop ends; see queue.Broker.
@@ -163,11 +162,7 @@ func (k *consumer) finish(err error) error {
 		k.acks.letGo()
 		k.flush(true)
 		k.rest()
-		if errors.Is(err, errNotCancelled) {
-			k.b.spawn(func(ctx context.Context) { k.session.closeLater(ctx, k.ch, k.c.Queue) })
-		} else {
-			_ = k.session.closeChannel(k.ch)
-		}
+		_ = k.session.closeChannel(k.ch)
 	}
 	k.acks.die()
 	k.end(err)
@@ -223,15 +218,17 @@ func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err
 			return nil, "", err
 		}
 	}
-	if k.session.isMute(k.c.Queue) {
-		return nil, "", errMute
-	}
 	n := k.wantedPrefetch()
-	k.rpc.Lock()
-	defer k.rpc.Unlock()
 	k.mu.Lock()
+	before := k.prefetch
 	k.prefetch = n
 	k.mu.Unlock()
+	// A channel that had a consumer may have messages in hand, and is not given up.
+	if before == 0 && k.session.isMute(k.c.Queue) {
+		return nil, "", errMute
+	}
+	k.rpc.Lock()
+	defer k.rpc.Unlock()
 	k.acks.gather(batch(n))
 	tag = fmt.Sprintf("%s-%d", k.b.config.ConnectionName, time.Now().UnixNano())
 	err = k.session.call("set prefetch", func() error { return k.ch.Qos(n, 0, false) })
@@ -267,6 +264,9 @@ func (k *consumer) handOut(deliveries <-chan amqp.Delivery, tag string) error {
 		// After the cancel the broker sends nothing more, and closes deliveries once those that
 		// were sent are through.
 		case <-again: // the deliveries that are here already are handed out still
+			if k.session.isMute(k.c.Queue) {
+				continue // the keeper asks again
+			}
 			if err := k.unsubscribe(tag); err != nil {
 				return err
 			}
@@ -316,13 +316,7 @@ func (k *consumer) setHand(cancel context.CancelFunc) {
 	}
 }
 
-// unsubscribe cancels the consumer, once the queue answers: a stop waits for that no longer.
 func (k *consumer) unsubscribe(tag string) error {
-	for k.session.isMute(k.c.Queue) {
-		if !sleep(k.stop, time.Second) {
-			return errNotCancelled
-		}
-	}
 	k.rpc.Lock()
 	defer k.rpc.Unlock()
 	return k.session.call("cancel consumer", func() error { return k.ch.Cancel(tag, false) })

@@ -232,11 +232,7 @@ func (s *session) inspect(queue string) (state amqp.Queue, err error) {
 	if err != nil {
 		return state, err
 	}
-	err = s.call("look at queue "+queue, func() error {
-		state, err = ch.QueueDeclarePassive(queue, true, false, false, false, nil)
-		return err
-	})
-	if err != nil {
+	if state, err = s.look(ch, queue); err != nil {
 		return state, err
 	}
 	select {
@@ -247,6 +243,15 @@ func (s *session) inspect(queue string) (state amqp.Queue, err error) {
 	}
 }
 
+// look asks on that channel.
+func (s *session) look(ch *amqp.Channel, queue string) (state amqp.Queue, err error) {
+	err = s.call("look at queue "+queue, func() error {
+		state, err = ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		return err
+	})
+	return state, err
+}
+
 // toAsk is a channel to look at a queue.
 func (s *session) toAsk() (*amqp.Channel, error) {
 	select {
@@ -255,51 +260,6 @@ func (s *session) toAsk() (*amqp.Channel, error) {
 	default:
 		return s.channel()
 	}
-}
-
-// statLimit is for how long RabbitMQ waits for a quorum queue that is asked for its depth; here a
-// little less, since no two clocks are the same.
-const statLimit = 240 * time.Millisecond
-
-// errMute: nobody knows how many messages the queue has.
-var errMute = fmt.Errorf("%w: the queue has not told RabbitMQ in time how many messages it has", queue.ErrUnavailable)
-
-// count asks how many messages are ready in the queue, and how many consumers it has. Of a queue
-// that does not answer in time, as on a busy machine, RabbitMQ says that there are none of either;
-// whoever believed that would take a full dead set for an empty one. The error is errMute then.
-func (s *session) count(name string) (amqp.Queue, error) {
-	asked := time.Now()
-	state, err := s.inspect(name)
-	if err == nil && state.Messages == 0 && state.Consumers == 0 && time.Since(asked) >= statLimit {
-		return state, errMute
-	}
-	return state, err
-}
-
-// muteLooks is how many looks in a row, of 240 ms or more each, a queue does not answer that is
-// taken for mute: a busy machine may hold up one.
-const muteLooks = 4
-
-// isMute says that the queue answers nobody. Whoever asked it for a consumer, or to cancel one,
-// would wait until the connection is cut for that, which others use too: after callLimit by us,
-// after about a minute by RabbitMQ itself.
-func (s *session) isMute(name string) bool {
-	for range muteLooks {
-		if _, err := s.count(name); !errors.Is(err, errMute) {
-			return false
-		}
-	}
-	return true
-}
-
-// closeLater closes a channel with a consumer of the queue, once that answers.
-func (s *session) closeLater(ctx context.Context, ch *amqp.Channel, queue string) {
-	for s.isMute(queue) {
-		if !sleep(ctx, time.Second) {
-			return
-		}
-	}
-	_ = s.closeChannel(ch)
 }
 
 // declare makes the queue, or compares its arguments where it is there, on a channel of its own
