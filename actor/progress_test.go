@@ -169,7 +169,7 @@ func TestAChannelWhoseHandlerRunsPastTwiceItsTimeOutSaysForHowLong(t *testing.T)
 		b.stream.channels[0].dispatch.calls.Handler = func(context.Context, *stepwell.Message) error { <-stubborn; return nil }
 		b.handle("")
 		time.Sleep(2*time.Minute + 30*time.Second)
-		const why = "a call has run for 2m30s, and HANDLER_TIMEOUT is 1m0s"
+		const why = "a call has run for 2m30s, and HANDLER_TIMEOUT is 1m0s: that of message orders.v1:0:0@slow (attempt 1)"
 		if c := b.stream.check(); !c.Stuck || !strings.Contains(c.Detail, ", channel slow, stuck: "+why) {
 			b.t.Errorf("%q does not say why", c.Detail)
 		}
