@@ -42,11 +42,11 @@ func (s *session) isMute(name string) bool {
 		if err != nil {
 			return false
 		}
-		trip := time.Since(began) // to the broker and back
+		trip := time.Since(began) // to the broker and back, and what a busy one takes beside
 		began = time.Now()
 		state, err := s.look(ch, name)
 		late := time.Since(began) - trip
-		if err != nil || s.closeChannel(ch) != nil || state.Messages > 0 || state.Consumers > 0 || late < statLimit {
+		if err != nil || s.closeChannel(ch) != nil || state.Messages > 0 || state.Consumers > 0 || late < statLimit/2 {
 			return false
 		}
 	}
