@@ -408,4 +408,9 @@ func TestAProbationIsComparedWithASessionOnlyWhereThereIsOne(t *testing.T) {
 	if _, err := config.Load(s); err != nil {
 		t.Errorf("a stream that is in no group: %v", err)
 	}
+	s = source("CRASH_PROBATION=4s", "STREAMS_ORDERS_QUEUE=payments")
+	s.Streams = map[string]config.Stream{"orders": {}}
+	if _, err := config.Load(s); err == nil || !strings.Contains(err.Error(), "must be at least 5s, and at most 1h") {
+		t.Errorf("RabbitMQ may not have noticed a death by then: %v", err)
+	}
 }

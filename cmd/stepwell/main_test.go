@@ -275,7 +275,8 @@ func TestTheStateOfAStreamIsWhatMattersMost(t *testing.T) {
 		"not read here":   {Source: "kafka"},
 		"retired":         {Source: "kafka", Retired: true},
 		"retired, may go": {Source: "kafka", Retired: true, MayGo: true},
-		"stuck":           {Source: "kafka", Reads: true, Stuck: true},
+		"stuck":           {Source: "kafka", Reads: true, Stuck: true, Suspect: "orders.v1:0:7"},
+		"suspect":         {Source: "queue", Reads: true, Suspect: "order-17"},
 		"paused":          {Source: "kafka", Reads: true, Stuck: true, Paused: true},
 	} {
 		if got := s.word(); got != want {
