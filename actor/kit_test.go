@@ -156,6 +156,20 @@ func (b *book) said(parts ...string) bool {
 	return false
 }
 
+// tellTroubles prints what the log has of RabbitMQ and its queues, should the test fail.
+func (b *book) tellTroubles(t testing.TB) {
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		for line := range strings.Lines(b.String()) {
+			if hasAll(line, "queue") || hasAll(line, "RabbitMQ") {
+				t.Log(strings.TrimSpace(line))
+			}
+		}
+	})
+}
+
 // lines parses all of the log; a line that is no JSON ends the test.
 func (b *book) lines(t testing.TB) []map[string]any {
 	t.Helper()

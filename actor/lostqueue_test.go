@@ -32,6 +32,7 @@ func TestAQueueDeletedOrPurgedUnderLoadCostsOnlyWhatItHeld(t *testing.T) {
 			}
 			return failsOnce(value, attempt)
 		})))
+		b.tellTroubles(t)
 		// Few prefetched messages, since these are in the queue though nobody can count them.
 		r := w.start(app, settings{"RETRY_DELAY": "1s", "RETRY_PREFETCH": fmt.Sprint(prefetch), "CONCURRENCY": "1"})
 		r.ready()
