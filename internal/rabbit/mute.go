@@ -28,27 +28,29 @@ func (s *session) count(name string) (amqp.Queue, error) {
 	return state, err
 }
 
-// muteLooks is how many looks in a row a queue does not answer that is taken for mute: a busy
-// machine may hold up one.
+// muteLooks is how many looks in a row a queue does not answer that is taken for mute.
 const muteLooks = 4
 
 // isMute says that the queue answers nobody. Whoever asked it for a consumer would wait until the
 // connection is cut for that, which others use too: after callLimit by us, after about a minute by
 // RabbitMQ itself. Only of a quorum queue RabbitMQ gives an answer at all then.
 func (s *session) isMute(name string) bool {
+	// Of the trips to the broker and back, and of the looks, the shortest: each may be held up by a
+	// busy machine, but no look at a mute queue is shorter than RabbitMQ's wait for it.
+	trip, took := time.Hour, time.Hour
 	for range muteLooks {
 		began := time.Now()
 		ch, err := s.channel()
 		if err != nil {
 			return false
 		}
-		trip := time.Since(began) // to the broker and back, and what a busy one takes beside
+		trip = min(trip, time.Since(began))
 		began = time.Now()
 		state, err := s.look(ch, name)
-		late := time.Since(began) - trip
-		if err != nil || s.closeChannel(ch) != nil || state.Messages > 0 || state.Consumers > 0 || late < statLimit/2 {
+		took = min(took, time.Since(began))
+		if err != nil || s.closeChannel(ch) != nil || state.Messages > 0 || state.Consumers > 0 || took < statLimit {
 			return false
 		}
 	}
-	return true
+	return took-trip >= statLimit/2
 }

@@ -2,12 +2,14 @@ package rabbit
 
 import (
 	"context"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	weather "github.com/stepwell/stepwell/chaos/proxy"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
@@ -71,5 +73,34 @@ func TestAQueueThatAnswersNobodyHoldsUpNoConsumerOfAnother(t *testing.T) {
 		leader(node, "resume", silent.instant)
 		publish(t, b, silent.instant, 10, 20)
 		eventually(t, 30*time.Second, "the queue to be consumed again", func() bool { return heard.Load() == 20 })
+	})
+}
+
+// Each answer takes longer than RabbitMQ's wait for a mute queue, and the queue is empty.
+func TestAQueueThatIsFarAwayIsConsumed(t *testing.T) {
+	onEach(t, func(t *testing.T, to string) {
+		u, err := url.Parse(to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		far, err := weather.New(u.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = far.Close() })
+		far.Set(weather.Weather{Latency: statLimit})
+		near, _ := run(t, Config{URLs: []string{to}})
+		n := newNames(t, to)
+		declare(t, near, n.specs())
+		b, _ := run(t, Config{URLs: []string{strings.Replace(to, u.Host, far.Addr(), 1)}})
+		consume(t, b, queue.Consumption{Queue: n.instant, Handle: func(context.Context, queue.Delivery) bool { return false }})
+		eventually(t, 30*time.Second, "the empty queue to have a consumer", func() bool {
+			s, err := near.session(t.Context())
+			if err != nil {
+				return false
+			}
+			state, err := s.inspect(n.instant)
+			return err == nil && state.Consumers == 1
+		})
 	})
 }
