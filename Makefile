@@ -1,5 +1,5 @@
 # What people and CI run. `make` alone explains.
-.PHONY: help run test quick browser lint measure generate bench brokers chaos mutations mutate soak
+.PHONY: help run test everywhere quick browser lint measure generate bench brokers chaos mutations mutate soak
 .DEFAULT_GOAL := help
 
 RUNNER := go run ./internal/testbroker/run
@@ -14,6 +14,9 @@ run: ## the example actor on embedded brokers, with orders of its own
 test: ## vet and all tests with the race detector, on real brokers it starts itself
 	$(RUNNER)
 	cd examples/bulk && go test -race ./... # a module of its own, for its driver
+
+everywhere: ## make test with each test on every release of RabbitMQ, where make test runs most of them on one
+	STEPWELL_TEST_RELEASES=all $(MAKE) test
 
 quick: ## only the tests that need no broker
 	$(RUNNER) -quick

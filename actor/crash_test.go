@@ -134,7 +134,7 @@ func TestNothingIsLostWhenTheProcessIsKilledFiveTimesAndRabbitMQTwice(t *testing
 		t.Skip("NOT RUN: the long crash test, because of -short")
 	}
 	t.Parallel()
-	for _, release := range []string{"oldest", "newest"} {
+	for _, release := range testbroker.Releases() {
 		t.Run(release, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)

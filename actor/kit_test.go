@@ -24,11 +24,20 @@ import (
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
-// onPrivate runs the test on real Kafka with a RabbitMQ that only the test uses, the oldest one and
+// onPrivate runs the test on real Kafka with a RabbitMQ that only the test uses, the oldest one or
 // the newest one.
 func onPrivate(t *testing.T, test func(t *testing.T, w *world, node *testbroker.Rabbit)) {
+	onPrivates(t, testbroker.Sample(t, testbroker.Releases()), test)
+}
+
+// onEachPrivate is onPrivate with both, for what depends on the release.
+func onEachPrivate(t *testing.T, test func(t *testing.T, w *world, node *testbroker.Rabbit)) {
+	onPrivates(t, testbroker.Releases(), test)
+}
+
+func onPrivates(t *testing.T, releases []string, test func(t *testing.T, w *world, node *testbroker.Rabbit)) {
 	t.Parallel()
-	for _, release := range []string{"oldest", "newest"} {
+	for _, release := range releases {
 		t.Run(release, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)

@@ -22,7 +22,7 @@ const deadLetterTimeout = 200 * time.Second
 func TestAQueueDeletedOrPurgedUnderLoadCostsOnlyWhatItHeld(t *testing.T) {
 	const prefetch = 2
 	t.Parallel()
-	onBrokers(t, func(t *testing.T, w *world) {
+	onEachBroker(t, func(t *testing.T, w *world) {
 		y := newTally()
 		var dead atomic.Int64
 		app, b := logged(orders(y.handler(func(value string, attempt int) error {
@@ -152,7 +152,7 @@ func TestAQueueWithOtherArgumentsIsNamedAndOnceItIsGoneTheActorGoesOn(t *testing
 	for _, kind := range []string{"instant", "delay.100", "dead_set"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			onBrokers(t, func(t *testing.T, w *world) {
+			onEachBroker(t, func(t *testing.T, w *world) {
 				ch := w.channel()
 				name := w.queue("orders", kind)
 				if _, err := ch.QueueDeclare(name, true, false, false, false, amqp.Table{"x-queue-type": "classic"}); err != nil {

@@ -136,7 +136,7 @@ func TestAStopWhileRabbitMQIsAwayEndsInTimeAndTheNextProcessFinishesTheWork(t *t
 }
 
 func TestUnderAnAlarmFailuresWaitDeadOnesAreSeenAndDeletedAReplayMovesNothingAndAllGoesOnByItself(t *testing.T) {
-	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onEachPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		y := newTally()
 		var works atomic.Bool
 		r := w.start(orders(y.handler(func(value string, attempt int) error {

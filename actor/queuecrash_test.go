@@ -92,7 +92,7 @@ func TestAKillerInAClassicQueueIsFound(t *testing.T) {
 }
 
 func TestWhatCameBackIsAckedOnlyOnceItIsInTheInstantQueue(t *testing.T) {
-	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onEachPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		name, ch := w.foreign(t, "quorum")
 		const all = 50
 		putNumbered(t, ch, name, "back-", all)
@@ -110,7 +110,7 @@ func TestWhatCameBackIsAckedOnlyOnceItIsInTheInstantQueue(t *testing.T) {
 }
 
 func TestWhatFailsIsAckedOnlyOnceItsRetryIsConfirmed(t *testing.T) {
-	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onEachPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		name, ch := w.foreign(t, "quorum")
 		const all = 50
 		putNumbered(t, ch, name, "bad-", all)

@@ -37,7 +37,7 @@ func TestARabbitMQUserNeedsNoMoreRightsThanTheManualSays(t *testing.T) {
 	if err != nil || !hasAll(string(manual), "`"+ownQueues+"`", "`"+mayWrite+"`", "`"+ownLeases+"`") {
 		t.Fatalf("the manual names other rights than these; %v", err)
 	}
-	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onEachPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		node.Ctl("add_user", rightsUser, "secret")
 		for _, test := range tests {
 			node.Ctl("set_permissions", rightsUser, of(test.configure, w.app), mayWrite, of(ownQueues, w.app))

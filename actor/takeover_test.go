@@ -146,7 +146,7 @@ func (w *world) doneBeyond(t *testing.T) (sum int64) {
 }
 
 func TestAProcessKilledBetweenAFailureAndItsConfirmLosesNothing(t *testing.T) {
-	onPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
+	onEachPrivate(t, func(t *testing.T, w *world, node *testbroker.Rabbit) {
 		w.produce(values("warm", "bad-warm")...)
 		first := w.work(t, "usual", nil)
 		eventually(t, "it works", func() bool { return first.attempt("bad-warm") == 2 && w.committed() == 2 })

@@ -43,7 +43,8 @@ const largest = 4 << 20
 
 var worldNumber atomic.Int64
 
-// everywhere runs the test on the embedded brokers, and on real Kafka with each RabbitMQ there is.
+// everywhere runs the test on the embedded brokers, and on real Kafka with one of the RabbitMQs
+// there are.
 func everywhere(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Parallel()
 	t.Run("embedded", func(t *testing.T) {
@@ -75,9 +76,18 @@ func embeddedWorld(t testing.TB) *world {
 	return w
 }
 
-// onBrokers runs the test on real Kafka with each RabbitMQ there is.
+// onBrokers runs the test on real Kafka with one of the RabbitMQs there are.
 func onBrokers(t *testing.T, test func(t *testing.T, w *world)) {
-	for _, node := range testbroker.RabbitMQs(t) {
+	on(t, testbroker.Sample(t, testbroker.RabbitMQs(t)), test)
+}
+
+// onEachBroker is onBrokers with each RabbitMQ, for what depends on its release.
+func onEachBroker(t *testing.T, test func(t *testing.T, w *world)) {
+	on(t, testbroker.RabbitMQs(t), test)
+}
+
+func on(t *testing.T, nodes []testbroker.Node, test func(t *testing.T, w *world)) {
+	for _, node := range nodes {
 		t.Run("rabbitmq-"+node.Version, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)

@@ -23,7 +23,7 @@ import (
 func onPlainQueues(t *testing.T, test func(t *testing.T, node *testbroker.Rabbit, b queue.Broker, cfg deadset.Config)) {
 	t.Helper()
 	t.Parallel()
-	for _, version := range []string{"oldest", "newest"} {
+	for _, version := range testbroker.Releases() {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			node := testbroker.StartRabbitMQ(t, version, testbroker.RabbitOptions{})

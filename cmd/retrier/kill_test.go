@@ -164,7 +164,7 @@ func TestACallIsAcceptedOnlyOnceConfirmed(t *testing.T) {
 
 func TestWithoutRabbitMQNothingIsAcceptedAndTheAnswerSaysWhy(t *testing.T) {
 	t.Parallel()
-	for _, release := range []string{"oldest", "newest"} {
+	for _, release := range testbroker.Sample(t, testbroker.Releases()) {
 		t.Run(release, func(t *testing.T) {
 			t.Parallel()
 			node := testbroker.StartRabbitMQ(t, release, testbroker.RabbitOptions{})

@@ -107,7 +107,7 @@ func (w *world) left(t *testing.T, want int) {
 }
 
 func onRabbitMQ(t *testing.T, test func(t *testing.T, node testbroker.Node)) {
-	for _, node := range testbroker.RabbitMQs(t) {
+	for _, node := range testbroker.Sample(t, testbroker.RabbitMQs(t)) {
 		t.Run(node.Version, func(t *testing.T) { test(t, node) })
 	}
 }

@@ -70,7 +70,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 func TestAConnectionCutWhileAHandlerRunsDoesNotCallItTwice(t *testing.T) {
-	for _, version := range []string{"oldest", "newest"} {
+	for _, version := range testbroker.Releases() {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			node := testbroker.StartRabbitMQ(t, version, testbroker.RabbitOptions{})

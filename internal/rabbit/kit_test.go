@@ -41,7 +41,7 @@ func inTurn(t *testing.T, test func(t *testing.T, url string)) {
 func onOwn(t *testing.T, o testbroker.RabbitOptions, test func(t *testing.T, node *testbroker.Rabbit)) {
 	t.Helper()
 	t.Parallel()
-	for _, version := range []string{"oldest", "newest"} {
+	for _, version := range testbroker.Releases() {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			test(t, testbroker.StartRabbitMQ(t, version, o))

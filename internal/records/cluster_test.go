@@ -10,7 +10,7 @@ import (
 
 // Each node of a cluster has a copy, and with one of three gone a change is stored by the others.
 func TestRecordsOutliveTheLossOfANodeOfTheirCluster(t *testing.T) {
-	for _, version := range []string{"oldest", "newest"} {
+	for _, version := range testbroker.Releases() {
 		t.Run(version, func(t *testing.T) { outliveANode(t, version) })
 	}
 }

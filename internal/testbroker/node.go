@@ -5,6 +5,7 @@
 package testbroker
 
 import (
+	"hash/fnv"
 	"os"
 	"strings"
 	"testing"
@@ -16,7 +17,24 @@ import (
 const (
 	EnvRabbitMQ = "STEPWELL_TEST_RABBITMQ" // "3.10.8=amqp://…;4.3.6=amqp://…"
 	EnvKafka    = "STEPWELL_TEST_KAFKA"    // "host:port", several joined by commas
+	EnvReleases = "STEPWELL_TEST_RELEASES" // "all": see Sample
 )
+
+// Releases are those of RabbitMQ that a test can start a node of.
+func Releases() []string { return []string{"oldest", "newest"} }
+
+// Sample is the one of the releases that has the test, by its name, so that each has about as many
+// tests; with STEPWELL_TEST_RELEASES=all it is all of them. It is for what hardly depends on the
+// release, which most of what stands above internal/rabbit does not.
+func Sample[R any](t testing.TB, releases []R) []R {
+	if len(releases) == 0 || os.Getenv(EnvReleases) == "all" {
+		return releases
+	}
+	name := fnv.New32a()
+	_, _ = name.Write([]byte(t.Name()))
+	i := int(name.Sum32()>>16) % len(releases)
+	return releases[i : i+1]
+}
 
 // NotRun begins the text with which a test is skipped for want of a broker.
 const NotRun = "NOT RUN: "

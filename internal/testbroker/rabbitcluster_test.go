@@ -9,7 +9,7 @@ import (
 )
 
 func TestAClusterKeepsItsMessagesWhenOneAndThenAllOfItsNodesAreKilled(t *testing.T) {
-	for _, version := range []string{"oldest", "newest"} {
+	for _, version := range Releases() {
 		t.Run(version, func(t *testing.T) {
 			nodes := StartRabbitCluster(t, version, 3, RabbitOptions{})
 			store(t, nodes[0].URL, "kept")

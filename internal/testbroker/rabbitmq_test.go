@@ -14,7 +14,7 @@ import (
 
 func TestRabbitMQKeepsItsMessagesThroughAKill(t *testing.T) {
 	t.Parallel()
-	for _, version := range []string{"oldest", "newest"} {
+	for _, version := range Releases() {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			r := StartRabbitMQ(t, version, RabbitOptions{Conf: []string{"default_vhost = /"}})

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
 type options struct {
@@ -167,6 +169,9 @@ func closing(o options, b *brokers, r *report, took time.Duration, broken error)
 	r.overBudget(took, o.budget)
 	for _, line := range b.tested {
 		r.printf("tested on %s\n", line)
+	}
+	if len(b.rabbits) > 1 && os.Getenv(testbroker.EnvReleases) != "all" {
+		r.printf("most tests above internal/rabbit saw one of the two RabbitMQs; make everywhere runs each on both\n")
 	}
 	for _, line := range prefixed("NOT RUN: ", append(b.notRun, r.missed()...)) {
 		r.printf("%s\n", line)
