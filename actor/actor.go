@@ -20,6 +20,7 @@ import (
 	"github.com/stepwell/stepwell/internal/outcomes"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/solo"
+	"github.com/stepwell/stepwell/internal/task"
 	"github.com/stepwell/stepwell/internal/telemetry"
 	"github.com/stepwell/stepwell/server"
 )
@@ -54,6 +55,8 @@ type Actor struct {
 	index *deadset.Index
 	// kept is readable when a failure log has kept something for tellFailures.
 	kept chan struct{}
+	// ends is readable when a handler has ended its goroutine, which ends the actor.
+	ends chan struct{}
 	// over is when the budget of the stop ends; zero before the stop began. The goroutine of Run
 	// sets it, and parts read it only once their contexts have ended.
 	over time.Time
@@ -71,7 +74,7 @@ type wishes struct {
 
 // New puts an actor together. It connects nowhere; the error is about the app or its configuration.
 func New(cfg *config.Config, app App) (*Actor, error) {
-	a := &Actor{app: app, cfg: cfg, log: app.Logger, process: rand.Uint32() | 1, kept: make(chan struct{}, 1), index: deadset.NewIndex(cfg.DeadSet.Index)}
+	a := &Actor{app: app, cfg: cfg, log: app.Logger, process: rand.Uint32() | 1, kept: make(chan struct{}, 1), ends: make(chan struct{}, 1), index: deadset.NewIndex(cfg.DeadSet.Index)}
 	if a.log == nil {
 		a.log = newLogger(cfg.Log, os.Stderr)
 	}
@@ -227,7 +230,16 @@ func (a *Actor) runStreams(ctx context.Context) error {
 	// what was begun can be settled.
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	g, stop := errgroup.WithContext(ctx)
+	// The stream of a handler that ended its goroutine comes to its end once its other calls have,
+	// with the error; but one of them may never return.
+	g.Go(func() error {
+		task.Wait(stop, a.ends)
+		end()
+		return nil
+	})
 	defer context.AfterFunc(stop, func() { // also where one of them failed: the calls of the others are not waited for any longer
 		time.AfterFunc(a.cfg.Shutdown.Timeout-lastPart(a.cfg), func() { cancel(errShutdown) })
 	})()

@@ -78,3 +78,52 @@ func TestAStreamThatFailsWaitsForTheCallsOfOthersNoLongerThanAStopDoes(t *testin
 		t.Errorf("the error says %q", text)
 	}
 }
+
+// A call that returns never would else keep the process up, which takes nothing any more.
+func TestACallThatHangsBesideOneThatCallsGoexitDoesNotKeepTheActorUp(t *testing.T) {
+	inBatches := func(handle stepwell.Handler) actor.App {
+		return batched(func(ctx context.Context, b *stepwell.Batch) error { return handle(ctx, b.Messages()[0]) })
+	}
+	for what, c := range map[string]struct {
+		hangs, ends string
+		app         func(handler stepwell.Handler) actor.App
+	}{
+		"two first tries":             {"hangs at 1", "ends at 1", orders},
+		"two second tries":            {"hangs at 2", "ends at 2", orders},
+		"a first and a second try":    {"hangs at 1", "ends at 2", orders},
+		"one of batches and a second": {"hangs at 1", "ends at 2", inBatches},
+		"two batches":                 {"hangs at 1", "ends at 1", inBatches},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := embeddedWorld(t)
+			forever, hanging := make(chan struct{}), make(chan struct{})
+			t.Cleanup(func() { close(forever) })
+			app, b := logged(c.app(func(_ context.Context, m *stepwell.Message) error {
+				switch fmt.Sprintf("%s at %d", m.Value, m.Attempt) {
+				case c.hangs:
+					close(hanging)
+					<-forever
+				case c.ends:
+					<-hanging
+					runtime.Goexit()
+				}
+				return errFlaky
+			}))
+			r := w.start(app, settings{"ORDER": "none", "BATCH_SIZE": "1", "CONCURRENCY": "3", "HANDLER_TIMEOUT": "500ms", "SHUTDOWN_TIMEOUT": "3s"})
+			w.produce(keyed("a", "hangs")...)
+			w.produce(keyed("b", "ends")...)
+			select {
+			case <-r.ended:
+			case <-time.After(20 * time.Second):
+				t.Fatal("the actor goes on")
+			}
+			if text := fmt.Sprint(r.err); !strings.Contains(text, "runtime.Goexit") {
+				t.Errorf("the error says %q", text)
+			}
+			if !b.said("ERROR", "runtime.Goexit", `"attempts":`+c.ends[len(c.ends)-1:]) {
+				t.Error("the log does not tell of the message")
+			}
+		})
+	}
+}

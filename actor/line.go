@@ -143,7 +143,7 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 			Handler: handler, Batch: c.batch, Timeout: cfg.HandlerTimeout,
 			// the source's, then those of retries
 			Lanes: 2 * cfg.Concurrency, Telemetry: c.metrics, Tried: failures.tried,
-			Direct: c.direct,
+			Direct: c.direct, Deserted: deserted(c.logger, a.ends),
 		}),
 		channels: c.others, telemetry: c.metrics, failures: failures, copies: cfg.HandlerCopy,
 		inPlace: newInPlace(cfg),
@@ -171,6 +171,17 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 		l.deadSet = newDeadSet(a, l, c.source)
 	}
 	return l, nil
+}
+
+// deserted tells of a handler that ends its goroutine, and signals that the streams are to stop.
+func deserted(log *slog.Logger, ends chan<- struct{}) func(m *stepwell.Message, n int) {
+	return func(m *stepwell.Message, n int) {
+		log.Error("the handler ends its goroutine with runtime.Goexit, which stops the actor and counts as a death", "id", m.ID, "attempts", m.Attempt, "batch", n)
+		select {
+		case ends <- struct{}{}:
+		default: // one is enough
+		}
+	}
 }
 
 // openBatches makes what gathers the messages of a batch handler.

@@ -55,7 +55,7 @@ func (c *Caller) CallBatch(ctx context.Context, messages []*stepwell.Message, la
 	var all *Answer // on what is not marked
 	defer func() {
 		if !returned {
-			all = thrown(recover())
+			all = c.threw(recover(), messages[0], len(messages))
 		}
 		own.end()
 		l.began.Store(0)

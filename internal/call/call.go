@@ -32,6 +32,9 @@ type Config struct {
 	// Tried is told of each answer that is not Done, and to how many messages of a call it was
 	// given: m is the first of them. Nil: nobody is.
 	Tried func(ctx context.Context, m *stepwell.Message, n int, a *Answer)
+	// Deserted is told of a handler that ends its goroutine with runtime.Goexit, while it does: m
+	// is the first of the n messages of the call. Nil: nobody is.
+	Deserted func(m *stepwell.Message, n int)
 }
 
 // Caller calls one stream's handler.
@@ -50,6 +53,9 @@ type Caller struct {
 func New(cfg Config) *Caller {
 	if cfg.Tried == nil {
 		cfg.Tried = func(context.Context, *stepwell.Message, int, *Answer) {}
+	}
+	if cfg.Deserted == nil {
+		cfg.Deserted = func(*stepwell.Message, int) {}
 	}
 	if cfg.Direct == nil {
 		cfg.Direct = func(string) error { return errNoChannels }
@@ -118,7 +124,7 @@ func (c *Caller) call(ctx, handling context.Context, m *stepwell.Message, lane i
 	returned := false
 	defer func() {
 		if !returned {
-			a = thrown(recover())
+			a = c.threw(recover(), m, 1)
 		}
 		// The way of nearly all calls: done, and nobody waits for the context's end, so that the
 		// next call may have the same.
@@ -138,6 +144,15 @@ func (c *Caller) call(ctx, handling context.Context, m *stepwell.Message, lane i
 	}
 	returned = true
 	return a, true
+}
+
+// threw is the answer of a handler that did not return: value is what it panicked with, nil where
+// it ends its goroutine.
+func (c *Caller) threw(value any, m *stepwell.Message, n int) *Answer {
+	if value == nil {
+		c.Deserted(m, n)
+	}
+	return thrown(value)
 }
 
 // measure counts a call by its verdict, and a failure by the type of its error.

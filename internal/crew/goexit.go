@@ -23,14 +23,13 @@ func (w *worker) checkEnd() {
 func (w *worker) desert(r *Roster) {
 	e, done := r.cut(w)
 	took := time.Since(w.began)
-	err := r.deserted(e.Offset)
+	w.crew.fail(r.deserted(e.Offset)) // first: a stop that has begun before waits for what follows
 	if w.lone.Message != nil {
 		r.quit()
 	} else {
 		r.endStretch(&w.stretch, done, took)
 	}
 	w.told(took, 0)
-	w.crew.fail(err)
 }
 
 func (r *Roster) deserted(offset int64) error {
