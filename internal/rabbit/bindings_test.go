@@ -105,7 +105,7 @@ func TestAnExchangeThatIsMissingKeepsNoOtherQueueFromBeingDeclaredAgain(t *testi
 		deleteExchange(t, url, exchange)
 		deleteQueue(t, url, n.instant)
 		deleteQueue(t, url, source)
-		b.topology.missing()
+		b.topology.missing(n.instant)
 		for what, name := range map[string]string{"the instant queue": n.instant, "the queue of the other exchange": source} {
 			eventually(t, 20*time.Second, what+" is declared again", func() bool {
 				_, err := b.Depth(t.Context(), name)

@@ -224,7 +224,7 @@ func (b *Broker) look(ctx context.Context, name string) (amqp.Queue, error) {
 			// It may be long until something is published to it, and nobody would hear meanwhile
 			// that what it held is gone.
 			if b.topology.keeps(name) {
-				b.topology.missing()
+				b.topology.missing(name)
 			}
 			return amqp.Queue{}, fmt.Errorf("%w: %w", queue.ErrMissing, a.err)
 		}

@@ -88,7 +88,7 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 		}
 		if code(err) == amqp.NotFound || errors.Is(err, errConsumerLost) || errors.Is(err, errConsumerForgot) {
 			// The queue may be gone. Only a declaration can tell, and makes it again.
-			b.topology.missing()
+			b.topology.missing(c.Queue)
 		}
 		if s.alive() {
 			b.trouble.set(part, fmt.Sprintf("consume %s: %v", c.Queue, err))

@@ -48,7 +48,7 @@ func (b *Broker) Follow(ctx context.Context, log string, from int64, handle func
 		err = fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
 	case code(err) == amqp.NotFound:
 		// Only a declaration can tell, and makes it again.
-		b.topology.missing()
+		b.topology.missing(log)
 		err = fmt.Errorf("%w: %w: %w", queue.ErrUnavailable, queue.ErrMissing, err)
 	}
 	return fmt.Errorf("follow %s: %w", log, err)

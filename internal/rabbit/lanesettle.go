@@ -46,7 +46,7 @@ func (l *lane) judge(o *outgoing) {
 	switch {
 	case o.returned:
 		l.hindered.note(l.p.b.trouble, o.queue, "is missing")
-		l.p.b.topology.missing()
+		l.p.b.topology.missing(o.queue)
 		l.hold(o)
 	case !o.confirm.Acked():
 		l.hindered.note(l.p.b.trouble, o.queue, "refuses messages")

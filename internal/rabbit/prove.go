@@ -30,6 +30,7 @@ func (b *Broker) Prove(ctx context.Context, specs []queue.Spec) (proven int, err
 // prove makes one queue, unless it is there, and says whether it did. Nil: the broker compared its
 // arguments.
 func (b *Broker) prove(ctx context.Context, spec queue.Spec) (made bool, err error) {
+	b.topology.doubt(spec)
 	for {
 		s, err := b.session(ctx)
 		if err != nil {

@@ -43,12 +43,16 @@ type topology struct {
 	compared map[string]bool
 	// proven are those of [Broker.Prove] that were not seen to be gone since.
 	proven map[string]bool
+	// sure are the queues that were declared on the session on, and cannot be others by now.
+	sure map[string]bool
+	on   *session
 }
 
 func newTopology(b *Broker) *topology {
 	return &topology{
 		b: b, turn: make(chan struct{}, 1), repair: make(chan struct{}, 1), until: map[string]time.Time{},
 		made: map[string]int{}, lacks: map[string]bool{}, compared: map[string]bool{}, proven: map[string]bool{},
+		sure: map[string]bool{},
 	}
 }
 
@@ -56,6 +60,7 @@ func newTopology(b *Broker) *topology {
 func (b *Broker) Declare(ctx context.Context, specs []queue.Spec) error {
 	ordered := slices.Clone(specs)
 	slices.SortStableFunc(ordered, func(x, y queue.Spec) int { return cmp.Compare(rank(x.Kind), rank(y.Kind)) })
+	b.topology.doubt(ordered...)
 	for {
 		s, err := b.session(ctx)
 		if err != nil {
@@ -145,9 +150,10 @@ func (t *topology) ensure(ctx context.Context, s *session, specs []queue.Spec) (
 	return created, first
 }
 
-// declare makes the queue unless it is there, and compares its arguments. With DeclareOnlyCheck it
-// looks first and makes none, but one that is deleted in between; without the right to configure
-// the queue that look is all.
+// declare makes the queue unless it is there, and compares its arguments, unless it is sure to be
+// ours: one that is deleted after the look would be made anew without anybody's knowledge. With
+// DeclareOnlyCheck it makes none, but one that is deleted in between; without the right to
+// configure the queue the look is all.
 func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 	args, err := Arguments(spec)
 	if err != nil {
@@ -161,6 +167,9 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 	case err != nil && !missing:
 		return false, err
 	}
+	if !missing && isSure(t, s, spec.Name) {
+		return false, nil
+	}
 	absent := missing
 	missing = t.lacked(spec.Name, missing)
 	defer t.leave(spec.Name, missing)()
@@ -171,13 +180,33 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 	if err != nil {
 		return false, t.refusal(spec.Name, absent, err)
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.on != s {
+		t.on, t.sure = s, map[string]bool{}
+	}
+	t.sure[spec.Name] = true
 	if missing {
-		t.mu.Lock()
 		t.made[spec.Name]++
 		delete(t.lacks, spec.Name)
-		t.mu.Unlock()
 	}
 	return missing, nil
+}
+
+// isSure says that the queue was declared on the session, and not found missing since.
+func isSure(t *topology, s *session, name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.on == s && t.sure[name]
+}
+
+// doubt has the queues be declared though they are there.
+func (t *topology) doubt(specs ...queue.Spec) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, spec := range specs {
+		delete(t.sure, spec.Name)
+	}
 }
 
 // forget is for a queue that is gone: another one of its name may have other arguments, and is
@@ -240,9 +269,12 @@ func (t *topology) keeps(name string) bool {
 	return slices.ContainsFunc(t.kept(), func(spec queue.Spec) bool { return spec.Name == name })
 }
 
-// missing says that a queue was found missing. It does not wait: lanes and consumers call it, and
+// missing says that the queue was found missing. It does not wait: lanes and consumers call it, and
 // hold their messages back meanwhile, and looks at depths do.
-func (t *topology) missing() { signal(t.repair) }
+func (t *topology) missing(name string) {
+	t.doubt(queue.Spec{Name: name})
+	signal(t.repair)
+}
 
 // run looks at all queues when a session begins and when one was found missing, and at bindings now
 // and then.

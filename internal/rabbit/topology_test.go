@@ -229,7 +229,7 @@ func TestAQueueIsDeclaredAfterTheOneItPointsTo(t *testing.T) {
 		blockInstant()
 		b.topology.remember(n.specs()[:1])
 		b.topology.remember(n.specs()[1:])
-		b.topology.missing()
+		b.topology.missing(n.instant)
 		eventually(t, 10*time.Second, "the repair to meet the instant queue", func() bool {
 			return strings.Contains(b.Status().Detail, n.instant+" exists with other arguments")
 		})
@@ -294,7 +294,7 @@ func TestAQueueThatIsRefusedKeepsOnlyThoseThatNeedItFromBeingDeclaredAgain(t *te
 			_, err := ch.QueueDeclare(bad.dead, true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
 			return err
 		})
-		b.topology.missing()
+		b.topology.missing(bad.dead)
 		eventually(t, 10*time.Second, "the repair to meet the queue", func() bool {
 			return strings.Contains(b.Status().Detail, bad.dead+" exists with other arguments")
 		})
@@ -347,7 +347,7 @@ func TestAQueueWhoseDeclarationWasNotAnsweredCountsAsDeclaredAgain(t *testing.T)
 		declare(t, b, n.specs())
 		deleted.Store(true)
 		deleteQueue(t, url, n.delay)
-		b.topology.missing()
+		b.topology.missing(n.delay)
 		eventually(t, callLimit+10*time.Second, "a line in the log", func() bool {
 			return strings.Contains(log.String(), "queue was missing and has been declared again") && strings.Contains(log.String(), n.delay)
 		})
@@ -428,5 +428,31 @@ func TestCutsWhileQueuesAreDeclaredAreNoError(t *testing.T) {
 				t.Fatalf("round %d: %v", round, err)
 			}
 		}
+	})
+}
+
+// One that is declared then would be made anew without anybody's knowledge: no line in the log,
+// and publishers and consumers that take it for the old one.
+func TestAQueueThatIsDeletedJustAfterARepairHasSeenItIsDeclaredAgainWithAWord(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		var log text
+		var repairs, deleted atomic.Bool
+		proxy := newThief(t, url, func(class, method uint16) bool {
+			if declareOK := class == 50 && method == 11; declareOK && repairs.CompareAndSwap(true, false) {
+				deleteQueue(t, url, n.dead)
+				deleted.Store(true)
+			}
+			return false
+		})
+		b, _ := run(t, Config{URLs: []string{proxy.url}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		declare(t, b, n.specs()[2:])
+		repairs.Store(true)
+		b.topology.missing("another")
+		eventually(t, 10*time.Second, "the repair to have seen the queue", deleted.Load)
+		eventually(t, 10*time.Second, "the queue to be declared again, with a line in the log", func() bool {
+			_, err := b.Depth(t.Context(), n.dead)
+			return err == nil && strings.Contains(log.String(), "queue was missing and has been declared again")
+		})
 	})
 }
