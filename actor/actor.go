@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/stepwell/stepwell/config"
 	"github.com/stepwell/stepwell/deadset"
 	"github.com/stepwell/stepwell/internal/outcomes"
@@ -223,8 +221,8 @@ func openStreams(ctx context.Context, brokers Brokers, streams []*stream) error 
 
 var errShutdown = errors.New("the actor stops and the handler's time is up")
 
-// runStreams runs all readers and retry workers until ctx ends; their handlers may then go on for
-// their part of the budget.
+// runStreams runs all readers and retry workers until ctx ends, or a handler ends its goroutine;
+// other handlers may then go on for their part of the budget.
 func (a *Actor) runStreams(ctx context.Context) error {
 	// Two contexts: stop ends the taking of messages, work the calls that are under way, so that
 	// what was begun can be settled.
@@ -232,10 +230,10 @@ func (a *Actor) runStreams(ctx context.Context) error {
 	defer cancel(nil)
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	g, stop := errgroup.WithContext(ctx)
+	all, stop := newTogether(ctx)
 	// The stream of a handler that ended its goroutine comes to its end once its other calls have,
 	// with the error; but one of them may never return.
-	g.Go(func() error {
+	all.run(func() error {
 		task.Wait(stop, a.ends)
 		end()
 		return nil
@@ -243,18 +241,18 @@ func (a *Actor) runStreams(ctx context.Context) error {
 	defer context.AfterFunc(stop, func() { // also where one of them failed: the calls of the others are not waited for any longer
 		time.AfterFunc(a.cfg.Shutdown.Timeout-lastPart(a.cfg), func() { cancel(errShutdown) })
 	})()
-	g.Go(func() error {
+	all.run(func() error {
 		a.watchProgress(stop)
 		return nil
 	})
-	g.Go(func() error {
+	all.run(func() error {
 		a.tellFailures(stop)
 		return nil
 	})
 	for _, s := range a.streams {
-		g.Go(func() error { return s.run(stop, work, a.pauses.await) })
+		all.run(func() error { return s.run(stop, work, a.pauses.await) })
 	}
-	err := g.Wait()
+	err := all.wait()
 	// The failures that are still kept are told with the last of them.
 	for _, l := range linesOf(a.streams) {
 		l.dispatch.failures.tell(time.Time{})

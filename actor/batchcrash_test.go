@@ -15,7 +15,7 @@ import (
 
 func TestABatchKilledHalfWayIsSeenWholeAgain(t *testing.T) {
 	t.Parallel()
-	onBrokers(t, func(t *testing.T, w *world) {
+	onEachBroker(t, func(t *testing.T, w *world) {
 		env := settings{batchVariable: "yes", "BATCH_SIZE": "8", "BATCH_WAIT": "10s"}
 		half := slices.Concat(several("before", 4), values("bad"), several("behind", 3)) // it holds the fifth
 		for _, r := range half {

@@ -40,7 +40,8 @@ func (c *caller) run(calls context.Context, over <-chan struct{}, end context.Ca
 		if p := recover(); p != nil {
 			panic(p)
 		}
-		// The death is told before the run ends, so that the commits of the stop have it.
+		// The death is told before the run ends. A stop that has begun before commits it all the
+		// same: see Desert.
 		c.deserted()
 		end()
 		c.sweep(over)

@@ -22,7 +22,7 @@ type failedWith struct{}
 
 // newFallback makes the caller of a stream's OnDead; nil: it has none. The configuration has seen
 // to it that there is a dead set, and time for both.
-func newFallback(onDead func(context.Context, *stepwell.Message, error) error, cfg config.Stream) *fallback {
+func newFallback(onDead func(context.Context, *stepwell.Message, error) error, cfg config.Stream, deserted func(m *stepwell.Message, n int)) *fallback {
 	if onDead == nil {
 		return nil
 	}
@@ -32,7 +32,7 @@ func newFallback(onDead func(context.Context, *stepwell.Message, error) error, c
 	}
 	return &fallback{calls: call.New(call.Config{
 		Handler: handler, Timeout: cfg.HandlerTimeout, Lanes: 2 * cfg.Concurrency,
-		Direct: func(string) error { return errors.New("OnDead cannot hand over") },
+		Direct: func(string) error { return errors.New("OnDead cannot hand over") }, Deserted: deserted,
 	})}
 }
 

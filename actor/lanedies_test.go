@@ -24,7 +24,7 @@ func TestWhatIsNoLongerOursWhenItsTurnComesIsNotTakenOver(t *testing.T) {
 			calls++
 			lost.cancel()
 			return nil
-		}, config.Stream{HandlerTimeout: time.Minute, Concurrency: 1})
+		}, config.Stream{HandlerTimeout: time.Minute, Concurrency: 1}, nil)
 		g.put(lost, 1, "a")
 		g.put(lost, 2, "a")
 		g.put(kept, 1, "a")

@@ -124,7 +124,7 @@ func (c *lineConfig) single(all []stepwell.Middleware) stepwell.Handler {
 // settings of this line.
 func (a *Actor) newLine(c lineConfig) (*line, error) {
 	cfg := c.cfg
-	failures := newFailureLog(c.logger, a.cfg.Log, cfg, a.kept)
+	failures, deserts := newFailureLog(c.logger, a.cfg.Log, cfg, a.kept), deserted(c.logger, a.ends)
 	l := &line{
 		id: c.id, channel: c.channel, enqueued: c.enqueued, cfg: cfg,
 		log: c.logger, telemetry: c.metrics, traceURL: a.cfg.Server.TraceURL,
@@ -143,7 +143,7 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 			Handler: handler, Batch: c.batch, Timeout: cfg.HandlerTimeout,
 			// the source's, then those of retries
 			Lanes: 2 * cfg.Concurrency, Telemetry: c.metrics, Tried: failures.tried,
-			Direct: c.direct, Deserted: deserted(c.logger, a.ends),
+			Direct: c.direct, Deserted: deserts,
 		}),
 		channels: c.others, telemetry: c.metrics, failures: failures, copies: cfg.HandlerCopy,
 		inPlace: newInPlace(cfg),
@@ -154,7 +154,7 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 			return nil, err
 		}
 	}
-	l.dispatch.fallback = newFallback(c.handler.OnDead, cfg)
+	l.dispatch.fallback = newFallback(c.handler.OnDead, cfg, deserts)
 	// With retries a failure is parked and condemned messages go to the dead set. Without them a
 	// failing message is held, or dropped where the stream is set so.
 	if *cfg.Retry.Enabled {
@@ -173,14 +173,19 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 	return l, nil
 }
 
-// deserted tells of a handler that ends its goroutine, and signals that the streams are to stop.
+// deserted has the streams stop for a handler that ends its goroutine, and then tells of it: the
+// log may block.
 func deserted(log *slog.Logger, ends chan<- struct{}) func(m *stepwell.Message, n int) {
 	return func(m *stepwell.Message, n int) {
-		log.Error("the handler ends its goroutine with runtime.Goexit, which stops the actor and counts as a death", "id", m.ID, "attempts", m.Attempt, "batch", n)
 		select {
 		case ends <- struct{}{}:
 		default: // one is enough
 		}
+		attrs := []any{"id", m.ID, "attempts", m.Attempt}
+		if n > 1 {
+			attrs = append(attrs, "messages", n)
+		}
+		log.Error("a handler ended its goroutine with runtime.Goexit, which stops the actor", attrs...)
 	}
 }
 

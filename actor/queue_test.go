@@ -56,7 +56,7 @@ func ofQueue(name string) settings {
 	return settings{"KAFKA_BROKERS": "", "STREAMS_ORDERS_TOPICS": "", "STREAMS_ORDERS_QUEUE": name}
 }
 
-// onQueues runs the test on each RabbitMQ, with a queue of each type that can be consumed.
+// onQueues runs the test on one of the RabbitMQs, with a queue of each type that can be consumed.
 func onQueues(t *testing.T, test func(t *testing.T, w *world, name string, ch *amqp.Channel)) {
 	t.Parallel()
 	for _, kind := range []string{"classic", "quorum"} {

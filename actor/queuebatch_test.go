@@ -24,7 +24,7 @@ func putNumbers(t *testing.T, ch *amqp.Channel, name string, n int) {
 	}
 }
 
-// onQuorum runs the test on each RabbitMQ with a quorum queue that is none of ours.
+// onQuorum runs the test on one of the RabbitMQs with a quorum queue that is none of ours.
 func onQuorum(t *testing.T, test func(t *testing.T, w *world, name string, ch *amqp.Channel)) {
 	t.Parallel()
 	onBrokers(t, func(t *testing.T, w *world) {

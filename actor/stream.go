@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell/internal/inbox"
 	"github.com/stepwell/stepwell/server"
@@ -122,17 +121,17 @@ func (s *stream) run(stop, work context.Context, known func(context.Context)) er
 		}
 	}()
 	work = handlersOf(work, s)
-	g, stop := errgroup.WithContext(stop)
+	all, stop := newTogether(stop)
 	for _, l := range s.lines() {
 		if l.works || !l.retries.on() { // else another process does
-			g.Go(func() error { return l.retries.work(stop, work) })
+			all.run(func() error { return l.retries.work(stop, work) })
 		}
 	}
 	if s.broker != nil && s.cfg.Exchange == "" {
-		g.Go(func() error { s.bound.tell(stop, s.line); return nil })
+		all.run(func() error { s.bound.tell(stop, s.line); return nil })
 	}
-	g.Go(func() error { return s.source.Run(stop, work) })
-	return g.Wait()
+	all.run(func() error { return s.source.Run(stop, work) })
+	return all.wait()
 }
 
 // lines are the stream's own and those of its channels.

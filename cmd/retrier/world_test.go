@@ -33,7 +33,7 @@ type world struct {
 
 var worldNumber atomic.Int64
 
-// everywhere runs the test embedded and with each RabbitMQ there is.
+// everywhere runs the test embedded and with one of the RabbitMQs there are.
 func everywhere(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Parallel()
 	t.Run("embedded", func(t *testing.T) {

@@ -54,6 +54,7 @@ func TestAQueueThatAnswersNobodyHoldsUpNoConsumerOfAnother(t *testing.T) {
 
 		// What has a consumer costs the connection, once.
 		leader(node, "suspend", silent.instant)
+		isFoundMute(t, node.URL, silent.instant)
 		paused.Store(true)
 		signal(changed)
 		works("a pause of a queue that answers nobody", callLimit+3*time.Second)
@@ -74,6 +75,28 @@ func TestAQueueThatAnswersNobodyHoldsUpNoConsumerOfAnother(t *testing.T) {
 		publish(t, b, silent.instant, 10, 20)
 		eventually(t, 30*time.Second, "the queue to be consumed again", func() bool { return heard.Load() == 20 })
 	})
+}
+
+// isFoundMute looks at the queue where each second channel takes long to be opened, as on a busy
+// machine.
+func isFoundMute(t *testing.T, url, name string) {
+	t.Helper()
+	var opened atomic.Int64
+	proxy := newThief(t, url, func(class, method uint16) bool {
+		if openOK := class == 20 && method == 11; openOK && opened.Add(1)%2 == 0 {
+			time.Sleep(statLimit)
+		}
+		return false
+	})
+	b, stop := run(t, Config{URLs: []string{proxy.url}})
+	defer stop()
+	s, err := b.session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.isMute(name) {
+		t.Error("a queue that answers nobody is not found to")
+	}
 }
 
 // Each answer takes longer than RabbitMQ's wait for a mute queue, and the queue is empty.

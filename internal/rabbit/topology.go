@@ -43,7 +43,7 @@ type topology struct {
 	compared map[string]bool
 	// proven are those of [Broker.Prove] that were not seen to be gone since.
 	proven map[string]bool
-	// sure are the queues that were declared on the session on, and cannot be others by now.
+	// sure are the queues that were declared on the session on, and not found missing since.
 	sure map[string]bool
 	on   *session
 }
@@ -150,8 +150,8 @@ func (t *topology) ensure(ctx context.Context, s *session, specs []queue.Spec) (
 	return created, first
 }
 
-// declare makes the queue unless it is there, and compares its arguments, unless it is sure to be
-// ours: one that is deleted after the look would be made anew without anybody's knowledge. With
+// declare makes the queue unless it is there, and compares its arguments. One that is sure is only
+// looked at: if it were deleted after the look, it would be made anew without a word. With
 // DeclareOnlyCheck it makes none, but one that is deleted in between; without the right to
 // configure the queue the look is all.
 func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
@@ -161,6 +161,9 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 	}
 	_, err = s.inspect(spec.Name)
 	missing := code(err) == amqp.NotFound
+	if missing {
+		t.doubt(spec)
+	}
 	switch {
 	case missing && t.b.config.DeclareOnlyCheck:
 		return false, fmt.Errorf("queue %s is missing, and %s=check forbids to create it: %w", spec.Name, t.b.config.Setting("rabbitmq.declare"), err)
@@ -218,6 +221,7 @@ func (t *topology) forget(name string) {
 		delete(t.compared, name)
 	}
 	delete(t.proven, name)
+	delete(t.sure, name)
 }
 
 // prove notes that the queue was declared, and need not be kept.

@@ -25,7 +25,7 @@ func Releases() []string { return []string{"oldest", "newest"} }
 
 // Sample is the one of the releases that has the test, by its name, so that each has about as many
 // tests; with STEPWELL_TEST_RELEASES=all it is all of them. It is for what hardly depends on the
-// release, which most of what stands above internal/rabbit does not.
+// release, as most of what stands above internal/rabbit.
 func Sample[R any](t testing.TB, releases []R) []R {
 	if len(releases) == 0 || os.Getenv(EnvReleases) == "all" {
 		return releases
