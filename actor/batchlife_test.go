@@ -311,7 +311,7 @@ func TestAnOnDeadIsNotBegunOnceItsTimeToStopIsOver(t *testing.T) {
 		return err
 	}
 	app.Streams["orders"] = orders
-	r := w.start(app, settings{"BATCH_SIZE": "3", "SHUTDOWN_TIMEOUT": "5s"})
+	r := w.start(app, settings{"BATCH_SIZE": "3", "SHUTDOWN_TIMEOUT": "10s"})
 	w.produceTo3()
 	<-begun
 	r.end()

@@ -221,11 +221,6 @@ func (b *Broker) look(ctx context.Context, name string) (amqp.Queue, error) {
 	case a := <-answers:
 		if code(a.err) == amqp.NotFound {
 			b.topology.forget(name)
-			// It may be long until something is published to it, and nobody would hear meanwhile
-			// that what it held is gone.
-			if b.topology.keeps(name) {
-				b.topology.missing(name)
-			}
 			return amqp.Queue{}, fmt.Errorf("%w: %w", queue.ErrMissing, a.err)
 		}
 		if a.err != nil && s.lostOver(a.err) {

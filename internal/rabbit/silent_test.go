@@ -94,9 +94,7 @@ func isFoundMute(t *testing.T, url, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !s.isMute(name) {
-		t.Error("a queue that answers nobody is not found to")
-	}
+	eventually(t, 20*time.Second, "a queue that answers nobody to be found to", func() bool { return s.isMute(name) })
 }
 
 // Each answer takes longer than RabbitMQ's wait for a mute queue, and the queue is empty.

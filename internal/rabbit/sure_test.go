@@ -44,8 +44,8 @@ func TestAQueueThatWasFoundMissingIsComparedOnceItIsBack(t *testing.T) {
 	for by, find := range map[string]func(t *testing.T, b *Broker, name string){
 		"by a repair for another one": func(t *testing.T, b *Broker, name string) {
 			deleteQueue(t, b.config.URLs[0], name)
-			b.topology.missing("another")
 			eventually(t, 10*time.Second, "the repair to miss it", func() bool {
+				b.topology.missing("another")
 				return strings.Contains(b.Status().Detail, name+" is missing")
 			})
 		},
@@ -70,7 +70,6 @@ func TestAQueueThatWasFoundMissingIsComparedOnceItIsBack(t *testing.T) {
 					_, err := ch.QueueDeclare(n.dead, true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
 					return err
 				})
-				b.topology.missing("another")
 				eventually(t, 20*time.Second, "the queue to be compared", func() bool {
 					return strings.Contains(b.Status().Detail, n.dead+" exists with other arguments")
 				})

@@ -213,15 +213,19 @@ func (t *topology) doubt(specs ...queue.Spec) {
 }
 
 // forget is for a queue that is gone: another one of its name may have other arguments, and is
-// young. A queue that is kept is declared again, and compared then.
+// young. A queue that is kept is declared again, and compared then: it may be long until something
+// is published to it, and nobody would hear meanwhile that what it held is gone.
 func (t *topology) forget(name string) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.proven[name] {
 		delete(t.compared, name)
 	}
 	delete(t.proven, name)
 	delete(t.sure, name)
+	t.mu.Unlock()
+	if t.keeps(name) {
+		t.missing(name)
+	}
 }
 
 // prove notes that the queue was declared, and need not be kept.
