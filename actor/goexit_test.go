@@ -35,14 +35,7 @@ func TestAHandlerThatCallsGoexitEndsTheActorWithAnErrorAndNothingIsLost(t *testi
 				return nil
 			})
 			r := w.start(app, settings{"RETRY_COUNT": "2", "CONCURRENCY": "3"})
-			select {
-			case <-r.ended:
-			case <-time.After(40 * time.Second):
-				t.Fatal("the actor goes on")
-			}
-			if text := fmt.Sprint(r.err); !strings.Contains(text, "runtime.Goexit") {
-				t.Errorf("the error says %q", text)
-			}
+			r.endsForGoexit(40 * time.Second)
 			healed.Store(true)
 			again := w.start(app, settings{"RETRY_COUNT": "2", "KAFKA_SESSION_TIMEOUT": "6s", "CRASH_PROBATION": "7s"})
 			eventually(t, "all is done", func() bool {
@@ -71,13 +64,19 @@ func TestAStreamThatFailsWaitsForTheCallsOfOthersNoLongerThanAStopDoes(t *testin
 		}},
 	}}, settings{"STREAMS_OTHERS_TOPICS": w.topic, "SHUTDOWN_TIMEOUT": "2s"})
 	w.produce(values("one")...)
+	r.endsForGoexit(20 * time.Second)
+}
+
+// endsForGoexit waits until the actor has ended by itself, and wants its error to say why.
+func (r *running) endsForGoexit(within time.Duration) {
+	r.t.Helper()
 	select {
 	case <-r.ended:
-	case <-time.After(20 * time.Second):
-		t.Fatal("the actor waits for a call that waits for its end")
+	case <-time.After(within):
+		r.t.Fatal("the actor goes on")
 	}
 	if text := fmt.Sprint(r.err); !strings.Contains(text, "runtime.Goexit") {
-		t.Errorf("the error says %q", text)
+		r.t.Errorf("the error says %q", text)
 	}
 }
 
@@ -131,14 +130,7 @@ func TestACallThatHangsBesideOneThatCallsGoexitDoesNotKeepTheActorUp(t *testing.
 			}))
 			r := w.start(app, settings{"ORDER": "none", "BATCH_SIZE": "1", "CONCURRENCY": "3", "HANDLER_TIMEOUT": "500ms", "SHUTDOWN_TIMEOUT": "3s"})
 			w.produce(values("hangs", "lingers", "ends")...)
-			select {
-			case <-r.ended:
-			case <-time.After(40 * time.Second):
-				t.Fatal("the actor goes on")
-			}
-			if text := fmt.Sprint(r.err); !strings.Contains(text, "runtime.Goexit") {
-				t.Errorf("the error says %q", text)
-			}
+			r.endsForGoexit(40 * time.Second)
 			if !b.said("ERROR", "runtime.Goexit", fmt.Sprintf(`"attempts":%d`, c.ends)) {
 				t.Error("the log does not tell of the message")
 			}

@@ -55,9 +55,12 @@ func everywhere(t *testing.T, test func(t *testing.T, w *world)) {
 }
 
 // embeddedWorld is on brokers in the process.
-func embeddedWorld(t testing.TB) *world {
+func embeddedWorld(t testing.TB) *world { return embeddedIn(t, embedded.Options{}) }
+
+// embeddedIn is embeddedWorld with options: a bubble needs VirtualNetwork, and SERVER_ADDRESS=off.
+func embeddedIn(t testing.TB, o embedded.Options) *world {
 	w := newWorld(t)
-	w.brokers = embedded.New(embedded.Options{})
+	w.brokers = embedded.New(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- w.brokers.Run(ctx) }()

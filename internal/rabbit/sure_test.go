@@ -66,14 +66,32 @@ func TestAQueueThatWasFoundMissingIsComparedOnceItIsBack(t *testing.T) {
 				b, _ := run(t, Config{URLs: []string{url}, DeclareOnlyCheck: true})
 				declare(t, b, n.specs())
 				find(t, b, n.dead)
-				raw(t, url, func(ch *amqp.Channel) error {
-					_, err := ch.QueueDeclare(n.dead, true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
-					return err
-				})
-				eventually(t, 20*time.Second, "the queue to be compared", func() bool {
-					return strings.Contains(b.Status().Detail, n.dead+" exists with other arguments")
-				})
+				isCompared(t, b, url, n.dead, func() {})
 			})
 		})
 	}
+}
+
+func TestAQueueThatWasReplacedUnseenIsComparedOnTheNextConnection(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		n := newNames(t, url)
+		proxy := newProxy(t, url)
+		b, _ := run(t, Config{URLs: []string{proxy.url}})
+		declare(t, b, n.specs())
+		deleteQueue(t, url, n.dead)
+		isCompared(t, b, url, n.dead, proxy.cut)
+	})
+}
+
+// isCompared has somebody make the queue with other arguments, and wants b to find that after then.
+func isCompared(t *testing.T, b *Broker, url, name string, then func()) {
+	t.Helper()
+	raw(t, url, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(name, true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
+		return err
+	})
+	then()
+	eventually(t, 20*time.Second, "the queue to be compared", func() bool {
+		return strings.Contains(b.Status().Detail, name+" exists with other arguments")
+	})
 }
