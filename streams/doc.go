@@ -86,8 +86,8 @@
 //	Crew.mu          and the lock of the suspects' token: for moments, nothing is taken under them
 //
 // Who waits for room holds load.turn, outside of the gate, and takes them from load.taking on. The
-// locks of status, healer, fetcher and fetchSize are for moments: none of the table is taken under
-// them. committer.turn, a place for one, is never waited for by who holds one of these; who has it
-// takes assignments.mu and partition.mu. A method whose name ends in Locked, or whose comment says
-// so, is for who holds the lock.
+// locks of status, healer, fetcher, fetchSize and latecomers are for moments: none of the table is
+// taken under them. committer.turn, a place for one, is never waited for by who holds one of these;
+// who has it takes assignments.mu and partition.mu. A method whose name ends in Locked, or whose
+// comment says so, is for who holds the lock.
 package streams

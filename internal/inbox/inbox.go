@@ -59,8 +59,9 @@
 // # Locks
 //
 // memory, slowest, gathering, turn, passed, row and Trouble have a lock each, and guard nothing but
-// their own fields. There is no order among them: whoever holds one takes no other, and calls
-// neither the broker, nor the owner, nor a handler.
+// their own fields; Inbox.gatherings guards which gathering is that of now. There is no order among
+// them: whoever holds one takes no other, and calls neither the broker, nor the owner, nor a
+// handler.
 //
 // # Contexts
 //
