@@ -232,8 +232,9 @@ func (c *caller) leaveHalted(failed []try) (kept []try) {
 	return kept
 }
 
-// underWay leaves out what is safe, and ends, what nothing waits for any more, since its partition
-// ends here: what comes after it there is the next owner's, too, who has it before that.
+// underWay returns as left what the lane still waits for, and as ends what it waits for no more,
+// though that is not safe: its partition is given up here. What comes after such a message in its
+// partition is the next owner's, too, who has the message before it.
 func underWay(parked []departure) (left []departure, ends []item) {
 	for _, p := range parked {
 		select {
@@ -258,8 +259,8 @@ func origins(parked []departure) (items []item) {
 	return items
 }
 
-// rests tells the origins of the messages that they rest, or have rested: what rests is no work
-// that hangs, nor is what waits for it in the lane.
+// rests tells the origins that their messages begin to rest, or have rested, and the lane that a
+// batch of it does: neither what rests nor what waits behind it in the lane is work that hangs.
 func (c *caller) rests(failed []try, begin bool) {
 	for _, t := range failed {
 		if !begin {

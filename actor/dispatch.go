@@ -71,10 +71,10 @@ func (d *dispatch) tryInPlace(ctx context.Context, f *failed, t task.Ticket) tas
 	}
 }
 
-// park publishes the message to a delay queue, the dead set or a channel's queue. Where it keeps
-// its order it is to hold its key until it is there, which is when safe is closed: if what waits
-// for it were called before, and the process died then, the message would be called once more,
-// after it. Nil: it holds nothing.
+// park publishes the message to a delay queue, the dead set or a channel's queue. Where order is
+// kept the message is to hold its key until safe is closed, once it is there: if a later message of
+// the key were called before that, and the process died then, this one would be called once more,
+// after the later one. Nil: it holds nothing.
 func (d *dispatch) park(f *failed, past *retry.Past, what next, t task.Ticket) (safe <-chan struct{}) {
 	if what == tooLong {
 		d.telemetry.OrderGivenUp()

@@ -57,8 +57,8 @@ type lane struct {
 	// look: there may be messages of a partition that was halted, which are not to wait.
 	look   bool
 	paused bool
-	// left has those of which messages were left to the next owner: what comes after them, also
-	// from a worker that was in the middle of its stretch, is the next owner's too.
+	// left has the origins of which a message was left to the next owner: what comes after it from
+	// there, also by a worker that is in the middle of its stretch, is the next owner's too.
 	left map[task.Gatherable]bool
 }
 
@@ -213,7 +213,7 @@ func (l *lane) take(into []item) (batch, left []item) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	batch = into[:0]
-	// Of what is given up none of its messages is ours any longer.
+	// An origin that is given up need not be known: none of its messages is ours any longer.
 	maps.DeleteFunc(l.left, func(of task.Gatherable, _ bool) bool { return of.Calls().Err() != nil })
 	waiting, full, at := l.waiting(), l.paused, 0
 	var kept []item

@@ -178,10 +178,10 @@ func (l *ladder) refuse(specs []queue.Spec, err error) {
 }
 
 // step is the queue that comes next of a wait, and what is left beyond it. from is the queue that a
-// message on its way comes from; it is empty for one that begins its wait. It need not be known
-// here and may be gone by now, as that of a former delay: it is used only where one of those that
-// the wait needs is not known, since it could not be declared. ok is false where the stream has no
-// delay queue at all.
+// message on its way comes from, empty for one that begins its wait. Nobody here may know that
+// queue, and it may be gone by now, as the queue of a former delay: so it is used only where a rung
+// that the wait needs is not known, since it could not be declared. ok is false where the stream
+// has no delay queue at all.
 func (l *ladder) step(w envelope.Wait, from string) (name string, left envelope.Wait, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

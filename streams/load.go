@@ -20,7 +20,7 @@ type load struct {
 	waiting                       atomic.Bool
 	room                          chan struct{}
 	began                         time.Time
-	progress                      atomic.Int64 // nanoseconds from then to the last record settled; zero: none was
+	progress                      atomic.Int64 // nanoseconds from began to the last record settled; zero: none was
 }
 
 func newLoad(w Window) *load {

@@ -221,8 +221,8 @@ func (c *suspects) cameToItsEnd(offset int64) {
 	c.p.hurry()
 }
 
-// outlive ends the row once the process has lived on for another probation and turn: it does not
-// die whatever runs. Where no suspect is left none will come to its end.
+// outlive ends the row once the process has lived on for another probation and turn: then it does
+// not die whatever runs. Else a row would have no end where no suspect is left to come to its own.
 func (c *suspects) outlive(now time.Time) {
 	g := &c.p.ledger.Guard
 	switch {
@@ -260,8 +260,8 @@ func (c *suspects) busy() int { return c.p.running() - len(c.p.ledger.Rests) }
 
 // goesOn is for a partition that has held the token for its time. A suspect that still runs goes
 // on: others have their turn, and deaths are not held against it any more. One that did not begin,
-// since all workers are busy, waits for another turn. Where the broker does not come to know that,
-// others do not wait for it twice.
+// since all workers are busy, waits for another turn. The token is free once a commit has said that
+// the turn is over; where none could, as without a broker, it is so after that time once more.
 func (c *suspects) goesOn() {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()

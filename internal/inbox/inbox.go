@@ -101,8 +101,8 @@ type Config struct {
 	// quick. Where ctx ends meanwhile its answer does not count, and the delivery goes back. Nil:
 	// all are for the handler.
 	Divert func(ctx context.Context, d queue.Delivery) (to string, m queue.Message, divert bool)
-	// Foreign says that the queue is somebody else's: how often it lets a message come back is not
-	// known, so that one which is too large to be parked is not given back but at a stop.
+	// Foreign says that the queue is somebody else's: nobody knows how many returns of a message it
+	// bears, so one that is too large to be parked is held until a stop, and not given back before.
 	Foreign bool
 	// Gather is set where messages wait for calls that they have together: the handle returns
 	// [task.Gathered].

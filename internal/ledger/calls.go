@@ -17,8 +17,8 @@ func (c *calls) pass(offset int64) {
 	c.handedOut = offset
 }
 
-// ended is the offset before which every call is over: what rests and is called again is not, since
-// it may end the process then.
+// ended is the offset before which every call is over. A call that rests before another try is not
+// over: that try may end the process.
 func (c *calls) ended(w *window, resting Rests) int64 {
 	for offset := range w.Open {
 		_, pending := c.pending[offset]

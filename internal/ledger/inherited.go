@@ -33,8 +33,8 @@ func (i *inherited) knows(offset int64, epoch int32) bool {
 }
 
 // extended is what a commit now says beside its spans, when records up to this leader epoch were
-// read. Inherited spans are left only as long as no record of a higher epoch than theirs was read:
-// knows drops them then.
+// read. Inherited spans stay only until a record of a higher epoch than theirs is read: knows then
+// drops them.
 func (i *inherited) extended(topicID [16]byte, epoch int32, m *Mark) Metadata {
 	says := Metadata{Topic: cmp.Or(fingerprint(topicID), i.Topic), Epoch: epoch, Mark: m}
 	if len(i.Spans) > 0 {
