@@ -103,12 +103,12 @@ type lineConfig struct {
 	batch   stepwell.BatchHandler // in place of the handler; nil: there is none
 	channel string                // empty: it is the stream's own
 	// enqueued: its messages are enqueued, and come from its own queue.
-	enqueued bool
-	cfg      config.Stream             // its settings
-	others   map[string]*retry.Retrier // to which it may hand over
-	source   kafkaRecords              // of what is too large for the queues
-	logger   *slog.Logger
-	metrics  *telemetry.Stream
+	enqueued  bool
+	cfg       config.Stream             // its settings
+	others    map[string]*retry.Retrier // to which it may hand over
+	fromKafka kafkaRecords              // of what is too large for the queues
+	logger    *slog.Logger
+	metrics   *telemetry.Stream
 }
 
 // single is the handler of one message, with its middleware around it, and that of all outermost;
@@ -168,7 +168,7 @@ func (a *Actor) newLine(c lineConfig) (*line, error) {
 		}
 	}
 	if l.broker != nil {
-		l.deadSet = newDeadSet(a, l, c.source)
+		l.deadSet = newDeadSet(a, l, c.fromKafka)
 	}
 	return l, nil
 }
@@ -211,7 +211,7 @@ func (a *Actor) openRetries(l *line, c lineConfig) error {
 	r, err := retry.New(retry.Config{
 		App: a.cfg.App.Name, Stream: c.id, Channel: c.channel,
 		Delays: budgetOf(cfg.Retry), DelayQueues: cfg.Retry.DelayQueues, Jitter: cfg.Retry.Jitter,
-		Broker: a.queues, Source: c.source,
+		Broker: a.queues, Source: c.fromKafka,
 		Workers: cfg.Concurrency, FirstLane: cfg.Concurrency, Ended: l.dispatch.calls.Ended,
 		Seats: l.seats.Retry(), Prefetch: inbox.Prefetch{Messages: cfg.Retry.Prefetch, Bytes: cfg.WindowBytes},
 		Suspects: inbox.Suspects{
@@ -240,11 +240,11 @@ func (a *Actor) openRetries(l *line, c lineConfig) error {
 
 // newDeadSet makes the dead set of a line. It is served also where retries are off: what died
 // before is still there.
-func newDeadSet(a *Actor, l *line, source kafkaRecords) *deadset.Set {
+func newDeadSet(a *Actor, l *line, fromKafka kafkaRecords) *deadset.Set {
 	topology := l.retries.Topology()
 	return deadset.New(deadset.Config{
 		App: a.cfg.App.Name, Stream: l.name(), Queue: topology.DeadSet, Instant: topology.Instant,
-		Broker: a.queues, MaxEdited: a.cfg.RabbitMQ.MaxMessageSize - envelope.MaxHeaders, Source: source,
+		Broker: a.queues, MaxEdited: a.cfg.RabbitMQ.MaxMessageSize - envelope.MaxHeaders, Source: fromKafka,
 		Pages: a.cfg.DeadSet.Pages, TrashPages: a.cfg.DeadSet.TrashPages, KeepPages: a.cfg.RabbitMQ.Declare == "check",
 		WalkBytes: a.cfg.DeadSet.WalkBytes, Index: a.index, Setting: a.cfg.Variable, Logger: l.log,
 	})

@@ -72,8 +72,8 @@ func (a *Actor) newStream(id string, s Stream) (*stream, error) {
 	k := a.newKafka(id)
 	c := lineConfig{
 		id: id, handler: Channel{Handler: s.Handler, Use: s.Use, OnDead: s.OnDead}, batch: s.Batch, enqueued: s.Enqueued, cfg: a.cfg.Stream(id),
-		source: kafkaRecords{a.brokers, k.extra},
-		logger: a.log.With("stream", id),
+		fromKafka: kafkaRecords{a.brokers, k.extra},
+		logger:    a.log.With("stream", id),
 	}
 	channels, to, ofChannels := newChannels(a, c, s.Channels)
 	c.others = to
