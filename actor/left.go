@@ -91,7 +91,7 @@ var errNotFound = errors.New("RabbitMQ has not told yet which queues of the stre
 func (l *left) Topology() retry.Topology { return l.topology }
 
 // Gone says so of queues of free waits, which may be deleted once they are empty.
-func (l *left) Gone(name string) bool { return slices.Contains(l.topology.Rungs(), name) }
+func (l *left) Gone(name string) bool { return slices.Contains(l.topology.AllRungs(), name) }
 
 // all are the names of all queues that the stream can have.
 func (l *left) all() []string {
@@ -99,7 +99,7 @@ func (l *left) all() []string {
 	for _, spec := range l.topology.Specs() {
 		all = append(all, spec.Name)
 	}
-	for _, rung := range l.topology.Rungs() {
+	for _, rung := range l.topology.AllRungs() {
 		if !slices.Contains(all, rung) {
 			all = append(all, rung)
 		}

@@ -177,9 +177,9 @@ func (t Topology) delayName(ms int64) string { return t.delayPrefix() + strconv.
 // rungName is the queue of a wait that handlers may ask for.
 func (t Topology) rungName(rung time.Duration) string { return t.delayName(milliseconds(rung)) }
 
-// Rungs names the queues of all waits that handlers may ask for. Each is made when it is first
-// needed.
-func (t Topology) Rungs() (names []string) {
+// AllRungs names the queues of all waits that handlers may ask for. Each is made when it is first
+// needed; which there are, as far as this process knows, is [Retrier.Rungs].
+func (t Topology) AllRungs() (names []string) {
 	for _, rung := range rungs() {
 		names = append(names, t.rungName(rung))
 	}

@@ -110,12 +110,12 @@ func (r *run) await(workers *sync.WaitGroup) error {
 func (r *run) offer(ctx context.Context, workers chan<- delivery, came queue.Delivery) bool {
 	d := delivery{came, r, r.workOf(came.Life)}
 	if ctx.Err() != nil || r.paused.Load() {
-		return r.suspects.spare(d)
+		return r.suspects.notTaken(d)
 	}
 	r.largest.saw(d.Size())
 	switch to, m, divert := r.cfg.Divert(ctx, came); {
 	case ctx.Err() != nil:
-		return r.suspects.spare(d)
+		return r.suspects.notTaken(d)
 	case divert:
 		r.inFlight.Add(1)
 		d.move(to, m, nil)
@@ -125,7 +125,7 @@ func (r *run) offer(ctx context.Context, workers chan<- delivery, came queue.Del
 	case workers <- d:
 		return true
 	case <-ctx.Done():
-		return r.suspects.spare(d)
+		return r.suspects.notTaken(d)
 	}
 }
 

@@ -251,9 +251,9 @@ func (s *suspects) giveBack(d delivery) {
 	}
 }
 
-// spare is for a delivery that no worker took. It reports whether it moved the delivery, as
+// notTaken is for a delivery that no worker took. It reports whether it moved the delivery, as
 // giveBack does; where it did not, the consumer gives it back.
-func (s *suspects) spare(d delivery) bool {
+func (s *suspects) notTaken(d delivery) (moved bool) {
 	known, names := s.named(d)
 	if names {
 		d.run.inFlight.Add(1)
