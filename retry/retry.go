@@ -145,7 +145,6 @@ type Status struct {
 
 // New makes a Retrier. It connects nowhere.
 func New(cfg Config) (*Retrier, error) {
-	cfg.Workers = cmp.Or(cfg.Workers, 16)
 	cfg.HandlerTimeout = cmp.Or(cfg.HandlerTimeout, 5*time.Minute)
 	cfg.ConsumerTimeout = cmp.Or(cfg.ConsumerTimeout, 30*time.Minute)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
