@@ -83,7 +83,7 @@ func newGauges(m metric.Meter) (g gauges, all []metric.Observable, err error) {
 		{&g.lag, "stepwell.consumer.lag", "{message}", "Records of this member's partitions that are not settled; of a queue as source: messages ready in it."},
 		{&g.partitionLag, "stepwell.partition.lag", "{message}", "Records of a partition of this member that are not settled."},
 		{&g.inflight, "stepwell.handler.inflight", "{message}", "Handler calls under way."},
-		{&g.messages, "stepwell.window.messages", "{message}", "Messages that were read from Kafka and are not settled."},
+		{&g.messages, "stepwell.window.messages", "{message}", "Messages that were read from Kafka, or picked up from the queue that is the source, and are not settled."},
 		{&g.bytes, "stepwell.window.bytes", "By", "Bytes of the messages that were read from Kafka and are not settled."},
 		{&g.suspects, "stepwell.suspects", "{message}", "Messages that may have ended the process and run one at a time."},
 		{&g.paused, "stepwell.paused", "", "1 while the stream is held back in this process, by a pause of it or of the whole app."},
