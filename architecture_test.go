@@ -51,7 +51,7 @@ func asAWhole(mapped map[string]bool, file string) bool {
 func TestTheMapOnAPackagesFirstPageHasEachOfItsFiles(t *testing.T) {
 	for file, fewest := range map[string]int{
 		"streams/doc.go": 30, "internal/crew/doc.go": 10, "internal/inbox/inbox.go": 10, "retry/doc.go": 12, "deadset/doc.go": 20,
-		"internal/operations/doc.go": 15,
+		"internal/operations/doc.go": 15, "actor/doc.go": 35,
 	} {
 		page, err := os.ReadFile(file)
 		if err != nil {

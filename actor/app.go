@@ -1,8 +1,3 @@
-// Package actor puts an actor together and runs it: Kafka readers, retry queues, dead sets, the
-// HTTP server and the user's own functions.
-//
-// A program describes itself as an [App] and calls [Main]; [New] and [Actor.Run] are the form for
-// embedding and tests.
 package actor
 
 import (
