@@ -28,8 +28,8 @@ var (
 	ErrOtherWish = errors.New("this Idempotency-Key was used for another request")
 )
 
-// MaxAtOnce is on how many dead sets operations run at a time, one on each.
-const MaxAtOnce = 4
+// maxAtOnce is on how many dead sets operations run at a time, one on each.
+const maxAtOnce = 4
 
 // Config is what a Runner needs.
 type Config struct {
@@ -195,7 +195,7 @@ func (r *Runner) due(open []Operation) (begin []Operation, busy bool) {
 			case o.Phase != phase:
 			case phase == Running && !r.knows(o.Request):
 				begin = append(begin, o)
-			case r.couldRun(o) && !taken[o.Target] && len(taken) < MaxAtOnce:
+			case r.couldRun(o) && !taken[o.Target] && len(taken) < maxAtOnce:
 				taken[o.Target] = true
 				begin = append(begin, o)
 			}

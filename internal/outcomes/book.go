@@ -36,8 +36,8 @@ type Log interface {
 	All(kind string) ([]records.Record, error)
 }
 
-// ErrAlone says that what a process tells of messages is what it handled itself.
-var ErrAlone = errors.New("what other processes handled is not known: processes share nothing")
+// errAlone says that what a process tells of messages is what it handled itself.
+var errAlone = errors.New("what other processes handled is not known: processes share nothing")
 
 // Book counts for one process. Its methods may be called from any goroutine.
 type Book struct {
@@ -195,7 +195,7 @@ func (b *Book) again(all []page) {
 func (b *Book) Of(operations ...string) (map[string]Tally, error) {
 	known, written := b.own(operations)
 	if b.log == nil {
-		return known, ErrAlone
+		return known, errAlone
 	}
 	all, err := b.log.All(recordKind)
 	if err != nil {
