@@ -10,7 +10,7 @@ package actor
 // # The way of a message
 //
 //	source                     Kafka, or a queue of RabbitMQ: hands it over with a ticket
-//	  -> dispatch.fromLog      its first try, or from dispatch.fromQueue, as retries do
+//	  -> dispatch.fromLog      its first try; of a queue, and of retries, dispatch.fromQueue
 //	  -> dispatch.run          the call (internal/call), which ends with an answer or none
 //	  -> dispatch.follow       the switch on verdicts: done, handed over, failed
 //	  -> dispatch.fail         an OnDead may take it over: fallback.go
@@ -18,7 +18,7 @@ package actor
 //	  -> dispatch.park         a queue has it (retry), and then its ticket settles it
 //
 // Where retries are off follow goes to dispatch.keepTrying: hold.go. Messages of a Batch are
-// gathered before fromLog: batch.go has their way.
+// gathered in place of fromLog: batch.go has their way.
 //
 // # Map
 //
