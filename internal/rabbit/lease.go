@@ -228,7 +228,7 @@ func (l *lease) Release() {
 func (l *lease) settled(ctx context.Context) (int, error) {
 	limit := time.Now().Add(l.b.config.LeaseWait)
 	for {
-		state, err := l.session.count(l.queue)
+		state, err := l.count(ctx)
 		late := time.Now().After(limit)
 		switch {
 		case err != nil && (late || !errors.Is(err, errMute)):
@@ -243,6 +243,38 @@ func (l *lease) settled(ctx context.Context) (int, error) {
 			return 0, ctx.Err()
 		}
 	}
+}
+
+// count is session.count for a queue that nobody else consumes. Of a queue whose leader is away
+// RabbitMQ says at once that it has neither messages nor consumers, as of an empty one. So an empty
+// one is asked for a consumer, and believed when an answer knows of that one: only the queue itself
+// can say so. Without a leader the consumer is refused, which ends the connection.
+func (l *lease) count(ctx context.Context) (state amqp.Queue, err error) {
+	state, err = l.session.count(l.queue)
+	if err != nil || state.Messages > 0 || state.Consumers > 0 {
+		return state, err
+	}
+	w := newWindow(l, 0, 0, maphash.MakeSeed())
+	deliveries, err := w.consume()
+	for limit := time.Now().Add(l.b.config.LeaseWait); err == nil && state.Consumers == 0; {
+		if state, err = l.session.count(l.queue); err != nil || state.Consumers > 0 {
+			break
+		}
+		if time.Now().After(limit) || !sleep(ctx, 5*time.Millisecond) {
+			err = errMute
+		}
+	}
+	if w.ch != nil && !w.ch.IsClosed() {
+		err = cmp.Or(err, l.session.closeChannel(w.ch))
+	}
+	if err != nil {
+		return amqp.Queue{}, err
+	}
+	for range deliveries { // that arrived meanwhile, and went back with the channel
+		state.Messages++
+	}
+	state.Consumers--
+	return state, nil
 }
 
 // failed wraps what went wrong on the lease's connection.

@@ -57,6 +57,38 @@ func TestAQueueThatDoesNotAnswerIsNotTakenForAnEmptyOne(t *testing.T) {
 	})
 }
 
+// leaderAway takes the leader of the queue away, of which there is no other, until the returned
+// function is called. RabbitMQ then says at once that the queue is empty.
+func leaderAway(node *testbroker.Rabbit, name string) (back func()) {
+	do := func(what string) {
+		node.Ctl("eval", fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<%q>>)), ra:%s(quorum_queues, amqqueue:get_pid(Q)).`, name, what))
+	}
+	do("stop_server")
+	return func() { do("restart_server") }
+}
+
+// A walk that believed RabbitMQ would say that nothing is left.
+func TestADeadSetWhoseLeaderIsAwayIsNotTakenForAnEmptyOne(t *testing.T) {
+	onOwn(t, testbroker.RabbitOptions{}, func(t *testing.T, node *testbroker.Rabbit) {
+		n := newNames(t, "")
+		b, _ := run(t, Config{URLs: []string{node.URL}, LeaseWait: time.Second})
+		declare(t, b, n.specs())
+		publish(t, b, n.dead, 0, 10)
+		depthIs(t, b, n.dead, 10)
+		asked := leaseOf(t, b, n.dead)
+		back := leaderAway(node, n.dead)
+		if depth, err := asked.Depth(within(t, 5*time.Second)); !errors.Is(err, queue.ErrUnavailable) {
+			t.Errorf("Depth of a lease: %d, %v", depth, err)
+		}
+		asked.Release()
+		if w, err := leaseOf(t, b, n.dead).Window(within(t, 5*time.Second), 10, 1<<20); !errors.Is(err, queue.ErrUnavailable) {
+			t.Errorf("Window: %v, %v", w, err)
+		}
+		back()
+		depthIs(t, b, n.dead, 10)
+	})
+}
+
 // Even where the answer comes quickly and is wrong, as while a leader is chosen, nothing is
 // deleted: what is in the queue is handed out to who wants to delete it.
 func TestAConsumerOfAQueueThatIsToBeDeletedFindsTheLastMessageInIt(t *testing.T) {

@@ -179,7 +179,7 @@ func (w *window) verify(ctx context.Context) (int, error) {
 func (w *window) atLeast(ctx context.Context, want int) (int, error) {
 	began := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 10*time.Millisecond) {
-		state, err := w.l.session.count(w.l.queue)
+		state, err := w.l.count(ctx)
 		mute := errors.Is(err, errMute)
 		switch {
 		case err != nil && !mute:

@@ -208,7 +208,8 @@ func (w *window) emptied() (bool, error) {
 	if errors.Is(err, errMute) {
 		return false, nil
 	}
-	return err == nil && state.Messages == 0, err
+	// An answer that does not know of this walk's consumer is not the queue's own; see lease.count.
+	return err == nil && state.Messages == 0 && state.Consumers > 0, err
 }
 
 // unless is err, but nil where the walk has ended.
