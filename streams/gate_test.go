@@ -82,10 +82,12 @@ func TestAPollThatBeganBeforeALossBringsNothingIntoTheNextAssignment(t *testing.
 	}()
 	late.Wait()
 	<-changed
-	r.parts.lookup(tp).begin(ledger.At(10, -1), false)
+	p := r.parts.lookup(tp)
+	p.begin(ledger.At(10, -1), false)
+	eventually(t, "the calls of the assignment before to end", func() bool { return !isBlocked(p) })
 	r.intake.receive(tp, records(10, 12), [16]byte{1})
 	eventually(t, "the new records", func() bool { o := j.of(0); return len(o) > 1 && o[len(o)-1] == 11 })
-	if c, ok := r.parts.lookup(tp).dirty(0); !ok || c.At.Offset != 12 {
+	if c, ok := p.dirty(0); !ok || c.At.Offset != 12 {
 		t.Fatalf("committable %v %v", c, ok)
 	}
 }

@@ -50,6 +50,9 @@ func (p *partition) Rest(offset int64, until time.Time) {
 		p.ledger.Rests.End(offset)
 	} else {
 		p.ledger.Rests.Begin(offset, until)
+		if !p.ledger.Guard.Free() {
+			p.roster.Offer()
+		}
 	}
 }
 

@@ -146,3 +146,23 @@ func TestAfterATrialTheOtherSuspectsAreNotToldOfAnew(t *testing.T) {
 		})
 	}
 }
+
+// Two that were condemned in another partition count in the row.
+func TestTheThirdInARowIsSparedAlsoWhereTheOthersLieInAnotherPartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 1, settle, accuse(0))
+		w.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{"t": {1}})
+		other := w.parts.lookup(topicPartition{"t", 1})
+		mark := ledger.NoMark()
+		mark.Condemned = ledger.MostCondemned
+		other.restored(0, ledger.WriteMetadata(0, ledger.Metadata{Mark: &mark}, func(func(ledger.Span) bool) {}, ledger.MetadataLimit))
+		other.begin(ledger.At(0, -1), false)
+		w.stores()
+		time.Sleep(probation)
+		w.stores()
+		w.called("it is spared, and runs", 0)
+		if n := len(w.calls.of(condemnations)); n > 0 {
+			t.Errorf("%d condemned", n)
+		}
+	})
+}

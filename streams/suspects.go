@@ -77,6 +77,7 @@ func (c *suspects) permitted(records []*kgo.Record) int {
 		return 1
 	}
 	g.Progress(c.p.ledger.FirstOpen())
+	c.p.ledger.HandOut(records[0].Offset) // what is missing before it is not to be handed out
 	n, bound := 0, g.Bound()
 	for n < len(records) && records[n].Offset < bound {
 		n++
@@ -253,6 +254,9 @@ func (c *suspects) Rests(r crew.Rest) {
 		c.p.hurry()
 	}
 	c.p.ledger.Rests.Begin(r.Offset, r.Until)
+	if !c.p.ledger.Guard.Free() {
+		c.p.roster.Offer() // fewer are busy: more may be handed out
+	}
 }
 
 // busy is how many calls run that do not rest.

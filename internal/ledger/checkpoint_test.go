@@ -206,3 +206,16 @@ func TestNoCommitOfAnOwnerSaysMuchMoreThanWhatItHandedOut(t *testing.T) {
 		}
 	}
 }
+
+// A commit below the log's highest epoch would let the client take back what is settled.
+func TestACommitAtTheEndOfASpanHasTheHighestEpochThatTheOwnerBeforeHadRead(t *testing.T) {
+	l := New(Rules{}, nil)
+	l.Restore(42, WriteMetadata(42, Metadata{Epoch: 5}, slices.Values([]Span{{43, 50}}), MetadataLimit))
+	l.Begin(At(42, 3), false)
+	l.Reserve(1)
+	l.Add(42, 3, 1)
+	l.Settle(42, 42)
+	if c, dirty := l.Checkpoint(MetadataLimit, 0); !dirty || c.At != At(50, 5) {
+		t.Errorf("committed at %+v", c.At)
+	}
+}
