@@ -49,6 +49,8 @@ type session struct {
 	// asking has the channel on which the last look was made, for the next one; nil: each look
 	// opens one of its own.
 	asking chan *amqp.Channel
+	// trip is how long the shortest way to the broker and back took, in nanoseconds; 0: not known.
+	trip atomic.Int64
 	// watcher is the goroutine of watch, which ends with the connection.
 	watcher sync.WaitGroup
 }
@@ -214,10 +216,14 @@ func (s *session) call(what string, f func() error) error {
 
 // channel opens an AMQP channel, on which delivery tags and confirms begin at one.
 func (s *session) channel() (ch *amqp.Channel, err error) {
+	began := time.Now()
 	err = s.call("open channel", func() error {
 		ch, err = s.conn.Channel()
 		return err
 	})
+	if trip := int64(time.Since(began)); err == nil && (s.trip.Load() == 0 || trip < s.trip.Load()) {
+		s.trip.Store(trip) // one that is a little longer may win a race: it is a guess
+	}
 	return ch, err
 }
 
@@ -228,18 +234,26 @@ func (s *session) closeChannel(ch *amqp.Channel) error { return s.call("close ch
 // inspect asks for the state of a queue, on a channel that nobody else uses, since a missing queue
 // closes it.
 func (s *session) inspect(queue string) (state amqp.Queue, err error) {
+	state, _, err = s.timed(queue)
+	return state, err
+}
+
+// timed is inspect, and how long the answer took.
+func (s *session) timed(queue string) (state amqp.Queue, took time.Duration, err error) {
 	ch, err := s.toAsk()
 	if err != nil {
-		return state, err
+		return state, 0, err
 	}
+	asked := time.Now()
 	if state, err = s.look(ch, queue); err != nil {
-		return state, err
+		return state, 0, err
 	}
+	took = time.Since(asked)
 	select {
 	case s.asking <- ch:
-		return state, nil
+		return state, took, nil
 	default:
-		return state, s.closeChannel(ch)
+		return state, took, s.closeChannel(ch)
 	}
 }
 

@@ -97,23 +97,44 @@ func isFoundMute(t *testing.T, url, name string) {
 	eventually(t, 20*time.Second, "a queue that answers nobody to be found to", func() bool { return s.isMute(name) })
 }
 
-// Each answer takes longer than RabbitMQ's wait for a mute queue, and the queue is empty.
+// farAway is the broker at to where each answer takes longer than RabbitMQ's wait for a mute queue.
+func farAway(t *testing.T, to string) string {
+	t.Helper()
+	u, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := weather.New(u.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = far.Close() })
+	far.Set(weather.Weather{Latency: statLimit})
+	return strings.Replace(to, u.Host, far.Addr(), 1)
+}
+
+// Delay queues and dead sets have no consumers, and are mostly empty.
+func TestAQueueThatIsEmptyAndFarAwayIsKnownToBeEmpty(t *testing.T) {
+	onEach(t, func(t *testing.T, to string) {
+		n := newNames(t, to)
+		near, _ := run(t, Config{URLs: []string{to}})
+		declare(t, near, n.specs())
+		b, _ := run(t, Config{URLs: []string{farAway(t, to)}})
+		if depth, err := b.Depth(within(t, 20*time.Second), n.dead); depth != 0 || err != nil {
+			t.Errorf("Depth: %d, %v", depth, err)
+		}
+		if depth, err := leaseOf(t, b, n.dead).Depth(within(t, 20*time.Second)); depth != 0 || err != nil {
+			t.Errorf("Depth of a lease: %d, %v", depth, err)
+		}
+	})
+}
+
 func TestAQueueThatIsFarAwayIsConsumed(t *testing.T) {
 	onEach(t, func(t *testing.T, to string) {
-		u, err := url.Parse(to)
-		if err != nil {
-			t.Fatal(err)
-		}
-		far, err := weather.New(u.Host)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = far.Close() })
-		far.Set(weather.Weather{Latency: statLimit})
 		near, _ := run(t, Config{URLs: []string{to}})
 		n := newNames(t, to)
 		declare(t, near, n.specs())
-		b, _ := run(t, Config{URLs: []string{strings.Replace(to, u.Host, far.Addr(), 1)}})
+		b, _ := run(t, Config{URLs: []string{farAway(t, to)}})
 		consume(t, b, queue.Consumption{Queue: n.instant, Handle: func(context.Context, queue.Delivery) bool { return false }})
 		eventually(t, 30*time.Second, "the empty queue to have a consumer", func() bool {
 			s, err := near.session(t.Context())
