@@ -89,7 +89,7 @@ func TestEachDifferentDelayIsAQueueAndTargetsComeFirst(t *testing.T) {
 	if _, ok := top.Delay(6, &stepwell.Message{}); ok {
 		t.Error("five retries, yet attempt 6 is tried again")
 	}
-	if name, ok := top.Shortest(); !ok || name != "shipping.orders.delay.1" {
+	if name, wait, ok := top.Shortest(); !ok || wait != time.Millisecond || name != "shipping.orders.delay.1" {
 		t.Errorf("shortest is %s %v", name, ok)
 	}
 }

@@ -143,6 +143,11 @@ type Status struct {
 	Hopeful bool
 }
 
+// mostTurn is how long the wait of a delay queue may be where suspects wait for their turn. Few of
+// those that come back at one time get one, and the others wait all of it once more: a hundred
+// would take a day with a wait of an hour.
+const mostTurn = 5 * time.Second
+
 // New makes a Retrier. It connects nowhere.
 func New(cfg Config) (*Retrier, error) {
 	cfg.HandlerTimeout = cmp.Or(cfg.HandlerTimeout, 5*time.Minute)
@@ -177,14 +182,18 @@ func New(cfg Config) (*Retrier, error) {
 		firsts:   &firsts{parking: parking, trouble: trouble, log: cfg.Logger},
 		former:   newFormer(topology, cfg.Logger),
 	}
-	wait, _ := topology.Shortest()
+	wait, takes, _ := topology.Shortest()
+	suspects := cfg.Suspects
+	if takes <= mostTurn {
+		suspects.Wait = wait
+	}
 	owner := &owner{parking, cfg.Stream, cfg.Channel, r.former, cfg.Source}
 	r.inbox = inbox.New(inbox.Config{
 		Queue: topology.Instant, Wait: wait,
 		Broker: cfg.Broker, Presence: cfg.Broker, Publisher: parking.publisher, Owner: owner, Divert: owner.divert,
 		Workers: cfg.Workers, FirstLane: cfg.FirstLane, Seats: cfg.Seats, Prefetch: cfg.Prefetch,
 		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: cfg.ConsumerTimeout,
-		Suspects: cfg.Suspects, Trouble: trouble,
+		Suspects: suspects, Trouble: trouble,
 		Repeated: cfg.Telemetry.Duplicate, Ended: cfg.Ended, Logger: cfg.Logger,
 	})
 	return r, nil

@@ -119,13 +119,13 @@ func (t Topology) Delay(attempt int, m *stepwell.Message) (string, bool) {
 	return of[place%uint32(len(of))].name, true //nolint:gosec // at most MaxWidth
 }
 
-// Shortest names the delay queue with the shortest wait; false when there is none.
-func (t Topology) Shortest() (string, bool) {
+// Shortest is the delay queue with the shortest wait, and that; false when there is none.
+func (t Topology) Shortest() (name string, wait time.Duration, ok bool) {
 	all := t.delays()
 	if len(all) == 0 {
-		return "", false
+		return "", 0, false
 	}
-	return all[0].name, true
+	return all[0].name, time.Duration(all[0].ms) * time.Millisecond, true
 }
 
 // Delays names the delay queues, the shortest first.

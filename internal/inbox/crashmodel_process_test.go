@@ -179,7 +179,7 @@ func (w *crashWorld) begin() {
 		},
 	}
 	if w.wait {
-		cfg.Wait = modelWait
+		cfg.Suspects.Wait = modelWait
 	}
 	if w.seats > 0 {
 		cfg.Seats = seats.New(w.seats).Retry()

@@ -254,7 +254,7 @@ func TestASuspectThatHadItsTimeIsSettledOnceHoweverItsCallEndsLater(t *testing.T
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, s, func(w *world) {
-				w.cfg.Suspects = inbox.Suspects{Limit: 3, AloneFor: time.Minute}
+				w.cfg.Suspects = inbox.Suspects{Wait: w.cfg.Wait, Limit: 3, AloneFor: time.Minute}
 				of := &settles{count: map[uint64]int{}}
 				w.cfg.Broker = counting{w.broker, of, test.confirms}
 				w.renew()

@@ -86,7 +86,8 @@ import (
 type Config struct {
 	// Queue is worked off. It is declared by its owner.
 	Queue string
-	// Wait is a queue that brings a message back to Queue after a short time. Empty: there is none.
+	// Wait is a queue that brings a message of a newer version back to Queue after a while. Empty:
+	// there is none.
 	Wait string
 	// Broker hands out what is in Queue.
 	Broker Consumer

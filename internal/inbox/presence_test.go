@@ -38,7 +38,7 @@ func TestCutsAloneCondemnNobody(t *testing.T) {
 				p, b := throughProxy(t, node.URL)
 				cfg := w.cfg
 				cfg.Broker, cfg.Presence, cfg.Publisher = b, b, b.Publisher("test")
-				cfg.Suspects = inbox.Suspects{Limit: limit, Process: uint32(number + 1), Probation: 3 * time.Second}
+				cfg.Suspects = inbox.Suspects{Wait: w.cfg.Wait, Limit: limit, Process: uint32(number + 1), Probation: 3 * time.Second}
 				in := inbox.New(cfg)
 				running.Go(func() {
 					err := in.Run(stop, context.Background(), func(context.Context, *stepwell.Message, inbox.Ticket) task.Outcome {
@@ -156,7 +156,7 @@ func TestWhoIsSeenOnceInATrialLives(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, s, func(w *world) {
-				w.cfg.Suspects = inbox.Suspects{Limit: 1, Process: 9, Probation: probation}
+				w.cfg.Suspects = inbox.Suspects{Wait: w.cfg.Wait, Limit: 1, Process: 9, Probation: probation}
 				began := time.Now()
 				w.sees(func(_ context.Context, name string) (bool, error) {
 					if name != "orders.process.00000007" {

@@ -45,6 +45,10 @@ type Suspects struct {
 	// that ran while another died runs in it again. At its end, and a little before, the broker is
 	// to have noticed that death, and who was cut off is to be connected again. Default: a minute.
 	Probation time.Duration
+	// Wait is a queue that brings a suspect back whose turn is not now. Few have their turn before
+	// all others have gone there, so its time is to be some seconds at most. Empty: such a suspect
+	// goes round in its own queue.
+	Wait string
 }
 
 // suspects has the suspects of one queue, of which at most one runs.
@@ -104,7 +108,7 @@ func (s *suspects) tell(d delivery) {
 
 // postpone sends a suspect away whose turn is not now; it comes back after a short time.
 func (s *suspects) postpone(d delivery, known suspicion) {
-	switch to := s.in.cfg.Wait; {
+	switch to := s.cfg.Wait; {
 	case d.run.stop.Err() != nil:
 		d.release()
 	case to != "":

@@ -98,7 +98,7 @@ func TestWhatADeliveryThatCameBackSaysOfDeathsAndWhatBecomesOfIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, s, func(w *world) {
-				w.cfg.Suspects = inbox.Suspects{Limit: test.limit, Process: 7}
+				w.cfg.Suspects = inbox.Suspects{Wait: w.cfg.Wait, Limit: test.limit, Process: 7}
 				told := w.watched()
 				m := unsuspected("x")
 				for key, value := range test.headers {

@@ -207,7 +207,7 @@ func TestATrialThatCannotSeeWhoLivesPutsTheMessageOffAndTriesAgain(t *testing.T)
 func TestAStopEndsATrialAndGivesMessageAndTurnBack(t *testing.T) {
 	inWorld(t, s, func(w *world) {
 		var token solo.Token
-		w.cfg.Suspects = inbox.Suspects{Limit: 3, Token: &token}
+		w.cfg.Suspects = inbox.Suspects{Wait: w.cfg.Wait, Limit: 3, Token: &token}
 		w.renew()
 		w.accused("x", 1)
 		var c calls
@@ -231,7 +231,7 @@ func TestAStopEndsATrialAndGivesMessageAndTurnBack(t *testing.T) {
 func TestASuspectIsShownWhileItRunsAndItsTurnEndsWithItsCall(t *testing.T) {
 	inWorld(t, s, func(w *world) {
 		var token solo.Token
-		w.cfg.Suspects = inbox.Suspects{Limit: 3, Token: &token}
+		w.cfg.Suspects = inbox.Suspects{Wait: w.cfg.Wait, Limit: 3, Token: &token}
 		w.returned("slow")
 		w.renew()
 		finish := make(chan struct{})
@@ -257,7 +257,7 @@ func TestASuspectIsShownWhileItRunsAndItsTurnEndsWithItsCall(t *testing.T) {
 // As where the announced copy came to others first, and here without a name.
 func TestASuspectThatHadItsTrialHasNoOtherWhenItComesAgainWithNoMoreDeaths(t *testing.T) {
 	inWorld(t, s, func(w *world) {
-		w.cfg.Suspects = inbox.Suspects{Limit: 3, Probation: time.Hour}
+		w.cfg.Suspects = inbox.Suspects{Wait: w.cfg.Wait, Limit: 3, Probation: time.Hour}
 		relents, _ := w.grudging()
 		w.accused("x", 1)
 		var c calls
@@ -275,7 +275,7 @@ func TestASuspectThatHadItsTrialHasNoOtherWhenItComesAgainWithNoMoreDeaths(t *te
 
 func TestAMessageThatIsNotCondemnedSinceItIsNotTheMessagesRunsWithoutItsDeaths(t *testing.T) {
 	inWorld(t, s, func(w *world) {
-		w.cfg.Suspects = inbox.Suspects{Limit: 2, Process: 9}
+		w.cfg.Suspects = inbox.Suspects{Wait: w.cfg.Wait, Limit: 2, Process: 9}
 		told := w.watched()
 		r := w.start(told.succeeding)
 		for _, id := range []string{"a", "b", "c"} { // one after the other, so that none waits for its turn
@@ -291,7 +291,7 @@ func TestAMessageThatIsNotCondemnedSinceItIsNotTheMessagesRunsWithoutItsDeaths(t
 
 func TestARunThatCanConsumeNoMoreWaitsForNoTrial(t *testing.T) {
 	inWorld(t, s, func(w *world) {
-		w.cfg.Suspects = inbox.Suspects{Limit: 3, Probation: time.Hour}
+		w.cfg.Suspects = inbox.Suspects{Wait: w.cfg.Wait, Limit: 3, Probation: time.Hour}
 		w.cfg.Broker = failing{w.broker}
 		w.renew()
 		w.accused("x", 1)

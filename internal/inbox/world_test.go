@@ -58,6 +58,7 @@ func newWorld(t *testing.T, broker queue.Broker, name string, wait time.Duration
 	w.cfg = inbox.Config{Queue: name, Broker: broker, Presence: broker, Divert: divert, Logger: slog.New(slog.DiscardHandler)}
 	if wait > 0 {
 		w.cfg.Wait = name + ".wait"
+		w.cfg.Suspects.Wait = w.cfg.Wait
 		w.specs = append(w.specs, queue.Spec{Name: w.cfg.Wait, Kind: queue.Delay, TTL: wait, Target: name})
 	}
 	// A broker that is away is told of within a minute, not when the whole package is out of time.
