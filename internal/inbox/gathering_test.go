@@ -12,6 +12,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/inbox"
+	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/task"
 )
 
@@ -92,6 +93,54 @@ func TestOfABatchWhatIsSettledIsAckedAndWhatHasNoVerdictComesAgain(t *testing.T)
 		g.ticket(3).Settle()
 		r.end()
 		w.has(0, 0)
+	})
+}
+
+// likeRabbitMQ is a broker that takes notice of another prefetch only where it is off by more than a
+// factor of two.
+type likeRabbitMQ struct{ queue.Broker }
+
+func (b likeRabbitMQ) Consume(stop, work context.Context, c queue.Consumption) error {
+	wanted, has := c.Prefetch, 0
+	c.Prefetch = func() int {
+		if n := wanted(); has == 0 || n > 2*has || has > 2*n {
+			has = n
+		}
+		return has
+	}
+	return b.Broker.Consume(stop, work, c)
+}
+
+// As many fit into the bytes as the broker was told when messages were larger, and somewhat more.
+func TestABatchIsToldThatNoMoreComesAlsoWhereMessagesHaveBecomeSmaller(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		w.cfg.Broker, w.cfg.Prefetch = likeRabbitMQ{w.broker}, inbox.Prefetch{Bytes: 100_000}
+		r, g := w.gather(300)
+		next := int64(0)
+		put := func(n, bytes int) {
+			for range n {
+				next++
+				e := &envelope.Envelope{Message: stepwell.Message{Stream: "orders", Value: make([]byte, bytes), Attempt: 1, Origin: stepwell.Origin{Topic: "t", Offset: next}}}
+				w.put(w.cfg.Queue, e.Encode())
+			}
+		}
+		put(1, 5000)
+		synctest.Wait()
+		put(400, 3500)
+		for done := 0; done < 401; {
+			synctest.Wait()
+			origins, offsets := g.of(done)
+			if len(offsets) == 0 {
+				t.Fatalf("%d came", done)
+			}
+			if last := done+len(offsets) == 401; !last && g.full == 0 {
+				t.Fatalf("after %d no more came than %d, and it was not told", done, len(offsets))
+			}
+			g.full = 0
+			done += len(offsets)
+			origins[0].Ended(offsets, task.Settled)
+		}
+		r.end()
 	})
 }
 

@@ -192,6 +192,7 @@ type Inbox struct {
 	memory   *memory
 	slow     *slowest
 	largest  largest
+	ahead    ahead
 	suspects *suspects
 	// gathering is that of now; nil: no message is gathered, or no Run has begun. Who puts another
 	// one there, or halts it, has the lock.
