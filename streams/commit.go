@@ -95,9 +95,12 @@ func (c *committer) commit(ctx context.Context, parts []*partition) (all bool) {
 	}
 	failpoint.Hit("commit")
 	err := c.send(ctx, s)
-	if errors.Is(err, kerr.OffsetMetadataTooLarge) {
-		c.room /= 2 // the next commit has what fits
-		return false
+	for errors.Is(err, kerr.OffsetMetadataTooLarge) && c.room > 0 && ctx.Err() == nil {
+		c.room /= 2 // at once: this may be the last commit of partitions that go elsewhere
+		if s = c.collect(parts); len(s.of) == 0 {
+			return true
+		}
+		err = c.send(ctx, s)
 	}
 	failpoint.Hit("committed")
 	if ctx.Err() == nil {
@@ -251,8 +254,9 @@ func prepare(req *kmsg.OffsetCommitRequest, metadata func(topicPartition) (strin
 	return nil
 }
 
-// eachCommitted tells of each partition whether it is committed, and returns the first error. Newer
-// brokers answer with the topic's id alone.
+// eachCommitted tells of each partition whether it is committed, and returns the first error, or
+// that there is too much metadata, which less of it mends. Newer brokers answer with the topic's id
+// alone.
 func eachCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, told func(topicPartition, error)) error {
 	var none [16]byte
 	names := make(map[[16]byte]string, len(req.Topics))
@@ -268,7 +272,7 @@ func eachCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitRespons
 		for _, p := range t.Partitions {
 			err := kerr.ErrorForCode(p.ErrorCode)
 			told(topicPartition{topic, p.Partition}, err)
-			if err != nil && (failed == nil || isSuperseded(failed)) {
+			if err != nil && (failed == nil || isSuperseded(failed) || errors.Is(err, kerr.OffsetMetadataTooLarge)) {
 				failed = fmt.Errorf("topic %s partition %d: %w", topic, p.Partition, err)
 			}
 		}

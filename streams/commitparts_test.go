@@ -91,6 +91,23 @@ func TestAnAnswerToACommitIsOfItsTopicsByNameOrByID(t *testing.T) {
 	}
 }
 
+// Less metadata mends that, and only that: nothing would be committed of the partition for good.
+func TestThatThereIsTooMuchMetadataIsSeenBehindOtherErrors(t *testing.T) {
+	t.Parallel()
+	req, resp := commitOfParts(topicPartition{"a", 0}, topicPartition{"a", 1}), kmsg.NewPtrOffsetCommitResponse()
+	topic := kmsg.NewOffsetCommitResponseTopic()
+	topic.Topic = "a"
+	for i, err := range []*kerr.Error{kerr.GroupAuthorizationFailed, kerr.OffsetMetadataTooLarge} {
+		part := kmsg.NewOffsetCommitResponseTopicPartition()
+		part.Partition, part.ErrorCode = int32(i), err.Code
+		topic.Partitions = append(topic.Partitions, part)
+	}
+	resp.Topics = append(resp.Topics, topic)
+	if err := eachCommitted(req, resp, func(topicPartition, error) {}); !errors.Is(err, kerr.OffsetMetadataTooLarge) {
+		t.Error(err)
+	}
+}
+
 // Of these a callback tells: they are nobody's trouble.
 func TestWhatEndsACommitOfAnAssignmentThatIsOverIsNoTrouble(t *testing.T) {
 	t.Parallel()

@@ -161,6 +161,37 @@ func TestAStopWhoseMetadataTheBrokerRefusesCommitsWhatItTakes(t *testing.T) {
 	}
 }
 
+// There may be no next commit: partitions that go to another process are committed once.
+func TestACommitOfWhichTheBrokerTakesNoMetadataIsSentWithLessAtOnce(t *testing.T) {
+	t.Parallel()
+	w := fakeWorld(t, 1)
+	w.produce(0, 100)
+	var settled atomic.Int64
+	last := make(chan struct{})
+	r := w.run(w.byKey(), func(_ context.Context, m *stepwell.Message, tk task.Ticket) task.Outcome {
+		switch {
+		case m.Origin.Offset == 99:
+			<-last
+		case m.Origin.Offset%2 == 0:
+			w.t.Cleanup(tk.Settle)
+			return task.Pending
+		}
+		settled.Add(1)
+		return task.Settled
+	})
+	eventually(t, "all but the last are settled, and committed", func() bool { return settled.Load() == 49 && len(w.metadata()) > 20 })
+	var refused atomic.Int32
+	r.commits.turn <- struct{}{}
+	w.refuseMetadataOver(20, &refused)
+	close(last)
+	eventually(t, "the last is settled", func() bool { return settled.Load() == 50 })
+	<-r.commits.turn
+	if all := r.commits.commit(t.Context(), r.parts.all()); !all || refused.Load() == 0 || len(w.metadata()) > 20 {
+		t.Errorf("%d commits were refused, the last has %d bytes of metadata, and all is committed: %t", refused.Load(), len(w.metadata()), all)
+	}
+	r.kill(ErrShutdown)
+}
+
 // metadata is that of the group's commit of the first partition.
 func (w *world) metadata() string {
 	w.t.Helper()
