@@ -35,8 +35,8 @@ func (s *site) most(c scenario) holds {
 	if c.env["CHAOS_JOBS"] != "" { // one more stream: its workers, its publisher, its consumer
 		most.goroutines += 24
 	}
-	if c.env["CHAOS_SOURCE"] != "" { // the same, and one more consumer with workers; beside it the stranger's two connections, each a file
-		most.goroutines, most.files = most.goroutines+56, most.files+2
+	if c.env["CHAOS_SOURCE"] != "" { // the same, and one more consumer with workers and a connection; beside it the stranger's two connections, each a file
+		most.goroutines, most.files, most.connections, most.channels = most.goroutines+62, most.files+3, most.connections+1, most.channels+1
 	}
 	if c.mib > 0 {
 		most.mib = c.mib

@@ -67,6 +67,7 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 	var anew renewal
 	part := consumerOf(c.Queue)
 	defer b.trouble.forget(part)
+	var before error
 	for stop.Err() == nil {
 		s, err := b.session(stop)
 		if errors.Is(err, queue.ErrClosed) {
@@ -76,7 +77,12 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 			break
 		}
 		since := time.Now()
-		err = b.consumeOn(stop, work, s, c, &anew)
+		if isApart(c, before) {
+			err = b.consumeApart(stop, work, c, &anew)
+		} else {
+			err = b.consumeOn(stop, work, s, c, &anew)
+		}
+		before = err
 		if stop.Err() != nil {
 			break
 		}
@@ -221,6 +227,9 @@ func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err
 	n := k.wantedPrefetch()
 	k.mu.Lock()
 	before := k.prefetch
+	if before == 0 && k.c.Foreign { // until the first ack: the first may be one that ends the connection each time
+		n = 1
+	}
 	k.prefetch = n
 	k.mu.Unlock()
 	// A channel that had a consumer may have messages in hand, and is not given up.
@@ -240,7 +249,7 @@ func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err
 		deliveries, err = k.ch.Consume(k.c.Queue, tag, false, false, false, false, nil)
 		return err
 	})
-	return deliveries, tag, err
+	return deliveries, tag, notOpened(err)
 }
 
 // handOut hands out deliveries until stop, pause, a new prefetch or the end of the channel. Before

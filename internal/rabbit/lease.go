@@ -28,7 +28,7 @@ type lease struct {
 	// locked is the channel that declared the exclusive queue; nil: another connection has that
 	// queue.
 	locked *amqp.Channel
-	ended  chan struct{} // closed when the connection is closed
+	ended  <-chan struct{} // closed when the connection is closed
 
 	mu sync.Mutex
 	// open: a window is open, and no other may be. mu guards it, also while a window is being
@@ -54,21 +54,11 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lease{b: b, queue: name, session: s, ended: make(chan struct{})}
-	// This goroutine owns the connection: it closes it when Release, the broker or the end of Run
-	// ends the session.
-	kept := b.spawn(func(ctx context.Context) {
-		defer close(l.ended)
-		select {
-		case <-ctx.Done():
-		case <-s.ctx.Done():
-		}
-		s.close()
-	})
-	if !kept {
-		s.close()
-		return nil, queue.ErrClosed
+	ended, err := b.keepOpen(s)
+	if err != nil {
+		return nil, err
 	}
+	l := &lease{b: b, queue: name, session: s, ended: ended}
 	if err := l.lock(); err != nil {
 		l.Release()
 		return nil, err

@@ -22,8 +22,12 @@ const (
 	farewell = 500 * time.Millisecond
 )
 
-// errSessionOver is the cause of a session that we ended ourselves.
-var errSessionOver = errors.New("connection closed")
+var (
+	// errSessionOver is the cause of a session that we ended ourselves.
+	errSessionOver = errors.New("connection closed")
+	// errNoAnswer is that of one whose broker took too long.
+	errNoAnswer = errors.New("no answer")
+)
 
 // session is one AMQP connection from its handshake to its end. It is never mended: after it comes
 // another session, with new channels and new delivery tags, so that nothing of an old one can reach
@@ -197,7 +201,7 @@ func (s *session) call(what string, f func() error) error {
 		for s.hindered() && sleep(waiting, callLimit) {
 		}
 		if waiting.Err() == nil {
-			s.cut(fmt.Errorf("%s: no answer within %s", what, callLimit))
+			s.cut(fmt.Errorf("%s: %w within %s", what, errNoAnswer, callLimit))
 		}
 	})
 	err := f()

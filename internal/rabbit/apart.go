@@ -1,0 +1,74 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell/internal/queue"
+)
+
+// errNotOpened: the queue gave no consumer, and the connection ended over that.
+var errNotOpened = errors.New("the queue gives no consumer")
+
+// notOpened is why no consumer was opened. RabbitMQ ends the connection where a quorum queue has no
+// leader; we do where it does not answer.
+func notOpened(err error) error {
+	if code(err) == amqp.InternalError || errors.Is(err, errNoAnswer) {
+		return fmt.Errorf("%w: %w", errNotOpened, err)
+	}
+	return err
+}
+
+// isApart says that a consumer whose last one ended with that error, if there was one, has a
+// connection of its own: what ends it then ends nothing else. The error may be that of a queue
+// without a leader, of which RabbitMQ says that it has no consumers. A stranger's messages may be
+// such that the AMQP library cannot read them, which ends the connection each time; all other
+// consumers come back to the one that they share, see mayReturn.
+func isApart(c queue.Consumption, err error) bool {
+	return c.Foreign || errors.Is(err, errNotOpened) || errors.Is(err, errConsumerForgot)
+}
+
+// consumeApart is consumeOn, on a connection of its own.
+func (b *Broker) consumeApart(stop, work context.Context, c queue.Consumption, anew *renewal) error {
+	s, err := connect(stop, b.targets, b.config.ConnectionName+" consume "+c.Queue)
+	if err != nil {
+		return err
+	}
+	ended, err := b.keepOpen(s)
+	if err != nil {
+		return err
+	}
+	err = b.consumeOn(stop, work, s, c, anew)
+	s.end(errSessionOver)
+	<-ended
+	return err
+}
+
+// mayReturn says that the consumer, which its queue knows, is on a connection of its own that it
+// needs no longer.
+func (k *consumer) mayReturn() bool {
+	s, _ := k.b.consume.current()
+	return !k.c.Foreign && s != nil && s != k.session
+}
+
+// keepOpen has a goroutine own the connection, which closes it, and then ended, once the session
+// or Run ends.
+func (b *Broker) keepOpen(s *session) (ended <-chan struct{}, err error) {
+	done := make(chan struct{})
+	kept := b.spawn(func(ctx context.Context) {
+		defer close(done)
+		select {
+		case <-ctx.Done():
+		case <-s.ctx.Done():
+		}
+		s.close()
+	})
+	if !kept {
+		s.close()
+		return nil, queue.ErrClosed
+	}
+	return done, nil
+}

@@ -1,0 +1,141 @@
+package rabbit
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/stepwell/stepwell/internal/queue"
+	"github.com/stepwell/stepwell/internal/testbroker"
+)
+
+// consumedWell is a queue that is consumed, and on how many connections that was.
+type consumedWell struct {
+	sessions, handled atomic.Int64
+	known             sync.Map
+}
+
+func consumeWell(t *testing.T, b *Broker, name string) *consumedWell {
+	w := &consumedWell{}
+	consume(t, b, queue.Consumption{Queue: name, Handle: func(_ context.Context, d queue.Delivery) bool {
+		if _, known := w.known.LoadOrStore(d.Life, true); !known {
+			w.sessions.Add(1)
+		}
+		w.handled.Add(1)
+		d.Ack()
+		return true
+	}})
+	return w
+}
+
+// RabbitMQ ends the connection of whoever asks such a queue for a consumer.
+func TestAQueueWhoseLeaderIsAwayCostsTheConsumersOfOthersNothing(t *testing.T) {
+	onOwn(t, testbroker.RabbitOptions{}, func(t *testing.T, node *testbroker.Rabbit) {
+		b, _ := run(t, Config{URLs: []string{node.URL}})
+		lost, well := newNames(t, ""), newNames(t, "")
+		declare(t, b, append(lost.specs(), well.specs()...))
+		neighbour, own := consumeWell(t, b, well.instant), consumeWell(t, b, lost.instant)
+		publish(t, b, lost.instant, 0, 1)
+		publish(t, b, well.instant, 0, 1)
+		eventually(t, 10*time.Second, "both to be consumed", func() bool { return own.handled.Load() == 1 && neighbour.handled.Load() == 1 })
+		back := leaderAway(node, lost.instant)
+		for told := 0; told < 3; told++ { // which is forgotten for the next time
+			eventually(t, 40*time.Second, "it to be told that there is no consumer", func() bool {
+				return strings.Contains(b.Trouble(lost.instant), errNotOpened.Error())
+			})
+			publish(t, b, well.instant, 1+told, 2+told)
+			time.Sleep(time.Second)
+		}
+		back()
+		publish(t, b, lost.instant, 1, 2)
+		eventually(t, 40*time.Second, "both to be consumed again", func() bool { return own.handled.Load() >= 2 && neighbour.handled.Load() == 4 })
+		if n := neighbour.sessions.Load(); n != 1 {
+			t.Errorf("the neighbour was consumed on %d connections", n)
+		}
+		eventually(t, 30*time.Second, "both to share a connection again", func() bool {
+			return strings.Count(node.Ctl("-q", "list_connections", "pid"), "<") == 2
+		})
+	})
+}
+
+// The AMQP library reads lists of 8,192 values at most, and ends the connection for a longer one;
+// RabbitMQ counts a return of all that was in hand, and drops what came back too often.
+func TestAMessageThatCannotBeReadHoldsUpNoOther(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		b, _ := run(t, Config{URLs: []string{url}})
+		well := newNames(t, url)
+		declare(t, b, well.specs())
+		neighbour := consumeWell(t, b, well.instant)
+		source := well.instant + ".source"
+		declareForeign(t, url, source, "quorum")
+		t.Cleanup(func() { deleteQueue(t, url, source) })
+		const all, unreadable = 100, 30
+		fillForeign(t, url, source, all, unreadable)
+		var came sync.Map
+		var others atomic.Int64
+		stop, end := context.WithCancel(t.Context())
+		defer end()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- b.Consume(stop, stop, queue.Consumption{
+				Queue: source, Foreign: true, Prefetch: func() int { return all },
+				Handle: func(_ context.Context, d queue.Delivery) bool {
+					if _, again := came.LoadOrStore(d.ID, true); !again {
+						others.Add(1)
+					}
+					d.Ack()
+					return true
+				},
+			})
+		}()
+		eventually(t, 40*time.Second, "it to be told", func() bool { return strings.Contains(b.Trouble(source), "connection lost") })
+		for i := range 20 {
+			publish(t, b, well.instant, i, i+1)
+			time.Sleep(200 * time.Millisecond)
+		}
+		eventually(t, 20*time.Second, "the neighbour's", func() bool { return neighbour.handled.Load() == 20 })
+		if n := neighbour.sessions.Load(); n != 1 {
+			t.Errorf("the neighbour was consumed on %d connections", n)
+		}
+		// A queue without a limit of returns keeps it as the first one for ever.
+		if s, err := b.session(t.Context()); err != nil || s.release.before(4, 0) {
+			eventually(t, 20*time.Second, "all before it", func() bool { return others.Load() >= unreadable })
+		} else {
+			eventually(t, 150*time.Second, "all but it", func() bool { return others.Load() == all-1 })
+		}
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// fillForeign publishes so many messages, of which that one cannot be read.
+func fillForeign(t *testing.T, url, name string, all, unreadable int) {
+	t.Helper()
+	raw(t, url, func(ch *amqp.Channel) error {
+		if err := ch.Confirm(false); err != nil {
+			return err
+		}
+		for i := range all {
+			m := amqp.Publishing{DeliveryMode: amqp.Persistent, MessageId: strconv.Itoa(i)}
+			if i == unreadable {
+				m.Headers = amqp.Table{"x": make([]any, 8193)}
+			}
+			c, err := ch.PublishWithDeferredConfirm("", name, true, false, m)
+			if err != nil {
+				return err
+			}
+			if _, err := c.WaitContext(within(t, 10*time.Second)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
