@@ -139,7 +139,7 @@ func (p *process) name() string {
 	return fmt.Sprintf("%s %d", p.r.app, p.cmd.Process.Pid)
 }
 
-var connectionName = regexp.MustCompile(`^(\d+)\s.*"connection_name","(.*?) (publish|consume|lease)"`)
+var connectionName = regexp.MustCompile(`^(\d+)\s.*"connection_name","(.*?) (publish|consume|lease)( [^"]*)?"`)
 
 // atRabbit is what RabbitMQ knows of the run's actors, by their names.
 func (r *run) atRabbit() map[string]holds {
