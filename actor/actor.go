@@ -188,13 +188,16 @@ func (a *Actor) start(ctx context.Context, parts *stack) error {
 	parts.push(ctx, "producer", a.producer.run)
 	parts.push(ctx, "outcomes", a.outcomes.Run)
 	parts.push(ctx, "stop function", a.stopFunction) // the user's stop runs when all above it is gone
-	if err := a.startFunction(ctx, parts); err != nil {
-		return err
+	// What follows may wait for a part that fails meanwhile, as brokers do that never come up.
+	up, over := parts.watch(ctx, a.log)
+	err := a.startFunction(up)
+	if err == nil {
+		a.started.Store(true)
+		// Only now: a request to /v1 may need what the start function has opened.
+		parts.push(ctx, "requests", a.server.Open)
+		err = openStreams(up, a.brokers, a.streams)
 	}
-	a.started.Store(true)
-	// Only now: a request to /v1 may need what the start function has opened.
-	parts.push(ctx, "requests", a.server.Open)
-	if err := openStreams(ctx, a.brokers, a.streams); err != nil {
+	if err := errors.Join(over(), err); err != nil {
 		return err
 	}
 	parts.push(ctx, "depths", a.watchDepths)

@@ -51,6 +51,26 @@ func (s *stack) push(ctx context.Context, name string, run func(context.Context)
 	}()
 }
 
+// watch returns a context that ends with ctx, or when a part has ended by itself, which is logged
+// first. over ends the watch, and returns why that part did.
+func (s *stack) watch(ctx context.Context, log *slog.Logger) (up context.Context, over func() error) {
+	up, cancel := context.WithCancel(ctx)
+	failed := make(chan error, 1)
+	go func() {
+		defer cancel()
+		select {
+		case p := <-s.failed:
+			failed <- p.tell(log)
+		case <-up.Done():
+			failed <- nil
+		}
+	}()
+	return up, func() error {
+		cancel()
+		return <-failed
+	}
+}
+
 // failure is why a part that came from failed has ended. Who takes it has to tell it: unwind does
 // no more.
 func (p *part) failure() error {

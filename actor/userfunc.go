@@ -37,9 +37,9 @@ func (a *Actor) stopBegins() {
 
 var errStartHangs = errors.New("did not return in its part of the stop's budget though its context had ended: its goroutine is left behind")
 
-// startFunction calls the user's start function. Its context ends with ctx, or when a part of the
-// actor fails; it may then return for as long as the stop lasts.
-func (a *Actor) startFunction(ctx context.Context, parts *stack) error {
+// startFunction calls the user's start function. Once ctx has ended, since the actor is to stop or
+// a part of it failed, it may return for as long as the stop lasts.
+func (a *Actor) startFunction(ctx context.Context) error {
 	if a.app.Start == nil {
 		return nil
 	}
@@ -54,22 +54,17 @@ func (a *Actor) startFunction(ctx context.Context, parts *stack) error {
 			return a.app.Start(ctx, &Env{Config: a.cfg, Logger: a.log, producer: a.producer, jobs: newJobs(a.cfg, a.streams), shared: a.shared})
 		})
 	}()
-	var failed error
 	select {
 	case err := <-returned:
 		return inStart(err)
-	// A part of the actor has ended: the function is asked to return as well.
-	case p := <-parts.failed:
-		failed = p.tell(a.log)
-		cancel()
 	case <-ctx.Done():
 	}
 	a.stopBegins()
 	select {
 	case err := <-returned:
-		return errors.Join(failed, inStart(err))
+		return inStart(err)
 	case <-time.After(time.Until(a.over) - a.closing()):
-		return errors.Join(failed, inStart(errStartHangs))
+		return inStart(errStartHangs)
 	}
 }
 
