@@ -45,15 +45,9 @@ func (a *Actor) startFunction(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	returned := make(chan error, 1)
-	go func() { // left behind if the function never returns
-		// What is sent where the function ends its goroutine: then only the deferred call runs.
-		err := call.ErrGoexit
-		defer func() { returned <- err }()
-		err = caught(func() error {
-			return a.app.Start(ctx, &Env{Config: a.cfg, Logger: a.log, producer: a.producer, jobs: newJobs(a.cfg, a.streams), shared: a.shared})
-		})
-	}()
+	returned := called(func() error {
+		return a.app.Start(ctx, &Env{Config: a.cfg, Logger: a.log, producer: a.producer, jobs: newJobs(a.cfg, a.streams), shared: a.shared})
+	})
 	select {
 	case err := <-returned:
 		return inStart(err)
@@ -68,16 +62,28 @@ func (a *Actor) startFunction(ctx context.Context) error {
 	}
 }
 
+// called calls a function of the user's and sends its error. The goroutine is left behind if the
+// function never returns; where that ends it, only the deferred call runs.
+func called(function func() error) <-chan error {
+	returned := make(chan error, 1)
+	go func() {
+		err := call.ErrGoexit
+		defer func() { returned <- err }()
+		err = caught(function)
+	}()
+	return returned
+}
+
 // caught calls a function of the user's, whose panic is its error: the rest of the actor is to stop
 // in order. So is that of its error's methods.
 func caught(function func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			err = fmt.Errorf("panic: %s\n%s", call.TextOf(p), debug.Stack())
 		}
 	}()
 	err = function()
-	_ = errors.Is(err, context.Canceled) // whoever asks later would meet the panic of its methods
+	_, _ = fmt.Sprint(err), errors.Is(err, context.Canceled) // whoever asks later would meet the panic of its methods
 	return err
 }
 
@@ -98,7 +104,7 @@ func (a *Actor) stopFunction(ctx context.Context) error {
 	}
 	budget, cancel := context.WithDeadline(context.WithoutCancel(ctx), a.over.Add(-a.closing()))
 	defer cancel()
-	if err := caught(func() error { return a.app.Stop(budget) }); err != nil {
+	if err := <-called(func() error { return a.app.Stop(budget) }); err != nil {
 		return fmt.Errorf("stop function: %w", err)
 	}
 	return nil

@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -114,16 +115,76 @@ func TestAStopThatComesDuringTheStartFunctionEndsItsContextAndWaitsNoLongerThanT
 	}
 }
 
+// A start function whose context goes on never returns here: it is left behind, and the stop
+// function is not called.
 func TestAPartThatFailsEndsTheContextOfTheStartFunction(t *testing.T) {
 	t.Parallel()
+	for name, test := range map[string]struct {
+		returns func(context.Context) error
+		stops   bool // the stop function is called
+	}{
+		"which returns its error": {context.Context.Err, false},
+		"which returns nil":       {func(context.Context) error { return nil }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := embeddedWorld(t)
+			first := w.start(orders(done), nil)
+			first.ready()
+			app := orders(done)
+			stopped := false
+			app.Start = func(ctx context.Context, _ *actor.Env) error {
+				<-ctx.Done()
+				return test.returns(ctx)
+			}
+			app.Stop = func(context.Context) error { stopped = true; return nil }
+			second := w.start(app, settings{"SERVER_ADDRESS": first.actor.Address(), "SHUTDOWN_TIMEOUT": "5s"})
+			<-second.ended
+			if text := fmt.Sprint(second.err); !strings.Contains(text, "http") || strings.Contains(text, "did not return") {
+				t.Errorf("Run: %s", text)
+			}
+			if stopped != test.stops {
+				t.Errorf("the stop function was called: %v", stopped)
+			}
+		})
+	}
+}
+
+func TestAStopFunctionThatCallsGoexitIsAnErrorOfRun(t *testing.T) {
+	t.Parallel()
 	w := embeddedWorld(t)
-	first := w.start(orders(done), nil)
-	first.ready()
 	app := orders(done)
-	app.Start = func(ctx context.Context, _ *actor.Env) error { <-ctx.Done(); return ctx.Err() }
-	second := w.start(app, settings{"SERVER_ADDRESS": first.actor.Address()})
-	<-second.ended
-	if second.err == nil || !strings.Contains(second.err.Error(), "http") {
-		t.Errorf("Run: %v", second.err)
+	app.Stop = func(context.Context) error { runtime.Goexit(); return nil }
+	r := w.start(app, nil)
+	r.ready()
+	r.stop()
+	<-r.ended
+	if text := fmt.Sprint(r.err); !strings.Contains(text, "stop function: the function called runtime.Goexit") {
+		t.Errorf("Run: %s", text)
+	}
+}
+
+// unprintable is an error that package fmt cannot print either.
+type unprintable struct{}
+
+func (unprintable) Error() string { panic(unprintable{}) }
+
+func TestAStartFunctionWhoseErrorOrPanicCannotBePrintedEndsTheActorAndNotTheProcess(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func() error{
+		"returned": func() error { return unprintable{} },
+		"thrown":   func() error { panic(unprintable{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := embeddedWorld(t)
+			app := orders(done)
+			app.Start = func(context.Context, *actor.Env) error { return start() }
+			r := w.start(app, nil)
+			<-r.ended
+			if text := fmt.Sprint(r.err); !strings.Contains(text, "start function: panic: a actor_test.unprintable that cannot be printed") {
+				t.Errorf("Run: %s", text)
+			}
+		})
 	}
 }

@@ -180,13 +180,13 @@ func thrown(value any) *Answer {
 	if value == nil {
 		return &Answer{Kind: stepwell.Retry, Failure: &Failure{Text: ErrGoexit.Error(), Type: errorType(ErrGoexit)}}
 	}
-	text := abridged("panic: " + textOf(value))
+	text := abridged("panic: " + TextOf(value))
 	return &Answer{Kind: stepwell.Retry, Failure: &Failure{Text: text, Type: "panic", Stack: string(debug.Stack())}}
 }
 
-// textOf is what a handler panicked with. Package fmt passes a panic of its Error method on where
-// printing what that threw panics as well, and here nobody would catch it.
-func textOf(value any) (text string) {
+// TextOf is what a function of the user's panicked with. Package fmt passes a panic of its Error
+// method on where printing what that threw panics as well, and here nobody would catch it.
+func TextOf(value any) (text string) {
 	defer func() {
 		if recover() != nil {
 			text = fmt.Sprintf("a %T that cannot be printed", value)
