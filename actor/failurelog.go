@@ -98,8 +98,11 @@ func newFailureLog(log *slog.Logger, cfg config.Log, how config.Stream, kept cha
 }
 
 // tried tells of an answer that is not Done, which n messages of one call were given; m is the
-// first of them.
+// first of them. Of a handler that ended its goroutine deserted has told.
 func (l *failureLog) tried(ctx context.Context, m *stepwell.Message, n int, a *call.Answer) {
+	if a.Deserted {
+		return
+	}
 	var many []slog.Attr
 	if n > 1 {
 		many = []slog.Attr{slog.Int("messages", n)}

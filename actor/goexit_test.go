@@ -137,3 +137,41 @@ func TestACallThatHangsBesideOneThatCallsGoexitDoesNotKeepTheActorUp(t *testing.
 		})
 	}
 }
+
+// It is neither parked nor tried again here: the error alone tells of it.
+func TestNoTryIsSaidToHaveFailedWhereAHandlerCallsGoexit(t *testing.T) {
+	ends := func() error {
+		runtime.Goexit()
+		return nil
+	}
+	withOnDead := orders(func(context.Context, *stepwell.Message) error { return errFlaky })
+	s := withOnDead.Streams["orders"]
+	s.OnDead = func(context.Context, *stepwell.Message, error) error { return ends() }
+	withOnDead.Streams["orders"] = s
+	for what, c := range map[string]struct {
+		app   actor.App
+		env   settings
+		tries int // that are told
+	}{
+		"a handler":        {orders(func(context.Context, *stepwell.Message) error { return ends() }), nil, 0},
+		"one that is held": {orders(func(context.Context, *stepwell.Message) error { return ends() }), settings{"RETRY_ENABLED": "false"}, 0},
+		"a batch":          {batched(func(context.Context, *stepwell.Batch) error { return ends() }), nil, 0},
+		"a batch that has marked one": {batched(func(_ context.Context, b *stepwell.Batch) error {
+			b.Fail(b.Messages()[0], errFlaky)
+			return ends()
+		}), nil, 0},
+		"an OnDead": {withOnDead, settings{"RETRY_COUNT": "0"}, 1},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := embeddedWorld(t)
+			app, b := logged(c.app)
+			r := w.start(app, c.env)
+			w.produce(values("one", "two")...)
+			r.endsForGoexit(20 * time.Second)
+			if tries, _ := b.about(t, "a message failed"); len(tries) != c.tries || !b.said("ERROR", "a handler ended its goroutine with runtime.Goexit") {
+				t.Errorf("the log: %s", b)
+			}
+		})
+	}
+}

@@ -23,6 +23,8 @@ type Answer struct {
 	// Channel is that of a hand-over.
 	Channel string
 	Failure *Failure
+	// Deserted: the handler ended its goroutine. Nothing is done with the message here.
+	Deserted bool
 	// Err is what the handler returned, for the user's own functions alone; nil where it panicked.
 	Err error
 	// Trace is that of the call.
@@ -178,7 +180,7 @@ var ErrGoexit = errors.New("the function called runtime.Goexit")
 // there is no panic the handler ended its goroutine, and with it the actor: see the error of Run.
 func thrown(value any) *Answer {
 	if value == nil {
-		return &Answer{Kind: stepwell.Retry, Failure: &Failure{Text: ErrGoexit.Error(), Type: errorType(ErrGoexit)}}
+		return &Answer{Kind: stepwell.Retry, Deserted: true, Failure: &Failure{Text: ErrGoexit.Error(), Type: errorType(ErrGoexit)}}
 	}
 	text := abridged("panic: " + TextOf(value))
 	return &Answer{Kind: stepwell.Retry, Failure: &Failure{Text: text, Type: "panic", Stack: string(debug.Stack())}}

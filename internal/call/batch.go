@@ -76,7 +76,7 @@ func (c *Caller) CallBatch(ctx context.Context, messages []*stepwell.Message, la
 }
 
 // answersOf are the answers on the messages of a batch; all is that on those that are not marked.
-// Where the call was cancelled only what is done counts.
+// Where the call was cancelled only what is done counts, and nothing where it ended its goroutine.
 func (c *Caller) answersOf(b *stepwell.Batch, all *Answer, cancelled bool) []*Answer {
 	if all == nil && b.Verdicts(nil) == nil {
 		return nil // as most are
@@ -85,7 +85,7 @@ func (c *Caller) answersOf(b *stepwell.Batch, all *Answer, cancelled bool) []*An
 	answers, done := make([]*Answer, len(verdicts)), true
 	for i, verdict := range verdicts {
 		a := all
-		if !isUnmarked(verdict) {
+		if !isUnmarked(verdict) && (all == nil || !all.Deserted) {
 			a = c.judged(verdict)
 		}
 		if a != nil && cancelled {

@@ -116,7 +116,7 @@ func (c *Caller) CallAnew(ctx context.Context, m *stepwell.Message, t task.Ticke
 }
 
 // call is Call within a span: the handler's context is made of handling. The answer of a handler
-// that ends its goroutine is counted and logged, and returned to nobody.
+// that ends its goroutine is counted, and returned to nobody.
 func (c *Caller) call(ctx, handling context.Context, m *stepwell.Message, lane int, began instant) (a *Answer, ok bool) {
 	l := &c.lanes[lane]
 	l.enter(began)
