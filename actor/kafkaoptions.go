@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stepwell/stepwell/config"
+	"github.com/stepwell/stepwell/internal/call"
 	"github.com/stepwell/stepwell/internal/reserved"
 	"github.com/stepwell/stepwell/streams"
 )
@@ -22,10 +25,30 @@ func (app App) checkKafka(cfg *config.Config) error {
 	var errs []error
 	for _, id := range slices.Sorted(maps.Keys(app.Streams)) {
 		if cfg.HasTopics(id) {
-			errs = append(errs, inKafka("of stream "+id, streams.CheckOptions(cfg.Variable, app.Kafka(id))))
+			errs = append(errs, inKafka("of stream "+id, app.askKafka(id, func(opts []kgo.Opt) error { return streams.CheckOptions(cfg.Variable, opts) })))
 		}
 	}
-	return errors.Join(append(errs, inKafka("for Env.Produce", checkProducer(app.Kafka(""))))...)
+	return errors.Join(append(errs, inKafka("for Env.Produce", app.askKafka("", checkProducer)))...)
+}
+
+// askKafka has options looked at. A panic of who makes them is a mistake, on a line.
+func (app App) askKafka(id string, check func([]kgo.Opt) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %s, at %s", call.TextOf(p), thrownAt())
+		}
+	}()
+	return check(app.Kafka(id))
+}
+
+// thrownAt is where the panic began that the deferred function which asks has caught.
+func thrownAt() string {
+	for skip := 2; ; skip++ {
+		pc, file, line, ok := runtime.Caller(skip)
+		if !ok || !strings.HasPrefix(runtime.FuncForPC(pc).Name(), "runtime.") {
+			return fmt.Sprintf("%s:%d", file, line)
+		}
+	}
 }
 
 // inKafka says of each of errors that were joined which options are meant.

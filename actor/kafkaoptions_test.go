@@ -62,6 +62,25 @@ func TestOptionsForKafkaAreNotAskedForWhereTheAppsOwnSettingsAreWrong(t *testing
 	}
 }
 
+func TestAPanicInTheFunctionThatMakesOptionsForKafkaIsToldBesideAllOtherMistakes(t *testing.T) {
+	t.Parallel()
+	var keys map[string]*struct{ rack string }
+	app := orders(done)
+	app.Name = "shop"
+	app.Kafka = func(stream string) []kgo.Opt {
+		if stream == "" {
+			panic(unprintable{})
+		}
+		return []kgo.Opt{kgo.Rack(keys[stream].rack)}
+	}
+	_, err := actor.Load(app, []string{"RABBITMQ_URL=amqp://r", "STREAMS_ORDERS_TOPICS=t"})
+	if err == nil || !hasAll(err.Error(), "KAFKA_BROKERS: is required",
+		"App.Kafka of stream orders: panic: runtime error: invalid memory address or nil pointer dereference, at ", "kafkaoptions_test.go:",
+		"App.Kafka for Env.Produce: panic: a actor_test.unprintable that cannot be printed, at ") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestAnActorWhoseOptionsWouldCommitByThemselvesIsNotMade(t *testing.T) {
 	t.Parallel()
 	app := orders(done)
