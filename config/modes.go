@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"github.com/stepwell/stepwell/internal/spelling"
 )
 
 // The modes of MODES: which parts of the actor run in a process.
@@ -44,19 +46,26 @@ func (v *checker) modes() {
 	c := v.cfg
 	known := strings.Join(allModes(), ", ")
 	v.check(len(c.Modes) > 0, "modes", "is empty: a process without any mode does nothing; known: %s", known)
-	seen := map[string]bool{}
-	for _, mode := range c.Modes {
+	// On with the modes that were probably meant, so that what is missing for these is told as well;
+	// with all, where nobody knows.
+	var meant []string
+	for i, mode := range c.Modes {
 		if !slices.Contains(allModes(), mode) {
 			v.refuse("modes", "%s is not known; known: %s", quote(mode), known)
 		}
-		if seen[mode] {
+		if slices.Contains(c.Modes[:i], mode) {
 			v.refuse("modes", "%s is there twice", quote(mode))
 		}
-		seen[mode] = true
+		if near := spelling.Nearest(mode, allModes()); near != "" {
+			meant = append(meant, near)
+		}
 	}
-	if len(c.Modes) > 0 && len(c.Streams) > 0 && !v.busy() && !slices.ContainsFunc(c.Modes, func(m string) bool { return !slices.Contains(allModes(), m) }) {
-		v.check(false, "modes", "leaves nothing to run: no stream has such a part")
+	if len(meant) == 0 {
+		meant = allModes()
 	}
+	allKnown := slices.Equal(c.Modes, meant)
+	c.Modes = meant
+	v.check(!allKnown || len(c.Streams) == 0 || v.busy(), "modes", "leaves nothing to run: no stream has such a part")
 }
 
 // busy says whether any part has something to do.

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -29,6 +30,23 @@ func TestWhatReadsNothingNeedsNeitherKafkaNorTopics(t *testing.T) {
 		_, err := config.Load(none(wrong))
 		if err == nil || !strings.Contains(err.Error(), "KAFKA_BROKERS: is required") || !strings.Contains(err.Error(), "STREAMS_ORDERS_TOPICS: is required") {
 			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}
+
+func TestAModeThatIsWrongDoesNotHideWhatTheOneThatWasMeantNeeds(t *testing.T) {
+	for modes, kafka := range map[string]bool{"stream": true, "api,Streams": true, "apis": false, "retires,api": false, "workers,api": false, "workers": true, ",": true} {
+		_, err := config.Load(config.Source{
+			AppName: "shop", Streams: map[string]config.Stream{"orders": {}}, Environ: []string{"MODES=" + modes},
+		})
+		text := fmt.Sprint(err)
+		if !strings.Contains(text, "MODES: ") || !strings.Contains(text, "RABBITMQ_URL: is required") {
+			t.Errorf("%s: %s", modes, text)
+		}
+		for _, setting := range []string{"KAFKA_BROKERS", "STREAMS_ORDERS_TOPICS"} {
+			if strings.Contains(text, setting+": is required") != kafka {
+				t.Errorf("%s: %s is required: %v", modes, setting, !kafka)
+			}
 		}
 	}
 }

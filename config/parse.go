@@ -54,10 +54,14 @@ func assign(f field, raw any) error {
 // assignEach parses a list into a setting that is no list of texts.
 func assignEach(f field, list []string) error {
 	all := reflect.MakeSlice(f.value.Type(), len(list), len(list))
+	var wrong []string
 	for i, text := range list {
 		if err := assign(field{f.path, all.Index(i), f.tag}, text); err != nil {
-			return fmt.Errorf("item %d %w", i+1, err)
+			wrong = append(wrong, fmt.Sprintf("item %d %v", i+1, err))
 		}
+	}
+	if wrong != nil {
+		return errors.New(strings.Join(wrong, "; "))
 	}
 	f.value.Set(all)
 	return nil

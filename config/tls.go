@@ -9,54 +9,55 @@ import (
 	"os"
 )
 
-// Client makes the settings for a client; nil when TLS is not enabled. Errors name the setting's
-// last part, say CA_FILE.
+// Client makes the settings for a client; nil when TLS is not enabled. Each line of an error begins
+// with the setting's last part, say CA_FILE.
 func (t TLS) Client() (*tls.Config, error) {
 	if !t.Enabled {
 		return nil, nil
 	}
-	cfg := &tls.Config{}
-	if key, err := t.fill(cfg); err != nil {
-		return nil, fmt.Errorf("%s: %w", variable(key), err)
+	var errs []error
+	cfg := t.client(func(key string, err error) { errs = append(errs, fmt.Errorf("%s: %w", variable(key), err)) })
+	if errs != nil {
+		return nil, errors.Join(errs...)
 	}
 	return cfg, nil
 }
 
-// fill returns the key of the setting that is wrong beside the error.
-func (t TLS) fill(cfg *tls.Config) (key string, err error) {
-	cfg.MinVersion, cfg.ServerName = tls.VersionTLS12, t.ServerName
-	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
+// client tells all that is wrong, with the key of each setting; the result is of use where nothing
+// is.
+func (t TLS) client(wrong func(key string, err error)) *tls.Config {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	read := func(key, file, beside string) []byte { // nil: it told what is wrong
+		if file == "" {
+			wrong(key, errors.New("is required beside "+beside))
+			return nil
+		}
+		data, err := os.ReadFile(file)
 		if err != nil {
-			return "ca_file", cause(err)
+			wrong(key, cause(err))
+			return nil
 		}
+		return data
+	}
+	if t.CAFile != "" {
 		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return "ca_file", errors.New("has no certificate in PEM")
+		if pem := read("ca_file", t.CAFile, ""); pem != nil && !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			wrong("ca_file", errors.New("has no certificate in PEM"))
 		}
 	}
-	switch {
-	case t.CertFile == "" && t.KeyFile == "":
-		return "", nil
-	case t.CertFile == "":
-		return "cert_file", errors.New("is required beside KEY_FILE")
-	case t.KeyFile == "":
-		return "key_file", errors.New("is required beside CERT_FILE")
+	if t.CertFile == "" && t.KeyFile == "" {
+		return cfg
 	}
-	cert, err := os.ReadFile(t.CertFile)
-	if err != nil {
-		return "cert_file", cause(err)
-	}
-	private, err := os.ReadFile(t.KeyFile)
-	if err != nil {
-		return "key_file", cause(err)
+	cert, private := read("cert_file", t.CertFile, "KEY_FILE"), read("key_file", t.KeyFile, "CERT_FILE")
+	if cert == nil || private == nil {
+		return cfg
 	}
 	pair, err := tls.X509KeyPair(cert, private)
 	if err != nil {
-		return "cert_file", fmt.Errorf("is no pair with KEY_FILE: %w", err)
+		wrong("cert_file", fmt.Errorf("is no pair with KEY_FILE: %w", err))
 	}
 	cfg.Certificates = []tls.Certificate{pair}
-	return "", nil
+	return cfg
 }
 
 // cause is the reason alone: the file's name is said beside it.

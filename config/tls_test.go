@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"path/filepath"
 	"strings"
@@ -66,5 +67,28 @@ func TestTLSFilesAreReadAtTheStart(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
+	}
+}
+
+func TestAllThatIsWrongWithTLSFilesIsToldAtOnce(t *testing.T) {
+	for environ, want := range map[string][]string{
+		"KAFKA_TLS_CA_FILE=/nowhere KAFKA_TLS_CERT_FILE=/nowhere": {
+			`KAFKA_TLS_CA_FILE: "/nowhere" cannot be read`, `KAFKA_TLS_CERT_FILE: "/nowhere" cannot be read`, "KAFKA_TLS_KEY_FILE: is required beside CERT_FILE",
+		},
+		"KAFKA_TLS_KEY_FILE=/nowhere": {"KAFKA_TLS_CERT_FILE: is required beside KEY_FILE", `KAFKA_TLS_KEY_FILE: "/nowhere" cannot be read`},
+		"KAFKA_TLS_CERT_FILE=/nowhere KAFKA_TLS_KEY_FILE=/nowhere": {
+			`KAFKA_TLS_CERT_FILE: "/nowhere" cannot be read`, `KAFKA_TLS_KEY_FILE: "/nowhere" cannot be read`,
+		},
+	} {
+		_, err := config.Load(source(append(strings.Fields(environ), "KAFKA_TLS_ENABLED=true")...))
+		text := fmt.Sprint(err)
+		for _, mistake := range want {
+			if !strings.Contains(text, mistake) {
+				t.Errorf("%s: no %s in %s", environ, mistake, text)
+			}
+		}
+		if n := strings.Count(text, "KAFKA_TLS_"); n < len(want) || strings.Count(text, "\n") != len(want) {
+			t.Errorf("%s: %s", environ, text)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"crypto/tls"
 	"fmt"
 	"math"
 	"net"
@@ -203,9 +202,7 @@ func (v *checker) tls(path string, t TLS) {
 		v.check(t == TLS{}, path+".enabled", "must be true, since other settings of TLS are set")
 		return
 	}
-	if key, err := t.fill(&tls.Config{}); err != nil {
-		v.check(false, path+"."+key, "%v", err)
-	}
+	t.client(func(key string, err error) { v.check(false, path+"."+key, "%v", err) })
 }
 
 // rabbitMQ checks how RabbitMQ is reached. It is required as soon as one stream retries or has
