@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -138,4 +139,16 @@ func fillForeign(t *testing.T, url, name string, all, unreadable int) {
 		}
 		return nil
 	})
+}
+
+// Who asked goes on with the next connection, also where this one is not seen to be gone yet.
+func TestAnErrorWithWhichTheBrokerEndsTheConnectionIsAboutTheConnection(t *testing.T) {
+	for code, want := range map[int]bool{amqp.ConnectionForced: true, amqp.InternalError: true, amqp.NotFound: false, amqp.PreconditionFailed: false} {
+		if got := isCut(fmt.Errorf("look: %w", &amqp.Error{Code: code, Server: true})); got != want {
+			t.Errorf("%d is about the connection: %t, want %t", code, got, want)
+		}
+	}
+	if !isCut(amqp.ErrClosed) || isCut(amqp.ErrChannelMax) {
+		t.Error("the client's own errors")
+	}
 }

@@ -97,7 +97,7 @@ const cutPause = 50 * time.Millisecond
 func isCut(err error) bool {
 	var e *amqp.Error
 	if errors.As(err, &e) {
-		return e != amqp.ErrChannelMax && (!e.Server || e.Code == amqp.ConnectionForced)
+		return e != amqp.ErrChannelMax && (!e.Server || e.Code == amqp.ConnectionForced || e.Code == amqp.InternalError)
 	}
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF)
