@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -29,6 +30,28 @@ func notOpened(err error) error {
 // consumers come back to the one that they share, see mayReturn.
 func isApart(c queue.Consumption, err error) bool {
 	return c.Foreign || errors.Is(err, errNotOpened) || errors.Is(err, errConsumerForgot)
+}
+
+// carefully has a message alone in hand until it is acked, where the last consumer ended with that
+// error since a message could not be read: it may be the next one again. All that is in hand then
+// counts one more return, and RabbitMQ drops what has too many.
+func carefully(c queue.Consumption, err error) queue.Consumption {
+	if !errors.Is(err, errUnreadable) {
+		return c
+	}
+	var came atomic.Int64
+	prefetch, handle := c.Prefetch, c.Handle
+	c.Prefetch = func() int {
+		if came.Load() < 2 || prefetch == nil { // the second comes once the first is acked
+			return 1
+		}
+		return prefetch()
+	}
+	c.Handle = func(ctx context.Context, d queue.Delivery) bool {
+		came.Add(1)
+		return handle(ctx, d)
+	}
+	return c
 }
 
 // consumeApart is consumeOn, on a connection of its own.

@@ -76,7 +76,7 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 		if err != nil {
 			break
 		}
-		since := time.Now()
+		since, c := time.Now(), carefully(c, before)
 		if isApart(c, before) {
 			err = b.consumeApart(stop, work, c, &anew)
 		} else {
@@ -227,9 +227,6 @@ func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err
 	n := k.wantedPrefetch()
 	k.mu.Lock()
 	before := k.prefetch
-	if before == 0 && k.c.Foreign { // until the first ack: the first may be one that ends the connection each time
-		n = 1
-	}
 	k.prefetch = n
 	k.mu.Unlock()
 	// A channel that had a consumer may have messages in hand, and is not given up.

@@ -27,6 +27,8 @@ var (
 	errSessionOver = errors.New("connection closed")
 	// errNoAnswer is that of one whose broker took too long.
 	errNoAnswer = errors.New("no answer")
+	// errUnreadable is that of one on which a message came that the library cannot read.
+	errUnreadable = errors.New("a message came that the AMQP library cannot read")
 )
 
 // session is one AMQP connection from its handshake to its end. It is never mended: after it comes
@@ -134,6 +136,8 @@ func (s *session) watch(closed <-chan *amqp.Error, blocked <-chan amqp.Blocking)
 				s.end(errSessionOver)
 			case err.Server:
 				s.end(fmt.Errorf("connection closed by the broker: %w", err))
+			case strings.Contains(err.Reason, amqp.ErrSyntax.Error()):
+				s.end(fmt.Errorf("connection lost: %w: %s", errUnreadable, err.Reason))
 			default: // the library makes everything an AMQP exception
 				s.end(errors.New("connection lost: " + err.Reason))
 			}
