@@ -219,15 +219,11 @@ func (c *course) run(ctx context.Context, deliveries <-chan queue.Delivery) erro
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	// nil once ctx has ended: from then on only outcomes are waited for, and graceTime.
-	ended, enough := ctx.Done(), c.enough
+	ended, enough, lost := ctx.Done(), c.enough, c.from.Ended()
 	patience := time.NewTimer(stallTime)
 	defer patience.Stop()
 	for {
-		in := deliveries
-		// A nil channel is never ready: nothing more is taken.
-		if !c.wants() {
-			in = nil
-		}
+		in := c.in(deliveries)
 		if in == nil {
 			failpoint.Hit("walk published")
 			if c.underWay == 0 {
@@ -251,6 +247,12 @@ func (c *course) run(ctx context.Context, deliveries <-chan queue.Delivery) erro
 			}
 		case <-enough:
 			c.cut, enough = true, nil
+		case <-lost:
+			// By now others may have what is here. What is not published yet is given up: it would be
+			// there twice, or come back after they deleted it.
+			c.err = cmp.Or(c.err, fmt.Errorf("%w: the lease is lost", queue.ErrUnavailable)) // first, as below
+			stop(c.err)
+			lost = nil
 		case <-ended:
 			c.err = cmp.Or(c.err, context.Cause(ctx))
 			ended = nil
@@ -269,9 +271,12 @@ func (c *course) run(ctx context.Context, deliveries <-chan queue.Delivery) erro
 	}
 }
 
-// wants says whether to begin with more.
-func (c *course) wants() bool {
-	return c.acked+c.underWay < c.most && c.leftOut+c.tooLarge < cmp.Or(c.few, queue.WindowSize) && !c.cut && c.err == nil
+// in is where the next message comes from; nil, which is never ready: no more is begun.
+func (c *course) in(deliveries <-chan queue.Delivery) <-chan queue.Delivery {
+	if c.acked+c.underWay < c.most && c.leftOut+c.tooLarge < cmp.Or(c.few, queue.WindowSize) && !c.cut && c.err == nil {
+		return deliveries
+	}
+	return nil
 }
 
 func (c *course) begin(ctx context.Context, d queue.Delivery) {
