@@ -195,8 +195,11 @@ func (c chosenSet) Turn(ctx context.Context, enough <-chan struct{}, r *operatio
 	return operations.Turn{Unseen: t.Unseen, Begun: t.Begun, Done: t.Done, LeftOut: operations.LeftOut(t.LeftOut), More: t.More}, forOperations(err)
 }
 
-// Waiting counts what waits to be handled where a replay puts its messages.
+// Waiting counts what waits to be handled where a replay puts its messages. It does not wait for a
+// broker that is away: the operation says so, and obeys.
 func (c chosenSet) Waiting(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, depthLimit)
+	defer cancel()
 	n, err := c.line.broker.Depth(ctx, c.line.retries.Topology().Instant)
 	if err != nil {
 		return 0, forOperations(fmt.Errorf("count what waits to be handled: %w", err))

@@ -40,3 +40,17 @@ func TestWhatFillsPagesWaitsForABrokerThatIsAwayNoLongerThanOtherWalks(t *testin
 		})
 	}
 }
+
+func TestTheRoomInATrashIsNotWaitedForWithoutABound(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *memory.Broker, _ *deadset.Set) {
+		s := thrown(b, 8)
+		b.SetUp(false)
+		defer b.SetUp(true)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		if _, err := s.Trash(keep).Room(ctx); !errors.Is(err, queue.ErrUnavailable) || time.Since(began) != 30*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}

@@ -69,7 +69,10 @@ func (t Trash) Find(ctx context.Context, q Query) (List, error) { return t.set.F
 
 // Room is about how many more messages fit, where they are not so large that fewer than 2000 make
 // a page. It has no lease: it does not know which run of pages is filled, only how many have some.
+// It waits for the broker as long as who makes pages.
 func (t Trash) Room(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, prepareTime)
+	defer cancel()
 	at, err := t.set.pages.state(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("look at the trash: %w", err)
