@@ -266,21 +266,28 @@ func TestWhereTheProcessThatRunsOperationsStopsAnotherGoesOnAndAPausedOneStaysSo
 func TestWhoLeadsNoMoreEndsItsTurnAndItsStateOverwritesNothing(t *testing.T) {
 	several(t, 2, func(t *testing.T, b *memory.Broker, p *pile, all []*process) {
 		p.set(func(p *pile) { p.match, p.takes = 50, time.Hour })
-		id := ask(t, all[0].Runner, request(orders, 50), Unlimited).ID
+		id := ask(t, all[0].Runner, request(orders, 50), "10/m").ID
 		time.Sleep(time.Second)
 		p.set(func(p *pile) { p.takes = 0 })
 		b.SetUp(false) // both are cut off
 		time.Sleep(10 * time.Second)
 		b.SetUp(true)
 		time.Sleep(time.Minute)
+		runs := find(t, all[0].Runner, id)
+		if runs.Phase != Running || runs.Done == 0 || runs.Resumed != 1 || runs.Term != 2 {
+			t.Errorf("it does not go on: %+v", runs)
+		}
+		old := worker{r: all[0].Runner, l: &live{request: runs.Request, term: 1}}
+		for _, late := range []State{{Phase: Running, Done: 50}, {Phase: Cancelled}} {
+			if _, err := old.save(t.Context(), late); !errors.Is(err, errLost) {
+				t.Errorf("a state of an earlier term, %s: %v", late.Phase, err)
+			}
+		}
+		time.Sleep(10 * time.Minute)
 		for _, process := range all {
 			if o := find(t, process.Runner, id); o.Phase != Done || o.Done != 50 || o.Resumed != 1 || o.Term != 2 {
 				t.Errorf("%+v", o)
 			}
-		}
-		old := worker{r: all[0].Runner, l: &live{request: find(t, all[0].Runner, id).Request, term: 1}}
-		if _, err := old.save(t.Context(), State{Phase: Running}); !errors.Is(err, errLost) {
-			t.Errorf("a state of an earlier term: %v", err)
 		}
 	})
 }
