@@ -32,7 +32,8 @@ const (
 // All of them together are the dead set, oldest first: the pages by their numbers, then the queue
 // where the dead arrive. Nothing says which pages there are but the broker. They are a run that
 // begins at page 0, since they are made in that order and deleted from the end: a look goes on
-// until one is missing. Empty ones may lie between those that have messages.
+// until one is missing. Empty ones may lie between those that have messages. One of these that
+// somebody deleted is made again, see [Pages.mend].
 //
 // All are walked with one lease, that of the queue where the dead arrive. So two processes never
 // walk at the same time, and who loses the lease with its connection loses all that it holds.
@@ -76,6 +77,8 @@ type pages struct {
 	mu sync.Mutex
 	// tops are how many pages each run had at the last look.
 	tops [2]int
+	// gaps are pages of each run that were missing then, before others that were there.
+	gaps [2][]int
 	// turned says that the second run by its names is the first by its numbers.
 	turned bool
 	// arrived is how many messages were where they arrive when depths were last asked for, probed

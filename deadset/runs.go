@@ -36,12 +36,14 @@ func (p *pages) find(more bool, depth func(queue.Spec) (int, error), tell func(k
 
 func (p *pages) findRun(run int, more bool, depth func(queue.Spec) (int, error), tell func(k, depth int)) error {
 	first, top, there := run*p.size(), p.topOf(run), 0
+	var missing, gaps []int
 	for i := 0; i < p.size() && (more || i < top); i++ {
 		k := first + i
 		n, err := depth(p.spec(k))
 		switch {
 		case errors.Is(err, queue.ErrMissing):
 			p.saw(k, false, true)
+			missing = append(missing, k)
 			if i >= top {
 				more = false
 			}
@@ -50,13 +52,40 @@ func (p *pages) findRun(run int, more bool, depth func(queue.Spec) (int, error),
 			return err
 		}
 		p.saw(k, n == 0, false)
-		there = i + 1
+		there, gaps = i+1, missing
 		tell(k, n)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.tops[run] = there
+	p.tops[run], p.gaps[run] = there, gaps
 	return nil
+}
+
+// mend makes pages again that somebody deleted, since they were empty, before others that were
+// there at the last look: who looks for the first time would not see these.
+func (g Pages) mend(ctx context.Context) error {
+	p := g.set.pages
+	p.mu.Lock()
+	gaps := slices.Concat(p.gaps[:]...)
+	p.mu.Unlock()
+	if len(gaps) == 0 || p.kept { // nobody here may make them
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, prepareTime)
+	defer cancel()
+	var specs []queue.Spec
+	var names []string
+	for _, k := range gaps {
+		of := p.spec(k)
+		if _, err := p.broker.Depth(ctx, of.Name); errors.Is(err, queue.ErrMissing) { // or it was made meanwhile
+			specs, names = append(specs, of), append(names, of.Name)
+		}
+	}
+	made, err := p.broker.Prove(ctx, specs)
+	if made > 0 {
+		g.set.cfg.Logger.Warn("pages are missing before others, and are made again, empty: whoever starts would not find those behind them", "queues", names[:made])
+	}
+	return err
 }
 
 // topOf is how many pages a run had.
@@ -118,7 +147,7 @@ func (p *pages) turn() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.turned = !p.turned
-	p.tops[0], p.tops[1] = p.tops[1], p.tops[0]
+	p.tops[0], p.tops[1], p.gaps = p.tops[1], p.tops[0], [2][]int{}
 	p.empty, p.proven, p.enough = map[int]time.Time{}, nil, false
 	p.operation = "" // what it is about to prove has other numbers by now
 }

@@ -37,9 +37,9 @@ func (g Pages) Count(ctx context.Context) (depth, paged int, err error) {
 }
 
 // Tidy deletes pages that nobody has used for some minutes, also those of trashes that this process
-// has seen. Call it now and then: it asks for the lease only where there are such pages, as the
-// last looks have shown, and gives up at once where another walk has it. What is not deleted now is
-// deleted the next time.
+// has seen, and makes those again that are missing before others. Call it now and then: it asks for
+// the lease only where there are pages to be deleted, as the last looks have shown, and gives up at
+// once where another walk has it. What is not deleted now is deleted the next time.
 func (g Pages) Tidy(ctx context.Context) error {
 	errs := []error{g.tidy(ctx)}
 	for _, trash := range g.set.trashes.all() {
@@ -55,6 +55,9 @@ func (g Pages) Tidy(ctx context.Context) error {
 }
 
 func (g Pages) tidy(ctx context.Context) error {
+	if err := g.mend(ctx); err != nil {
+		return err
+	}
 	if !g.set.pages.stale(emptyLife) {
 		return nil
 	}
