@@ -128,6 +128,7 @@ func inTheWay(id string) error {
 
 // answerOf says what came of a replay or a delete.
 func (d deadSets) answerOf(p params, done string, res Result) result {
+	of := operations.Target{Stream: p.stream, Channel: p.channel}
 	answer := result{
 		Message:   fmt.Sprintf("%s %d of %d messages of %s", done, res.Done, p.count, p.who()),
 		Requested: p.count, Done: res.Done, LeftOut: res.LeftOut, TooLarge: res.TooLarge, Stopped: res.Stopped,
@@ -137,10 +138,12 @@ func (d deadSets) answerOf(p params, done string, res Result) result {
 	}
 	if p.undo != "" && res.Done > 0 {
 		answer.Undo = p.undo
-		answer.Message += "; " + d.keptUntil(p.undo, operations.Target{Stream: p.stream, Channel: p.channel}, time.Now())
+		answer.Message += "; " + d.keptUntil(p.undo, of, time.Now())
 	}
 	if res.LeftOut > 0 {
-		answer.Message += fmt.Sprintf("; %d that killed the process were left out, for which include_crash_loop=true asks", res.LeftOut)
+		// The same count with include_crash_loop would take whoever is the oldest then.
+		answer.Message += fmt.Sprintf("; %d that killed the process were left out: stepwell dead-set list %[2]s --reason crash_loop shows them, "+
+			"stepwell dead-set replay %[2]s --id ID --include-crash-loop replays one of them", res.LeftOut, flags(of))
 	}
 	if res.TooLarge > 0 {
 		answer.Message += fmt.Sprintf("; %d stay because they are larger than %s or RabbitMQ's frames allow",

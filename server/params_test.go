@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -262,5 +263,16 @@ func TestAReplayTakesWhatKilledTheProcessOnlyWhenAskedTo(t *testing.T) {
 		if a := w.do("POST", "/v1/dead_set/replay"+test.query, test.body); a.status != 200 || w.orders.crashLoops != test.all {
 			t.Errorf("%s%s: %d %s, %d replays of all", test.query, test.body, a.status, a.text, w.orders.crashLoops)
 		}
+	}
+}
+
+// With include_crash_loop the same count takes the oldest, whatever they died of.
+func TestAReplayThatLeavesOutWhatKilledTheProcessNamesTheCommandsForOneOfThem(t *testing.T) {
+	w := start(t, nil)
+	w.orders.trap = func(context.Context) (server.Result, error) { return server.Result{LeftOut: 2}, nil }
+	const want = "2 that killed the process were left out: stepwell dead-set list -s orders --reason crash_loop shows them, " +
+		"stepwell dead-set replay -s orders --id ID --include-crash-loop replays one of them"
+	if a := w.do("POST", "/v1/dead_set/replay?stream=orders&count=3", ""); a.status != 200 || !strings.Contains(a.text, want) {
+		t.Errorf("%d %s", a.status, a.text)
 	}
 }

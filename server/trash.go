@@ -24,11 +24,15 @@ func (q requests) keptUntil(id string, of operations.Target, now time.Time) stri
 // undo is the command that brings back what was deleted by that name. It names the dead set: a
 // delete by count leaves no record, and those of others are forgotten one day.
 func undo(id string, of operations.Target) string {
-	command := "stepwell dead-set undo " + id + " -s " + of.Stream
-	if of.Channel != "" {
-		command += " -c " + of.Channel
+	return "stepwell dead-set undo " + id + " " + flags(of)
+}
+
+// flags are those with which the command names a dead set.
+func flags(of operations.Target) string {
+	if of.Channel == "" {
+		return "-s " + of.Stream
 	}
-	return command
+	return "-s " + of.Stream + " -c " + of.Channel
 }
 
 // noTrash is for who asks for what is in a trash, where there is none.

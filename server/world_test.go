@@ -161,7 +161,7 @@ func (s *set) take(ctx context.Context, count int) (server.Result, error) {
 	s.mu.Lock()
 	s.acted = append(s.acted, count)
 	s.mu.Unlock()
-	if r, err := s.enter(ctx); err != nil || r.Stopped != "" {
+	if r, err := s.enter(ctx); err != nil || r != (server.Result{}) {
 		return r, err
 	}
 	s.mu.Lock()

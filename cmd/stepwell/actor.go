@@ -68,9 +68,8 @@ func newActor(c *commands, ask asker, out, errs io.Writer) (*actor, error) {
 }
 
 // addressed has the commands that a text names lead to this actor: an operation that somebody means
-// to take back is of no other. What the API names by a parameter has its flag's name.
+// to take back is of no other.
 func (a *actor) addressed(text string) string {
-	text = strings.ReplaceAll(text, "include_crash_loop=true", "--include-crash-loop")
 	if a.address == "" {
 		return text
 	}

@@ -19,13 +19,13 @@ func TestWhatKilledTheProcessAndIsNamedByItsIDIsNotLeftOutInSilence(t *testing.T
 	}
 }
 
-func TestAReplayByCountNamesTheFlagForWhatItLeavesOut(t *testing.T) {
+func TestAReplayByCountNamesTheCommandsForWhatItLeavesOut(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // in the words of /v1
-		_, _ = io.WriteString(w, `{"message":"replayed 0 of 1 messages of orders; 1 that killed the process were left out, for which include_crash_loop=true asks","left":3}`)
+		_, _ = io.WriteString(w, `{"message":"replayed 0 of 1 messages of orders; 1 that killed the process were left out: stepwell dead-set list -s orders --reason crash_loop shows them","left":3}`)
 	}))
 	defer s.Close()
 	out, errs, code := command(t, s.URL, "dead-set", "replay", "-s", "orders", "-n", "1")
-	if code != exitOK || !strings.Contains(out, "1 that killed the process were left out, for which --include-crash-loop asks; 3 left") {
+	if code != exitOK || !strings.Contains(out, "1 that killed the process were left out: stepwell --address "+s.URL+" dead-set list -s orders --reason crash_loop shows them; 3 left") {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
 }
