@@ -90,7 +90,7 @@ func TestAMessageThatKillsTheProcessComesToTheDeadSetAloneAndTheGroupGoesOn(t *t
 				return nil
 			}), nil)
 			dead := look.deadCount(1)
-			if dead[0]["value"] != test.killer || dead[0]["reason"] != stepwell.ReasonCrashLoop {
+			if dead[0]["value"] != test.killer || dead[0]["reason"] != stepwell.ReasonCrashLoop || dead[0]["error_type"] != nil || dead[0]["attempts"] != dead[0]["attempts_total"] {
 				t.Errorf("in the dead set is %v", dead[0])
 			}
 			look.ready()

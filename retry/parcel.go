@@ -52,12 +52,16 @@ func (p *parcel) fail(f Failure, by string, t Topology) {
 	p.bury(cmp.Or(f.Reason, stepwell.ReasonExhausted), t)
 }
 
-// errorType is the type of what the handler said; empty: it said nothing.
+// errorType is the type of what the handler said; empty: it said nothing, or the error itself says
+// that it has none, as that of a record which killed the process, and is no handler's.
 func (f Failure) errorType() string {
-	if f.ErrorType == "" && f.Err != nil {
-		return reflect.TypeOf(f.Err).String()
+	if f.ErrorType != "" || f.Err == nil {
+		return f.ErrorType
 	}
-	return f.ErrorType
+	if says, ok := f.Err.(interface{ ErrorType() string }); ok {
+		return says.ErrorType()
+	}
+	return reflect.TypeOf(f.Err).String()
 }
 
 // run is how the try was made, in the process by.

@@ -126,6 +126,7 @@ func (k *parking) send(ctx context.Context, p *parcel, done func(error)) {
 // Bury puts a message into the dead set, uncalled.
 func (k *parking) Bury(ctx context.Context, e *envelope.Envelope, reason, text string, done func(error)) {
 	e.Failure = envelope.Failure{At: time.Now(), Error: text} // and nothing of the try before
+	e.AttemptsTotal++                                         // this one: it ended the process, or could not be made
 	p := &parcel{envelope: e, made: e.Message.Attempt}
 	p.bury(reason, k.topology)
 	k.post(ctx, p, done)

@@ -13,7 +13,7 @@ import (
 type Failure struct {
 	// Err is what the handler said; it may be nil.
 	Err error
-	// ErrorType names its type. Empty: the Go type.
+	// ErrorType names its type. Empty: what a method ErrorType of the error says, else the Go type.
 	ErrorType string
 	// Reason is empty for an ordinary failure, which is tried again while tries are left. Any other
 	// sends the message to the dead set now: one of stepwell's Reason constants.
