@@ -154,6 +154,9 @@ func (p *pauses) Pause(ctx context.Context, stream, by string) error {
 		return fmt.Errorf("pause %s: %w", stream, err)
 	}
 	_, err = p.change(ctx, stream, func(was bool) (json.RawMessage, bool) { return value, !was })
+	if errors.Is(err, server.ErrUnavailable) {
+		return fmt.Errorf("%w; meanwhile a pause of each process works: stepwell pause %s, without --app", err, stream)
+	}
 	return err
 }
 
@@ -178,7 +181,7 @@ func (p *pauses) change(ctx context.Context, stream string, to func(was bool) (j
 	}
 	store := p.shared.store
 	if _, trouble := store.Status(); trouble != nil { // at once, and not after a wait
-		return false, fmt.Errorf("%w: pauses of the app are in records that all its processes share: %w", server.ErrUnavailable, trouble)
+		return false, fmt.Errorf("%w: pauses of the app are in records that all its processes share: %w", server.ErrUnavailable, p.why(trouble))
 	}
 	// What another process was told a moment ago counts here.
 	if err = store.Sync(ctx); err == nil {
@@ -219,5 +222,14 @@ func (p *pauses) check() []server.Check {
 	if known || trouble == nil {
 		return nil
 	}
-	return []server.Check{{Name: "pauses of the app", Ready: true, Detail: "not known: " + trouble.Error()}}
+	return []server.Check{{Name: "pauses of the app", Ready: true, Detail: "not known: " + p.why(trouble).Error()}}
+}
+
+// why is what a person is told of a trouble with the records. Where RabbitMQ is away that is why:
+// the last reading of the records says how it ended, which is often no more than that it was cut.
+func (p *pauses) why(trouble error) error {
+	if now := p.shared.status(); !now.Up {
+		return fmt.Errorf("RabbitMQ is away (%s)", now.Detail)
+	}
+	return trouble
 }

@@ -189,6 +189,41 @@ func TestAStreamStandsNoLongerThanHalfAMinuteBecauseNobodyKnowsWhetherItIsPaused
 	})
 }
 
+// hung are brokers whose RabbitMQ takes connections and does not answer.
+type hung struct{ actor.Brokers }
+
+func (h hung) Queues() queue.Broker { return hungQueues{h.Brokers.Queues()} }
+
+type hungQueues struct{ queue.Broker }
+
+func (hungQueues) Status() queue.Status {
+	return queue.Status{Detail: "cannot reach 10.0.0.7:5672 (RABBITMQ_URL): no answer within 5s"}
+}
+
+func (hungQueues) Follow(ctx context.Context, log string, _ int64, _ func(queue.Entry)) error {
+	return fmt.Errorf("follow %s: %w: Exception (501) Reason: use of closed network connection", log, queue.ErrUnavailable)
+}
+
+func TestAPauseOfTheAppWhileRabbitMQHangsSaysSoAndThatOneOfEachProcessWorks(t *testing.T) {
+	t.Parallel()
+	w := embeddedWorld(t)
+	app := orders(newTally().handler(failsOnce))
+	app.Brokers = hung{shared{w.brokers}}
+	r := w.start(app, nil)
+	const why = "cannot reach 10.0.0.7:5672 (RABBITMQ_URL): no answer within 5s"
+	for verb, more := range map[string]string{"pause": "; meanwhile a pause of each process works: stepwell pause orders, without --app", "resume": ""} {
+		eventually(t, "it says why, and nothing of the log", func() bool {
+			status, answer := r.do("POST", "/v1/streams/orders/"+verb+"?scope=app", "")
+			says := fmt.Sprint(answer["detail"])
+			return status == 503 && strings.HasSuffix(says, "records that all its processes share: RabbitMQ is away ("+why+")"+more)
+		})
+	}
+	r.hold("pause", "instance")
+	if got := r.pausedFor(); got != "instance by loopback" {
+		t.Errorf("it says %q", got)
+	}
+}
+
 func TestWithoutRecordsAPauseOfTheAppIsRefusedWithTheSettingAndAllElseWorks(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		y := newTally()

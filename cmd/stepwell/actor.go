@@ -74,7 +74,7 @@ func (a *actor) addressed(text string) string {
 		return text
 	}
 	at := "stepwell --address " + a.address
-	return strings.NewReplacer("stepwell dead-set ", at+" dead-set ", "stepwell streams ", at+" streams ", "stepwell resume ", at+" resume ").Replace(text)
+	return strings.NewReplacer("stepwell dead-set ", at+" dead-set ", "stepwell streams ", at+" streams ", "stepwell pause ", at+" pause ", "stepwell resume ", at+" resume ").Replace(text)
 }
 
 // refusal is an answer that says no.
