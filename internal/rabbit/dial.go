@@ -165,6 +165,11 @@ func (t *target) explain(err error) error {
 		return fmt.Errorf("%s does not speak TLS: %s says amqps://: %w", t.addr, url, err)
 	case errors.As(err, &secure), errors.As(err, &refused) && strings.Contains(refused.Reason, "tls: "):
 		return fmt.Errorf("TLS with %s (%s, %s): %w", t.addr, t.called("rabbitmq.tls.ca_file"), t.called("rabbitmq.tls.cert_file"), err)
+	// What the library makes of a bare end of the connection, at two steps of the login.
+	case errors.Is(err, amqp.ErrCredentials):
+		return fmt.Errorf("%s refuses user %q, or the connection was cut off at the login: is the user and password in %s right?", t.addr, t.uri.Username, url)
+	case errors.Is(err, amqp.ErrVhost):
+		return fmt.Errorf("%s refuses vhost %q to user %q, or the connection was cut off at the login (%s, %s)", t.addr, t.uri.Vhost, t.uri.Username, url, t.called("rabbitmq.vhost"))
 	case errors.As(err, &refused) && refused.Code == amqp.AccessRefused && !strings.Contains(refused.Reason, "vhost"):
 		return fmt.Errorf("%s refuses user %q: is the user and password in %s right? %w", t.addr, t.uri.Username, url, err)
 	case errors.As(err, &refused) && (refused.Code == amqp.NotAllowed || refused.Code == amqp.AccessRefused):
