@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -153,7 +154,7 @@ func (c acting) operate(ctx context.Context, a *actor, w wish) error {
 		return err
 	}
 	if found.Matched == 0 {
-		return cmp.Or(found.nothing(), found.LeftOut.ofNamed(c.ID))
+		return cmp.Or(found.nothing(), found.LeftOut.ofNamed(c.ID), c.unfound(found))
 	}
 	if err := c.confirmChoice(a, w.Action, found); err != nil {
 		return err
@@ -172,14 +173,15 @@ func (c acting) operate(ctx context.Context, a *actor, w wish) error {
 	if err != nil {
 		return err
 	}
-	if !c.Detach {
-		return a.follow(ctx, o.ID)
+	switch {
+	case !c.Detach:
+		err = a.follow(ctx, o.ID)
+	case a.json:
+		err = a.line(begun)
+	default:
+		_, err = fmt.Fprintf(a.out, "%s\n%s\n", printable(o.ID), plain(o.Message))
 	}
-	if a.json {
-		return a.line(begun)
-	}
-	_, err = fmt.Fprintf(a.out, "%s\n%s\n", printable(o.ID), plain(o.Message))
-	return err
+	return cmp.Or(err, c.unfound(found))
 }
 
 // answerTime is how long the answer to who asks for an operation is waited for after a Ctrl-C.
@@ -221,6 +223,24 @@ func (s sample) nothing() error {
 		return nil
 	}
 	return fmt.Errorf("%w: none of the oldest %d messages matches, and %d were not looked at: stepwell dead-set sort makes all of them seen", errLook, s.Depth-s.Unsorted, s.Unsorted)
+}
+
+// unfound is what a command ends with where what it names one by one is not there: a slip of the
+// pen must not look like what is done. Copies of a message hide as many ids; where not all was
+// looked at nobody knows.
+func (c acting) unfound(s sample) error {
+	const why = "mistyped, or no longer there"
+	ids, there := len(slices.Compact(slices.Sorted(slices.Values(c.ID)))), s.Matched+s.LeftOut.sum()
+	switch {
+	case s.Unsorted > 0:
+	case ids > there && there == 0:
+		return fmt.Errorf("%w: no message with the id %s was found: %s", errLook, printable(strings.Join(c.ID, ", ")), why)
+	case ids > there:
+		return fmt.Errorf("%w: of %d ids at least %d was not found: %s", errLook, ids, ids-there, why)
+	case c.Group != nil && len(c.parameters()) == 1 && there == 0:
+		return fmt.Errorf("%w: no message of the cause %s was found: %s", errLook, printable(*c.Group), why)
+	}
+	return nil
 }
 
 // oldest are the ids of some of them.

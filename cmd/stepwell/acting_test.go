@@ -25,7 +25,7 @@ type pile struct {
 	mu             sync.Mutex
 	match, unseen  int
 	causes         int   // beside the first, of one message each
-	slow           bool  // turns do nothing
+	slow, whole    bool  // turns do nothing; nothing is left out
 	more           int   // come between a dry run and what follows
 	refused        error // what is to begin
 	became         outcomes.Tally
@@ -49,7 +49,7 @@ func (p *pile) Sample(_ context.Context, r *operations.Request) (operations.Samp
 	samples := []any{map[string]any{"id": "orders/v1:0:7"}, map[string]any{"id": "orders/v1:0:8\x1b"}}
 	s := operations.Sample{
 		Room: room, Matched: p.match, Bytes: int64(p.match) * 300, Groups: groups, Samples: samples[:min(p.match, 2)], Depth: 9 + p.unseen, Unsorted: p.unseen, Complete: p.unseen == 0,
-		AsOf: time.Date(2026, 7, 1, 3, 4, 5, 678, time.UTC), LeftOut: operations.LeftOut{CrashLoop: 2},
+		AsOf: time.Date(2026, 7, 1, 3, 4, 5, 678, time.UTC), LeftOut: operations.LeftOut{CrashLoop: map[bool]int{false: 2}[p.whole]},
 	}
 	p.match += p.more
 	p.more = 0

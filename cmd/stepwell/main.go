@@ -28,7 +28,8 @@
 // 2 for a mistake in the command; 3 when the actor cannot do it now, or stopped half way, so that
 // trying again may help; 4 when an operation pauses, was refused, goes on unwatched, or ended
 // though messages were left that it could not see, or that --id names, or a try of what it replayed
-// failed, or when the answer to an act was cut off, so that it may be done: somebody has to look.
+// failed, when an id or a cause that is named was not found, or when the answer to an act was cut
+// off, so that it may be done: somebody has to look.
 package main
 
 import (

@@ -75,6 +75,8 @@ type leftOut struct {
 	Later     int `json:"later"`
 }
 
+func (l leftOut) sum() int { return l.CrashLoop + l.TooLarge + l.Undated + l.Later }
+
 // String says why they stay; empty: there are none.
 func (l leftOut) String() string {
 	var all []string
