@@ -9,12 +9,10 @@ import (
 
 // readGuards reads what holds a replay back of which messages fail again: a canary, and a limit.
 func readGuards(m *members, r *operations.Request) {
-	canary, wait := m.number("canary"), m.text("canary_wait")
+	canary, wait := m.number("canary", 1, operations.MaxCanary), m.text("canary_wait")
 	limited := readStopAt(m, r)
 	if canary != nil {
-		if r.Canary = *canary; *canary < 1 || *canary > operations.MaxCanary {
-			m.mistake("canary must be a number of messages from 1 to %d", operations.MaxCanary)
-		}
+		r.Canary = *canary
 	}
 	if wait != "" {
 		d, err := time.ParseDuration(wait)

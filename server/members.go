@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -163,16 +164,21 @@ func (m *members) flag(name string) *bool {
 	return &is
 }
 
-// number is a member that is a whole number from 0 on; nil: there is none.
-func (m *members) number(name string) *int {
+// number is a member that is a whole number from least to most, which [math.MaxInt] leaves open;
+// nil: there is none.
+func (m *members) number(name string, least, most int) *int {
 	v, there := m.has(name)
 	if !there {
 		return nil
 	}
 	text, _ := v.(json.Number)
 	var n int
-	if _, err := fmt.Sscan(text.String(), &n); err != nil || !wholeNumber.MatchString(text.String()) {
-		m.mistake("%s%s must be a whole number from 0 on", m.where, name)
+	if _, err := fmt.Sscan(text.String(), &n); err != nil || !wholeNumber.MatchString(text.String()) || n < least || n > most {
+		upTo := "on"
+		if most < math.MaxInt {
+			upTo = fmt.Sprintf("to %d", most)
+		}
+		m.mistake("%s%s must be a whole number from %d %s", m.where, name, least, upTo)
 	}
 	return &n
 }

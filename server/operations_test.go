@@ -222,7 +222,7 @@ func TestWhatIsNotUnderstoodIsNeverTakenForAll(t *testing.T) {
 		`{` + whole + `,"select":{"filter":{"error":[[[["x"]]]]}}}`:                                             "nested",
 		`{"action":"move","stream":"orders","select":{"all":true}}`:                                             "action must be replay, delete, restore, sort or unsort",
 		`{"action":"replay","stream":"orders","forever":true,"select":{"all":true}}`:                            "forever is for delete",
-		`{"action":"replay","stream":"orders","select":{"all":true},"ahead":0}`:                                 "ahead must be 1 or more",
+		`{"action":"replay","stream":"orders","select":{"all":true},"ahead":0}`:                                 "ahead must be a whole number from 1 on",
 		`{"action":"replay","stream":"orders","select":{"all":true},"ahead":"9"}`:                               "ahead must be a whole number",
 		`{"action":"delete","stream":"orders","select":{"all":true},"ahead":9}`:                                 "ahead is for replay",
 		`{"action":"replay","topic-entity":"orders","select":{"all":true}}`:                                     "stream is missing; streams are: orders, plain; unknown member topic-entity",

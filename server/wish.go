@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -77,7 +78,7 @@ func (s wishes) readWish(w http.ResponseWriter, r *http.Request) (wish, error) {
 	now := time.Now().UTC()
 	a := wish{request: operations.Request{
 		Action: m.text("action"), Target: operations.Target{Stream: m.text("stream"), Channel: m.text("channel")},
-		Before: now, Expect: m.number("expect"), Note: m.text("note"), By: who(r), CreatedAt: now,
+		Before: now, Expect: m.number("expect", 0, math.MaxInt), Note: m.text("note"), By: who(r), CreatedAt: now,
 	}}
 	s.readAction(&m, &a)
 	a.dryRun = is(m.flag("dry_run"))
@@ -151,7 +152,7 @@ func readSort(m *members, a *wish) {
 
 // readAction reads the action, and what only one of them knows.
 func (s wishes) readAction(m *members, a *wish) {
-	forever, crashLoops, ahead := m.flag("forever"), m.flag(crashLoopName), m.number("ahead")
+	forever, crashLoops, ahead := m.flag("forever"), m.flag(crashLoopName), m.number("ahead", 1, math.MaxInt)
 	a.request.CrashLoops = is(crashLoops)
 	readGuards(m, &a.request)
 	switch a.request.Action {
@@ -160,10 +161,7 @@ func (s wishes) readAction(m *members, a *wish) {
 			m.mistake("forever is for delete")
 		}
 		if ahead != nil {
-			// With none a replay could never begin.
-			if a.request.Ahead = *ahead; *ahead == 0 {
-				m.mistake("ahead must be 1 or more: a replay waits while so many messages wait to be handled")
-			}
+			a.request.Ahead = *ahead // from 1 on: with none a replay could never begin
 		}
 	case operations.Delete:
 		s.readDelete(m, forever, a)
