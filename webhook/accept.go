@@ -143,17 +143,25 @@ func (p *parser) stopOn(raw json.RawMessage) []int {
 // waitsOrWorkflow are a call's waits, its own or those of a workflow. Neither is a mistake: who
 // forgot them would have a call that is tried once.
 func (p *parser) waitsOrWorkflow(ctx context.Context, waits, workflow json.RawMessage) []span {
+	var all []time.Duration
 	switch {
-	case waits != nil && workflow != nil:
-		p.wrong("workflow", "stands beside waits: keep one")
-		return nil
-	case workflow != nil:
-		return spans(p.workflow(ctx, "workflow", p.text("workflow", workflow), ""))
-	case waits == nil:
+	case waits == nil && workflow == nil:
 		p.wrong("waits", `is required, or workflow: as ["5s","1m","1h"]; [] is for a single try`)
-		return nil
+	case waits != nil && workflow != nil: // what is wrong in each of them is told, too
+		p.wrong("workflow", "stands beside waits: keep one")
 	}
-	entries, _ := p.list("waits", waits)
+	if workflow != nil {
+		all = p.workflow(ctx, "workflow", p.text("workflow", workflow), "")
+	}
+	if waits != nil {
+		all = p.waits(waits)
+	}
+	return spans(all)
+}
+
+// waits reads a call's own waits.
+func (p *parser) waits(raw json.RawMessage) []time.Duration {
+	entries, _ := p.list("waits", raw)
 	if len(entries) > maxWaits {
 		p.wrong("waits", "has %d, and %d are the limit", len(entries), maxWaits)
 		return nil
@@ -163,7 +171,7 @@ func (p *parser) waitsOrWorkflow(ctx context.Context, waits, workflow json.RawMe
 		all = append(all, p.duration(fmt.Sprintf("waits[%d]", i), entry))
 	}
 	p.sum("waits", all)
-	return spans(all)
+	return all
 }
 
 // sum refuses waits that are too long together.

@@ -90,6 +90,14 @@ func TestAllMistakesOfACallAreToldAtOnce(t *testing.T) {
 	if all, _ := answer["errors"].([]any); code != 400 || len(all) != 8 {
 		t.Errorf("%d with %d mistakes, want 8: %v", code, len(all), answer["detail"])
 	}
+	_, answer = post(t, h, "/calls", `{"request":{"url":"http://localhost/"},"waits":["banana","-1s","900h"],"workflow":"x"}`)
+	var fields []string
+	for _, m := range answer["errors"].([]any) {
+		fields = append(fields, fmt.Sprint(m.(map[string]any)["field"]))
+	}
+	if !slices.Equal(fields, []string{"workflow", "workflow", "waits[0]", "waits[1]", "waits[2]"}) {
+		t.Errorf("of waits beside a workflow is told %v", answer["detail"])
+	}
 	_, answer = post(t, h, "/calls", `{"request":{"url":"http://localhost/"},"waits":[`+strings.Repeat(`1,`, 900)+`1]}`)
 	if all, _ := answer["errors"].([]any); len(all) != maxMistakes {
 		t.Errorf("%d mistakes are told of 901, want %d", len(all), maxMistakes)
