@@ -28,12 +28,13 @@ func (a *Actor) health(context.Context) []server.Check {
 		checks = append(checks, m.check())
 	}
 	for _, s := range a.streams {
-		checks = append(checks, s.check())
+		checks = append(checks, s.check(a.turn))
 	}
 	return checks
 }
 
-func (s *stream) check() server.Check {
+// check is what a probe says of the stream. turn is asked where suspects of it wait for their turn.
+func (s *stream) check(turn func() string) server.Check {
 	c := server.Check{Name: "stream " + s.id}
 	// No broker is asked: a probe comes often, and must answer when brokers do not.
 	status, of := s.look()
@@ -53,12 +54,7 @@ func (s *stream) check() server.Check {
 	for _, p := range status.Pauses {
 		c.Detail += ", " + p.String()
 	}
-	if status.Suspects > 0 {
-		c.Detail += fmt.Sprintf(", %d messages are suspected of ending the process and run one at a time", status.Suspects)
-	}
-	if status.Suspect != "" {
-		c.Detail += ", now " + status.Suspect + tried(status.SuspectTriedUntil)
-	}
+	c.Detail += suspected(status, turn)
 	if status.Stuck {
 		c.Detail += ", stuck: " + status.StuckBecause
 	}
@@ -69,6 +65,41 @@ func (s *stream) check() server.Check {
 // unready says why the stream is not ready; empty: it is, also where a message cannot be parked: no
 // other instance would do better.
 func unready(status server.Status, of sourceStatus) string { return cmp.Or(status.Error, of.Waits) }
+
+// turn names the suspect whose turn it is in this process; empty: it is nobody's.
+func (a *Actor) turn() string {
+	for _, s := range a.streams {
+		status, _ := s.look()
+		if status.Suspect != "" {
+			return "stream " + s.id + ", " + status.Suspect
+		}
+		for _, c := range status.Channels {
+			if c.Suspect != "" {
+				return "stream " + s.id + " channel " + c.ID + ", " + c.Suspect
+			}
+		}
+	}
+	return ""
+}
+
+// suspected is what a probe says of suspects; all of a process take turns.
+func suspected(s server.Status, turn func() string) (said string) {
+	switch s.Suspects {
+	case 0:
+		return ""
+	case 1:
+		said = ", 1 message is suspected of ending the process"
+	default:
+		said = fmt.Sprintf(", %d messages are suspected of ending the process and run one at a time", s.Suspects)
+	}
+	if s.Suspect != "" {
+		return said + ", now " + s.Suspect + tried(s.SuspectTriedUntil)
+	}
+	if of := turn(); of != "" {
+		said += ", and it is the turn of " + of
+	}
+	return said
+}
 
 // tried is what a probe says of a suspect that does not run yet.
 func tried(until time.Time) string {

@@ -175,7 +175,7 @@ func TestAMessageThatRestsMakesNoStreamStuckAndSaysUntilWhenItDoes(t *testing.T)
 		if o := s.Oldest; o == nil || o.Offset != 0 || time.Until(o.NextTry).Round(time.Minute) != time.Minute || s.Resting != 1 {
 			b.t.Errorf("the status is %+v, the oldest %+v", s, o)
 		}
-		if c := b.stream.check(); !strings.Contains(c.Detail, "1 messages rest until they are tried again, oldest message orders.v1:0:0, for 14m0s, rests until ") {
+		if c := b.stream.check(nil); !strings.Contains(c.Detail, "1 messages rest until they are tried again, oldest message orders.v1:0:0, for 14m0s, rests until ") {
 			b.t.Errorf("/readyz?verbose says %q", c.Detail)
 		}
 		produce("third", "hangs") // beside it

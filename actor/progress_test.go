@@ -103,7 +103,7 @@ func (b *bubble) after(d time.Duration, stuck bool) {
 	b.t.Helper()
 	time.Sleep(d)
 	synctest.Wait()
-	if c, shot := b.stream.check(), b.actor.snapshot().Streams[b.stream.id]; c.Stuck != stuck || shot.Stuck != stuck {
+	if c, shot := b.stream.check(nil), b.actor.snapshot().Streams[b.stream.id]; c.Stuck != stuck || shot.Stuck != stuck {
 		b.t.Errorf("after %v: stuck is %v in /readyz and %v as a metric", d, c.Stuck, shot.Stuck)
 	}
 	if s := b.stream.now(); s.Stuck != stuck || (s.StuckBecause != "") != stuck {
@@ -149,7 +149,7 @@ func TestAHandlerThatRunsPastTwiceItsTimeOutMakesItsStreamStuck(t *testing.T) {
 		b.handle("")
 		b.after(90*time.Second, false)
 		b.after(45*time.Second, true)
-		if c := b.stream.check(); !strings.Contains(c.Detail, ", stuck: a call has run for 2m15s, and HANDLER_TIMEOUT is 1m0s") {
+		if c := b.stream.check(nil); !strings.Contains(c.Detail, ", stuck: a call has run for 2m15s, and HANDLER_TIMEOUT is 1m0s") {
 			b.t.Errorf("%q does not say why", c.Detail)
 		}
 		if why := b.stream.now().StuckBecause; why != "a call has run for 2m15s, and HANDLER_TIMEOUT is 1m0s" {
@@ -170,7 +170,7 @@ func TestAChannelWhoseHandlerRunsPastTwiceItsTimeOutSaysForHowLong(t *testing.T)
 		b.handle("")
 		time.Sleep(2*time.Minute + 30*time.Second)
 		const why = "a call has run for 2m30s, and HANDLER_TIMEOUT is 1m0s: that of message orders.v1:0:0@slow (attempt 1)"
-		if c := b.stream.check(); !c.Stuck || !strings.Contains(c.Detail, ", channel slow, stuck: "+why) {
+		if c := b.stream.check(nil); !c.Stuck || !strings.Contains(c.Detail, ", channel slow, stuck: "+why) {
 			b.t.Errorf("%q does not say why", c.Detail)
 		}
 		if s := b.stream.now().Channels[0]; !s.Stuck || s.StuckBecause != why {
@@ -184,11 +184,11 @@ func TestAStuckStreamNamesItsOldestMessage(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.handle("1s", "9m", "1s", "1s")
 		b.after(4*time.Minute, false)
-		if c := b.stream.check(); strings.Contains(c.Detail, "oldest") {
+		if c := b.stream.check(nil); strings.Contains(c.Detail, "oldest") {
 			b.t.Errorf("%q, and nothing is wrong", c.Detail)
 		}
 		b.after(2*time.Minute, true)
-		if c := b.stream.check(); !strings.HasSuffix(c.Detail, ", stuck: there is work, and none was done for 5m45s, oldest message orders.v1:0:1, for 5m59s") {
+		if c := b.stream.check(nil); !strings.HasSuffix(c.Detail, ", stuck: there is work, and none was done for 5m45s, oldest message orders.v1:0:1, for 5m59s") {
 			b.t.Errorf("%q does not name the oldest message", c.Detail)
 		}
 		o := b.stream.now().Oldest

@@ -85,14 +85,14 @@ func TestARetiredStreamThatMayGoSaysSoInItsStatusTheProbeAndOnceInTheLog(t *test
 		if s := says(); !strings.Contains(s, `"empty_since":`) || strings.Contains(s, "may_go") {
 			b.t.Errorf("a moment before it may go /v1/streams says %s", s)
 		}
-		if d := b.stream.check().Detail; !strings.Contains(d, "its queues are empty since") || strings.Contains(d, probe) {
+		if d := b.stream.check(nil).Detail; !strings.Contains(d, "its queues are empty since") || strings.Contains(d, probe) {
 			b.t.Errorf("a moment before it may go /readyz says %s", d)
 		}
 		time.Sleep(time.Millisecond)
 		if s := says(); !strings.Contains(s, `"may_go":true`) {
 			b.t.Errorf("/v1/streams says %s", s)
 		}
-		if d := b.stream.check().Detail; !strings.Contains(d, probe) {
+		if d := b.stream.check(nil).Detail; !strings.Contains(d, probe) {
 			b.t.Errorf("/readyz says %s", d)
 		}
 		time.Sleep(5 * time.Hour)
