@@ -46,7 +46,7 @@ func (v *checker) modes() {
 	c := v.cfg
 	known := strings.Join(allModes(), ", ")
 	v.check(len(c.Modes) > 0, "modes", "is empty: a process without any mode does nothing; known: %s", known)
-	// On with the modes that were probably meant, so that what is missing for these is told as well;
+	// On with the modes that were probably meant, so that what is missing for these is told, too;
 	// with all, where nobody knows.
 	var meant []string
 	for i, mode := range c.Modes {

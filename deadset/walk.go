@@ -248,8 +248,8 @@ func (c *course) run(ctx context.Context, deliveries <-chan queue.Delivery) erro
 		case <-enough:
 			c.cut, enough = true, nil
 		case <-lost:
-			// By now others may have what is here. What is not published yet is given up: it would be
-			// there twice, or come back after they deleted it.
+			// By now others may have what is here. What is not published yet is given up: it
+			// would be there twice, or come back after they deleted it.
 			c.err = cmp.Or(c.err, fmt.Errorf("%w: the lease is lost", queue.ErrUnavailable)) // first, as below
 			stop(c.err)
 			lost = nil

@@ -96,8 +96,8 @@ func TestOfABatchWhatIsSettledIsAckedAndWhatHasNoVerdictComesAgain(t *testing.T)
 	})
 }
 
-// likeRabbitMQ is a broker that takes notice of another prefetch only where it is off by more than a
-// factor of two.
+// likeRabbitMQ is a broker that takes notice of another prefetch only where it is off by more than
+// a factor of two.
 type likeRabbitMQ struct{ queue.Broker }
 
 func (b likeRabbitMQ) Consume(stop, work context.Context, c queue.Consumption) error {

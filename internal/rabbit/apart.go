@@ -55,12 +55,12 @@ func carefully(c queue.Consumption, err error) queue.Consumption {
 }
 
 // consumeApart is consumeOn, on a connection of its own.
-func (b *Broker) consumeApart(stop, work context.Context, c queue.Consumption, anew *renewal) error {
+func consumeApart(stop, work context.Context, b *Broker, c queue.Consumption, anew *renewal) error {
 	s, err := connect(stop, b.targets, b.config.ConnectionName+" consume "+c.Queue)
 	if err != nil {
 		return err
 	}
-	ended, err := b.keepOpen(s)
+	ended, err := keepOpen(b, s)
 	if err != nil {
 		return err
 	}
@@ -70,16 +70,16 @@ func (b *Broker) consumeApart(stop, work context.Context, c queue.Consumption, a
 	return err
 }
 
-// mayReturn says that the consumer, which its queue knows, is on a connection of its own that it
+// mayReturn says that a consumer, which its queue knows, is on a connection of its own that it
 // needs no longer.
-func (k *consumer) mayReturn() bool {
+func mayReturn(k *consumer) bool {
 	s, _ := k.b.consume.current()
 	return !k.c.Foreign && s != nil && s != k.session
 }
 
 // keepOpen has a goroutine own the connection, which closes it, and then ended, once the session
 // or Run ends.
-func (b *Broker) keepOpen(s *session) (ended <-chan struct{}, err error) {
+func keepOpen(b *Broker, s *session) (ended <-chan struct{}, err error) {
 	done := make(chan struct{})
 	kept := b.spawn(func(ctx context.Context) {
 		defer close(done)

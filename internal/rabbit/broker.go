@@ -1,9 +1,10 @@
 // Package rabbit keeps queues in RabbitMQ 3.10 or newer.
 //
 // It publishes on one connection and consumes on another, so that an alarm, which stops publishers,
-// does not hold up acks; apart.go says which consumers have one of their own. A connection is never mended: each is a session with channels and delivery
-// tags of its own, and what belongs to an old session cannot reach a new one. The library's own
-// recovery is never used: it would let an old ack settle another message.
+// does not hold up acks; apart.go says which consumers have one of their own. A connection is never
+// mended: each is a session with channels and delivery tags of its own, and what belongs to an old
+// session cannot reach a new one. The library's own recovery is never used: it would let an old ack
+// settle another message.
 //
 // # Parts
 //

@@ -78,7 +78,7 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 		}
 		since, c := time.Now(), carefully(c, before)
 		if isApart(c, before) {
-			err = b.consumeApart(stop, work, c, &anew)
+			err = consumeApart(stop, work, b, c, &anew)
 		} else {
 			err = b.consumeOn(stop, work, s, c, &anew)
 		}

@@ -54,7 +54,7 @@ func (b *Broker) Lease(ctx context.Context, name string) (queue.Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	ended, err := b.keepOpen(s)
+	ended, err := keepOpen(b, s)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func (k *consumer) lookForLoss(prefetch int) {
 	case err != nil || of.came.Load() != came || !k.subscribed.Load():
 	case state.Consumers == 0:
 		k.end(errConsumerForgot)
-	case k.mayBeDeaf(held, state.Messages > 0), held == 0 && k.mayReturn():
+	case k.mayBeDeaf(held, state.Messages > 0), held == 0 && mayReturn(k):
 		of.replace.Store(true)
 		signal(k.again)
 	case k.c.Foreign: // another consumer of the queue may be served first, or alone

@@ -18,8 +18,8 @@ var errMute = fmt.Errorf("%w: the queue has not told RabbitMQ in time how many m
 
 // count asks how many messages are ready in the queue, and how many consumers it has. Of a queue
 // that does not answer in time, as on a busy machine, RabbitMQ says that there are none of either;
-// whoever believed that would take a full dead set for an empty one. The error is errMute then. What
-// the way there and back takes does not count: a broker may be far away.
+// whoever believed that would take a full dead set for an empty one. The error is errMute then.
+// What the way there and back takes does not count: a broker may be far away.
 func (s *session) count(name string) (amqp.Queue, error) {
 	state, took, err := s.timed(name)
 	if err == nil && state.Messages == 0 && state.Consumers == 0 && took-time.Duration(s.trip.Load()) >= statLimit {
