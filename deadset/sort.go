@@ -41,13 +41,13 @@ func (g Pages) Count(ctx context.Context) (depth, paged int, err error) {
 // the lease only where there are pages to be deleted, as the last looks have shown, and gives up at
 // once where another walk has it. What is not deleted now is deleted the next time.
 func (g Pages) Tidy(ctx context.Context) error {
-	errs := []error{g.tidy(ctx)}
+	errs := []error{g.mend(ctx), g.tidy(ctx)}
 	for _, trash := range g.set.trashes.all() {
 		// Nobody else asks for their depths.
 		look := func(of queue.Spec) (int, error) { return g.set.cfg.Broker.Depth(ctx, of.Name) }
 		err := trash.pages.find(false, look, func(int, int) {})
 		if err == nil {
-			err = Pages{trash}.tidy(ctx)
+			err = errors.Join(Pages{trash}.mend(ctx), Pages{trash}.tidy(ctx))
 		}
 		errs = append(errs, err)
 	}
@@ -55,9 +55,6 @@ func (g Pages) Tidy(ctx context.Context) error {
 }
 
 func (g Pages) tidy(ctx context.Context) error {
-	if err := g.mend(ctx); err != nil {
-		return err
-	}
 	if !g.set.pages.stale(emptyLife) {
 		return nil
 	}

@@ -120,10 +120,14 @@ func (k *consumer) setHand(cancel context.CancelFunc) {
 func (k *consumer) paused() bool { return k.c.Paused != nil && k.c.Paused() }
 
 func (k *consumer) prefetch() int {
-	if k.c.Prefetch == nil {
-		return 1
+	n := 1
+	if k.c.Prefetch != nil {
+		n = max(n, k.c.Prefetch())
 	}
-	return max(1, k.c.Prefetch())
+	if k.c.Told != nil {
+		k.c.Told(n)
+	}
+	return n
 }
 
 // next takes the oldest message, unless there is a pause or as many are out as the prefetch says.

@@ -192,8 +192,10 @@ type Inbox struct {
 	memory   *memory
 	slow     *slowest
 	largest  largest
-	ahead    ahead
 	suspects *suspects
+	// ahead is how many deliveries the broker hands out at once; prefetch may be another number by
+	// now.
+	ahead atomic.Int64
 	// gathering is that of now; nil: no message is gathered, or no Run has begun. Who puts another
 	// one there, or halts it, has the lock.
 	gathering  atomic.Pointer[gathering]

@@ -13,7 +13,7 @@ func Ahead(consumerTimeout time.Duration) time.Duration { return consumerTimeout
 // prefetch is how many deliveries to hold at once. For batches that is decided beforehand.
 func (in *Inbox) prefetch() int {
 	if g := in.cfg.Gather; g != nil {
-		return in.ahead.wanted(max(1, in.largest.fit(Prefetch{Messages: g.Messages, Bytes: in.cfg.Prefetch.Bytes})))
+		return max(1, in.largest.fit(Prefetch{Messages: g.Messages, Bytes: in.cfg.Prefetch.Bytes}))
 	}
 	limit := in.largest.fit(in.cfg.Prefetch)
 	return prefetch(in.cfg.Workers, limit, in.cfg.ConsumerTimeout, in.slow.now())
@@ -30,23 +30,6 @@ func prefetch(workers, limit int, timeout, slow time.Duration) int {
 	}
 	return max(n, workers+1)
 }
-
-// ahead is how many messages to be gathered the broker hands out at once. It takes no notice of a
-// change by less than a factor of two; see [queue.Consumption].
-type ahead struct{ told atomic.Int64 }
-
-// wanted is what the broker is told where n are wanted.
-func (a *ahead) wanted(n int) int {
-	told := int(a.told.Load())
-	if told > 0 && n <= 2*told && told <= 2*n {
-		return told
-	}
-	a.told.Store(int64(n))
-	return n
-}
-
-// isFull says that no more come than the held ones.
-func (a *ahead) isFull(held int) bool { return held >= int(a.told.Load()) }
 
 // largest estimates how large a message is: as the largest so far, from which each further one
 // takes a percent off, so that after some hundred small ones it is forgotten. One goroutine at a

@@ -57,6 +57,7 @@ func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 	err := in.cfg.Broker.Consume(stop, work, queue.Consumption{
 		Queue:    in.cfg.Queue,
 		Prefetch: in.prefetch,
+		Told:     func(n int) { in.ahead.Store(int64(n)) },
 		Handle:   func(ctx context.Context, d queue.Delivery) bool { return r.offer(ctx, deliveries, d) },
 		Paused:   in.paused.Load,
 		Changed:  in.changed, Foreign: in.cfg.Foreign,

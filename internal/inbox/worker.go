@@ -121,7 +121,7 @@ func (w *worker) call(j *job) task.Outcome {
 		t, held = g.add(j, w)
 	}
 	outcome := w.handle(w.work, &m, Ticket{t, j})
-	if g := w.cfg.Gather; g != nil && w.ahead.isFull(held) {
+	if g := w.cfg.Gather; g != nil && held >= min(int(w.ahead.Load()), w.prefetch()) {
 		g.Full()
 	}
 	w.calls = nil

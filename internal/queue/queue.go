@@ -233,6 +233,8 @@ type Consumption struct {
 	// Prefetch is asked when a consumer starts and now and then later; a consumer is opened anew
 	// when the answer has changed by more than a factor of two.
 	Prefetch func() int
+	// Told, when not nil, is called with what the broker was told.
+	Told func(prefetch int)
 	// Handle takes a delivery over. It may block until ctx ends, which it does with the delivery's
 	// session or with stop; it reports whether it took the delivery. It is asked also for what came
 	// ahead of a stop or a pause, with a ctx that has ended.

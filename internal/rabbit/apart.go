@@ -23,18 +23,18 @@ func notOpened(err error) error {
 	return err
 }
 
-// isApart says that a consumer whose last one ended with that error, if there was one, has a
-// connection of its own: what ends it then ends nothing else. The error may be that of a queue
-// without a leader, of which RabbitMQ says that it has no consumers. A stranger's messages may be
-// such that the AMQP library cannot read them, which ends the connection each time; all other
-// consumers come back to the one that they share, see mayReturn.
-func isApart(c queue.Consumption, err error) bool {
-	return c.Foreign || errors.Is(err, errNotOpened) || errors.Is(err, errConsumerForgot)
+// costsOthers says that a consumer which ended with that error is to have a connection of its own:
+// what ends it then ends nothing else. The error may be that of a queue without a leader, of which
+// RabbitMQ says that it has no consumers. It comes back to the connection that all share, see
+// mayReturn; but for that of a source: a stranger's messages may be such that the AMQP library
+// cannot read them, which ends the connection each time.
+func costsOthers(err error) bool {
+	return errors.Is(err, errNotOpened) || errors.Is(err, errConsumerForgot)
 }
 
-// carefully has a message alone in hand until it is acked, where the last consumer ended with that
-// error since a message could not be read: it may be the next one again. All that is in hand then
-// counts one more return, and RabbitMQ drops what has too many.
+// carefully has a message alone in hand until it is acked, where the connection of the last consumer
+// ended since a message could not be read, be it that of another consumer: it may be the next one
+// again. All that is in hand then counts one more return, and RabbitMQ drops what has too many.
 func carefully(c queue.Consumption, err error) queue.Consumption {
 	if !errors.Is(err, errUnreadable) {
 		return c
@@ -45,7 +45,7 @@ func carefully(c queue.Consumption, err error) queue.Consumption {
 		if came.Load() < 2 || prefetch == nil { // the second comes once the first is acked
 			return 1
 		}
-		return prefetch()
+		return max(3, prefetch()) // a smaller one would not be told: see lookAfter
 	}
 	c.Handle = func(ctx context.Context, d queue.Delivery) bool {
 		came.Add(1)

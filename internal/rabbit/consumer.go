@@ -67,7 +67,7 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 	var anew renewal
 	part := consumerOf(c.Queue)
 	defer b.trouble.forget(part)
-	var before error
+	apart, before := c.Foreign, error(nil)
 	for stop.Err() == nil {
 		s, err := b.session(stop)
 		if errors.Is(err, queue.ErrClosed) {
@@ -77,12 +77,12 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 			break
 		}
 		since, c := time.Now(), carefully(c, before)
-		if isApart(c, before) {
+		if apart {
 			err = consumeApart(stop, work, b, c, &anew)
 		} else {
 			err = b.consumeOn(stop, work, s, c, &anew)
 		}
-		before = err
+		before, apart = err, c.Foreign || err != nil && (apart || costsOthers(err))
 		if stop.Err() != nil {
 			break
 		}
@@ -232,6 +232,9 @@ func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err
 	// A channel that had a consumer may have messages in hand, and is not given up.
 	if before == 0 && k.session.isMute(k.c.Queue) {
 		return nil, "", errMute
+	}
+	if k.c.Told != nil {
+		k.c.Told(n)
 	}
 	k.rpc.Lock()
 	defer k.rpc.Unlock()

@@ -236,35 +236,32 @@ func (l *lease) settled(ctx context.Context) (int, error) {
 }
 
 // count is session.count for a queue that nobody else consumes. Of a queue whose leader is away
-// RabbitMQ says at once that it has neither messages nor consumers, as of an empty one. So an empty
-// one is asked for a consumer, and believed when an answer knows of that one: only the queue itself
-// can say so. Without a leader the consumer is refused, which ends the connection.
-func (l *lease) count(ctx context.Context) (state amqp.Queue, err error) {
-	state, err = l.session.count(l.queue)
+// RabbitMQ says at once that it has neither messages nor consumers, as of an empty one: so an empty
+// one is asked again.
+func (l *lease) count(ctx context.Context) (amqp.Queue, error) {
+	state, err := l.session.count(l.queue)
 	if err != nil || state.Messages > 0 || state.Consumers > 0 {
 		return state, err
 	}
+	return l.recount(ctx)
+}
+
+// recount counts after the queue has given a consumer, which it alone can. Without a leader that is
+// refused, and ends the connection; with one that comes meanwhile the consumer is sent what there
+// is, which goes back with its channel.
+func (l *lease) recount(ctx context.Context) (state amqp.Queue, err error) {
 	w := newWindow(l, 0, 0, maphash.MakeSeed())
-	deliveries, err := w.consume()
-	for limit := time.Now().Add(l.b.config.LeaseWait); err == nil && state.Consumers == 0; {
-		if state, err = l.session.count(l.queue); err != nil || state.Consumers > 0 {
-			break
-		}
-		if time.Now().After(limit) || !sleep(ctx, 5*time.Millisecond) {
-			err = errMute
-		}
-	}
+	_, err = w.consume()
 	if w.ch != nil && !w.ch.IsClosed() {
 		err = cmp.Or(err, l.session.closeChannel(w.ch))
 	}
-	if err != nil {
-		return amqp.Queue{}, err
+	for limit := time.Now().Add(l.b.config.LeaseWait); err == nil; {
+		state, err = l.session.count(l.queue)
+		if err != nil || state.Messages > 0 || state.Consumers == 0 || time.Now().After(limit) || !sleep(ctx, 5*time.Millisecond) {
+			break
+		}
 	}
-	for range deliveries { // that arrived meanwhile, and went back with the channel
-		state.Messages++
-	}
-	state.Consumers--
-	return state, nil
+	return state, err
 }
 
 // failed wraps what went wrong on the lease's connection.

@@ -89,6 +89,20 @@ func TestADeadSetWhoseLeaderIsAwayIsNotTakenForAnEmptyOne(t *testing.T) {
 	})
 }
 
+// A leader that comes as the consumer is asked for has it sent all that there is, which the queue
+// does not count meanwhile.
+func TestWhatAQueueHandsOutAsItIsCountedAnewCounts(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		b, n := walkOf(t, url, 10)
+		l := leaseOf(t, b, n.dead).(*lease) //nolint:forcetypeassert // it is ours
+		for range 20 {
+			if state, err := l.recount(within(t, 10*time.Second)); state.Messages != 10 || state.Consumers != 0 || err != nil {
+				t.Fatalf("%+v, %v", state, err)
+			}
+		}
+	})
+}
+
 // Even where the answer comes quickly and is wrong, as while a leader is chosen, nothing is
 // deleted: what is in the queue is handed out to who wants to delete it.
 func TestAConsumerOfAQueueThatIsToBeDeletedFindsTheLastMessageInIt(t *testing.T) {

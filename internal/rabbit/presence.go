@@ -23,8 +23,8 @@ const (
 	showStill = 10 * time.Second
 )
 
-// presence is who lives. An exclusive queue shows it, on the connection that consumes: it is gone
-// with that, as what was handed out there is back.
+// presence is who lives. An exclusive queue shows it, on the connection that consumers share: it is
+// gone with that, as what was handed out there is back.
 type presence struct {
 	b *Broker
 
