@@ -54,8 +54,11 @@ func carefully(c queue.Consumption, err error) queue.Consumption {
 	return c
 }
 
-// consumeApart is consumeOn, on a connection of its own.
-func consumeApart(stop, work context.Context, b *Broker, c queue.Consumption, anew *renewal) error {
+// consumeIn is consumeOn in that session, or in one of its own.
+func consumeIn(stop, work context.Context, b *Broker, apart bool, s *session, c queue.Consumption, anew *renewal) error {
+	if !apart {
+		return b.consumeOn(stop, work, s, c, anew)
+	}
 	s, err := connect(stop, b.targets, b.config.ConnectionName+" consume "+c.Queue)
 	if err != nil {
 		return err

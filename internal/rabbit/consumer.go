@@ -77,11 +77,7 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 			break
 		}
 		since, c := time.Now(), carefully(c, before)
-		if apart {
-			err = consumeApart(stop, work, b, c, &anew)
-		} else {
-			err = b.consumeOn(stop, work, s, c, &anew)
-		}
+		err = consumeIn(stop, work, b, apart, s, c, &anew)
 		before, apart = err, c.Foreign || err != nil && (apart || costsOthers(err))
 		if stop.Err() != nil {
 			break
