@@ -32,9 +32,10 @@ func costsOthers(err error) bool {
 	return errors.Is(err, errNotOpened) || errors.Is(err, errConsumerForgot)
 }
 
-// carefully has a message alone in hand until it is acked, where the connection of the last consumer
-// ended since a message could not be read, be it that of another consumer: it may be the next one
-// again. All that is in hand then counts one more return, and RabbitMQ drops what has too many.
+// carefully has a message alone in hand until it is acked, where the connection of the last
+// consumer ended since a message could not be read, be it that of another consumer: it may be the
+// next one again. All that is in hand then counts one more return, and RabbitMQ drops what has too
+// many.
 func carefully(c queue.Consumption, err error) queue.Consumption {
 	if !errors.Is(err, errUnreadable) {
 		return c
