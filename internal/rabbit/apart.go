@@ -23,13 +23,15 @@ func notOpened(err error) error {
 	return err
 }
 
-// costsOthers says that a consumer which ended with that error is to have a connection of its own:
-// what ends it then ends nothing else. The error may be that of a queue without a leader, of which
-// RabbitMQ says that it has no consumers. It comes back to the connection that all share, see
-// mayReturn; but for that of a source: a stranger's messages may be such that the AMQP library
-// cannot read them, which ends the connection each time.
-func costsOthers(err error) bool {
-	return errors.Is(err, errNotOpened) || errors.Is(err, errConsumerForgot)
+// isApart says that a consumer is to have a connection of its own, so that what ends it ends
+// nothing else: the last one ended with err, nil where it is only to be opened anew, and had such a
+// connection or had not. The error may be that of a queue without a leader, of which RabbitMQ says
+// that it has no consumers. Who has a connection of its own keeps it until mayReturn. A source has
+// one always: a stranger's messages may be such that the AMQP library cannot read them, which ends
+// the connection each time.
+func isApart(c queue.Consumption, was bool, err error) bool {
+	costsOthers := errors.Is(err, errNotOpened) || errors.Is(err, errConsumerForgot)
+	return c.Foreign || err != nil && (was || costsOthers)
 }
 
 // carefully has a message alone in hand until it is acked, where the connection of the last

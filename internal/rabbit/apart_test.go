@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -46,16 +47,17 @@ func TestAQueueWhoseLeaderIsAwayCostsTheConsumersOfOthersNothing(t *testing.T) {
 		publish(t, b, well.instant, 0, 1)
 		eventually(t, 10*time.Second, "both to be consumed", func() bool { return own.handled.Load() == 1 && neighbour.handled.Load() == 1 })
 		back := leaderAway(node, lost.instant)
-		for told := 0; told < 3; told++ { // which is forgotten for the next time
-			eventually(t, 40*time.Second, "it to be told that there is no consumer", func() bool {
-				return strings.Contains(b.Trouble(lost.instant), errNotOpened.Error())
-			})
-			publish(t, b, well.instant, 1+told, 2+told)
+		eventually(t, 40*time.Second, "it to be told that there is no consumer", func() bool {
+			return strings.Contains(b.Trouble(lost.instant), errNotOpened.Error())
+		})
+		const goOn = 10
+		for i := range goOn { // seconds, in which it is asked again some times
+			publish(t, b, well.instant, 1+i, 2+i)
 			time.Sleep(time.Second)
 		}
 		back()
 		publish(t, b, lost.instant, 1, 2)
-		eventually(t, 40*time.Second, "both to be consumed again", func() bool { return own.handled.Load() >= 2 && neighbour.handled.Load() == 4 })
+		eventually(t, 40*time.Second, "both to be consumed again", func() bool { return own.handled.Load() >= 2 && neighbour.handled.Load() == 1+goOn })
 		if n := neighbour.sessions.Load(); n != 1 {
 			t.Errorf("the neighbour was consumed on %d connections", n)
 		}
@@ -150,5 +152,28 @@ func TestAnErrorWithWhichTheBrokerEndsTheConnectionIsAboutTheConnection(t *testi
 	}
 	if !isCut(amqp.ErrClosed) || isCut(amqp.ErrChannelMax) {
 		t.Error("the client's own errors")
+	}
+}
+
+func TestAConsumerKeepsAConnectionOfItsOwnUntilItIsOpenedAnew(t *testing.T) {
+	gone := errors.New("connection refused")
+	for _, c := range []struct {
+		what    string
+		foreign bool
+		was     bool
+		err     error
+		want    bool
+	}{
+		{"the connection that all share is lost", false, false, gone, false},
+		{"the queue gives no consumer", false, false, fmt.Errorf("open: %w", errNotOpened), true},
+		{"the broker forgot the consumer, or has no leader of the queue", false, false, errConsumerForgot, true},
+		{"then no connection of its own can be had", false, true, gone, true},
+		{"it works, and is opened anew", false, true, nil, false},
+		{"it is opened anew", false, false, nil, false},
+		{"a source is opened anew", true, true, nil, true},
+	} {
+		if got := isApart(queue.Consumption{Foreign: c.foreign}, c.was, c.err); got != c.want {
+			t.Errorf("%s: on a connection of its own: %t, want %t", c.what, got, c.want)
+		}
 	}
 }

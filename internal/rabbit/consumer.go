@@ -78,7 +78,7 @@ func (b *Broker) Consume(stop, work context.Context, c queue.Consumption) error 
 		}
 		since, c := time.Now(), carefully(c, before)
 		err = consumeIn(stop, work, b, apart, s, c, &anew)
-		before, apart = err, c.Foreign || err != nil && (apart || costsOthers(err))
+		before, apart = err, isApart(c, apart, err)
 		if stop.Err() != nil {
 			break
 		}
