@@ -16,27 +16,36 @@ import (
 // One that is declared then would be made anew without anybody's knowledge: no line in the log,
 // and publishers and consumers that take it for the old one.
 func TestAQueueThatIsDeletedJustAfterARepairHasSeenItIsDeclaredAgainWithAWord(t *testing.T) {
-	onEach(t, func(t *testing.T, url string) {
-		n := newNames(t, url)
-		var log text
-		var repairs, deleted atomic.Bool
-		proxy := newThief(t, url, func(class, method uint16) bool {
-			if declareOK := class == 50 && method == 11; declareOK && repairs.CompareAndSwap(true, false) {
-				deleteQueue(t, url, n.dead)
-				deleted.Store(true)
-			}
-			return false
+	for when, miss := range map[string]func(b *Broker, name string){
+		"and missed later":                     func(*Broker, string) {},
+		"and missed before the repair goes on": func(b *Broker, name string) { b.topology.forget(name) },
+	} {
+		t.Run(when, func(t *testing.T) {
+			onEach(t, func(t *testing.T, url string) {
+				n := newNames(t, url)
+				var log text
+				var b *Broker
+				var repairs, deleted atomic.Bool
+				proxy := newThief(t, url, func(class, method uint16) bool {
+					if declareOK := class == 50 && method == 11; declareOK && repairs.CompareAndSwap(true, false) {
+						deleteQueue(t, url, n.dead)
+						miss(b, n.dead)
+						deleted.Store(true)
+					}
+					return false
+				})
+				b, _ = run(t, Config{URLs: []string{proxy.url}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				declare(t, b, n.specs()[2:])
+				repairs.Store(true)
+				b.topology.missing("another")
+				eventually(t, 10*time.Second, "the repair to have seen the queue", deleted.Load)
+				eventually(t, 10*time.Second, "the queue to be declared again, with a line in the log", func() bool {
+					_, err := b.Depth(t.Context(), n.dead)
+					return err == nil && strings.Contains(log.String(), "queue was missing and has been declared again")
+				})
+			})
 		})
-		b, _ := run(t, Config{URLs: []string{proxy.url}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		declare(t, b, n.specs()[2:])
-		repairs.Store(true)
-		b.topology.missing("another")
-		eventually(t, 10*time.Second, "the repair to have seen the queue", deleted.Load)
-		eventually(t, 10*time.Second, "the queue to be declared again, with a line in the log", func() bool {
-			_, err := b.Depth(t.Context(), n.dead)
-			return err == nil && strings.Contains(log.String(), "queue was missing and has been declared again")
-		})
-	})
+	}
 }
 
 // Somebody else makes it, with other arguments, before anybody misses it but the repair, or a walk.

@@ -159,6 +159,7 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	sure := isSure(t, s, spec.Name) // before the look: who misses the queue after it has it repaired again
 	_, err = s.inspect(spec.Name)
 	missing := code(err) == amqp.NotFound
 	if missing {
@@ -170,7 +171,7 @@ func (t *topology) declare(s *session, spec queue.Spec) (made bool, err error) {
 	case err != nil && !missing:
 		return false, err
 	}
-	if !missing && isSure(t, s, spec.Name) {
+	if !missing && sure {
 		return false, nil
 	}
 	absent := missing
