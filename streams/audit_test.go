@@ -17,6 +17,7 @@ type audit struct {
 	settled map[int32]map[int64]bool
 	commits map[int32]int64
 	samples int
+	moves   int // samples that found a commit further on
 	calls   int
 	repeats int
 	seen    map[int32]map[int64]bool
@@ -61,12 +62,20 @@ func (l *audit) count() (n int) {
 	return n
 }
 
+func (l *audit) moved() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.moves
+}
+
 // check holds commits, read after all that is settled now, against the ledger.
 func (l *audit) check(commits map[int32]int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.samples++
+	moved := false
 	for p, at := range commits {
+		moved = moved || at > l.commits[p]
 		if at < l.commits[p] {
 			return fmt.Errorf("partition %d was committed at %d and is now at %d", p, l.commits[p], at)
 		}
@@ -76,6 +85,9 @@ func (l *audit) check(commits map[int32]int64) error {
 			}
 		}
 		l.commits[p] = at
+	}
+	if moved {
+		l.moves++
 	}
 	return nil
 }

@@ -66,21 +66,26 @@ func (l *audit) settleSometime(seed uint64) Handle {
 func TestACommitNeverPassesAMessageThatIsNotSettled(t *testing.T) {
 	t.Parallel()
 	each(t, 3, func(t *testing.T, w *world) {
-		const n = 2000
+		const round = 200
+		var n int
 		l := newAudit()
 		defer l.watch(t, w)()
 		r := w.run(w.config(), l.settleSometime(rand.Uint64()))
-		for range 10 {
+		// So that commits are judged while there are messages to be settled, and not only at the end.
+		eventually(t, "five commits beside open messages", func() bool {
 			for p := range int32(3) {
-				w.produce(p, n/10)
+				w.produce(p, round)
 			}
-		}
+			eventually(t, "the round before is settled", func() bool { return l.count() >= 3*n })
+			n += round
+			return l.moved() >= 5
+		})
 		eventually(t, "all is settled", func() bool { return l.count() == 3*n })
 		if err := r.end(); err != nil {
 			t.Fatal(err)
 		}
 		for p, at := range w.committed() {
-			if at != n {
+			if at != int64(n) {
 				t.Errorf("partition %d is committed at %d", p, at)
 			}
 		}
