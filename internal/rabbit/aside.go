@@ -57,8 +57,8 @@ func (s asides) all() (waiting, flight []*outgoing) {
 // noteReturn marks what was asked if it came back, which is there before its confirm is.
 func (a *aside) noteReturn() {
 	select {
-	case <-a.open.returns:
-		a.asked.returned = true
+	case _, came := <-a.open.returns: // else the channel is closed
+		a.asked.returned = a.asked.returned || came
 	default:
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/stepwell/stepwell/internal/testbroker"
 )
 
@@ -129,4 +131,26 @@ func TestASilentQueueIsAskedAgainOnEachConnection(t *testing.T) {
 		leader(node, "resume", silent.instant)
 		waits.wait(t, 30*time.Second)
 	})
+}
+
+// A message that is taken for returned is sent once more.
+func TestAChannelThatIsClosedHasReturnedNothing(t *testing.T) {
+	for what, c := range map[string]struct {
+		fill func(returns chan amqp.Return)
+		want bool
+	}{
+		"open":                      {func(chan amqp.Return) {}, false},
+		"closed":                    {func(returns chan amqp.Return) { close(returns) }, false},
+		"returned":                  {func(returns chan amqp.Return) { returns <- amqp.Return{} }, true},
+		"returned, and then closed": {func(returns chan amqp.Return) { returns <- amqp.Return{}; close(returns) }, true},
+	} {
+		returns := make(chan amqp.Return, 1)
+		c.fill(returns)
+		a := aside{asked: &outgoing{}, open: &opened{returns: returns}}
+		a.noteReturn()
+		a.noteReturn()
+		if a.asked.returned != c.want {
+			t.Errorf("%s: returned is %v", what, a.asked.returned)
+		}
+	}
 }
