@@ -171,16 +171,20 @@ func (w *watch) running(pid int) (longest time.Duration) {
 }
 
 // stillest is the longest time that passed between two entries of one process, of those after the
-// first so many.
+// first entries, from its own first try on: before, it may have retries, and waits for the group to
+// give up the member that died.
 func (w *watch) stillest(from int) (longest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last := map[int]time.Time{}
 	for _, e := range w.entries[from:] {
-		if at, ok := last[e.Process]; ok {
+		at, joined := last[e.Process]
+		if joined {
 			longest = max(longest, e.Time.Sub(at))
 		}
-		last[e.Process] = e.Time
+		if joined || e.Attempt == 1 && !e.Channel && e.Replays == 0 {
+			last[e.Process] = e.Time
+		}
 	}
 	return longest
 }
