@@ -77,7 +77,7 @@ func (a *assignments) leaveTo(f *fetcher, named map[string][]int32) {
 func (a *assignments) ownLocked(p *partition) {
 	a.owned[p.topicPartition] = p
 	if before := a.ending[p.topicPartition]; before != nil && !before.isDone() {
-		p.blocked = true
+		p.awaits = before
 		a.workers.Go(func() {
 			<-before.done
 			p.unblock()

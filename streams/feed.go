@@ -26,7 +26,7 @@ func (p *partition) stop() {
 // checkDone closes done when nothing runs, or will: an earlier assignment that still runs counts as
 // ours.
 func (p *partition) checkDone() {
-	if p.over || p.blocked || p.roster.Running() > 0 || p.gathered > 0 {
+	if p.over || p.awaits != nil || p.roster.Running() > 0 || p.gathered > 0 {
 		return
 	}
 	if p.roster.IsHalted() {
@@ -47,7 +47,7 @@ func (p *partition) Idle() {
 // unblock lets what was held back go, since the assignment before is done.
 func (p *partition) unblock() {
 	p.mu.Lock()
-	p.blocked = false
+	p.awaits = nil
 	p.checkDone()
 	p.mu.Unlock()
 	p.roster.Offer()
@@ -57,7 +57,7 @@ func (p *partition) unblock() {
 func isBlocked(p *partition) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.blocked
+	return p.awaits != nil
 }
 
 // More says that there is more to hand out. What waits for its turn as a suspect is no more than
@@ -68,7 +68,7 @@ func (p *partition) More() bool {
 
 // Take looks at the next records.
 func (p *partition) Take() bool {
-	if p.blocked || p.backlog.isEmpty() {
+	if p.awaits != nil || p.backlog.isEmpty() {
 		return false
 	}
 	records := p.backlog.next()

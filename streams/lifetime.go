@@ -14,9 +14,9 @@ type lifetime struct {
 	handling    context.Context
 	cancelCalls context.CancelCauseFunc
 
-	done    chan struct{} // closed when nothing of it runs, or will
-	over    bool          // done is closed; the partition's lock guards it
-	blocked bool          // calls of the assignment before this one run; likewise guarded
+	done   chan struct{} // closed when nothing of it runs, or will
+	over   bool          // done is closed; the partition's lock guards it
+	awaits *partition    // the assignment before, while calls of it run; likewise guarded
 }
 
 func newLifetime(life context.Context) (l lifetime) {

@@ -27,9 +27,14 @@ func (o Oldest) before(other Oldest) bool {
 	return cmp.Or(o.Since.Compare(other.Since), cmp.Compare(o.Topic, other.Topic), cmp.Compare(o.Partition, other.Partition)) < 0
 }
 
-// oldestOpen is the record that holds the window in this partition, if one does.
+// oldestOpen is the record that holds the window in this partition, if one does: where calls of an
+// assignment before it run still, that assignment's.
 func (p *partition) oldestOpen() (o Oldest, open bool) {
 	p.mu.Lock()
+	if before := p.awaits; before != nil {
+		p.mu.Unlock()
+		return before.oldestOpen()
+	}
 	defer p.mu.Unlock()
 	p.roster.Flush()
 	offset, since, behind, open := p.ledger.Oldest(time.Now())

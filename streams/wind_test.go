@@ -33,3 +33,39 @@ func TestAStopNamesTheFirstRecordOfAPartitionWhoseHandlerDoesNotReturn(t *testin
 		close(release)
 	})
 }
+
+// As after an outage of Kafka: the assignment after that hands nothing out while the call runs.
+func TestAHandlerOfAnEarlierAssignmentIsNamedByTheOneThatWaitsForIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+			if m.Origin.Offset == 7 {
+				<-release // deaf to its context
+			}
+			return task.Settled
+		})
+		ours := map[string][]int32{tp.topic: {tp.partition}}
+		r.rebalances.onAssigned(t.Context(), new(kgo.Client), ours)
+		r.intake.receive(tp, records(0, 9), [16]byte{})
+		for range 3 { // the second and the third wait for the first
+			synctest.Wait()
+			if o := r.Status().Oldest; o == nil || o.Offset != 7 {
+				t.Errorf("the oldest message is %+v, want 7", o)
+			}
+			r.rebalances.onLost(t.Context(), nil, ours)
+			r.rebalances.onAssigned(t.Context(), new(kgo.Client), ours)
+		}
+		over, cancel := context.WithCancelCause(t.Context())
+		cancel(ErrShutdown)
+		const want = "stream orders: a handler of t/0 did not return though it was cancelled; the first record there that is not done is t:0:7"
+		if err := r.wind(over); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		close(release)
+		synctest.Wait()
+		if o := r.Status().Oldest; o != nil {
+			t.Errorf("the call has ended, and the oldest message is %+v", o)
+		}
+	})
+}
