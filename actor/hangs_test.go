@@ -54,3 +54,37 @@ func TestAHangingCallOfAQueueIsNamedAndDoesNotKeepTheStopFunctionFromRunning(t *
 		})
 	}
 }
+
+func TestAStopWithLittleTimeNamesTheHandlerThatDoesNotReturn(t *testing.T) {
+	for name, test := range map[string]struct {
+		hangsAt int
+		want    string
+	}{
+		"at its first try":  {1, "the first record there that is not done is "},
+		"at its second try": {2, "a handler did not return though it was cancelled; it has message "},
+	} {
+		for _, budget := range []string{"3s", "5s"} {
+			t.Run(name+", "+budget, func(t *testing.T) {
+				onOneRabbitMQ(t, func(t *testing.T, w *world) {
+					forever, hangs := make(chan struct{}), make(chan struct{})
+					t.Cleanup(func() { close(forever) })
+					r := w.start(orders(func(_ context.Context, m *stepwell.Message) error {
+						if m.Attempt == test.hangsAt {
+							close(hangs)
+							<-forever
+						}
+						return errFlaky
+					}), settings{"RETRY_DELAY": "500ms", "SHUTDOWN_TIMEOUT": budget})
+					r.ready()
+					w.produce(values("x")...)
+					<-hangs
+					r.stop()
+					<-r.ended
+					if said := fmt.Sprint(r.err); !strings.Contains(said, test.want+w.topic+":") || strings.Contains(said, "still run") {
+						t.Error(said)
+					}
+				})
+			})
+		}
+	}
+}

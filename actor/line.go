@@ -213,12 +213,12 @@ func (a *Actor) openRetries(l *line, c lineConfig) error {
 		Delays: budgetOf(cfg.Retry), DelayQueues: cfg.Retry.DelayQueues, Jitter: cfg.Retry.Jitter,
 		Broker: a.queues, Source: c.fromKafka,
 		Workers: cfg.Concurrency, FirstLane: cfg.Concurrency, Ended: l.dispatch.calls.Ended,
-		Seats: l.seats.Retry(), Prefetch: inbox.Prefetch{Messages: cfg.Retry.Prefetch, Bytes: cfg.WindowBytes},
+		Seats: l.seats.Retry(), Prefetch: inbox.Prefetch{Messages: cfg.Retry.Prefetch, Bytes: cfg.WindowBytes, ConsumerTimeout: a.cfg.RabbitMQ.ConsumerTimeout},
 		Suspects: inbox.Suspects{
 			Limit: *cfg.CrashLimit, Token: &a.token, Process: a.process,
 			AloneFor: aloneFor(cfg), Probation: cfg.CrashProbation,
 		},
-		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: a.cfg.RabbitMQ.ConsumerTimeout,
+		HandlerTimeout: cfg.HandlerTimeout, Grace: grace(a.cfg),
 		Telling:   retry.Telling{By: envelope.By(instance(), versionOf(&a.app)), Died: l.dispatch.failures.died, Outcome: a.outcomes.Tell, Setting: a.cfg.Variable},
 		Telemetry: c.metrics, Logger: c.logger,
 	})

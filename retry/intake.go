@@ -36,7 +36,7 @@ func (r *Retrier) Intake(name string, seats inbox.Seats, gather *inbox.Gather) *
 		Broker: cfg.Broker, Publisher: r.parking.publisher, Owner: owner, Divert: owner.divert,
 		// Its lanes are those that a source of the line has: the first ones.
 		Workers: cfg.Workers, Seats: seats, Prefetch: cfg.Prefetch,
-		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: cfg.ConsumerTimeout,
+		HandlerTimeout: cfg.HandlerTimeout, Grace: cfg.Grace,
 		Trouble: r.trouble, Ended: cfg.Ended, Logger: cfg.Logger,
 	}
 	if gather != nil { // one worker is enough, and measures nothing

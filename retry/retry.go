@@ -46,8 +46,8 @@ type Config struct {
 	Prefetch inbox.Prefetch
 	// HandlerTimeout is the longest a call takes. Default 5 minutes.
 	HandlerTimeout time.Duration
-	// ConsumerTimeout is how long the broker waits for an ack. Default 30 minutes, as RabbitMQ's.
-	ConsumerTimeout time.Duration
+	// Grace is that of [inbox.Config].
+	Grace time.Duration
 	// Suspects says how messages that may kill the process are found.
 	Suspects inbox.Suspects
 	// FirstLane is the number of the first worker's lane; the others follow.
@@ -151,7 +151,7 @@ const mostTurn = 5 * time.Second
 // New makes a Retrier. It connects nowhere.
 func New(cfg Config) (*Retrier, error) {
 	cfg.HandlerTimeout = cmp.Or(cfg.HandlerTimeout, 5*time.Minute)
-	cfg.ConsumerTimeout = cmp.Or(cfg.ConsumerTimeout, 30*time.Minute)
+	cfg.Prefetch.ConsumerTimeout = cmp.Or(cfg.Prefetch.ConsumerTimeout, 30*time.Minute)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if cfg.Telemetry == nil {
 		cfg.Telemetry = uncounted{}
@@ -166,9 +166,9 @@ func New(cfg Config) (*Retrier, error) {
 		cfg.Outcome = func(outcomes.Event) {}
 	}
 	topology, err := NewTopology(cfg.App, cfg.line(), cfg.Delays, cmp.Or(cfg.DelayQueues, 1), cfg.Jitter)
-	if cfg.HandlerTimeout > cfg.ConsumerTimeout/2 {
+	if cfg.HandlerTimeout > cfg.Prefetch.ConsumerTimeout/2 {
 		err = errors.Join(err, fmt.Errorf("handler time-out %s of stream %s is more than half of the broker's consumer time-out %s",
-			cfg.HandlerTimeout, cfg.line(), cfg.ConsumerTimeout))
+			cfg.HandlerTimeout, cfg.line(), cfg.Prefetch.ConsumerTimeout))
 	}
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func New(cfg Config) (*Retrier, error) {
 		Queue: topology.Instant, Wait: wait,
 		Broker: cfg.Broker, Presence: cfg.Broker, Publisher: parking.publisher, Owner: owner, Divert: owner.divert,
 		Workers: cfg.Workers, FirstLane: cfg.FirstLane, Seats: cfg.Seats, Prefetch: cfg.Prefetch,
-		HandlerTimeout: cfg.HandlerTimeout, ConsumerTimeout: cfg.ConsumerTimeout,
+		HandlerTimeout: cfg.HandlerTimeout, Grace: cfg.Grace,
 		Suspects: suspects, Trouble: trouble,
 		Repeated: cfg.Telemetry.Duplicate, Ended: cfg.Ended, Logger: cfg.Logger,
 	})

@@ -21,10 +21,9 @@ var (
 )
 
 const (
-	// handlerGrace is how long a cancelled handler may take to return before it is left behind.
-	handlerGrace = time.Second
-	// pendingGrace is how long tickets may take at least, once the handlers have returned.
-	pendingGrace = time.Second
+	// mostGrace is how long a cancelled handler may take to return before it is left behind, and how
+	// long tickets may take at least once the handlers have returned: see Group.grace.
+	mostGrace = time.Second
 )
 
 // rebalancer is what becomes of partitions that come and go: those that come are made ours, those
@@ -119,11 +118,11 @@ func (r *rebalancer) drain(limit context.Context, parts []*partition, cause erro
 		for _, p := range parts {
 			p.cancelCalls(cause)
 		}
-		grace, cancel := context.WithTimeout(r.life, handlerGrace)
+		grace, cancel := context.WithTimeout(r.life, r.cfg.Group.grace())
 		defer cancel()
 		awaitAll(grace, parts)
 	}
-	grace, cancel := context.WithTimeout(r.life, pendingGrace)
+	grace, cancel := context.WithTimeout(r.life, r.cfg.Group.grace())
 	defer cancel()
 	either, stop := whileAny(limit, grace)
 	defer stop()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/stepwell/stepwell/internal/queue"
 )
@@ -48,6 +49,9 @@ func (b *Broker) session(ctx context.Context, c queue.Consumption) (s *session, 
 	return s, err
 }
 
+// prefetchEvery is how often it is asked whether more may be handed out at once, as on RabbitMQ.
+const prefetchEvery = time.Second
+
 // consumer is one session of a Consume.
 type consumer struct {
 	c    queue.Consumption
@@ -68,13 +72,19 @@ func (k *consumer) serve() {
 	defer context.AfterFunc(k.s.ctx, cancel)()
 	watching.Go(func() { k.watch(ctx) })
 	for ctx.Err() == nil {
-		if d, ok := k.next(); ok {
+		d, ok, full := k.next()
+		if ok {
 			k.give(ctx, d)
 			continue
+		}
+		var again <-chan time.Time
+		if full {
+			again = time.After(prefetchEvery)
 		}
 		select {
 		case <-ctx.Done():
 		case <-k.s.changed:
+		case <-again:
 		}
 	}
 }
@@ -130,22 +140,26 @@ func (k *consumer) prefetch() int {
 	return n
 }
 
-// next takes the oldest message, unless there is a pause or as many are out as the prefetch says.
-func (k *consumer) next() (queue.Delivery, bool) {
+// next takes the oldest message, unless there is a pause or as many are out as the prefetch says,
+// which full reports.
+func (k *consumer) next() (d queue.Delivery, ok, full bool) {
 	prefetch := k.prefetch()
 	l := k.s.list
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
 	// Under the lock: what is released because of a stop or a pause must not come once more.
-	if k.stop.Err() != nil || k.paused() || k.s.over || len(l.ready) == 0 || len(k.s.out) >= prefetch {
-		return queue.Delivery{}, false
+	if k.stop.Err() != nil || k.paused() || k.s.over || len(l.ready) == 0 {
+		return d, false, false
 	}
-	d := k.s.take()
+	if len(k.s.out) >= prefetch {
+		return d, false, true
+	}
+	d = k.s.take()
 	d.Life = k.s.ctx
 	if k.c.Foreign {
 		d.Foreign = way(k.s.out[d.Tag], k.c.Queue)
 	}
-	return d, true
+	return d, true, false
 }
 
 // way is how an item came. The default exchange has no name, and a queue's name as routing key.

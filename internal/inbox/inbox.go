@@ -120,8 +120,9 @@ type Config struct {
 	Prefetch Prefetch
 	// HandlerTimeout is the longest a call takes. Default 5 minutes.
 	HandlerTimeout time.Duration
-	// ConsumerTimeout is how long the broker waits for an ack. Default 30 minutes, as RabbitMQ's.
-	ConsumerTimeout time.Duration
+	// Grace is how long a call may take to return that was cancelled by the end of work, before it
+	// is left behind. Default a second.
+	Grace time.Duration
 	// Suspects says how messages that may kill the process are found.
 	Suspects Suspects
 	// Trouble counts what rests or is held; others who park messages may share it. Nil: the Inbox
@@ -157,6 +158,8 @@ type Prefetch struct {
 	// Bytes is how much at most, as though all were as large as the largest lately. Default: no
 	// limit.
 	Bytes int
+	// ConsumerTimeout is how long the broker waits for an ack. Default 30 minutes, as RabbitMQ's.
+	ConsumerTimeout time.Duration
 }
 
 // Owner knows what the messages of the queue are, and has a place for the dead. Its methods are
@@ -233,7 +236,8 @@ func New(cfg Config) *Inbox {
 	cfg.Workers = cmp.Or(cfg.Workers, 16)
 	cfg.Prefetch.Messages = cmp.Or(cfg.Prefetch.Messages, 1000)
 	cfg.HandlerTimeout = cmp.Or(cfg.HandlerTimeout, 5*time.Minute)
-	cfg.ConsumerTimeout = cmp.Or(cfg.ConsumerTimeout, 30*time.Minute)
+	cfg.Prefetch.ConsumerTimeout = cmp.Or(cfg.Prefetch.ConsumerTimeout, 30*time.Minute)
+	cfg.Grace = cmp.Or(cfg.Grace, time.Second)
 	cfg.Trouble = cmp.Or(cfg.Trouble, &Trouble{})
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if cfg.Seats == nil {

@@ -16,8 +16,15 @@ func (in *Inbox) prefetch() int {
 		return max(1, in.largest.fit(Prefetch{Messages: g.Messages, Bytes: in.cfg.Prefetch.Bytes}))
 	}
 	limit := in.largest.fit(in.cfg.Prefetch)
-	return prefetch(in.cfg.Workers, limit, in.cfg.ConsumerTimeout, in.slow.now())
+	n := prefetch(in.cfg.Workers, limit, in.cfg.Prefetch.ConsumerTimeout, in.slow.now())
+	// What waits for something else than a worker, as a confirm, or what rests, must not keep
+	// others from the workers as long as it is within the limit. It counts three times, since the
+	// broker is told only of what is more than twice as many.
+	return max(n, min(limit, n+3*in.waiting()))
 }
+
+// waiting is how many deliveries were picked up that no worker has, and that are not at their end.
+func (in *Inbox) waiting() int { return max(0, int(in.inFlight.Load())-in.slow.busy()) }
 
 // prefetch is how many deliveries to hold at once: calls of the slow duration must get through all
 // of them within [Ahead]. It is at most limit, but always one more than there are workers, so that
@@ -79,6 +86,18 @@ func (s *slowest) end(worker int) {
 	defer s.mu.Unlock()
 	s.time = max(time.Since(s.running[worker]), s.time-s.time/50)
 	s.running[worker], s.calls[worker] = time.Time{}, Call{}
+}
+
+// busy is how many workers have a call, or wait for a seat.
+func (s *slowest) busy() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, began := range s.running {
+		if !began.IsZero() {
+			n++
+		}
+	}
+	return n
 }
 
 // called notes the call of a handler.

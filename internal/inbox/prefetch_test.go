@@ -61,14 +61,14 @@ func TestLargeMessagesAreFetchedFewAtATimeUntilAHundredSmallOnesWereSeen(t *test
 		for range step.times {
 			l.saw(step.bytes)
 		}
-		if got := l.fit(Prefetch{limit, budget}); got != step.want {
+		if got := l.fit(Prefetch{Messages: limit, Bytes: budget}); got != step.want {
 			t.Errorf("after %d of %d bytes: %d at once, want %d", step.times, step.bytes, got, step.want)
 		}
 	}
 	if got := l.fit(Prefetch{Messages: limit}); got != limit {
 		t.Errorf("%d at once though bytes have no limit", got)
 	}
-	if got := prefetch(16, l.fit(Prefetch{limit, budget}), time.Hour, 0); got != 17 {
+	if got := prefetch(16, l.fit(Prefetch{Messages: limit, Bytes: budget}), time.Hour, 0); got != 17 {
 		t.Errorf("prefetch %d of messages that are larger than all", got)
 	}
 }

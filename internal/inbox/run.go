@@ -17,9 +17,6 @@ import (
 // again. An Outcome that was forgotten counts as [task.Abandoned].
 type Handle func(ctx context.Context, m *stepwell.Message, t Ticket) task.Outcome
 
-// handlerGrace is how long a cancelled handler may take to return before it is left behind.
-const handlerGrace = time.Second
-
 // run is one Run of an Inbox.
 type run struct {
 	*Inbox
@@ -37,7 +34,7 @@ type run struct {
 
 // Run calls handle for each message that comes to the queue, until stop ends. It returns when all
 // calls have, and is nil for a stop that was asked for. When work ends, calls are cancelled and
-// what is not settled goes back; the error names one that does not return within a second then. A
+// what is not settled goes back; the error names one that does not return within Grace then. A
 // handle that ends its goroutine with runtime.Goexit ends the run with an error.
 func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 	if in.cfg.Gather != nil {
@@ -94,7 +91,7 @@ func (r *run) await(workers *sync.WaitGroup) error {
 	}
 	select {
 	case <-done:
-	case <-time.After(handlerGrace):
+	case <-time.After(r.cfg.Grace):
 		c := r.slow.oldest()
 		if c.Began.IsZero() { // no handler is to blame: all else that is waited for has a bound
 			<-done

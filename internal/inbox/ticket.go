@@ -88,12 +88,20 @@ func (j *job) parked(err error) {
 	j.end(true)
 }
 
-// incomplete gives the message back after a pause, or at once at a stop: what it points to cannot
-// be read now.
+// incomplete sends the message to the end of its queue after a pause: what it points to cannot be
+// read now. It is not given back, since the broker would hand it out before all others, and count a
+// return, as of a message that kills the process. At a stop it is, at once.
 func (j *job) incomplete(err error) {
 	r, d := j.delivery.run, j.delivery
 	if r.stop.Err() == nil {
 		r.cfg.Logger.Error("what a message points to cannot be read now, and it stays where it is", "queue", d.Queue, "id", d.ID, "error", err)
 	}
-	pause(r.stop, func() { j.end(false) })
+	pause(r.stop, func() {
+		if j.alone || r.stop.Err() != nil || d.isOver() || !j.ended.CompareAndSwap(false, true) {
+			j.end(false)
+			return
+		}
+		r.memory.end(j.try, false)
+		d.move(r.cfg.Queue, d.Message, nil)
+	})
 }
