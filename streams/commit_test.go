@@ -71,7 +71,7 @@ func TestACommitNeverPassesAMessageThatIsNotSettled(t *testing.T) {
 		l := newAudit()
 		defer l.watch(t, w)()
 		r := w.run(w.config(), l.settleSometime(rand.Uint64()))
-		// So that commits are judged while there are messages to be settled, and not only at the end.
+		// So that commits are judged while messages are open, and not only at the end.
 		eventually(t, "five commits beside open messages", func() bool {
 			for p := range int32(3) {
 				w.produce(p, round)

@@ -21,8 +21,8 @@ var (
 )
 
 const (
-	// mostGrace is how long a cancelled handler may take to return before it is left behind, and how
-	// long tickets may take at least once the handlers have returned: see Group.grace.
+	// mostGrace is how long a cancelled handler may take to return before it is left behind, and
+	// how long tickets may take at least once the handlers have returned: see Group.grace.
 	mostGrace = time.Second
 )
 
