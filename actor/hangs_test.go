@@ -80,7 +80,7 @@ func TestAStopWithLittleTimeNamesTheHandlerThatDoesNotReturn(t *testing.T) {
 					<-hangs
 					r.stop()
 					<-r.ended
-					if said := fmt.Sprint(r.err); !strings.Contains(said, test.want+w.topic+":") || strings.Contains(said, "still run") {
+					if said := fmt.Sprint(r.err); !strings.Contains(said, test.want+w.topic+":") || strings.Contains(said, "still runs") {
 						t.Error(said)
 					}
 				})

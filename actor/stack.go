@@ -93,7 +93,7 @@ func (s *stack) hasFailed() bool {
 }
 
 // unwind stops the parts, last one first, each when those above are gone. When ctx ends it stops
-// waiting and says which parts still run.
+// waiting and says which part it waited for, and which of the others had no time to end.
 func (s *stack) unwind(ctx context.Context) error {
 	var errs []error
 	var stuck []string
@@ -113,9 +113,18 @@ func (s *stack) unwind(ctx context.Context) error {
 	}
 	s.parts = nil
 	if stuck != nil {
-		errs = append(errs, fmt.Errorf("the time for the stop is over and these still run: %s", strings.Join(stuck, ", ")))
+		errs = append(errs, errStuck(stuck))
 	}
 	return errors.Join(errs...)
+}
+
+// errStuck is about parts that did not end in time, the one first that was waited for.
+func errStuck(parts []string) error {
+	said := "the time for the stop is over and this part still runs: " + parts[0]
+	if others := parts[1:]; len(others) > 0 {
+		said += "; these had no time left to end: " + strings.Join(others, ", ")
+	}
+	return errors.New(said)
 }
 
 // wait reports whether the part ended before ctx did.

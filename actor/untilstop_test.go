@@ -51,3 +51,31 @@ func TestWhatEndsByItselfBeforeAStopIsAFailure(t *testing.T) {
 		}
 	})
 }
+
+func TestAStopThatIsOutOfTimeSaysWhichPartItWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, forever := newStack(), make(chan struct{})
+		defer close(forever)
+		for _, name := range []string{"http", "brokers"} {
+			s.push(t.Context(), name, func(ctx context.Context) error {
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				return nil
+			})
+		}
+		s.push(t.Context(), "streams", func(context.Context) error {
+			<-forever
+			return nil
+		})
+		s.push(t.Context(), "depths", func(ctx context.Context) error {
+			<-ctx.Done()
+			return nil
+		})
+		budget, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		const want = "the time for the stop is over and this part still runs: streams; these had no time left to end: brokers, http"
+		if err := s.unwind(budget); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	})
+}
