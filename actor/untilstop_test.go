@@ -55,6 +55,7 @@ func TestWhatEndsByItselfBeforeAStopIsAFailure(t *testing.T) {
 func TestAStopThatIsOutOfTimeSaysWhichPartItWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, forever := newStack(), make(chan struct{})
+		defer time.Sleep(2 * time.Second) // until the parts have ended
 		defer close(forever)
 		for _, name := range []string{"http", "brokers"} {
 			s.push(t.Context(), name, func(ctx context.Context) error {
