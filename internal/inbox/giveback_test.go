@@ -12,6 +12,7 @@ import (
 	"github.com/stepwell/stepwell/internal/inbox"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/internal/seats"
+	"github.com/stepwell/stepwell/internal/solo"
 	"github.com/stepwell/stepwell/internal/task"
 )
 
@@ -95,6 +96,34 @@ func TestAnAnnouncedCopyThatNoWorkerTookAndIsGivenBackTellsOfNoDeath(t *testing.
 		r.end()
 		w.has(0, 3)
 		w.namesNobody(3)
+	})
+}
+
+// decoding is an owner that something else happens beside while it reads a message.
+type decoding struct {
+	inbox.Owner
+	beside func()
+}
+
+func (o decoding) Decode(d queue.Delivery) (*envelope.Envelope, error) {
+	o.beside()
+	return o.Owner.Decode(d)
+}
+
+func TestAnAnnouncedCopyThatAStopOvertakesWhileAnotherSuspectHasItsTurnTellsOfNoDeath(t *testing.T) {
+	inWorld(t, s, func(w *world) {
+		var token solo.Token
+		token.Request(&solo.Turn{Ready: func() {}}) // another suspect's, since this copy comes late
+		w.cfg.Suspects.Limit, w.cfg.Suspects.Process, w.cfg.Suspects.Token = 1, 7, &token
+		w.renew()
+		started := make(chan *running, 1)
+		w.cfg.Owner = decoding{w.owner, func() { (<-started).stop() }}
+		w.inbox = inbox.New(w.cfg)
+		w.announced("x", "00000007")
+		r := w.start(new(calls).succeeding)
+		started <- r
+		<-r.ended
+		w.namesNobody(1)
 	})
 }
 

@@ -109,8 +109,8 @@ func (s *suspects) tell(d delivery) {
 // postpone sends a suspect away whose turn is not now; it comes back after a short time.
 func (s *suspects) postpone(d delivery, known suspicion) {
 	switch to := s.cfg.Wait; {
-	case d.run.stop.Err() != nil:
-		d.release()
+	case d.run.stop.Err() != nil: // begun since the delivery was picked
+		s.giveBack(d)
 	case to != "":
 		s.moveSoon(d, to, known, 0)
 	default: // from here to here
