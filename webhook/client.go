@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -112,9 +113,15 @@ func (c *client) do(ctx context.Context, r *request, id, signer string) *answer 
 		a.err, a.unsent = err, true
 		return a
 	}
-	resp, err := c.http.RoundTrip(req)
+	// HTTP/2 may tell only one of the two of a connection that others use as well.
+	var asked atomic.Bool
+	trace := &httptrace.ClientTrace{
+		GetConn: func(string) { asked.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { asked.Store(true) },
+	}
+	resp, err := c.http.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	if err != nil {
-		a.err = bare(ctx, err)
+		a.err, a.unsent = bare(ctx, err), !asked.Load() // as a header that was edited, and is none
 		return a
 	}
 	defer resp.Body.Close()

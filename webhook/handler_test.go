@@ -256,6 +256,30 @@ func TestCallsThatCannotBeSignedSayNothingOfTheirHost(t *testing.T) {
 	}
 }
 
+// An edit may write what no call that is posted could have.
+func TestCallsThatCannotBeSentSayNothingOfTheirHost(t *testing.T) {
+	r := newReceiver(t, status(http.StatusOK))
+	for why, edit := range map[string]func(*call){
+		"a header of two lines":          func(c *call) { c.Request.Headers = http.Header{"A": {"b\nc"}} },
+		"a header with a name of two":    func(c *call) { c.Request.Headers = http.Header{"A\nB": {"c"}} },
+		"an id that is none of a header": func(c *call) { c.ID = "x\ny" },
+	} {
+		h := handler(t, &stored{}, nil)
+		c := callTo(r.URL)
+		c.Waits = []span{span(time.Minute)}
+		edit(c)
+		for range 2 * tooMany {
+			if err := h.Call(t.Context(), messageOf(t, c, 1)); err == nil || !strings.Contains(err.Error(), "invalid header") {
+				t.Fatalf("%s: %v", why, err)
+			}
+		}
+		before := r.count()
+		if err := h.Call(t.Context(), messageOf(t, callTo(r.URL), 1)); err != nil || r.count() != before+1 {
+			t.Errorf("%s: the host is up and was called %d times: %v", why, r.count()-before, err)
+		}
+	}
+}
+
 func TestAStopDuringACallSaysNothingOfItsHost(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	r := newReceiver(t, func(_ http.ResponseWriter, req *http.Request) {

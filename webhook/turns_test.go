@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -72,7 +73,10 @@ func TestHostsThatGoDownAtOnceAreNoFlood(t *testing.T) {
 	})
 }
 
-// roundTrip answers requests without a network.
+// roundTrip answers requests without a network, as if it had a connection.
 type roundTrip func(*http.Request) (*http.Response, error)
 
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) {
+	httptrace.ContextClientTrace(r.Context()).GetConn(r.URL.Host)
+	return f(r)
+}
