@@ -1,12 +1,15 @@
 package retry_test
 
 import (
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/embedded/memory"
 	"github.com/stepwell/stepwell/internal/envelope"
 	"github.com/stepwell/stepwell/internal/queue"
 	"github.com/stepwell/stepwell/retry"
@@ -138,6 +141,35 @@ func TestJunkWhoseHeadersTheBrokerRefusesIsBuriedWithoutThem(t *testing.T) {
 			t.Errorf("dead: %+v", all)
 		}
 	})
+}
+
+// What explains why it is there has to go, and not what it is.
+func TestANewerMessageJustBelowTheLimitIsBuriedAsItIs(t *testing.T) {
+	const limit = 80 << 10
+	for below, says := range map[int]struct{ reason, about string }{0: {}, 20: {}, 70: {stepwell.ReasonUndecodable, ""}, 300: {stepwell.ReasonUndecodable, "v3"}} {
+		t.Run(fmt.Sprintf("%d bytes below", below), func(t *testing.T) {
+			inWorld(t, retry.Linear(5*s, 0, 2), func(w *world) {
+				w.broker.(*memory.Broker).MaxMessageSize = limit
+				m := queue.Message{ID: "t:0:7", Headers: map[string]any{"x-stepwell": "v3 try=2/4 at=t:0:7", "sw-key": []byte("k")}}
+				m.Body = make([]byte, limit-m.Size()-below)
+				w.put(w.retrier.Topology().Instant, m)
+				r := w.start(new(calls).succeeding)
+				time.Sleep(2 * time.Hour)
+				r.end()
+				all := w.dead()
+				if len(all) != 1 || w.counts.now().died[stepwell.ReasonUndecodable] != 1 {
+					w.t.Fatalf("%d dead, counted %v", len(all), w.counts.now().died)
+				}
+				if f := envelope.FailureOf(all[0]); f.Reason != says.reason || !strings.Contains(f.Error, says.about) {
+					w.t.Errorf("it says %+v, want %+v", f, says)
+				}
+				delete(all[0].Headers, "sw-buried")
+				if !reflect.DeepEqual(all[0].Headers, m.Headers) || len(all[0].Body) != len(m.Body) {
+					w.t.Errorf("%d bytes, headers %v", len(all[0].Body), all[0].Headers)
+				}
+			})
+		})
+	}
 }
 
 func TestAHandlerTimeoutTheBrokerWouldNotWaitForDoesNotStart(t *testing.T) {

@@ -135,18 +135,30 @@ func (k *parking) Bury(ctx context.Context, e *envelope.Envelope, reason, text s
 // BuryUnreadable puts a message that cannot be decoded into the dead set as it is.
 func (k *parking) BuryUnreadable(ctx context.Context, m queue.Message, problem error, done func(error)) {
 	f := envelope.Failure{Reason: stepwell.ReasonUndecodable, Error: problem.Error(), At: time.Now()}
-	buried := func(err error) {
+	short := f
+	short.Error = ""
+	// The message fitted when it came: what says why it is buried goes first. What does not fit even
+	// so has headers that are too large.
+	forms := []queue.Message{
+		envelope.Broken(m, f), envelope.Broken(m, short), envelope.Broken(m, envelope.Failure{}),
+		envelope.Broken(queue.Message{ID: m.ID, Body: m.Body}, f),
+	}
+	k.publishFirst(ctx, forms, func(err error) {
 		if err == nil {
 			k.died(Death{ID: m.ID, Reason: f.Reason, Error: f.Error})
 		}
 		done(err)
-	}
-	k.publisher.Publish(ctx, k.topology.DeadSet, envelope.Broken(m, f), func(err error) {
-		if errors.Is(err, queue.ErrTooLarge) { // the body was not too large when it came, so the headers are
-			k.publisher.Publish(ctx, k.topology.DeadSet, envelope.Broken(queue.Message{ID: m.ID, Body: m.Body}, f), buried)
+	})
+}
+
+// publishFirst publishes the first of the forms of a dead message that is not too large.
+func (k *parking) publishFirst(ctx context.Context, forms []queue.Message, done func(error)) {
+	k.publisher.Publish(ctx, k.topology.DeadSet, forms[0], func(err error) {
+		if errors.Is(err, queue.ErrTooLarge) && len(forms) > 1 {
+			k.publishFirst(ctx, forms[1:], done)
 			return
 		}
-		buried(err)
+		done(err)
 	})
 }
 

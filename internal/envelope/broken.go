@@ -9,15 +9,19 @@ import (
 )
 
 // Broken is m as it is put into the dead set when it cannot be decoded: unchanged, but for what the
-// broker added to its headers, and for a header with the reason, time and error in f.
+// broker added to its headers, and for a header with the reason, time and error in f, which comes
+// on top of [MaxHeaders]; the zero f has none.
 func Broken(m queue.Message, f Failure) queue.Message {
 	// A reason and a time from an earlier burial are replaced, not added to.
 	kept := without(m.Headers, func(name string) bool { return name == hBuried || name == hWaits })
+	fit(kept, kept)
+	if f == (Failure{}) {
+		return queue.Message{ID: m.ID, Headers: kept, Body: m.Body}
+	}
 	b := appendEscaped(nil, clean(f.Reason, maxShort))
 	b = append(appendInstant(append(b, ' '), f.At), ' ')
 	h := map[string]any{hBuried: string(append(b, abridged(f.Error, maxError)...))}
 	maps.Copy(h, kept)
-	fit(h, kept)
 	return queue.Message{ID: m.ID, Headers: h, Body: m.Body}
 }
 

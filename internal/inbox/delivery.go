@@ -55,11 +55,24 @@ func (d delivery) rest(id string, err error, release func()) {
 	}, release)
 }
 
-// move publishes m to the queue to, in place of the delivery, which is acked when m is confirmed
-// and rests if it is not. The function then is told the outcome, after the ack or before the rest;
-// it may be nil. A publish that waits is given up when the session ends: the broker hands the
-// message out anew, and it would be moved once more for each session.
+// move publishes m to the queue to, in place of the delivery, which rests if m is not confirmed.
+// The function then is told the outcome, after the ack or before the rest; it may be nil.
 func (d delivery) move(to string, m queue.Message, then func(error)) {
+	d.replace(to, m, func(err error) {
+		if then != nil {
+			then(err)
+		}
+		if err != nil {
+			d.rest(m.ID, err, d.release)
+		}
+	})
+}
+
+// replace publishes m to the queue to, in place of the delivery, which is acked when m is confirmed.
+// The function then is told the outcome, after the ack; a delivery that was not replaced is its own
+// to end. A publish that waits is given up when the session ends: the broker hands the message out
+// anew, and it would be moved once more for each session.
+func (d delivery) replace(to string, m queue.Message, then func(error)) {
 	failpoint.Hit("hop")
 	d.run.cfg.Publisher.Publish(d.work, to, m, func(err error) {
 		// A message confirmed but not acked comes again: it is a duplicate at worst. Acked but not
@@ -68,12 +81,7 @@ func (d delivery) move(to string, m queue.Message, then func(error)) {
 			failpoint.Hit("hopped")
 			d.ack()
 		}
-		if then != nil {
-			then(err)
-		}
-		if err != nil {
-			d.rest(m.ID, err, d.release)
-		}
+		then(err)
 	})
 }
 
