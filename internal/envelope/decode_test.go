@@ -177,6 +177,26 @@ func TestUnknownHeadersAreKeptAndThoseOfTheBrokerAreNot(t *testing.T) {
 	}
 }
 
+// Whoever waits for what becomes of what was replayed would not be told.
+func TestAMarkIsKeptHoweverLargeKeyAndTraceStateAre(t *testing.T) {
+	for n := 56 << 10; n < 66<<10; n += 64 {
+		e := failed()
+		e.Message.Key, e.TraceState, e.Failure.Group = make([]byte, n), strings.Repeat("a", maxState), strings.Repeat("g", maxShort)
+		e.Wait = Wait{Remaining: time.Hour, Whole: LongestWait}
+		want := Mark{strings.Repeat("op_0", maxOperation/4), true}
+		e.Extra = map[string]any{"tenant": make([]byte, 1<<10)}
+		m := Marked(e.Encode(), want)
+		read, err := Decode(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m = read.Encode()
+		if back, err := Decode(m); err != nil || back.Mark() != want || len(back.Message.Key) != n || back.TraceState != e.TraceState || sizeOf(m.Headers) > MaxHeaders {
+			t.Fatalf("a key of %d bytes: mark %+v, %d bytes of headers, %v", n, back.Mark(), sizeOf(m.Headers), err)
+		}
+	}
+}
+
 func TestUnknownHeadersThatDoNotFitGoLargestFirst(t *testing.T) {
 	e := hand()
 	e.Extra = map[string]any{"large": make([]byte, 50<<10), "larger": make([]byte, 60<<10), "small": "s"}

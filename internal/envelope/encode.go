@@ -11,10 +11,13 @@ import (
 	"github.com/stepwell/stepwell/internal/queue"
 )
 
+// smallHeaders is more than a group, a wait and a [Mark] take, with what is added to the head.
+const smallHeaders = 1 << 10
+
 // Encode lays the envelope out. Its headers are at most [MaxHeaders]: where they would be more, the
-// record's own key and headers move into the body if they and the error alone are too many; then
-// the history is cut, then the stack, then the error, then Extra. What came from a stranger's queue
-// gets its Token here, the first time.
+// record's own key and headers move into the body if they are too many beside the error, the trace
+// state and what is always small; then the history is cut, then the stack, then the error, then
+// Extra. What came from a stranger's queue gets its Token here, the first time.
 func (e *Envelope) Encode() queue.Message {
 	m := &e.Message
 	if m.Origin.Queue != nil && e.Token == "" {
@@ -26,7 +29,7 @@ func (e *Envelope) Encode() queue.Message {
 	addOwn(h, m)
 	problem := abridged(e.Failure.Error, maxError)
 	// The size is estimated first, which is cheap and says no for almost every message.
-	framed := recordSize(m) > MaxHeaders/2 && len(head)+sizeOf(h)+fieldSize(hError, problem) > MaxHeaders
+	framed := recordSize(m) > MaxHeaders/2 && len(head)+sizeOf(h)+len(problem)+min(len(e.TraceState), maxState)+smallHeaders > MaxHeaders
 	if framed {
 		// Key and headers go into the body, so that they are not in h twice.
 		clear(h)
