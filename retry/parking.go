@@ -137,8 +137,8 @@ func (k *parking) BuryUnreadable(ctx context.Context, m queue.Message, problem e
 	f := envelope.Failure{Reason: stepwell.ReasonUndecodable, Error: problem.Error(), At: time.Now()}
 	short := f
 	short.Error = ""
-	// The message fitted when it came: what says why it is buried goes first. What does not fit even
-	// so has headers that are too large.
+	// The message fitted when it came: what says why it is buried goes first. What does not fit
+	// even so has headers that are too large.
 	forms := []queue.Message{
 		envelope.Broken(m, f), envelope.Broken(m, short), envelope.Broken(m, envelope.Failure{}),
 		envelope.Broken(queue.Message{ID: m.ID, Body: m.Body}, f),

@@ -68,10 +68,10 @@ func (d delivery) move(to string, m queue.Message, then func(error)) {
 	})
 }
 
-// replace publishes m to the queue to, in place of the delivery, which is acked when m is confirmed.
-// The function then is told the outcome, after the ack; a delivery that was not replaced is its own
-// to end. A publish that waits is given up when the session ends: the broker hands the message out
-// anew, and it would be moved once more for each session.
+// replace publishes m to the queue to, in place of the delivery, which is acked when m is
+// confirmed. The function then is told the outcome, after the ack; a delivery that was not replaced
+// is its own to end. A publish that waits is given up when the session ends: the broker hands the
+// message out anew, and it would be moved once more for each session.
 func (d delivery) replace(to string, m queue.Message, then func(error)) {
 	failpoint.Hit("hop")
 	d.run.cfg.Publisher.Publish(d.work, to, m, func(err error) {

@@ -13,8 +13,8 @@ import (
 const upgradeTime = time.Hour
 
 // unreadable is for a delivery that cannot be decoded. While it may be of a newer version it waits
-// a little, unchanged, and comes back, perhaps to a newer program; else it is buried as it is. So is
-// what leaves no room for the header that says since when it waits: it would wait for ever.
+// a little, unchanged, and comes back, perhaps to a newer program; else it is buried as it is. So
+// is what leaves no room for the header that says since when it waits: it would wait for ever.
 func (d delivery) unreadable(problem error) {
 	r := d.run
 	bury := func() { r.cfg.Owner.BuryUnreadable(d.work, d.Message, problem, d.buried) }
