@@ -49,7 +49,7 @@ func (b *Broker) session(ctx context.Context, c queue.Consumption) (s *session, 
 	return s, err
 }
 
-// prefetchEvery is how often it is asked whether more may be handed out at once, as on RabbitMQ.
+// prefetchEvery is how often it is asked whether more may be handed out, as on RabbitMQ.
 const prefetchEvery = time.Second
 
 // consumer is one session of a Consume.
@@ -57,6 +57,9 @@ type consumer struct {
 	c    queue.Consumption
 	s    *session
 	stop context.Context
+	// beside is the last tag that does not count against the prefetch; serve's goroutine alone has
+	// it.
+	beside uint64
 
 	mu   sync.Mutex
 	hand context.CancelFunc // ends the handing out of one message; nil while none is handed out
@@ -85,8 +88,33 @@ func (k *consumer) serve() {
 		case <-ctx.Done():
 		case <-k.s.changed:
 		case <-again:
+			k.another()
 		}
 	}
+}
+
+// another leaves what is out beside the prefetch, if its owner says so.
+func (k *consumer) another() {
+	b := k.s.list.b
+	b.mu.Lock()
+	held, last := len(k.s.out), k.s.last
+	b.mu.Unlock()
+	if k.c.Another != nil && k.c.Another(held) {
+		k.beside = last
+	}
+}
+
+// counted is how many are out that count against the prefetch. The lock must be held.
+func (k *consumer) counted() (n int) {
+	if k.beside == 0 {
+		return len(k.s.out)
+	}
+	for tag := range k.s.out {
+		if tag > k.beside {
+			n++
+		}
+	}
+	return n
 }
 
 // watch ends a handing out that a pause overtook: the message is given back.
@@ -151,7 +179,7 @@ func (k *consumer) next() (d queue.Delivery, ok, full bool) {
 	if k.stop.Err() != nil || k.paused() || k.s.over || len(l.ready) == 0 {
 		return d, false, false
 	}
-	if len(k.s.out) >= prefetch {
+	if k.counted() >= prefetch {
 		return d, false, true
 	}
 	d = k.s.take()

@@ -16,15 +16,20 @@ func (in *Inbox) prefetch() int {
 		return max(1, in.largest.fit(Prefetch{Messages: g.Messages, Bytes: in.cfg.Prefetch.Bytes}))
 	}
 	limit := in.largest.fit(in.cfg.Prefetch)
-	n := prefetch(in.cfg.Workers, limit, in.cfg.Prefetch.ConsumerTimeout, in.slow.now())
-	// What waits for something else than a worker, as a confirm, or what rests, must not keep
-	// others from the workers as long as it is within the limit. It counts three times, since the
-	// broker is told only of what is more than twice as many.
-	return max(n, min(limit, n+3*in.waiting()))
+	return prefetch(in.cfg.Workers, limit, in.cfg.Prefetch.ConsumerTimeout, in.slow.now())
 }
 
-// waiting is how many deliveries were picked up that no worker has, and that are not at their end.
-func (in *Inbox) waiting() int { return max(0, int(in.inFlight.Load())-in.slow.busy()) }
+// another says whether as many more are to be held: most of those that are held need no worker, but
+// rest, or wait for a confirm, and must not keep others from the workers as long as all together
+// are within the limit. What is gathered needs none for a while.
+func (in *Inbox) another(held int) bool {
+	if in.cfg.Gather != nil {
+		return false
+	}
+	n := in.prefetch()
+	need := held - max(0, int(in.inFlight.Load())-in.slow.busy())
+	return need < n/2 && held+n <= in.largest.fit(in.cfg.Prefetch)
+}
 
 // prefetch is how many deliveries to hold at once: calls of the slow duration must get through all
 // of them within [Ahead]. It is at most limit, but always one more than there are workers, so that

@@ -53,11 +53,11 @@ func (in *Inbox) Run(stop, work context.Context, handle Handle) error {
 	}
 	err := in.cfg.Broker.Consume(stop, work, queue.Consumption{
 		Queue:    in.cfg.Queue,
-		Prefetch: in.prefetch,
-		Told:     func(n int) { in.ahead.Store(int64(n)) },
-		Handle:   func(ctx context.Context, d queue.Delivery) bool { return r.offer(ctx, deliveries, d) },
-		Paused:   in.paused.Load,
-		Changed:  in.changed, Foreign: in.cfg.Foreign,
+		Prefetch: in.prefetch, Another: in.another,
+		Told:    func(n int) { in.ahead.Store(int64(n)) },
+		Handle:  func(ctx context.Context, d queue.Delivery) bool { return r.offer(ctx, deliveries, d) },
+		Paused:  in.paused.Load,
+		Changed: in.changed, Foreign: in.cfg.Foreign,
 	})
 	failed := err != nil && stop.Err() == nil
 	// Consume has returned, so that nobody offers any more, and what waits need not wait on, also

@@ -233,6 +233,9 @@ type Consumption struct {
 	// Prefetch is asked when a consumer starts and now and then later; a consumer is opened anew
 	// when the answer has changed by more than a factor of two.
 	Prefetch func() int
+	// Another, when not nil, is asked now and then while none of the last Prefetch deliveries is
+	// settled, and told how many are held in all: it says whether to hand out Prefetch more.
+	Another func(held int) bool
 	// Told, when not nil, is called with what the broker was told.
 	Told func(prefetch int)
 	// Handle takes a delivery over. It may block until ctx ends, which it does with the delivery's

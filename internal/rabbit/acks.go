@@ -167,6 +167,30 @@ func (a *acks) outstanding() int {
 	return a.open
 }
 
+// next is the tag that comes next.
+func (a *acks) next() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.base + uint64(len(a.marks))
+}
+
+// heldFrom returns how many of the tags from first on are handed out and not settled.
+func (a *acks) heldFrom(first uint64) (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, m := range a.marks {
+		if m == held && a.base+uint64(i) >= first {
+			n++
+		}
+	}
+	for tag, m := range a.old {
+		if m == held && tag >= first {
+			n++
+		}
+	}
+	return n
+}
+
 // gather says how many acks are enough, and how many a plan may leave out.
 func (a *acks) gather(enough, most int) {
 	a.mu.Lock()

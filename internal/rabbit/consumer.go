@@ -47,9 +47,8 @@ type consumer struct {
 	rpc sync.Mutex
 
 	// mu guards the fields below.
-	mu sync.Mutex
-	// prefetch is what the broker was last told; 0 before.
-	prefetch int
+	mu     sync.Mutex
+	credit credit
 	// hand ends the handing out; nil while nothing is handed out.
 	hand context.CancelFunc
 }
@@ -222,8 +221,8 @@ func (k *consumer) subscribe() (deliveries <-chan amqp.Delivery, tag string, err
 	}
 	n := k.wantedPrefetch()
 	k.mu.Lock()
-	before := k.prefetch
-	k.prefetch = n
+	before := k.credit.prefetch
+	k.credit = credit{prefetch: n, first: k.acks.next()}
 	k.mu.Unlock()
 	// A channel that had a consumer may have messages in hand, and is not given up.
 	if before == 0 && k.session.isMute(k.c.Queue) {

@@ -31,6 +31,17 @@ const (
 	returnsWait = time.Second
 )
 
+// credit is what the broker was last told to hand out without an ack, and since when.
+type credit struct {
+	// prefetch is how many deliveries; 0 before the first consumer.
+	prefetch int
+	// first is the tag of the first of them. What earlier consumers of the channel hold does not
+	// count.
+	first uint64
+	// usedUp counts the looks in a row that found all of it held, and another wanted.
+	usedUp int
+}
+
 // keep looks after the channel until ctx ends: it sends acks, and ends the consumer's life when the
 // broker does.
 func (k *consumer) keep(ctx context.Context) {
@@ -72,6 +83,7 @@ func (k *consumer) keep(ctx context.Context) {
 		case <-pause.C:
 			k.lookAtPause()
 			k.grow()
+			askForAnother(k)
 			// The consumer is bound to a queue that is gone, and the broker may never say so.
 			if k.b.topology.creations(k.c.Queue) != k.queue {
 				k.end(errConsumerForgot)
@@ -128,7 +140,7 @@ func batch(prefetch int) (enough, most int) {
 func (k *consumer) limit() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return max(1, k.prefetch)
+	return max(1, k.credit.prefetch)
 }
 
 // flush tells the broker what was settled, all of it or what goes together, and returns how much
@@ -212,7 +224,27 @@ func (k *consumer) grow() {
 	want := k.wantedPrefetch()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.prefetch > 0 && want > 2*k.prefetch {
+	if k.credit.prefetch > 0 && want > 2*k.credit.prefetch {
+		signal(k.again)
+	}
+}
+
+// askForAnother asks for a new consumer, which has a prefetch of its own, once two looks in a row
+// find that all of the last one's is held, and that its owner wants another: what rests, or waits
+// for a confirm, would keep all others from it.
+func askForAnother(k *consumer) {
+	if k.c.Another == nil || !k.subscribed.Load() {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c := &k.credit
+	if k.acks.heldFrom(c.first) < c.prefetch || !k.c.Another(k.acks.outstanding()) {
+		c.usedUp = 0
+		return
+	}
+	if c.usedUp++; c.usedUp > 1 {
+		c.usedUp = 0
 		signal(k.again)
 	}
 }
@@ -222,7 +254,7 @@ func (k *consumer) grow() {
 func (k *consumer) lookAfter() {
 	want := k.wantedPrefetch()
 	k.mu.Lock()
-	have := k.prefetch
+	have := k.credit.prefetch
 	k.mu.Unlock()
 	if want > 2*have || have > 2*want {
 		signal(k.again)

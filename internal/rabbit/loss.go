@@ -30,7 +30,7 @@ type loss struct {
 func (k *consumer) lookForLoss(prefetch int) {
 	of := &k.loss
 	came, held := of.came.Load(), k.acks.outstanding()
-	idle := came == of.seen && held < prefetch && k.awaits()
+	idle := came == of.seen && k.acks.heldFrom(firstOf(k)) < prefetch && k.awaits()
 	if came != of.seen {
 		*of.renewal = renewal{}
 	}
@@ -57,6 +57,13 @@ func (k *consumer) lookForLoss(prefetch int) {
 			k.end(errConsumerForgot)
 		}
 	}
+}
+
+// firstOf is the tag of the first delivery that the consumer of now may have.
+func firstOf(k *consumer) uint64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.credit.first
 }
 
 // awaits says that something could come.
