@@ -20,8 +20,9 @@ func lastPart(cfg *config.Config) time.Duration {
 // leaving is the part of it in which a reader commits and leaves its group: three seconds of five.
 func leaving(cfg *config.Config) time.Duration { return lastPart(cfg) * 3 / 5 }
 
-// grace is the part of it that a call may take to return which was cancelled: a second of five.
-func grace(cfg *config.Config) time.Duration { return lastPart(cfg) / 5 }
+// grace is the part of it that a call may take to return which was cancelled: two fifths, and a
+// second at most.
+func grace(cfg *config.Config) time.Duration { return min(time.Second, lastPart(cfg)*2/5) }
 
 // closing is the part of SHUTDOWN_TIMEOUT that the user's functions do not get: for connections,
 // HTTP and telemetry.

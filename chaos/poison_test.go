@@ -51,6 +51,9 @@ func killBesideAHang(r *run) {
 	const most = 15 * time.Second
 	still := r.watch.stillest(before)
 	r.t.Logf("a process stood still for %s at most", still)
+	if still == 0 {
+		r.complain("no process came to a first try and another call")
+	}
 	if still > most {
 		r.complain("a process that had something to do stood still for %s", still)
 	}

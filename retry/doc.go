@@ -28,6 +28,7 @@
 //	firsts.go              what is not parked yet
 //	parcel.go, parking.go  a message and where it goes; how it gets there
 //	owner.go, intake.go    what the instant queue has; a queue of somebody else's
+//	pointers.go            how many ask Kafka at once for what was too large to be parked
 //	former.go, logs.go     queues of former delays; the numbers of logs
 //
 // # Glossary

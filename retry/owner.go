@@ -29,6 +29,7 @@ type owner struct {
 	channel string
 	former  *former
 	source  Source
+	pointers
 }
 
 // divert sends what has more of its wait left on to the next delay queue. The message is as it
@@ -73,6 +74,18 @@ func (o *owner) Decode(d queue.Delivery) (*envelope.Envelope, error) {
 	return e, nil
 }
 
+// fetch reads a record, unless others wait for Kafka in vain.
+func (o *owner) fetch(ctx context.Context, at stepwell.Origin) (m stepwell.Message, found bool, err error) {
+	if err := o.begin(); err != nil {
+		return m, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
+	m, found, err = o.source.Record(ctx, at)
+	o.end(err)
+	return m, found, err
+}
+
 // Complete gets the record that a pointer points to. One that is gone goes back to the dead set,
 // one that cannot be read now stays in its queue.
 func (o *owner) Complete(ctx context.Context, e *envelope.Envelope) (reason string, err error) {
@@ -82,9 +95,7 @@ func (o *owner) Complete(ctx context.Context, e *envelope.Envelope) (reason stri
 	case o.source == nil:
 		return stepwell.ReasonTooLarge, errors.New("the record was too large to be parked, and nothing here reads it from Kafka")
 	}
-	ctx, cancel := context.WithTimeout(ctx, fetchTime)
-	defer cancel()
-	record, found, err := o.source.Record(ctx, e.Message.Origin)
+	record, found, err := o.fetch(ctx, e.Message.Origin)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("read the record of a pointer from Kafka: %w", err)

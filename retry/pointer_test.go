@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,3 +178,62 @@ func TestWhatHasNoPlaceInKafkaNeverBecomesAPointer(t *testing.T) {
 		}
 	})
 }
+
+// slow is a source that answers nobody before readable.
+type slow struct {
+	readable time.Time
+	found    *stepwell.Message
+	asked    atomic.Int64
+}
+
+func (k *slow) Record(ctx context.Context, at stepwell.Origin) (m stepwell.Message, found bool, err error) {
+	k.asked.Add(1)
+	if time.Now().Before(k.readable) {
+		<-ctx.Done()
+		return m, false, ctx.Err()
+	}
+	m = *k.found
+	m.Origin = at
+	return m, true, nil
+}
+
+func TestPointersThatWaitForKafkaLeaveWorkersToOthers(t *testing.T) {
+	inWorld(t, retry.Linear(s, 0, 2), func(w *world) {
+		source := &slow{readable: time.Now().Add(time.Hour), found: record("value")}
+		w.cfg.Source = source
+		w.renew()
+		const pointers, others = 200, 10
+		for i := range pointers {
+			m := record("value")
+			m.ID, m.Origin.Offset = fmt.Sprint("orders.v1:3:", i), int64(i)
+			w.pointed(m)
+		}
+		var c calls
+		r := w.start(c.succeeding)
+		time.Sleep(fetchTime + s) // until the first have failed
+		for i := range others {
+			m := record("other")
+			m.ID, m.Origin.Offset = fmt.Sprint("orders.v1:4:", i), int64(i)
+			w.first(m, retry.Failure{Err: errAway})
+		}
+		time.Sleep(time.Minute)
+		if n := len(c.attempts()); n != others {
+			t.Errorf("%d of %d others were called", n, others)
+		}
+		if text := w.retrier.Status().Trouble; !strings.Contains(text, "messages point to cannot be read") {
+			t.Errorf("the trouble is %q", text)
+		}
+		time.Sleep(time.Hour + 2*time.Minute)
+		r.end()
+		if n := len(c.attempts()); n != others+pointers {
+			t.Errorf("%d calls once Kafka answers, want %d", n, others+pointers)
+		}
+		if n := source.asked.Load(); n > 16+pointers+2*60+20 {
+			t.Errorf("Kafka was asked %d times", n)
+		}
+		w.empty()
+	})
+}
+
+// fetchTime is how long Kafka may take.
+const fetchTime = 30 * s

@@ -187,7 +187,7 @@ func New(cfg Config) (*Retrier, error) {
 	if takes <= mostTurn {
 		suspects.Wait = wait
 	}
-	owner := &owner{parking, cfg.Stream, cfg.Channel, r.former, cfg.Source}
+	owner := &owner{parking: parking, stream: cfg.Stream, channel: cfg.Channel, former: r.former, source: cfg.Source}
 	r.inbox = inbox.New(inbox.Config{
 		Queue: topology.Instant, Wait: wait,
 		Broker: cfg.Broker, Presence: cfg.Broker, Publisher: parking.publisher, Owner: owner, Divert: owner.divert,

@@ -217,9 +217,9 @@ func (g Group) withDefaults() Group {
 	return g
 }
 
-// grace is a third of the time to leave where that is less than mostGrace: a stop with little time
-// has to tell who did not return, and what is left is for the commit and the group.
-func (g Group) grace() time.Duration { return min(mostGrace, g.LeaveTimeout/3) }
+// grace is that of a stop: two thirds of the time to leave where that is less than mostGrace, since
+// one with little time has to tell who did not return.
+func (g Group) grace() time.Duration { return min(mostGrace, g.LeaveTimeout*2/3) }
 
 func (w Window) withDefaults() Window {
 	w.Messages = cmp.Or(w.Messages, 10_000)

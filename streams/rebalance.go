@@ -22,7 +22,7 @@ var (
 
 const (
 	// mostGrace is how long a cancelled handler may take to return before it is left behind, and
-	// how long tickets may take at least once the handlers have returned: see Group.grace.
+	// how long tickets may take at least once the handlers have returned. Of a stop see grace.
 	mostGrace = time.Second
 )
 
@@ -93,7 +93,7 @@ func (r *rebalancer) onRevoked(_ context.Context, client *kgo.Client, revoked ma
 func (r *rebalancer) handOver(parts []*partition, cause error) {
 	limit, cancel := context.WithTimeout(r.life, r.cfg.Group.RevokeTimeout)
 	defer cancel()
-	r.drain(limit, parts, cause)
+	r.drain(limit, parts, cause, mostGrace)
 	limit, cancel = context.WithTimeout(r.life, commitTimeout)
 	defer cancel()
 	r.commits.commit(limit, parts)
@@ -108,8 +108,8 @@ func (r *rebalancer) onLost(_ context.Context, _ *kgo.Client, lost map[string][]
 }
 
 // drain stops handing out, waits for the calls that run while limit lives, then cancels them with
-// cause, and waits for their tickets.
-func (r *rebalancer) drain(limit context.Context, parts []*partition, cause error) {
+// cause, and waits for their tickets, for each of both as long as grace at most.
+func (r *rebalancer) drain(limit context.Context, parts []*partition, cause error, grace time.Duration) {
 	for _, p := range parts {
 		p.stop()
 	}
@@ -118,13 +118,13 @@ func (r *rebalancer) drain(limit context.Context, parts []*partition, cause erro
 		for _, p := range parts {
 			p.cancelCalls(cause)
 		}
-		grace, cancel := context.WithTimeout(r.life, r.cfg.Group.grace())
+		returning, cancel := context.WithTimeout(r.life, grace)
 		defer cancel()
-		awaitAll(grace, parts)
+		awaitAll(returning, parts)
 	}
-	grace, cancel := context.WithTimeout(r.life, r.cfg.Group.grace())
+	confirming, cancel := context.WithTimeout(r.life, grace)
 	defer cancel()
-	either, stop := whileAny(limit, grace)
+	either, stop := whileAny(limit, confirming)
 	defer stop()
 	r.awaitTickets(either, parts)
 }

@@ -453,7 +453,7 @@ func TestADrainWaitsForWhatIsPendingAsLongAsItsConfirmMayComeAndItsLimitLives(t 
 				ctx, cancel := context.WithTimeout(t.Context(), limit)
 				defer cancel()
 				began := time.Now()
-				r.rebalances.drain(ctx, r.parts.all(), ErrRevoked)
+				r.rebalances.drain(ctx, r.parts.all(), ErrRevoked, mostGrace)
 				if took := time.Since(began); took != test.took {
 					t.Errorf("waited for %v, want %v", took, test.took)
 				}

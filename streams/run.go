@@ -72,7 +72,7 @@ func (r *Reader) Run(stop, work context.Context) error {
 // wind lets what runs come to its end.
 func (r *Reader) wind(work context.Context) error {
 	r.parts.close()
-	r.rebalances.drain(work, r.parts.all(), shutdownCause(work))
+	r.rebalances.drain(work, r.parts.all(), shutdownCause(work), r.cfg.Group.grace())
 	for _, p := range r.parts.all() {
 		if !p.isDone() {
 			return fmt.Errorf("stream %s: a handler of %s/%d did not return though it was cancelled%s", r.cfg.Stream, p.topic, p.partition, hangsAt(p))

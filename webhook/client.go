@@ -152,6 +152,9 @@ func (c *client) request(ctx context.Context, r *request, id, signer string) (*h
 		return nil, bare(ctx, err)
 	}
 	for name, values := range r.Headers {
+		if why := refusedHeader(name); why != "" { // in an edited call
+			return nil, fmt.Errorf("header %q %s", name, why)
+		}
 		for _, v := range values {
 			req.Header.Add(name, v)
 		}

@@ -260,16 +260,17 @@ func TestCallsThatCannotBeSignedSayNothingOfTheirHost(t *testing.T) {
 func TestCallsThatCannotBeSentSayNothingOfTheirHost(t *testing.T) {
 	r := newReceiver(t, status(http.StatusOK))
 	for why, edit := range map[string]func(*call){
-		"a header of two lines":          func(c *call) { c.Request.Headers = http.Header{"A": {"b\nc"}} },
-		"a header with a name of two":    func(c *call) { c.Request.Headers = http.Header{"A\nB": {"c"}} },
-		"an id that is none of a header": func(c *call) { c.ID = "x\ny" },
+		"a header of two lines":                                       func(c *call) { c.Request.Headers = http.Header{"A": {"b\nc"}} },
+		"a header with a name of two":                                 func(c *call) { c.Request.Headers = http.Header{"A\nB": {"c"}} },
+		"one of the connection, which HTTP/2 refuses once it has one": func(c *call) { c.Request.Headers = http.Header{"Upgrade": {"x"}} },
+		"an id that is none of a header":                              func(c *call) { c.ID = "x\ny" },
 	} {
 		h := handler(t, &stored{}, nil)
 		c := callTo(r.URL)
 		c.Waits = []span{span(time.Minute)}
 		edit(c)
 		for range 2 * tooMany {
-			if err := h.Call(t.Context(), messageOf(t, c, 1)); err == nil || !strings.Contains(err.Error(), "invalid header") {
+			if err := h.Call(t.Context(), messageOf(t, c, 1)); err == nil || !strings.Contains(err.Error(), "header") {
 				t.Fatalf("%s: %v", why, err)
 			}
 		}

@@ -88,15 +88,18 @@ func (j *job) parked(err error) {
 	j.end(true)
 }
 
-// incomplete sends the message to the end of its queue after a pause: what it points to cannot be
+// incomplete sends the message to the end of its queue after a minute: what it points to cannot be
 // read now. It is not given back, since the broker would hand it out before all others, and count a
 // return, as of a message that kills the process. At a stop it is, at once.
 func (j *job) incomplete(err error) {
 	r, d := j.delivery.run, j.delivery
-	if r.stop.Err() == nil {
-		r.cfg.Logger.Error("what a message points to cannot be read now, and it stays where it is", "queue", d.Queue, "id", d.ID, "error", err)
+	if r.stop.Err() != nil {
+		j.end(false)
+		return
 	}
-	pause(r.stop, func() {
+	r.cfg.Trouble.restUnread(r.stop, err, func() {
+		r.cfg.Logger.Error("what a message points to cannot be read now, and it goes to the end of its queue in a minute", "queue", d.Queue, "id", d.ID, "error", err)
+	}, func() {
 		if j.alone || r.stop.Err() != nil || d.isOver() || !j.ended.CompareAndSwap(false, true) {
 			j.end(false)
 			return

@@ -24,10 +24,9 @@ type Trouble struct {
 	SizeSetting string
 
 	mu sync.Mutex
-	// resting counts the messages that rest now; mu guards it and the fields below.
-	resting counted
-	// last is why the newest of them rests.
-	last error
+	// resting counts the messages that rest now since they cannot be parked, and unread those whose
+	// record cannot be read; mu guards them and the fields below.
+	resting, unread counted
 	// held counts those that are held now.
 	held counted
 	// newest is the last one that was.
@@ -39,6 +38,8 @@ type counted struct {
 	now int
 	// said is when the log was told last.
 	said time.Time
+	// last is why the newest of them is.
+	last error
 }
 
 // Held is a message that is too large to be parked.
@@ -52,15 +53,24 @@ type Held struct {
 // because of err. It calls say first, unless it did so in the last minute: a whole window of
 // messages may meet the same trouble at once.
 func (t *Trouble) Rest(ctx context.Context, err error, say, then func()) {
+	t.rest(ctx, &t.resting, err, say, then)
+}
+
+// restUnread is Rest for a message whose record cannot be read.
+func (t *Trouble) restUnread(ctx context.Context, err error, say, then func()) {
+	t.rest(ctx, &t.unread, err, say, then)
+}
+
+func (t *Trouble) rest(ctx context.Context, of *counted, err error, say, then func()) {
 	t.mu.Lock()
-	t.last = err
-	first := t.resting.add()
+	of.last = err
+	first := of.add()
 	t.mu.Unlock()
 	if first {
 		say()
 	}
 	pause(ctx, func() {
-		t.end(&t.resting)
+		t.end(of)
 		then()
 	})
 }
@@ -104,7 +114,10 @@ func (t *Trouble) Text() string {
 	defer t.mu.Unlock()
 	var says []string
 	if n := t.resting.now; n > 0 {
-		says = append(says, fmt.Sprintf("%d messages cannot be parked and wait for the next attempt, the last one because of: %v", n, t.last))
+		says = append(says, fmt.Sprintf("%d messages cannot be parked and wait for the next attempt, the last one because of: %v", n, t.resting.last))
+	}
+	if n := t.unread.now; n > 0 {
+		says = append(says, fmt.Sprintf("what %d messages point to cannot be read and is asked for again each minute, the last one because of: %v", n, t.unread.last))
 	}
 	if n, h := t.held.now, t.newest; n > 0 {
 		says = append(says, fmt.Sprintf("%d messages are too large to be parked and are held until a stop, the last one is %s of queue %s, of %d bytes: raise %s, and what RabbitMQ takes",
