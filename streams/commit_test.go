@@ -66,7 +66,7 @@ func (l *audit) settleSometime(seed uint64) Handle {
 func TestACommitNeverPassesAMessageThatIsNotSettled(t *testing.T) {
 	t.Parallel()
 	each(t, 3, func(t *testing.T, w *world) {
-		const round = 200
+		const round = 40
 		var n int
 		l := newAudit()
 		defer l.watch(t, w)()
