@@ -47,24 +47,30 @@ func TestPrefetchKeepsWellUnderTheConsumerTimeout(t *testing.T) {
 
 func TestAnotherPrefetchIsForWhatWaitsWithinTheLimit(t *testing.T) {
 	for name, test := range map[string]struct {
-		held, inFlight, busy, limit int
-		gather                      *Gather
-		want                        bool
+		held, inFlight, busy, over, limit int
+		gather                            *Gather
+		want                              bool
 	}{
 		"all wait for confirms":               {held: 24, inFlight: 24, limit: 200, want: true},
 		"most do":                             {held: 24, inFlight: 14, limit: 200, want: true},
 		"half of them need workers":           {held: 24, inFlight: 12, limit: 200},
 		"all have workers, or wait for them":  {held: 24, inFlight: 16, busy: 16, limit: 200},
 		"many wait, and the last have a call": {held: 120, inFlight: 120, busy: 11, limit: 200, want: true},
+		"all wait, and calls are over":        {held: 24, inFlight: 24, over: 16, limit: 200, want: true},
+		"as many more are just the limit":     {held: 176, inFlight: 176, limit: 200, want: true},
 		"as many more are beyond the limit":   {held: 177, inFlight: 177, limit: 200},
 		"they are gathered":                   {held: 24, inFlight: 24, limit: 200, gather: &Gather{Messages: 24}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := New(Config{Queue: "q", Prefetch: Prefetch{Messages: test.limit}, Gather: test.gather})
 			in.inFlight.Store(int64(test.inFlight))
-			for worker := range test.busy {
+			for worker := range test.busy + test.over {
 				in.slow.begin(worker)
 			}
+			for worker := range test.over {
+				in.slow.end(worker)
+			}
+			in.slow.time = in.cfg.HandlerTimeout // so that the prefetch stays 24
 			if got := in.another(test.held); got != test.want {
 				t.Errorf("another prefetch: %v, want %v", got, test.want)
 			}
