@@ -46,9 +46,9 @@ func killBesideAHang(r *run) {
 	r.load.once(special{"this kills 1", stepwell.ReasonCrashLoop})
 	r.survive()
 	// Each key has a suspect, so that what comes later waits in its order: for the look before a
-	// trial, which takes CRASH_PROBATION, 7 s, and for a turn of twice HANDLER_TIMEOUT, and not for
+	// trial, which takes CRASH_PROBATION, 7 s, or for a turn of twice HANDLER_TIMEOUT, and not for
 	// the hang, which takes 25.
-	const most = 15 * time.Second
+	const most = 10 * time.Second
 	still := r.watch.stillest(before)
 	r.t.Logf("a process stood still for %s at most", still)
 	if still == 0 {

@@ -29,7 +29,7 @@ type owner struct {
 	channel string
 	former  *former
 	source  Source
-	pointers
+	reads   pointers
 }
 
 // divert sends what has more of its wait left on to the next delay queue. The message is as it
@@ -76,18 +76,18 @@ func (o *owner) Decode(d queue.Delivery) (*envelope.Envelope, error) {
 
 // fetch reads a record, unless others wait for Kafka in vain.
 func (o *owner) fetch(ctx context.Context, at stepwell.Origin) (m stepwell.Message, found bool, err error) {
-	if err := o.begin(); err != nil {
+	if err := o.reads.begin(); err != nil {
 		return m, false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	m, found, err = o.source.Record(ctx, at)
-	o.end(err)
+	o.reads.end(err)
 	return m, found, err
 }
 
 // Complete gets the record that a pointer points to. One that is gone goes back to the dead set,
-// one that cannot be read now stays in its queue.
+// one that cannot be read now stays in its queue, and goes to its end.
 func (o *owner) Complete(ctx context.Context, e *envelope.Envelope) (reason string, err error) {
 	switch {
 	case !e.Pointer:

@@ -11,16 +11,24 @@ import (
 	"github.com/stepwell/stepwell/internal/task"
 )
 
+// deafAtSeven is a reader whose call of the record at 7 does not heed its context, until release is
+// called.
+func deafAtSeven(t *testing.T) (r *Reader, tp topicPartition, release func()) {
+	t.Helper()
+	forever := make(chan struct{})
+	r, tp = lone(t, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
+		if m.Origin.Offset == 7 {
+			<-forever
+		}
+		return task.Settled
+	})
+	return r, tp, func() { close(forever) }
+}
+
 func TestAStopNamesTheFirstRecordOfAPartitionWhoseHandlerDoesNotReturn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
-			if m.Origin.Offset == 7 {
-				<-release // deaf to its context
-			}
-			return task.Settled
-		})
+		r, tp, release := deafAtSeven(t)
 		r.rebalances.onAssigned(t.Context(), new(kgo.Client), map[string][]int32{tp.topic: {tp.partition}})
 		r.intake.receive(tp, records(0, 9), [16]byte{})
 		synctest.Wait()
@@ -30,7 +38,7 @@ func TestAStopNamesTheFirstRecordOfAPartitionWhoseHandlerDoesNotReturn(t *testin
 		if err := r.wind(over); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
-		close(release)
+		release()
 	})
 }
 
@@ -38,13 +46,7 @@ func TestAStopNamesTheFirstRecordOfAPartitionWhoseHandlerDoesNotReturn(t *testin
 func TestAHandlerOfAnEarlierAssignmentIsNamedByTheOneThatWaitsForIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		r, tp := lone(t, func(_ context.Context, m *stepwell.Message, _ task.Ticket) task.Outcome {
-			if m.Origin.Offset == 7 {
-				<-release // deaf to its context
-			}
-			return task.Settled
-		})
+		r, tp, release := deafAtSeven(t)
 		ours := map[string][]int32{tp.topic: {tp.partition}}
 		r.rebalances.onAssigned(t.Context(), new(kgo.Client), ours)
 		r.intake.receive(tp, records(0, 9), [16]byte{})
@@ -62,7 +64,7 @@ func TestAHandlerOfAnEarlierAssignmentIsNamedByTheOneThatWaitsForIt(t *testing.T
 		if err := r.wind(over); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
-		close(release)
+		release()
 		synctest.Wait()
 		if o := r.Status().Oldest; o != nil {
 			t.Errorf("the call has ended, and the oldest message is %+v", o)

@@ -169,8 +169,8 @@ type Owner interface {
 	// another program may read it; any other, that nobody can.
 	Decode(d queue.Delivery) (*envelope.Envelope, error)
 	// Complete fetches what an envelope only points to. An error without a reason means "not now":
-	// the message rests where it is. With a reason it is "never": the message is buried for it,
-	// with the error's text.
+	// the message rests, and then goes to the end of its queue. With a reason it is "never": the
+	// message is buried for it, with the error's text.
 	Complete(ctx context.Context, e *envelope.Envelope) (reason string, err error)
 	// Bury puts a message into the dead set, uncalled. It calls done once: a nil error means that
 	// the message is safe there, ack it.
